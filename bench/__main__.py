@@ -1,6 +1,8 @@
-"""The command `python -m bench`: runs the figure groups, shows the table, and writes the page when asked.
+"""The command `python -m bench`: runs the figure groups, shows the table, and writes the page when
+asked.
 
-A missed goal is shown and is no failure of the command: on a machine that is busy with other things one may be missed.
+A missed goal is shown and is no failure of the command: on a machine that is busy with other things
+one may be missed.
 """
 
 from __future__ import annotations
@@ -37,18 +39,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.json:
         print(json.dumps(table.document(figures, machine, load_after, rivals.missing), indent=2))
     else:
-        print(f"{machine.moment}, {machine}, load {machine.load} to {load_after}\n\n{table.markdown(figures)}")
+        print(
+            f"{machine.moment}, {machine}, load {machine.load} to "
+            f"{load_after}\n\n{table.markdown(figures)}"
+        )
     if given.write:
         given.write.write_text(page(figures, machine, load_after, rivals.missing), encoding="utf-8")
 
 
 def parser() -> argparse.ArgumentParser:
-    words = argparse.ArgumentParser("python -m bench", description="Measure every figure of docs/performance.md.")
-    words.add_argument("--only", action="append", choices=GROUPS, help="this group of figures; may be given again")
-    words.add_argument("--json", action="store_true", help="print JSON in place of the table")
-    words.add_argument("--write", type=Path, metavar="FILE", help="write the page with the table to FILE, too")
+    words = argparse.ArgumentParser(
+        "python -m bench", description="Measure every figure of docs/performance.md."
+    )
     words.add_argument(
-        "--quick", action="store_true", help="few rounds of little: to see that it works, not how fast it is"
+        "--only", action="append", choices=GROUPS, help="this group of figures; may be given again"
+    )
+    words.add_argument("--json", action="store_true", help="print JSON in place of the table")
+    words.add_argument(
+        "--write", type=Path, metavar="FILE", help="write the page with the table to FILE, too"
+    )
+    words.add_argument(
+        "--quick",
+        action="store_true",
+        help="few rounds of little: to see that it works, not how fast it is",
     )
     words.add_argument("--alone", action="store_true", help="compare with no other package")
     return words

@@ -1,6 +1,8 @@
-"""Containers: a real daemon for the bench, and raw containers beside ours, through the same API and nothing else.
+"""Containers: a real daemon for the bench, and raw containers beside ours, through the same API and
+nothing else.
 
-The daemon is the tests' own, with images made on this machine; see tests/support/dockerd/dockerd_here.py.
+The daemon is the tests' own, with images made on this machine; see
+tests/support/dockerd/dockerd_here.py.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def daemon_here() -> Daemon:
 
 
 class Containers:
-    """A client of ours and a daemon to speak with directly. What was started is removed at the end."""
+    """A client of ours and a daemon to speak with directly. What was started is
+    removed at the end.
+    """
 
     def __init__(self, daemon: Daemon, folder: Path) -> None:
         self.daemon, self.folder = daemon, folder
@@ -69,8 +73,15 @@ class Containers:
     def start(self, command: str, network: str, mounts: list[dict[str, Any]] | None = None) -> str:
         """What anybody would do who has the API and one command."""
         host = {"Init": True, "NetworkMode": network, "Mounts": mounts or []}
-        body = {"Image": IMAGE, "Cmd": ["/bin/bash", "-c", command], "Env": ["WHO=bench"], "HostConfig": host}
-        made = self.daemon.ask("POST", "/containers/create", body, name=f"bench-{uuid.uuid4().hex}")["Id"]
+        body = {
+            "Image": IMAGE,
+            "Cmd": ["/bin/bash", "-c", command],
+            "Env": ["WHO=bench"],
+            "HostConfig": host,
+        }
+        made = self.daemon.ask(
+            "POST", "/containers/create", body, name=f"bench-{uuid.uuid4().hex}"
+        )["Id"]
         self.raw.append(made)
         self.daemon.ask("POST", f"/containers/{made}/start")
         return made

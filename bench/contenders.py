@@ -1,4 +1,5 @@
-"""Contenders: the packages that the bench compares with, each pinned, in an environment of its own below .cache/bench.
+"""Contenders: the packages that the bench compares with, each pinned, in an environment of its own
+below .cache/bench.
 
 They are run as a user would run them; nothing of them is imported here.
 """
@@ -38,7 +39,12 @@ class Environment:
     def variables(self, **more: str) -> dict[str, str]:
         """Those of the caller that say where things are, and none that change what is measured."""
         kept = {name: os.environ[name] for name in KEPT_NAMES if name in os.environ}
-        return {**kept, "PATH": f"{self.bin}{os.pathsep}{os.defpath}", "VIRTUAL_ENV": str(self.bin.parent), **more}
+        return {
+            **kept,
+            "PATH": f"{self.bin}{os.pathsep}{os.defpath}",
+            "VIRTUAL_ENV": str(self.bin.parent),
+            **more,
+        }
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ PUBLISHED = Contender(
     "nvidia-tao-sdk",
     "7.2.0",
     (
-        "nvidia-tao-sdk==7.2.0", "pip==26.3", "fsspec==2026.9.0", "s3fs==2026.9.0", "toml==0.10.2", "pandas==3.1.1",
+        "nvidia-tao-sdk==7.2.0", "pip==26.3", "fsspec==2026.9.0", "s3fs==2026.9.0", "toml==0.10.2",
+        "pandas==3.1.1",
         "pyyaml==6.0.3", "huggingface-hub==2.4.0",
     ),
 )  # fmt: skip
@@ -86,7 +93,9 @@ def ours() -> Environment:
 def install(place: Path, requirements: Sequence[str]) -> None:
     shutil.rmtree(place, ignore_errors=True)
     told([sys.executable, "-m", "venv", str(place)])
-    told([str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *requirements])
+    told(
+        [str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *requirements]
+    )
 
 
 def told(command: Sequence[str]) -> None:

@@ -1,4 +1,6 @@
-"""Docker: what our job costs over a raw container of the same daemon, from its start to its log and its end."""
+"""Docker: what our job costs over a raw container of the same daemon, from its start to its log and
+its end.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
         daemon = daemon_here()
     except Missing as reason:
         rivals.missing["Docker"] = str(reason)
-        print(f"\n!!! NOT MEASURED: there is no Docker here; its rows are left out.\n{reason}\n", file=sys.stderr)
+        print(
+            f"\n!!! NOT MEASURED: there is no Docker here; its rows are left out.\n{reason}\n",
+            file=sys.stderr,
+        )
         return
     with scratch() as folder, Containers(daemon, folder) as containers:
         containers.ended(containers.submit("true", keep_results=False))
@@ -59,7 +64,8 @@ def submits(containers: Containers, scale: Scale) -> Iterator[Figure]:
     found = interleaved(contenders, scale.rounds)
     containers.clear()
     meaning = (
-        "From the call to a started container, checked, planned and written down. Both sides keep their connection."
+        "From the call to a started container, checked, planned and written down. Both sides "
+        "keep their connection."
     )
     yield ratio("docker.submit", "docker: submit", meaning, found["ours"], found["raw"], API)
 
@@ -120,14 +126,19 @@ def cancels(containers: Containers, scale: Scale) -> Iterator[Figure]:
 
     def raw() -> float:
         job = ready()
-        return seconds_of(lambda: containers.daemon.ask("POST", f"/containers/{container(job)}/stop", t=10))
+        return seconds_of(
+            lambda: containers.daemon.ask("POST", f"/containers/{container(job)}/stop", t=10)
+        )
 
     found = interleaved({"ours": ours, "raw": raw}, scale.rounds)
     containers.clear()
     meaning = (
-        "Of a job that ends when it is told to, its end seen and written down. (nvidia-tao-sdk 7.2.0 took 10.2 s.)"
+        "Of a job that ends when it is told to, its end seen and written down. (nvidia-tao-sdk "
+        "7.2.0 took 10.2 s.)"
     )
-    yield ratio("docker.cancel", "docker: cancel", meaning, found["ours"], found["raw"], "`stop` of the API")
+    yield ratio(
+        "docker.cancel", "docker: cancel", meaning, found["ours"], found["raw"], "`stop` of the API"
+    )
 
 
 def logs(containers: Containers, scale: Scale) -> Iterator[Figure]:
@@ -138,12 +149,27 @@ def logs(containers: Containers, scale: Scale) -> Iterator[Figure]:
     state, environ = containers.state_file, {"DOCKER_HOST": containers.daemon.address.url}
     docker = ["docker", "-H", containers.daemon.address.url, "logs", container(job)]
     commands = {"ours": reader("client", state, long), "docker": docker}
-    readings = interleaved({name: whole(each, log, environ) for name, each in commands.items()}, min(scale.rounds, 5))
+    readings = interleaved(
+        {name: whole(each, log, environ) for name, each in commands.items()}, min(scale.rounds, 5)
+    )
     seconds = {name: [reading.seconds for reading in each] for name, each in readings.items()}
-    meaning = f"A log of {scale.log_megabytes} MB, from the start of the program to its last byte in a pipe."
+    meaning = (
+        f"A log of {scale.log_megabytes} MB, from the start of the "
+        "program to its last byte in a pipe."
+    )
     title = "docker: `Client.follow_logs`"
-    yield ratio("docker.logs.time", f"{title}, time", meaning, seconds["ours"], seconds["docker"], "`docker logs`")
-    contenders = {name: read_by(reader("client", state, each), environ) for name, each in (("l", long), ("s", short))}
+    yield ratio(
+        "docker.logs.time",
+        f"{title}, time",
+        meaning,
+        seconds["ours"],
+        seconds["docker"],
+        "`docker logs`",
+    )
+    contenders = {
+        name: read_by(reader("client", state, each), environ)
+        for name, each in (("l", long), ("s", short))
+    }
     found = interleaved(contenders, min(scale.rounds, 3))
     peaks = {name: [reading.peak for reading in each] for name, each in found.items()}
     meaning = (
@@ -163,23 +189,36 @@ def statuses(scale: Scale) -> Iterator[Figure]:
         endpoint = f"unix://{path} on {this_machine()}"
         with Store.open(folder / "jobs.db") as store:
             attempts = [stored(store, number, endpoint) for number in range(jobs)]
-        with many.Many(path, attempts) as daemon, Client(folder / "jobs.db", settings=Settings(environ)) as client:
-            running = client.list_jobs(statuses=[Status.RUNNING])  # the first look connects, and sees that they run
+        with (
+            many.Many(path, attempts) as daemon,
+            Client(folder / "jobs.db", settings=Settings(environ)) as client,
+        ):
+            running = client.list_jobs(
+                statuses=[Status.RUNNING]
+            )  # the first look connects, and sees that they run
             if len(running) != jobs:
-                raise RuntimeError(f"{len(running)} of {jobs} jobs run: {client.list_jobs(limit=1)[0].message}")
+                raise RuntimeError(
+                    f"{len(running)} of {jobs} jobs run: {client.list_jobs(limit=1)[0].message}"
+                )
             daemon.asked.clear()
             seconds = seconds_of(client.list_jobs)
             meaning = f"Questions to the daemon for one look at {jobs:,} running jobs."
             # What is new in their logs is read besides, for at most a second.
             looks = [path for path in daemon.asked if path.startswith("/containers/json")]
-            yield count("docker.status", f"docker: status of {jobs:,} jobs", meaning, len(looks), seconds)
+            yield count(
+                "docker.status", f"docker: status of {jobs:,} jobs", meaning, len(looks), seconds
+            )
             daemon.shutdown()
 
 
 def stored(store: Store, number: int, endpoint: str) -> Attempt:
     """A job that was submitted to the daemon that only knows jobs."""
     attempt = Attempt(f"train-{number:010d}", 1, "docker", endpoint, store.store_id)
-    job = Job(id=attempt.job_id, name="train", platform="docker", image="tao-test-python", gpu_count=0)
+    job = Job(
+        id=attempt.job_id, name="train", platform="docker", image="tao-test-python", gpu_count=0
+    )
     store.add(job, AttemptRow(attempt, {"request": {}}))
-    store.confirm(Ref("docker", endpoint, "", f"tao-job-{job.id}", many.unique_id(attempt), attempt))
+    store.confirm(
+        Ref("docker", endpoint, "", f"tao-job-{job.id}", many.unique_id(attempt), attempt)
+    )
     return attempt

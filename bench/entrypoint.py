@@ -1,6 +1,8 @@
-"""Entrypoint: how large the shell command of a job is, and how long it keeps the user's own command waiting.
+"""Entrypoint: how large the shell command of a job is, and how long it keeps the user's own command
+waiting.
 
-Ours and the published package's get the same call: a job of local files, with a spec, a mounted input and a results folder.
+Ours and the published package's get the same call: a job of local files, with a spec, a mounted
+input and a results folder.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from bench.rounds import command_seconds, interleaved
 from bench.scale import Scale
 
 BARE = ("python3", "-c", "pass")
-RUNNER = "/tmp/_tao_runner.py"  # where the published entrypoint unpacks itself, whoever else does so at the time
+# where the published entrypoint unpacks itself, whoever else does so at the time
+RUNNER = "/tmp/_tao_runner.py"
 BUILD = """
 import json, sys
 from tao_sdk.script_runner import build_entrypoint
@@ -53,24 +56,32 @@ def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
 
 
 def sizes(published: Environment | None) -> Iterator[Figure]:
-    meaning = "The command of a job of local files: with one input, one output and a spec of five values."
+    meaning = (
+        "The command of a job of local files: with one input, one output and a spec of five values."
+    )
     mine = len(built(ours(), TRAINING).encode())
     yield size("entrypoint.bytes", "entrypoint, bytes", meaning, mine)
     if published:
         theirs = len(built(published, TRAINING).encode())
         title = f"entrypoint, bytes over those of {PUBLISHED.title}"
-        yield size_ratio("entrypoint.bytes.published", title, meaning, mine, theirs, "its entrypoint")
+        yield size_ratio(
+            "entrypoint.bytes.published", title, meaning, mine, theirs, "its entrypoint"
+        )
 
 
 def waits(found: dict[str, list[float]]) -> Iterator[Figure]:
     meaning = "From the start of the entrypoint to the first thing that the user's command does."
     against = "`python3 -c pass`"
     title = "entrypoint to first instruction"
-    yield ratio("entrypoint.first_instruction", title, meaning, found["ours"], found["our python"], against)
+    yield ratio(
+        "entrypoint.first_instruction", title, meaning, found["ours"], found["our python"], against
+    )
     if "theirs" in found:
         key = "entrypoint.first_instruction.published"
         title = f"{title}, {PUBLISHED.title}"
-        meaning = "The same of its entrypoint; all that this installs at its start was there already."
+        meaning = (
+            "The same of its entrypoint; all that this installs at its start was there already."
+        )
         yield ratio(key, title, meaning, found["theirs"], found["their python"], against)
 
 
@@ -78,7 +89,12 @@ def built(environment: Environment, call: Mapping[str, object]) -> str:
     """The entrypoint that the package of that environment makes."""
     command = [environment.python, "-c", BUILD]
     answer = subprocess.run(
-        command, input=json.dumps(call), env=environment.variables(), capture_output=True, text=True, check=True
+        command,
+        input=json.dumps(call),
+        env=environment.variables(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return answer.stdout
 
@@ -88,7 +104,9 @@ def bare(environment: Environment) -> Callable[[], float]:
 
 
 class FirstInstruction:
-    """A named pipe that the user's command writes to before all else, so that one clock sees start and arrival."""
+    """A named pipe that the user's command writes to before all else, so that one clock sees start
+    and arrival.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -100,14 +118,21 @@ class FirstInstruction:
         entrypoint = built(environment, call).replace(RUNNER, str(self.folder / "runner.py"))
         return lambda: self.seconds(environment, entrypoint)
 
-    def seconds(self, environment: Environment, entrypoint: str, more: Mapping[str, str] | None = None) -> float:
-        """`more` adds to the job's environment. Raises TimeoutError when the command never begins."""
+    def seconds(
+        self, environment: Environment, entrypoint: str, more: Mapping[str, str] | None = None
+    ) -> float:
+        """`more` adds to the job's environment. Raises TimeoutError when the
+        command never begins.
+        """
         own = {"TAO_RESULTS_ROOT": str(self.folder / "results"), "TAO_JOB_ID": "bench"}
         variables = environment.variables(**own) | dict(more or {})
         reader = os.open(self.fifo, os.O_RDONLY | os.O_NONBLOCK)
         started = time.perf_counter()
         job = subprocess.Popen(
-            ["bash", "-c", entrypoint], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ["bash", "-c", entrypoint],
+            env=variables,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             arrived, _, _ = select.select([reader], [], [], PATIENCE_SECONDS)
@@ -115,7 +140,9 @@ class FirstInstruction:
         finally:
             os.close(reader)
             if job.wait(PATIENCE_SECONDS):
-                raise RuntimeError(f"The entrypoint of {environment.bin} ended with {job.returncode}.")
+                raise RuntimeError(
+                    f"The entrypoint of {environment.bin} ended with {job.returncode}."
+                )
         if not arrived:
             raise TimeoutError(f"The entrypoint of {environment.bin} did not start its command.")
         return taken

@@ -33,7 +33,9 @@ class Spread:
 
 
 def spread(values: Sequence[float], unit: Unit) -> Spread:
-    low, _, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
+    low, _, high = (
+        quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
+    )
     return Spread(unit, median(values), low, high, len(values))
 
 
@@ -74,7 +76,12 @@ class Figure:
 
 
 def ratio(
-    key: str, title: str, meaning: str, measured: Sequence[float], against: Sequence[float], against_what: str
+    key: str,
+    title: str,
+    meaning: str,
+    measured: Sequence[float],
+    against: Sequence[float],
+    against_what: str,
 ) -> Figure:
     """Seconds over seconds, round by round: what slowed the machine for a round slowed both."""
     quotients = [ours / theirs for ours, theirs in zip(measured, against, strict=True)]
@@ -106,13 +113,22 @@ def size(key: str, title: str, meaning: str, found: int) -> Figure:
     return Figure(key, title, meaning, spread([found], "bytes"), spread([found], "bytes"))
 
 
-def size_ratio(key: str, title: str, meaning: str, found: int, against: int, against_what: str) -> Figure:
+def size_ratio(
+    key: str, title: str, meaning: str, found: int, against: int, against_what: str
+) -> Figure:
     measured, other = spread([found], "bytes"), spread([against], "bytes")
-    return Figure(key, title, meaning, measured, spread([found / against], "times"), other, against_what)
+    return Figure(
+        key, title, meaning, measured, spread([found / against], "times"), other, against_what
+    )
 
 
 def more_seconds(
-    key: str, title: str, meaning: str, measured: Sequence[float], against: Sequence[float], against_what: str
+    key: str,
+    title: str,
+    meaning: str,
+    measured: Sequence[float],
+    against: Sequence[float],
+    against_what: str,
 ) -> Figure:
     """Seconds more than `against`, round by round."""
     more = [ours - theirs for ours, theirs in zip(measured, against, strict=True)]
@@ -133,10 +149,21 @@ def count(key: str, title: str, meaning: str, found: int, seconds: float) -> Fig
 
 
 def growth(
-    key: str, title: str, meaning: str, measured: Sequence[int], against: Sequence[int], against_what: str
+    key: str,
+    title: str,
+    meaning: str,
+    measured: Sequence[int],
+    against: Sequence[int],
+    against_what: str,
 ) -> Figure:
     """Bytes of memory more than `against`."""
     more = [ours - theirs for ours, theirs in zip(measured, against, strict=True)]
     return Figure(
-        key, title, meaning, spread(measured, "bytes"), spread(more, "bytes"), spread(against, "bytes"), against_what
+        key,
+        title,
+        meaning,
+        spread(measured, "bytes"),
+        spread(more, "bytes"),
+        spread(against, "bytes"),
+        against_what,
     )

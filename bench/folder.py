@@ -1,4 +1,6 @@
-"""Folder: where the bench keeps what it makes, on the disk of the repository and not on a file system in memory."""
+"""Folder: where the bench keeps what it makes, on the disk of the repository and not on a file
+system in memory.
+"""
 
 from __future__ import annotations
 

@@ -32,8 +32,18 @@ GOALS: Mapping[str, Goal] = {
     "docker.logs.time": Goal(1.5),
     "docker.logs.memory": Goal(16 * MIB),
     "docker.status": Goal(1),
-    **{f"s3.{way}.{kind}.{scheme}": Goal(1 / 0.9) for way in WAYS for kind in KINDS for scheme in SCHEMES},
-    **{f"s3.{way}.{kind}.{scheme}.published": Goal(1 / 5) for way in WAYS for kind in KINDS for scheme in SCHEMES},
+    **{
+        f"s3.{way}.{kind}.{scheme}": Goal(1 / 0.9)
+        for way in WAYS
+        for kind in KINDS
+        for scheme in SCHEMES
+    },
+    **{
+        f"s3.{way}.{kind}.{scheme}.published": Goal(1 / 5)
+        for way in WAYS
+        for kind in KINDS
+        for scheme in SCHEMES
+    },
     **{f"s3.inputs.{kind}.{scheme}": Goal(1 / 0.9) for kind in KINDS for scheme in SCHEMES},
     "s3.down.memory": Goal(100 * MIB),
     "s3.up.memory": Goal(100 * MIB),

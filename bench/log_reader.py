@@ -1,5 +1,6 @@
-"""Log reader: a program that copies a job's log to its standard output in one of the ways there are, and tells on stderr
-how much memory that took at most. A process of its own, so that nothing else counts.
+"""Log reader: a program that copies a job's log to its standard output in one of the ways there
+are, and tells on stderr how much memory that took at most. A process of its own, so that nothing
+else counts.
 
     python -m bench.log_reader client|command STATE_FILE JOB
 """

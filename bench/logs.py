@@ -1,4 +1,6 @@
-"""Logs: what it costs to read a long log of an ended job, in time over `cat` of the same bytes and in memory."""
+"""Logs: what it costs to read a long log of an ended job, in time over `cat` of the same bytes and
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-LINE = b"2026-01-31 12:34:56,789 INFO loader.worker: sample 000123 of shard train-00042 decoded and cached\n"
+LINE = (
+    b"2026-01-31 12:34:56,789 INFO loader.worker: sample 000123 of shard "
+    b"train-00042 decoded and cached\n"
+)
 NOTHING: Mapping[str, str] = {}
 CHUNK = 1024 * 1024
 WAYS = {"client": "`Client.follow_logs`", "command": "`tao logs`"}
@@ -50,21 +55,46 @@ def times(jobs: Jobs, long: str, log: Path, scale: Scale) -> Iterator[Figure]:
         "command": [ours().script("tao"), "--state-file", str(jobs.state_file), "logs", long],
         "cat": ["cat", str(log)],
     }
-    found = interleaved({name: whole(command, log) for name, command in commands.items()}, scale.rounds)
+    found = interleaved(
+        {name: whole(command, log) for name, command in commands.items()}, scale.rounds
+    )
     seconds = {name: [reading.seconds for reading in readings] for name, readings in found.items()}
-    meaning = f"A log of {scale.log_megabytes} MB, from the start of the program to its last byte in a pipe."
+    meaning = (
+        f"A log of {scale.log_megabytes} MB, from the start of the "
+        "program to its last byte in a pipe."
+    )
     for way, title in WAYS.items():
-        yield ratio(f"logs.{way}.time", f"{title}, time", meaning, seconds[way], seconds["cat"], "`cat` of the file")
+        yield ratio(
+            f"logs.{way}.time",
+            f"{title}, time",
+            meaning,
+            seconds[way],
+            seconds["cat"],
+            "`cat` of the file",
+        )
 
 
 def memories(jobs: Jobs, long: str, short: str, scale: Scale) -> Iterator[Figure]:
-    meaning = f"The most memory that reading {scale.log_megabytes} MB takes, more than reading an empty log."
+    meaning = (
+        f"The most memory that reading {scale.log_megabytes} MB takes, "
+        "more than reading an empty log."
+    )
     for way, title in WAYS.items():
-        commands = {name: reader(way, jobs.state_file, job) for name, job in (("long", long), ("short", short))}
-        found = interleaved({name: read_by(command) for name, command in commands.items()}, min(scale.rounds, 5))
+        commands = {
+            name: reader(way, jobs.state_file, job)
+            for name, job in (("long", long), ("short", short))
+        }
+        found = interleaved(
+            {name: read_by(command) for name, command in commands.items()}, min(scale.rounds, 5)
+        )
         peaks = {name: [reading.peak for reading in readings] for name, readings in found.items()}
         yield growth(
-            f"logs.{way}.memory", f"{title}, memory", meaning, peaks["long"], peaks["short"], "an empty log, read alike"
+            f"logs.{way}.memory",
+            f"{title}, memory",
+            meaning,
+            peaks["long"],
+            peaks["short"],
+            "an empty log, read alike",
         )
 
 
@@ -76,8 +106,12 @@ def read_by(command: Sequence[str], environ: Mapping[str, str] = NOTHING) -> Cal
     return lambda: reading_of(command, environ)
 
 
-def whole(command: Sequence[str], log: Path, environ: Mapping[str, str] = NOTHING) -> Callable[[], Reading]:
-    """As `read_by`, and what came has to be as long as the log: a reader that loses some is not quick."""
+def whole(
+    command: Sequence[str], log: Path, environ: Mapping[str, str] = NOTHING
+) -> Callable[[], Reading]:
+    """As `read_by`, and what came has to be as long as the log: a reader that loses some is not
+    quick.
+    """
     size = log.stat().st_size
 
     def measure() -> Reading:
@@ -93,7 +127,12 @@ def reading_of(command: Sequence[str], environ: Mapping[str, str]) -> Reading:
     """Run it with these variables more, read its output from a pipe, and throw that away."""
     started, size = time.perf_counter(), 0
     with subprocess.Popen(
-        command, cwd=ROOT, env=ours().variables(**environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        command,
+        cwd=ROOT,
+        env=ours().variables(**environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
     ) as program:
         assert program.stdout is not None
         assert program.stderr is not None

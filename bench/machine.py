@@ -1,4 +1,6 @@
-"""Machine: what a run was made on, and how busy it was, in words that name a kind of machine and no particular one."""
+"""Machine: what a run was made on, and how busy it was, in words that name a kind of machine and no
+particular one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ class Machine:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.cores} cores of {self.processor}, {self.memory} of memory, {self.system}, Python {self.python}"
+        return (
+            f"{self.cores} cores of {self.processor}, {self.memory} of memory, {self.system}, "
+            f"Python {self.python}"
+        )
 
 
 def this_machine() -> Machine:
@@ -46,7 +51,11 @@ def this_machine() -> Machine:
 
 def processor(cpuinfo: str) -> str:
     """The model's name, else the architecture: not every processor tells one."""
-    names = [line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
+    names = [
+        line.partition(":")[2].strip()
+        for line in cpuinfo.splitlines()
+        if line.startswith("model name")
+    ]
     return names[0] if names and names[0] != "unknown" else platform.machine()
 
 

@@ -1,6 +1,8 @@
-"""Many: a daemon that has as many running containers as one likes, and counts what it is asked. It knows a few questions.
+"""Many: a daemon that has as many running containers as one likes, and counts what it is asked. It
+knows a few questions.
 
-Real ones would need more memory than a machine has that runs a bench; what a listing says of each is as Docker 20.10 says it.
+Real ones would need more memory than a machine has that runs a bench; what a listing says of each
+is as Docker 20.10 says it.
 """
 
 from __future__ import annotations
@@ -49,12 +51,18 @@ def listed(attempt: Attempt) -> dict[str, Any]:
 
 
 class Many(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Serves in a thread of its own until it is closed; `asked` are the paths of all questions so far."""
+    """Serves in a thread of its own until it is closed; `asked` are the paths of all questions so
+    far.
+    """
 
     daemon_threads = True
 
     def __init__(self, socket: Path, attempts: Sequence[Attempt]) -> None:
-        self.answers = {"/version": VERSION, "/info": INFO, "/containers/json": [listed(each) for each in attempts]}
+        self.answers = {
+            "/version": VERSION,
+            "/info": INFO,
+            "/containers/json": [listed(each) for each in attempts],
+        }
         self.asked: list[str] = []
         super().__init__(str(socket), Question)
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -57,7 +57,9 @@ A result in × is *measured* over *against*, taken round by round. *goal* is wha
 """
 
 
-def page(figures: Sequence[Figure], machine: Machine, load_after: float, missing: Mapping[str, str]) -> str:
+def page(
+    figures: Sequence[Figure], machine: Machine, load_after: float, missing: Mapping[str, str]
+) -> str:
     return PAGE.format(
         command=COMMAND,
         moment=machine.moment,
@@ -65,7 +67,9 @@ def page(figures: Sequence[Figure], machine: Machine, load_after: float, missing
         load=machine.load,
         load_after=load_after,
         table=table.markdown(figures),
-        missing="".join(f"Not compared, because it could not be installed: {title}.\n\n" for title in missing),
+        missing="".join(
+            f"Not compared, because it could not be installed: {title}.\n\n" for title in missing
+        ),
         meanings="\n".join(meaning(figure) for figure in figures),
         published=PUBLISHED.title,
         torchx=TORCHX.title,

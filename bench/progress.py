@@ -1,4 +1,6 @@
-"""Progress: what it costs to read how far a training is out of its log, for the two kinds of line that long logs consist of."""
+"""Progress: what it costs to read how far a training is out of its log, for the two kinds of line
+that long logs consist of.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,18 @@ def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:  # noqa: ARG001  
     logs = {"step": step_lines(scale.progress_lines), "epoch": epoch_lines(scale.progress_lines)}
     found = interleaved({kind: reading(log) for kind, log in logs.items()}, scale.rounds)
     for kind, title in KINDS.items():
-        meaning = f"Processor time of reading the progress in {title}, such as `{example(logs[kind])}`, as a look does."
+        meaning = (
+            f"Processor time of reading the progress in {title}, such as "
+            f"`{example(logs[kind])}`, as a look does."
+        )
         yield per_item(f"progress.{kind}", f"progress, {title}", meaning, found[kind])
 
 
 def step_lines(count: int) -> bytes:
     """A thousand lines an epoch."""
     lines = (
-        f"epoch {n // 1000 + 1}/{count // 1000 + 1}  step {n % 1000:03}  loss {1 / (n + 1):.4f}\n" for n in range(count)
+        f"epoch {n // 1000 + 1}/{count // 1000 + 1}  step {n % 1000:03}  loss {1 / (n + 1):.4f}\n"
+        for n in range(count)
     )
     return "".join(lines).encode()
 

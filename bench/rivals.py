@@ -1,4 +1,6 @@
-"""Rivals: which contenders this run compares with; one that cannot be had is told once, loudly, and left out."""
+"""Rivals: which contenders this run compares with; one that cannot be had is told once, loudly, and
+left out.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,8 @@ class Rivals:
         except Missing as reason:
             self.missing[contender.title] = str(reason)
             print(
-                f"\n!!! NOT COMPARED: {contender.title} is missing; its rows are left out.\n{reason}\n", file=sys.stderr
+                f"\n!!! NOT COMPARED: {contender.title} is missing; its "
+                f"rows are left out.\n{reason}\n",
+                file=sys.stderr,
             )
             return None

@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 def interleaved(contenders: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """What each gave in each round. A round that does not count comes first, and each begins with another contender."""
+    """What each gave in each round. A round that does not count comes first, and each begins with
+    another contender.
+    """
     found: dict[str, list[T]] = {name: [] for name in contenders}
     for measure in contenders.values():
         measure()
@@ -34,4 +36,6 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 def command_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
     """From its start to its end. Raises CalledProcessError, with what it said, when it fails."""
-    return seconds_of(lambda: subprocess.run(command, env=environment, capture_output=True, check=True))
+    return seconds_of(
+        lambda: subprocess.run(command, env=environment, capture_output=True, check=True)
+    )

@@ -1,8 +1,10 @@
-"""S3: how long a transfer takes over a line with latency and a limited rate, beside the best of the other clients.
+"""S3: how long a transfer takes over a line with latency and a limited rate, beside the best of the
+other clients.
 
-The server is MinIO, built from the tests' pinned sources, its data in memory where that is possible; the line is the
-tests' compiled proxy, whose own ceiling is a figure here. Every transfer is a program of its own (s3_programs.py, or the
-rival's own command), timed from its start to its end, and what it brought is counted.
+The server is MinIO, built from the tests' pinned sources, its data in memory where that is
+possible; the line is the tests' compiled proxy, whose own ceiling is a figure here. Every transfer
+is a program of its own (s3_programs.py, or the rival's own command), timed from its start to its
+end, and what it brought is counted.
 """
 
 from __future__ import annotations
@@ -76,11 +78,20 @@ class Site:
     def environ(self, place: Environment) -> dict[str, str]:
         known = self.server.env(self.url)
         secure = {"SSL_CERT_FILE": known["AWS_CA_BUNDLE"], "AWS_CA_BUNDLE": known["AWS_CA_BUNDLE"]}
-        keys = {name: known[name] for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
-        return place.variables(**keys, AWS_REGION="us-east-1", **(secure if self.scheme == "https" else {}))
+        keys = {
+            name: known[name]
+            for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        }
+        return place.variables(
+            **keys, AWS_REGION="us-east-1", **(secure if self.scheme == "https" else {})
+        )
 
     def words(self, kind: str) -> str:
-        return f"{self.megabytes} MB in one object" if kind == "large" else f"{self.files:,} objects of 256 KiB"
+        return (
+            f"{self.megabytes} MB in one object"
+            if kind == "large"
+            else f"{self.files:,} objects of 256 KiB"
+        )
 
     def size(self, kind: str) -> int:
         return self.megabytes << 20 if kind == "large" else self.files * SMALL
@@ -94,10 +105,16 @@ def standing(folder: Path, scheme: str, scale: Scale) -> Generator[Site]:
 
     command = s3_here.minio_tls_command if scheme == "https" else s3_here.minio_command
     data = Path(tempfile.mkdtemp(dir=folder))
-    server = s3_here.Server(command, scheme=scheme, ready="/minio/health/cluster", folder=data).start()
+    server = s3_here.Server(
+        command, scheme=scheme, ready="/minio/health/cluster", folder=data
+    ).start()
     try:
-        with link_here.Link(server.address, "-raw", "-latency", LATENCY, "-rate", str(RATE)) as link:
-            site = Site(scheme, server, link, server.bucket(), folder, scale.s3_megabytes, scale.s3_files)
+        with link_here.Link(
+            server.address, "-raw", "-latency", LATENCY, "-rate", str(RATE)
+        ) as link:
+            site = Site(
+                scheme, server, link, server.bucket(), folder, scale.s3_megabytes, scale.s3_files
+            )
             for kind in ("large", "small", "tiny"):
                 fill(site, kind)
             yield site
@@ -109,31 +126,67 @@ def fill(site: Site, kind: str) -> None:
     place = site.folder / kind
     if not place.exists():
         place.mkdir()
-        count, size = {"large": (1, site.megabytes << 20), "small": (site.files, SMALL), "tiny": (1, 1)}[kind]
+        count, size = {
+            "large": (1, site.megabytes << 20),
+            "small": (site.files, SMALL),
+            "tiny": (1, 1),
+        }[kind]
         for number in range(count):
-            (place / f"{number:05}").write_bytes(os.urandom(min(size, 1 << 20)) * max(1, size >> 20))
+            (place / f"{number:05}").write_bytes(
+                os.urandom(min(size, 1 << 20)) * max(1, size >> 20)
+            )
     s3 = site.server.s3()
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda path: s3.put(site.bucket, f"{kind}/{path.name}", str(path)), place.iterdir()))
+        list(
+            pool.map(
+                lambda path: s3.put(site.bucket, f"{kind}/{path.name}", str(path)), place.iterdir()
+            )
+        )
 
 
 def transfers(
-    site: Site, way: str, kind: str, clients: Mapping[str, Environment], published: Environment | None, scale: Scale
+    site: Site,
+    way: str,
+    kind: str,
+    clients: Mapping[str, Environment],
+    published: Environment | None,
+    scale: Scale,
 ) -> Iterator[Figure]:
-    key, title = f"s3.{way}.{kind}.{site.scheme}", f"S3 {WAYS[way]}, {site.words(kind)}, {site.scheme}"
-    contenders = {name: program(site, way, kind, name, place) for name, place in {"ours": ours(), **clients}.items()}
+    key, title = (
+        f"s3.{way}.{kind}.{site.scheme}",
+        f"S3 {WAYS[way]}, {site.words(kind)}, {site.scheme}",
+    )
+    contenders = {
+        name: program(site, way, kind, name, place)
+        for name, place in {"ours": ours(), **clients}.items()
+    }
     found = interleaved(contenders, scale.s3_rounds)
     best = min(clients, key=lambda name: median(found[name])) if clients else ""
     line = f"{LATENCY} and {RATE / 1e6:.0f} MB/s a connection"
-    meaning = f"From the program's start to its end, over {line}; against the best of {', '.join(clients)}."
+    meaning = (
+        f"From the program's start to its end, over {line}; against the best of "
+        f"{', '.join(clients)}."
+    )
     if best:
         yield ratio(key, title, meaning, found["ours"], found[best], best)
     if published is not None:
         theirs = seconds_of(program(site, way, kind, "published", published))
-        other = f" The best of the others takes {median(found[best]) / theirs:.2f}× of its time." if best else ""
-        meaning = f"The same transfer by the functions that the published runner calls in a job; one round.{other}"
+        other = (
+            f" The best of the others takes {median(found[best]) / theirs:.2f}× of its time."
+            if best
+            else ""
+        )
+        meaning = (
+            "The same transfer by the functions that the published runner "
+            f"calls in a job; one round.{other}"
+        )
         yield ratio(
-            f"{key}.published", f"{title}, published", meaning, [median(found["ours"])], [theirs], PUBLISHED.title
+            f"{key}.published",
+            f"{title}, published",
+            meaning,
+            [median(found["ours"])],
+            [theirs],
+            PUBLISHED.title,
         )
 
 
@@ -145,7 +198,10 @@ def program(site: Site, way: str, kind: str, who: str, place: Environment) -> Ca
         prefix = kind if way == "down" else f"{who}-{target.parent.name}"
         try:
             command = argv(site, way, kind, who, place, prefix, target)
-            environ = {**site.environ(place), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}" if who == "ours" else str(ROOT)}
+            environ = {
+                **site.environ(place),
+                "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}" if who == "ours" else str(ROOT),
+            }
             seconds = seconds_of(lambda: done(command, environ))
             brought = weight(target) if way == "down" else stored(site, prefix)
             if brought != site.size(kind):
@@ -157,7 +213,9 @@ def program(site: Site, way: str, kind: str, who: str, place: Environment) -> Ca
     return run
 
 
-def argv(site: Site, way: str, kind: str, who: str, place: Environment, prefix: str, target: Path) -> list[str]:
+def argv(
+    site: Site, way: str, kind: str, who: str, place: Environment, prefix: str, target: Path
+) -> list[str]:
     near = str(target if way == "down" else site.folder / kind)
     if who == "s5cmd":
         far = f"s3://{site.bucket}/{prefix}/"
@@ -168,7 +226,9 @@ def argv(site: Site, way: str, kind: str, who: str, place: Environment, prefix: 
 
 def done(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """What it printed."""
-    answer = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    answer = subprocess.run(
+        command, env=environ, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+    )
     if answer.returncode:
         raise RuntimeError(f"{command} ended with {answer.returncode}: {answer.stderr[-1000:]}")
     return answer.stdout
@@ -189,21 +249,33 @@ def stored(site: Site, prefix: str) -> int:
 
 def first_byte(site: Site, clients: Mapping[str, Environment], scale: Scale) -> Figure:
     """One byte: all that comes before the first, the client's own start among it."""
-    contenders = {name: tiny(site, name, place) for name, place in {"ours": ours(), **clients}.items()}
+    contenders = {
+        name: tiny(site, name, place) for name, place in {"ours": ours(), **clients}.items()
+    }
     found = interleaved(contenders, scale.s3_rounds)
     best = min(clients, key=lambda name: median(found[name]))
-    meaning = "A download of one byte: the program's start, its connection and its questions before the first byte."
-    return ratio("s3.first_byte", "S3, first byte, https", meaning, found["ours"], found[best], best)
+    meaning = (
+        "A download of one byte: the program's start, its connection and its "
+        "questions before the first byte."
+    )
+    return ratio(
+        "s3.first_byte", "S3, first byte, https", meaning, found["ours"], found[best], best
+    )
 
 
 def tiny(site: Site, who: str, place: Environment) -> Callable[[], float]:
     one = Site(site.scheme, site.server, site.link, site.bucket, site.folder, 0, 0)
     target = Path(tempfile.mkdtemp(dir=site.folder))
-    environ = {**site.environ(place), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}" if who == "ours" else str(ROOT)}
+    environ = {
+        **site.environ(place),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}" if who == "ours" else str(ROOT),
+    }
 
     def run() -> float:
         shutil.rmtree(target)
-        return seconds_of(lambda: done(argv(one, "down", "tiny", who, place, "tiny", target), environ))
+        return seconds_of(
+            lambda: done(argv(one, "down", "tiny", who, place, "tiny", target), environ)
+        )
 
     return run
 
@@ -214,27 +286,49 @@ def memories(site: Site, scale: Scale) -> Iterator[Figure]:
     large.mkdir()
     with (large / "huge").open("wb") as file:
         file.truncate(scale.s3_memory_megabytes << 20)
-    meaning = f"The most memory that one object of {scale.s3_memory_megabytes:,} MB takes over https, more than one byte takes."
+    meaning = (
+        f"The most memory that one object of {scale.s3_memory_megabytes:,} MB takes over https, "
+        "more than one byte takes."
+    )
     for way in ("up", "down"):
         near = large if way == "up" else site.folder / "huge-down"
         peaks = [
             peak(site, way, "huge", near),
             peak(site, way, "tiny", site.folder / ("tiny" if way == "up" else "tiny-down")),
         ]
-        yield growth(f"s3.{way}.memory", f"S3 {WAYS[way]}, memory", meaning, peaks[:1], peaks[1:], "one byte")
+        yield growth(
+            f"s3.{way}.memory", f"S3 {WAYS[way]}, memory", meaning, peaks[:1], peaks[1:], "one byte"
+        )
     shutil.rmtree(large)
     shutil.rmtree(site.folder / "huge-down")
 
 
 def peak(site: Site, way: str, prefix: str, near: Path) -> int:
-    """Bytes, as the program sees them at its end. It goes without the line: only its memory is wanted."""
-    environ = {**site.environ(ours()), "AWS_ENDPOINT_URL": site.server.url, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
-    command = [ours().python, "-m", "bench.s3_programs", "ours", way, site.bucket, prefix, str(near)]
+    """Bytes, as the program sees them at its end. It goes without the line: only its memory is
+    wanted.
+    """
+    environ = {
+        **site.environ(ours()),
+        "AWS_ENDPOINT_URL": site.server.url,
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+    }
+    command = [
+        ours().python,
+        "-m",
+        "bench.s3_programs",
+        "ours",
+        way,
+        site.bucket,
+        prefix,
+        str(near),
+    ]
     return int(done(command, environ)) * 1024
 
 
 def ceiling() -> Figure:
-    """What the line itself passes on, eight connections at once, so that nobody takes it for a client's limit."""
+    """What the line itself passes on, eight connections at once, so that nobody takes it for a
+    client's limit.
+    """
     from support.servers import link_here
 
     block = bytes(1 << 20)
@@ -269,6 +363,9 @@ def ceiling() -> Figure:
             total = sum(pool.map(take, range(8)))
         rate = total / (time.perf_counter() - started)
     source.close()
-    meaning = f"Bytes a second that the line passes on eight connections of {RATE / 1e6:.0f} MB/s, to idle readers."
+    meaning = (
+        "Bytes a second that the line passes on eight connections of "
+        f"{RATE / 1e6:.0f} MB/s, to idle readers."
+    )
     found: Spread = spread([rate], "bytes")
     return Figure("s3.line", "S3, the line's own ceiling, a second", meaning, found, found)

@@ -1,7 +1,9 @@
-"""S3 inputs of whole jobs: from the entrypoint's start to the first thing that the command does, its inputs on the disk.
+"""S3 inputs of whole jobs: from the entrypoint's start to the first thing that the command does,
+its inputs on the disk.
 
-Beside it the whole of each client that brings the same files to the same disk, over the same line (s3.py). What comes before
-the first byte and after the last counts: Python's start, the unpacking of the runner, what makes files count as whole.
+Beside it the whole of each client that brings the same files to the same disk, over the same line
+(s3.py). What comes before the first byte and after the last counts: Python's start, the unpacking
+of the runner, what makes files count as whole.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ def figures(site: s3.Site, clients: Mapping[str, Environment], scale: Scale) -> 
     for kind in ("large", "small") if clients else ():
         with scratch() as folder:
             on_disk = replace(site, folder=folder)
-            contenders = {name: s3.program(on_disk, "down", kind, name, place) for name, place in clients.items()}
+            contenders = {
+                name: s3.program(on_disk, "down", kind, name, place)
+                for name, place in clients.items()
+            }
             found = interleaved({"ours": job(on_disk, kind), **contenders}, scale.s3_rounds)
         best = min(clients, key=lambda name: median(found[name]))
         title = f"S3 inputs of a job, {site.words(kind)}, {site.scheme}"
@@ -34,7 +39,9 @@ def figures(site: s3.Site, clients: Mapping[str, Environment], scale: Scale) -> 
             f"From the entrypoint's start to the command's first instruction, over {s3.LATENCY} and "
             f"{s3.RATE / 1e6:.0f} MB/s a connection, to the disk; against the whole of the best of {', '.join(clients)}."
         )
-        yield ratio(f"s3.inputs.{kind}.{site.scheme}", title, meaning, found["ours"], found[best], best)
+        yield ratio(
+            f"s3.inputs.{kind}.{site.scheme}", title, meaning, found["ours"], found[best], best
+        )
 
 
 def job(site: s3.Site, kind: str) -> Callable[[], float]:
@@ -54,7 +61,9 @@ def job(site: s3.Site, kind: str) -> Callable[[], float]:
             seconds = first.seconds(ours(), entrypoint, site.environ(ours()))
             brought = sum(map(size_of, inputs(results)))
             if brought != site.size(kind):
-                raise RuntimeError(f"The job has {brought} of {site.size(kind)} bytes of its input.")
+                raise RuntimeError(
+                    f"The job has {brought} of {site.size(kind)} bytes of its input."
+                )
             return seconds
         finally:
             shutil.rmtree(results, ignore_errors=True)

@@ -1,9 +1,12 @@
-"""One transfer between a folder and a bucket, by one of those that the bench compares; run as a program of its own.
+"""One transfer between a folder and a bucket, by one of those that the bench compares; run as a
+program of its own.
 
-    python -m bench.s3_programs WHO down|up BUCKET PREFIX FOLDER        prints the most memory it took, in KiB
+    python -m bench.s3_programs WHO down|up BUCKET PREFIX FOLDER        prints the most memory it
+    took, in KiB
 
-Everybody gets the same endpoint and keys by the environment. What is the best of a library's own ways is used: a pool of
-threads for many small files, its parallel transfer for a large one. Run with -m so that `ours` finds the runner.
+Everybody gets the same endpoint and keys by the environment. What is the best of a library's own
+ways is used: a pool of threads for many small files, its parallel transfer for a large one. Run
+with -m so that `ours` finds the runner.
 """
 
 from __future__ import annotations
@@ -33,7 +36,12 @@ def ours_up(bucket: str, prefix: str, folder: str) -> None:
 
     s3 = S3(Web(os.environ))
     with ThreadPoolExecutor(POOL) as pool:
-        list(pool.map(lambda path: s3.put(bucket, f"{prefix}/{path.name}", str(path)), Path(folder).iterdir()))
+        list(
+            pool.map(
+                lambda path: s3.put(bucket, f"{prefix}/{path.name}", str(path)),
+                Path(folder).iterdir(),
+            )
+        )
 
 
 def boto3_down(bucket: str, prefix: str, folder: str) -> None:
@@ -42,21 +50,31 @@ def boto3_down(bucket: str, prefix: str, folder: str) -> None:
     keys = [each["Key"] for page in pages for each in page["Contents"]]
     Path(folder).mkdir(parents=True)
     with ThreadPoolExecutor(POOL) as pool:
-        list(pool.map(lambda key: client.download_file(bucket, key, f"{folder}/{Path(key).name}"), keys))
+        list(
+            pool.map(
+                lambda key: client.download_file(bucket, key, f"{folder}/{Path(key).name}"), keys
+            )
+        )
 
 
 def boto3_up(bucket: str, prefix: str, folder: str) -> None:
     client = boto3_client()
     with ThreadPoolExecutor(POOL) as pool:
         files = Path(folder).iterdir()
-        list(pool.map(lambda path: client.upload_file(str(path), bucket, f"{prefix}/{path.name}"), files))
+        list(
+            pool.map(
+                lambda path: client.upload_file(str(path), bucket, f"{prefix}/{path.name}"), files
+            )
+        )
 
 
 def boto3_client():
     import boto3
     from botocore.config import Config
 
-    return boto3.client("s3", config=Config(max_pool_connections=POOL, s3={"addressing_style": "path"}))
+    return boto3.client(
+        "s3", config=Config(max_pool_connections=POOL, s3={"addressing_style": "path"})
+    )
 
 
 def obstore_store(bucket: str):
@@ -81,7 +99,9 @@ def obstore_down(bucket: str, prefix: str, folder: str) -> None:
 
     async def one(path: str, size: int) -> None:
         file = os.open(f"{folder}/{Path(path).name}", os.O_WRONLY | os.O_CREAT)
-        await asyncio.gather(*(part(path, file, at, min(size, at + PART)) for at in range(0, size, PART)))
+        await asyncio.gather(
+            *(part(path, file, at, min(size, at + PART)) for at in range(0, size, PART))
+        )
         os.close(file)
 
     async def everything() -> None:
@@ -123,6 +143,12 @@ if __name__ == "__main__":
     who, way, *where = sys.argv[1:]
     transfer: Callable[..., None] = globals()[f"{who}_{way}"]
     transfer(*where)
-    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    peak = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
     print(peak.split()[1], flush=True)
-    os._exit(0)  # a library that falls over its own threads at the end has done its transfer all the same
+    os._exit(
+        0
+    )  # a library that falls over its own threads at the end has done its transfer all the same

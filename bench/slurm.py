@@ -1,7 +1,9 @@
-"""SLURM: connections, round trips and seconds of what a client does on a real cluster, near and far.
+"""SLURM: connections, round trips and seconds of what a client does on a real cluster, near and
+far.
 
-`python -m bench.slurm` starts the tests' cluster, so it needs root; `--write FILE` writes the page. Connections and round trips
-are counted in the log of the login node's sshd, so they are what happened, whoever says what.
+`python -m bench.slurm` starts the tests' cluster, so it needs root; `--write FILE` writes the page.
+Connections and round trips are counted in the log of the login node's sshd, so they are what
+happened, whoever says what.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class Row:
 
     def cells(self) -> list[str]:
         return [
-            self.what, f"{self.milliseconds} ms", self.who, str(self.connections), str(self.round_trips),
+            self.what, f"{self.milliseconds} ms", self.who, str(self.connections),
+            str(self.round_trips),
             f"{self.seconds:.{3 if self.seconds < 1 else 2}f} s", self.answer,
         ]  # fmt: skip
 
@@ -67,12 +70,16 @@ class Row:
 class Told:
     """A client in a process of its own."""
 
-    def __init__(self, who: str, environment: Environment, environ: Mapping[str, str], image: str) -> None:
+    def __init__(
+        self, who: str, environment: Environment, environ: Mapping[str, str], image: str
+    ) -> None:
         variables = {**environment.variables(), **environ}
         variables["PATH"] = f"{environ['PATH']}:{variables['PATH']}"
         argv = [environment.python, str(CLIENT), who, image]
         self.who = who
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, text=True)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, text=True
+        )
 
     def ask(self, line: str) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -95,22 +102,29 @@ def rows(rivals: Rivals, only_few: bool) -> Iterator[Row]:
     for host in MILLISECONDS:
         with tempfile.TemporaryDirectory() as home:
             environ = {
-                **cluster.surroundings(), "SLURM_HOSTNAME": host, "HOME": home, "TAO_SDK_STATE_DIR": f"{home}/state",
+                **cluster.surroundings(), "SLURM_HOSTNAME": host, "HOME": home,
+                "TAO_SDK_STATE_DIR": f"{home}/state",
                 "XDG_RUNTIME_DIR": home,
             }  # fmt: skip
-            yield from told(cluster, Told("ours", ours(), environ, cluster_images.BUSYBOX), host, few=only_few)
+            yield from told(
+                cluster, Told("ours", ours(), environ, cluster_images.BUSYBOX), host, few=only_few
+            )
             if published:
                 theirs = Told("published", published, environ, cluster_images.BUSYBOX)
                 yield from told(cluster, theirs, host, few=True)
 
 
 def told(cluster: Any, client: Told, host: str, few: bool) -> Iterator[Row]:
-    """The first submit, which learns what the cluster is, and the connection, do not count. Nodes are taken: nothing starts."""
+    """The first submit, which learns what the cluster is, and the connection, do not count. Nodes
+    are taken: nothing starts.
+    """
     client.ask("submit")
     mine = client.who == "ours"
     fill(cluster)
     for line in ["plain", "sbatch", "submit"] if mine else ["submit"]:
-        yield middle([counted(cluster, client, line, host) for _ in range(TIMES[line] if mine else 1)])
+        yield middle(
+            [counted(cluster, client, line, host) for _ in range(TIMES[line] if mine else 1)]
+        )
     for line in ["status", "logs"]:
         yield counted(cluster, client, line, host)
     if mine:
@@ -144,7 +158,9 @@ def fill(cluster: Any) -> str:
 
 def many(cluster: Any) -> Path:
     """A file with the ids of 1,000 jobs that SLURM holds, named as ours are."""
-    hold = "sbatch --parsable --hold -o /dev/null --job-name=$(printf 'many-%010d.1' $i) --wrap true"
+    hold = (
+        "sbatch --parsable --hold -o /dev/null --job-name=$(printf 'many-%010d.1' $i) --wrap true"
+    )
     made = cluster.login(f"for i in $(seq 1000); do {hold}; done", seconds=300)
     path: Path = cluster.folder / "many"
     path.write_text(made.stdout)
@@ -157,11 +173,21 @@ def counted(cluster: Any, client: Told, line: str, host: str) -> Row:
     connections, round_trips = cluster.connections() - before[0], cluster.round_trips() - before[1]
     answer = "" if line in ("plain", "sbatch") or said["answer"] is None else str(said["answer"])
     who = "this SDK" if client.who == "ours" else PUBLISHED.title
-    return Row(who, TITLES[line], MILLISECONDS[host], connections, round_trips, said["seconds"], answer)
+    return Row(
+        who, TITLES[line], MILLISECONDS[host], connections, round_trips, said["seconds"], answer
+    )
 
 
 def table(found: Sequence[Row]) -> str:
-    head = ["what", "line, there and back", "client", "connections", "round trips", "time", "answer"]
+    head = [
+        "what",
+        "line, there and back",
+        "client",
+        "connections",
+        "round trips",
+        "time",
+        "answer",
+    ]
     lines = [head, ["---"] * len(head), *(row.cells() for row in found)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -200,7 +226,12 @@ def main() -> None:
         found.append(row)
     print(table(found))
     if given.write:
-        page = PAGE.format(machine=this_machine(), table=table(found), published=PUBLISHED.title, times=TIMES["submit"])
+        page = PAGE.format(
+            machine=this_machine(),
+            table=table(found),
+            published=PUBLISHED.title,
+            times=TIMES["submit"],
+        )
         given.write.write_text(page, encoding="utf-8")
 
 

@@ -1,7 +1,8 @@
-"""A client of a cluster that does what it is told, line by line, and says how long each took: ours, or the published one.
+"""A client of a cluster that does what it is told, line by line, and says how long each took: ours,
+or the published one.
 
-Run as: slurm_client.py ours|published IMAGE, with the contender's Python. Reads a word per line (and a value), writes JSON.
-It imports nothing of the bench: it runs in the environment of either.
+Run as: slurm_client.py ours|published IMAGE, with the contender's Python. Reads a word per line
+(and a value), writes JSON. It imports nothing of the bench: it runs in the environment of either.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class Ours:
     def submit(self, _: str) -> Any:
         from tao_sdk.model.spec import JobSpec
 
-        self.last = self.client.submit(JobSpec(image=self.image, command=COMMAND, gpu_count=1), "slurm").job.id
+        self.last = self.client.submit(
+            JobSpec(image=self.image, command=COMMAND, gpu_count=1), "slurm"
+        ).job.id
 
     def submits(self, count: str) -> Any:
         for _ in range(int(count)):
@@ -85,10 +88,14 @@ class Ours:
         store = self.client.store
         like = store.attempt(self.last)
         for number, slurm_id in enumerate(Path(path).read_text().split(), 1):
-            attempt = Attempt(f"many-{number:010}", 1, "slurm", like.attempt.endpoint, store.store_id)
+            attempt = Attempt(
+                f"many-{number:010}", 1, "slurm", like.attempt.endpoint, store.store_id
+            )
             store.add(Job(attempt.job_id, "many", "slurm"), AttemptRow(attempt, like.plan))
             unique = f"{slurm_id} {attempt.job_id}.1"
-            store.confirm(Ref("slurm", like.ref.endpoint, like.ref.namespace, slurm_id, unique, attempt))
+            store.confirm(
+                Ref("slurm", like.ref.endpoint, like.ref.namespace, slurm_id, unique, attempt)
+            )
 
     def many(self, _: str) -> Any:
         """How all of them are."""

@@ -1,4 +1,6 @@
-"""Start: how long a program takes before it does anything, for `import tao_sdk` and `tao --help`."""
+"""Start: how long a program takes before it does anything, for `import tao_sdk` and
+`tao --help`.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,23 @@ def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
         contenders |= {"theirs": timed(published, BARE), "their import": timed(published, IMPORT)}
     found = interleaved(contenders, scale.rounds)
     meaning = "What a program waits for the package alone."
-    yield ratio("start.import", "`import tao_sdk`", meaning, found["our import"], found["ours"], "`python -c pass`")
+    yield ratio(
+        "start.import",
+        "`import tao_sdk`",
+        meaning,
+        found["our import"],
+        found["ours"],
+        "`python -c pass`",
+    )
     if published:
         title = f"`import tao_sdk` of {PUBLISHED.title}"
         yield ratio(
-            "start.import.published", title, meaning, found["their import"], found["theirs"], "`python -c pass`"
+            "start.import.published",
+            title,
+            meaning,
+            found["their import"],
+            found["theirs"],
+            "`python -c pass`",
         )
 
 
@@ -41,13 +55,20 @@ def helps(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     found = interleaved(
         {
             "tao": lambda: command_seconds([ours().script("tao"), "--help"], ours().variables()),
-            "torchx": lambda: command_seconds([torchx.script("torchx"), "--help"], torchx.variables()),
+            "torchx": lambda: command_seconds(
+                [torchx.script("torchx"), "--help"], torchx.variables()
+            ),
         },
         scale.rounds,
     )
     meaning = "The least that any use of the command costs."
     yield ratio(
-        "start.help", "`tao --help`", meaning, found["tao"], found["torchx"], f"`torchx --help` ({TORCHX.title})"
+        "start.help",
+        "`tao --help`",
+        meaning,
+        found["tao"],
+        found["torchx"],
+        f"`torchx --help` ({TORCHX.title})",
     )
 
 

@@ -1,4 +1,6 @@
-"""Store: what our job store costs over sqlite3 alone, which does the same on the same file with the same durability."""
+"""Store: what our job store costs over sqlite3 alone, which does the same on the same file with the
+same durability.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from tao_sdk.store.records import JOB_COLUMNS
 
 WANTED = 20
 NAMES = JOB_COLUMNS.split(", ")
-OBJECTS, MOMENTS = ("labels", "progress", "backend_details"), ("created", "started", "ended", "seen_at")
+OBJECTS, MOMENTS = (
+    ("labels", "progress", "backend_details"),
+    ("created", "started", "ended", "seen_at"),
+)
 LIST = f"SELECT {JOB_COLUMNS} FROM jobs ORDER BY number DESC LIMIT {WANTED}"
 RECORD = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -52,10 +57,17 @@ def listings(store: Store, raw: sqlite3.Connection, scale: Scale) -> Iterator[Fi
     )
     title = f"list {WANTED} of {scale.jobs:,} jobs"
     meaning = "Both decode the times and the JSON that a listing shows."
-    yield ratio("store.list", title, meaning, found["ours"], found["decoded"], "sqlite3, decoded by hand")
+    yield ratio(
+        "store.list", title, meaning, found["ours"], found["decoded"], "sqlite3, decoded by hand"
+    )
     meaning = "What the records cost over the bare text of the database."
     yield ratio(
-        "store.list.rows", f"{title}, over bare rows", meaning, found["ours"], found["rows"], "sqlite3, as text"
+        "store.list.rows",
+        f"{title}, over bare rows",
+        meaning,
+        found["ours"],
+        found["rows"],
+        "sqlite3, as text",
     )
 
 
@@ -63,16 +75,26 @@ def recordings(store: Store, raw: sqlite3.Connection, scale: Scale) -> Iterator[
     newest = store.list(limit=1)[0].id
     found = interleaved(
         {
-            "ours": each(lambda: store.record([NewEvent(newest, "progress", Status.RUNNING, "", FACTS)]), scale.events),
+            "ours": each(
+                lambda: store.record([NewEvent(newest, "progress", Status.RUNNING, "", FACTS)]),
+                scale.events,
+            ),
             "raw": each(lambda: record(raw, newest), scale.events),
         },
         scale.rounds,
     )
     meaning = (
-        "Each event is a transaction of its own; it outlives the program at once, the machine a moment later (WAL)."
+        "Each event is a transaction of its own; it outlives the program at once, the machine a "
+        "moment later (WAL)."
     )
     yield ratio("store.events", "record an event", meaning, found["ours"], found["raw"], "sqlite3")
-    yield rate("store.events.rate", "events per second", "Recorded one at a time, by one process.", found["ours"], 1)
+    yield rate(
+        "store.events.rate",
+        "events per second",
+        "Recorded one at a time, by one process.",
+        found["ours"],
+        1,
+    )
 
 
 def each(action: Callable[[], object], times: int) -> Callable[[], float]:
@@ -134,7 +156,10 @@ def job(number: int) -> Job:
 
 
 def attempt(store: Store, number: int) -> AttemptRow:
-    return AttemptRow(Attempt(job_id(number), 1, "local", "host", store.store_id), {"request": {"command": "true"}})
+    return AttemptRow(
+        Attempt(job_id(number), 1, "local", "host", store.store_id),
+        {"request": {"command": "true"}},
+    )
 
 
 def job_id(number: int) -> str:

@@ -21,7 +21,16 @@ def markdown(figures: Sequence[Figure]) -> str:
 def row(figure: Figure) -> str:
     against = f"{ranged(figure.against)} {figure.against_what}" if figure.against else ""
     goal = bound(figure.goal, figure.result.unit) if figure.goal else ""
-    return cells([figure.title, ranged(figure.measured), against, ranged(figure.result), goal, VERDICTS[figure.met]])
+    return cells(
+        [
+            figure.title,
+            ranged(figure.measured),
+            against,
+            ranged(figure.result),
+            goal,
+            VERDICTS[figure.met],
+        ]
+    )
 
 
 def cells(texts: Sequence[str]) -> str:
@@ -30,7 +39,9 @@ def cells(texts: Sequence[str]) -> str:
 
 def ranged(spread: Spread) -> str:
     """The middle value, and where the middle half lies unless that is the same."""
-    low, middle, high = (quantity(value, spread.unit) for value in (spread.low, spread.median, spread.high))
+    low, middle, high = (
+        quantity(value, spread.unit) for value in (spread.low, spread.median, spread.high)
+    )
     return middle if low == high else f"{middle} ({low} – {high})"
 
 

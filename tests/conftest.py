@@ -10,13 +10,17 @@ import pytest
 
 from support import marks
 
-# Who is started in the background by a script, or by nohup, ignores these, and so would everything that the tests start.
+# Who is started in the background by a script, or by nohup, ignores these, and so would everything
+# that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda *_: None)  # a handler is the tests' alone: what they start has none
+    signal.signal(
+        signal.SIGHUP, lambda *_: None
+    )  # a handler is the tests' alone: what they start has none
 
-# Each test that starts a program would compile the whole package anew, and each start of pytest all tests.
+# Each test that starts a program would compile the whole package anew, and each start of pytest all
+# tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 

@@ -20,7 +20,9 @@ from tao_sdk.model.status import Status
 class ScriptedSDK:
     """An SDK that says what it is told to, or raises it."""
 
-    def __init__(self, *said: Any, logs: Any = "line\n", analysis: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, *said: Any, logs: Any = "line\n", analysis: Mapping[str, Any] | None = None
+    ) -> None:
         self.said = list(said)
         self.logs, self.analysis = logs, analysis
         self.asked_for: list[tuple[str, int | None]] = []
@@ -42,7 +44,9 @@ class ScriptedSDK:
 @pytest.fixture
 def workflow(tmp_path: Path) -> ActionWorkflow:
     made = ActionWorkflow(tmp_path, "train", "20261121_050400")
-    made.write_submission(Job("digits-1", "digits", "local"), {"train": {"num_epochs": 2}}, {"command": "true"})
+    made.write_submission(
+        Job("digits-1", "digits", "local"), {"train": {"num_epochs": 2}}, {"command": "true"}
+    )
     return made
 
 
@@ -60,7 +64,9 @@ def active(workflow: ActionWorkflow) -> list[str]:
 
 
 def test_the_workspace_is_root_run_and_timestamp(tmp_path: Path):
-    assert ActionWorkflow(tmp_path, "train", "20261121").workspace == tmp_path / "train" / "20261121"
+    assert (
+        ActionWorkflow(tmp_path, "train", "20261121").workspace == tmp_path / "train" / "20261121"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/etc"])
@@ -72,7 +78,10 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str):
 def test_a_submission_is_kept_with_its_specs_and_its_entrypoint(workflow: ActionWorkflow):
     status = read(workflow, "status.json")
     assert (status["job"]["job_id"], status["job"]["platform"]) == ("digits-1", "local")
-    assert (status["specs"], status["script_runner"]) == ({"train": {"num_epochs": 2}}, {"command": "true"})
+    assert (status["specs"], status["script_runner"]) == (
+        {"train": {"num_epochs": 2}},
+        {"command": "true"},
+    )
     assert active(workflow) == ["digits-1"]
 
 
@@ -97,11 +106,15 @@ def test_unknown_is_no_end(workflow: ActionWorkflow):
 
 
 def test_a_failure_is_kept_with_its_analysis(workflow: ActionWorkflow):
-    workflow.sync_from_sdk(ScriptedSDK(Status.ERROR, analysis={"err_class": "ERR_PROGRAM"}), "digits-1")
+    workflow.sync_from_sdk(
+        ScriptedSDK(Status.ERROR, analysis={"err_class": "ERR_PROGRAM"}), "digits-1"
+    )
     assert read(workflow, "failure_analysis.json") == {"err_class": "ERR_PROGRAM"}
 
 
-def test_a_job_whose_log_could_not_be_had_stays_active_and_its_status_is_kept(workflow: ActionWorkflow):
+def test_a_job_whose_log_could_not_be_had_stays_active_and_its_status_is_kept(
+    workflow: ActionWorkflow,
+):
     with pytest.raises(Unreachable):
         workflow.sync_from_sdk(ScriptedSDK(Status.COMPLETE, logs=Unreachable("gone")), "digits-1")
     assert read(workflow, "status.json")["job_status"]["status"] == "Complete"
@@ -128,7 +141,9 @@ def test_an_sdk_of_other_make_with_plain_strings_will_do(workflow: ActionWorkflo
 
 
 def test_a_job_without_a_log_ends_like_any_other(workflow: ActionWorkflow):
-    workflow.sync_from_sdk(ScriptedSDK(Status.COMPLETE, logs=NoLog("its logging driver keeps none")), "digits-1")
+    workflow.sync_from_sdk(
+        ScriptedSDK(Status.COMPLETE, logs=NoLog("its logging driver keeps none")), "digits-1"
+    )
     assert active(workflow) == []
     assert not (workflow.workspace / "latest_logs.txt").exists()
 
@@ -197,7 +212,9 @@ def submit_some(workspace: Path, name: str) -> None:
 
 def test_processes_that_submit_into_one_workspace_lose_none_of_their_jobs(workflow: ActionWorkflow):
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=submit_some, args=(workflow.workspace, name)) for name in "abc"]
+    workers = [
+        context.Process(target=submit_some, args=(workflow.workspace, name)) for name in "abc"
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -34,7 +34,11 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(path: Path, image: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump({"images": {"tao_toolkit": {"pyt": image}}, "wheels": {"tao_sdk_docker": "a==1"}}))
+    path.write_text(
+        yaml.safe_dump(
+            {"images": {"tao_toolkit": {"pyt": image}}, "wheels": {"tao_sdk_docker": "a==1"}}
+        )
+    )
     return path
 
 
@@ -85,7 +89,11 @@ def test_every_wheel_names_this_version_and_its_own_extra():
     }
     for name, wheel in wheels.items():
         assert wheel == f"nvidia-tao-sdk[{name.removeprefix('tao_sdk_')}]=={tao_sdk.__version__}"
-    assert resolve_wheel("wheels.tao_sdk_slurm") == resolve_wheel("tao_sdk_slurm") == wheels["tao_sdk_slurm"]
+    assert (
+        resolve_wheel("wheels.tao_sdk_slurm")
+        == resolve_wheel("tao_sdk_slurm")
+        == wheels["tao_sdk_slurm"]
+    )
 
 
 def test_a_key_that_is_not_there_is_named_with_what_was_meant():
@@ -110,7 +118,9 @@ def test_a_key_whose_value_is_no_text_is_an_error_of_the_manifest(node: Any):
         resolve_image("a.b", {"images": {"a": {"b": node}}})
 
 
-@pytest.mark.parametrize("manifest", [{}, {"images": None}, {"images": "x"}, {"images": {"a": "b"}}])
+@pytest.mark.parametrize(
+    "manifest", [{}, {"images": None}, {"images": "x"}, {"images": {"a": "b"}}]
+)
 def test_a_manifest_without_the_tree_has_no_such_key(manifest: dict[str, Any]):
     with pytest.raises(KeyNotFoundError):
         resolve_image("a.b", manifest)
@@ -122,8 +132,16 @@ def test_no_image_at_all_is_an_error():
 
 
 def test_the_order_is_the_path_given_then_the_variable_then_the_bank_then_ours(tmp_path: Path):
-    given, named, bank = (write(tmp_path / name / "versions.yaml", name) for name in ("given", "named", "bank"))
-    both = Settings({"HOME": "/nowhere", "TAO_VERSIONS_FILE": str(named), "TAO_SKILL_BANK_PATH": str(bank.parent)})
+    given, named, bank = (
+        write(tmp_path / name / "versions.yaml", name) for name in ("given", "named", "bank")
+    )
+    both = Settings(
+        {
+            "HOME": "/nowhere",
+            "TAO_VERSIONS_FILE": str(named),
+            "TAO_SKILL_BANK_PATH": str(bank.parent),
+        }
+    )
     only_bank = Settings({"HOME": "/nowhere", "TAO_SKILL_BANK_PATH": str(bank.parent)})
     assert manifest_path(given, both) == given
     assert manifest_path(None, both) == named
@@ -131,24 +149,32 @@ def test_the_order_is_the_path_given_then_the_variable_then_the_bank_then_ours(t
     assert manifest_path(None, Settings({"HOME": "/nowhere"})) == PACKAGED
 
 
-def test_the_environment_is_asked_when_nothing_else_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_environment_is_asked_when_nothing_else_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("TAO_VERSIONS_FILE", str(write(tmp_path / "mine.yaml", "mine:1")))
     assert resolve_container_image("tao_toolkit.pyt") == "mine:1"
 
 
-def test_a_versions_file_in_the_current_directory_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_versions_file_in_the_current_directory_is_never_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     write(tmp_path / "versions.yaml", "planted:1")
     write(tmp_path / "tao-skills-external" / "versions.yaml", "planted:2")
     monkeypatch.chdir(tmp_path)
     assert resolve_container_image("tao_toolkit.pyt") == TAO
 
 
-def test_a_skill_bank_without_a_versions_file_leaves_ours_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_skill_bank_without_a_versions_file_leaves_ours_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("TAO_SKILL_BANK_PATH", str(tmp_path))
     assert resolve_container_image("tao_toolkit.pyt") == TAO
 
 
-def test_a_file_that_is_named_and_missing_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_is_named_and_missing_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     missing = tmp_path / "gone.yaml"
     with pytest.raises(ManifestNotFoundError, match="gone.yaml") as raised:
         load_manifest(missing)

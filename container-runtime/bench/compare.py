@@ -1,7 +1,9 @@
-"""What the shim costs, beside the Go shim, in one run: `make bench`. All figures are ratios or peak memory.
+"""What the shim costs, beside the Go shim, in one run: `make bench`. All figures are ratios or peak
+memory.
 
-Costs are medians over a runtime that does nothing, with that runtime's own time taken off; every command takes its turn
-in every round. The limits are the package's own: a figure over its limit ends the run with exit code 1.
+Costs are medians over a runtime that does nothing, with that runtime's own time taken off; every
+command takes its turn in every round. The limits are the package's own: a figure over its limit
+ends the run with exit code 1.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ class Timing:
 
 
 class Bench:
-    """A folder in memory, as the bundles of container engines lie in one, and the programs to compare."""
+    """A folder in memory, as the bundles of container engines lie in one, and the programs to
+    compare.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,7 +103,9 @@ class Bench:
             folder / "run/state",
         ]
         subprocess.run(
-            [str(word) for word in install], env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")}, check=True
+            [str(word) for word in install],
+            env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")},
+            check=True,
         )
         self.bundle = folder / "bundle"
         self.bundle.mkdir()
@@ -121,7 +127,12 @@ class Bench:
         text = "".join("\t".join(command) + "\n" for command in commands)
         environment = {"PATH": PATH, "XDG_CONFIG_HOME": str(self.folder / "etc"), "LANG": "C.UTF-8"}
         done = subprocess.run(
-            [self.clock, str(rounds)], input=text, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            [self.clock, str(rounds)],
+            input=text,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
         return [Timing(peak, statistics.median(times)) for peak, *times in rows]
@@ -131,7 +142,9 @@ class Bench:
         first = [f"{self.folder}/config.json={self.bundle}/config.json"]
         programs = (self.noop, GO, self.ours)
         self.measure(2, *([*first, str(program), *words] for program in programs))
-        noop, go, ours = self.measure(ROUNDS, *([*first, str(program), *words] for program in programs))
+        noop, go, ours = self.measure(
+            ROUNDS, *([*first, str(program), *words] for program in programs)
+        )
         print(
             f"{name}: no-op {noop.median / 1000:.2f} ms, Go {go.median / 1000:.2f} ms {go.peak_kib} KiB, ours {ours.median / 1000:.2f} ms {ours.peak_kib} KiB"
         )
@@ -170,7 +183,10 @@ class Bench:
         )
         return [
             Figure(
-                "a whole life, over plain runc", (ours.median - plain.median) / (go.median - plain.median), 1.0, " x Go"
+                "a whole life, over plain runc",
+                (ours.median - plain.median) / (go.median - plain.median),
+                1.0,
+                " x Go",
             )
         ]
 
@@ -243,17 +259,25 @@ def docker_like_spec() -> dict[str, object]:
 
 def main() -> int:
     if not GO.exists():
-        print("The Go shim is not here (tests/setup.sh brings it where Go is installed); nothing to compare with.")
+        print(
+            "The Go shim is not here (tests/setup.sh brings it where Go is installed); nothing to compare with."
+        )
         return 1 if os.environ.get("CI") == "true" else 0
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="nvcr-bench-") as name:
+    with tempfile.TemporaryDirectory(
+        dir=memory if memory.is_dir() else None, prefix="nvcr-bench-"
+    ) as name:
         bench = Bench(Path(name))
         bench.configure("legacy", str(bench.noop))
         figures = bench.against_go("state", 0.4, "state", "box")
         figures += bench.against_go("kill", 0.4, "kill", "box", "KILL")
-        figures += bench.against_go("create, legacy", 1.5, "create", "--bundle", str(bench.bundle), "box")
+        figures += bench.against_go(
+            "create, legacy", 1.5, "create", "--bundle", str(bench.bundle), "box"
+        )
         bench.configure("cdi", str(bench.noop))
-        figures += bench.against_go("create, cdi", 1.5, "create", "--bundle", str(bench.bundle), "box")
+        figures += bench.against_go(
+            "create, cdi", 1.5, "create", "--bundle", str(bench.bundle), "box"
+        )
         figures += bench.life()
     print()
     for figure in figures:

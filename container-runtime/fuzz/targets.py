@@ -1,7 +1,8 @@
-"""What each parser must do with any bytes: come to a value that a well-known parser agrees with, or to its own one fault.
+"""What each parser must do with any bytes: come to a value that a well-known parser agrees with, or
+to its own one fault.
 
-One function a parser; anything that they let through as an exception is a finding. `python fuzz/run.py NAME` has atheris
-look for one, and the tests run each on the inputs in SEEDS.
+One function a parser; anything that they let through as an exception is a finding. `python
+fuzz/run.py NAME` has atheris look for one, and the tests run each on the inputs in SEEDS.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from nvidia_container_runtime.ctk import toml_text
 
 
 class CoreLoader(pyyaml.SafeLoader):
-    """PyYAML with the booleans and floats of YAML 1.2, as the engines' libraries have them: `no` is a word."""
+    """PyYAML with the booleans and floats of YAML 1.2, as the engines' libraries have them: `no` is
+    a word.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name and type
         first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:bool"]
@@ -100,7 +103,9 @@ def yaml_is_read_as_pyyaml_reads_it_or_refused(data: bytes) -> None:
         expected = pyyaml.load(text, Loader=CoreLoader)
     except (pyyaml.YAMLError, ValueError, RecursionError):
         return
-    if not has_date(expected) and "0o" not in text:  # octal as of YAML 1.2, which engines read and PyYAML does not
+    if (
+        not has_date(expected) and "0o" not in text
+    ):  # octal as of YAML 1.2, which engines read and PyYAML does not
         assert same(found, expected), (found, expected)
 
 
@@ -124,7 +129,10 @@ def json_is_a_value_or_a_fault(data: bytes) -> None:
 
 def a_requirement_holds_or_not_or_is_a_fault(data: bytes) -> None:
     wanted = text_of(data).split("\n")
-    for properties in ({}, {"cuda": "12.2", "arch": "9.0", "driver": "550.54.15", "brand": "tesla"}):
+    for properties in (
+        {},
+        {"cuda": "12.2", "arch": "9.0", "driver": "550.54.15", "brand": "tesla"},
+    ):
         try:
             requirements.verify(wanted, properties)
         except requirements.RequirementFault as fault:
@@ -135,7 +143,9 @@ def a_csv_line_is_an_item_or_skipped(data: bytes) -> None:
     text = text_of(data)
     items, skipped = csv_mode.parse(text)
     assert len(items) + len(skipped) == len([line for line in text.split("\n") if line.strip()])
-    assert all(item.kind in csv_mode.KINDS and item.path.strip() == item.path != "" for item in items)
+    assert all(
+        item.kind in csv_mode.KINDS and item.path.strip() == item.path != "" for item in items
+    )
 
 
 def a_command_line_is_always_understood(data: bytes) -> None:
@@ -172,7 +182,10 @@ SEEDS: dict[str, list[bytes]] = {
         b"|\n\n\n#",
         b"- &x 1\n- *x\n",
     ],
-    "cdi": [CDI, b'{"cdiVersion":"0.5.0","kind":"a.b/c","devices":[{"name":"x","containerEdits":{"env":["A=b"]}}]}'],
+    "cdi": [
+        CDI,
+        b'{"cdiVersion":"0.5.0","kind":"a.b/c","devices":[{"name":"x","containerEdits":{"env":["A=b"]}}]}',
+    ],
     "json": [b'{"a": [1, 2.5, null, "\\u00e9"]} rest', b"[" * 5000, b'"\\ud800"'],
     "requirements": [b"cuda>=11.6 brand=tesla,driver>=470", b"cuda >=1", b"bogus!=v1.2-rc.1"],
     "csv": [b"dev, /dev/null\nlib,/a b\n\n# no", b"sym,\0"],

@@ -1,4 +1,6 @@
-"""The shim as it is installed, on a host made of temporary folders: configuration, bundles, low-level runtimes."""
+"""The shim as it is installed, on a host made of temporary folders: configuration, bundles,
+low-level runtimes.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,13 @@ PYTHON = Path("/usr/bin/python3").resolve()
 GO = PACKAGE / ".cache" / "go"
 os.environ["PATH"] = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
-# Who is started in the background by a script, or by nohup, ignores these, and so would every runtime of the tests. A handler
-# is the tests' alone: what they start has none.
+# Who is started in the background by a script, or by nohup, ignores these, and so would every
+# runtime of the tests. A handler is the tests' alone: what they start has none.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None
+        )
 
 # Written by the noop runtime of the tests: what reached it, byte for byte.
 RECORDER = """
@@ -63,7 +67,9 @@ int main(int argc, char **argv) {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "engines: needs a container engine or a low-level runtime, root, and time")
+    config.addinivalue_line(
+        "markers", "engines: needs a container engine or a low-level runtime, root, and time"
+    )
 
 
 def need(what: str, there: object) -> None:
@@ -77,7 +83,9 @@ def need(what: str, there: object) -> None:
 
 def build(source: str, target: Path, *flags: str) -> Path:
     need("gcc", shutil.which("gcc"))
-    subprocess.run(["gcc", "-x", "c", "-", "-o", str(target), *flags], input=source, text=True, check=True)
+    subprocess.run(
+        ["gcc", "-x", "c", "-", "-o", str(target), *flags], input=source, text=True, check=True
+    )
     return target
 
 
@@ -119,12 +127,18 @@ class Host:
     def configure(self, text: str = "", mode: str = "legacy", **runtime: Any) -> None:
         """config.toml: [nvidia-container-runtime] with the recording runtime, then the text."""
         values = {"runtimes": [str(self.recorder)], "mode": mode, "debug": str(self.log), **runtime}
-        lines = "".join(f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in values.items())
+        lines = "".join(
+            f"{key.replace('_', '-')} = {json.dumps(value)}\n" for key, value in values.items()
+        )
         top, _, tables = text.partition("\n[") if not text.startswith("[") else ("", "", text[1:])
-        self.config_file.write_text(f"{top}\n[nvidia-container-runtime]\n{lines}" + (f"[{tables}" if tables else ""))
+        self.config_file.write_text(
+            f"{top}\n[nvidia-container-runtime]\n{lines}" + (f"[{tables}" if tables else "")
+        )
 
     def spec(self, *env: str, **changes: Any) -> dict[str, Any]:
-        """Write a bundle whose container has these environment entries; `changes` replace top-level keys."""
+        """Write a bundle whose container has these environment entries; `changes` replace top-level
+        keys.
+        """
         spec = copy.deepcopy(PLAIN_SPEC)
         spec["process"]["env"] += env
         spec.update(changes)
@@ -146,7 +160,13 @@ class Host:
         environment = {**self.environment, **more.pop("env", {})}
         program = self.prefix / "bin" / name
         return subprocess.run(
-            [program, *words], env=environment, capture_output=True, text=True, timeout=60, check=False, **more
+            [program, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **more,
         )
 
     def refused_by(self, name: str) -> str:
@@ -215,7 +235,16 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from nvidia_container_runtime import install
 
     target = tmp_path_factory.mktemp("prefix")
-    install.main(["--prefix", str(target), "--python", str(PYTHON), "--state", str(target / "run" / "front-state")])
+    install.main(
+        [
+            "--prefix",
+            str(target),
+            "--python",
+            str(PYTHON),
+            "--state",
+            str(target / "run" / "front-state"),
+        ]
+    )
     return target
 
 

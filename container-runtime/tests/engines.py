@@ -1,4 +1,6 @@
-"""Real engines for the tests: a dockerd and a containerd of their own, in a temporary folder, stopped by process id."""
+"""Real engines for the tests: a dockerd and a containerd of their own, in a temporary folder,
+stopped by process id.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,21 @@ import grpc
 
 from protobuf import decode, encode
 
-APPLETS = ("sh", "ls", "cat", "echo", "true", "sleep", "env", "dd", "stat", "readlink", "test", "grep", "mount")
+APPLETS = (
+    "sh",
+    "ls",
+    "cat",
+    "echo",
+    "true",
+    "sleep",
+    "env",
+    "dd",
+    "stat",
+    "readlink",
+    "test",
+    "grep",
+    "mount",
+)
 READY_TRIES = 300
 
 
@@ -29,7 +45,9 @@ def root_filesystem(target: Path) -> Path:
     shutil.copy(shutil.which("busybox") or "/bin/busybox", target / "bin/busybox")
     for name in APPLETS:
         (target / "bin" / name).symlink_to("busybox")
-    (target / "bin/nvidia-smi").write_text('#!/bin/sh\necho "NVIDIA-SMI stand-in, devices: $NVIDIA_VISIBLE_DEVICES"\n')
+    (target / "bin/nvidia-smi").write_text(
+        '#!/bin/sh\necho "NVIDIA-SMI stand-in, devices: $NVIDIA_VISIBLE_DEVICES"\n'
+    )
     (target / "bin/nvidia-smi").chmod(0o755)
     return target
 
@@ -48,10 +66,16 @@ def image_archive(filesystem: Path, name: str) -> bytes:
         "architecture": "amd64", "os": "linux", "config": {"Cmd": ["sleep", "1000"], "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(content).hexdigest()]},
     }).encode()  # fmt: skip
-    manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    manifest = json.dumps(
+        [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    ).encode()
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        for file, text in (("config.json", config), ("manifest.json", manifest), ("layer.tar", content)):
+        for file, text in (
+            ("config.json", config),
+            ("manifest.json", manifest),
+            ("layer.tar", content),
+        ):
             info = tarfile.TarInfo(file)
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
@@ -61,10 +85,14 @@ def image_archive(filesystem: Path, name: str) -> bytes:
 class Daemon:
     """A daemon in a folder of its own: started, waited for, stopped with everything it started."""
 
-    def __init__(self, words: list[str], folder: Path, environment: dict[str, str], ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, words: list[str], folder: Path, environment: dict[str, str], ready: Callable[[], bool]
+    ) -> None:
         self.log = folder / "daemon.log"
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(words, env=environment, stdout=log, stderr=log, cwd=folder)
+            self.process = subprocess.Popen(
+                words, env=environment, stdout=log, stderr=log, cwd=folder
+            )
         for _ in range(READY_TRIES):
             if self.process.poll() is not None or ready():
                 break
@@ -98,7 +126,12 @@ class Docker:
                  "--pidfile", folder / "pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
                  "--storage-driver=vfs"]  # fmt: skip
         path = {"PATH": f"{prefix}/bin:{os.environ['PATH']}"}
-        self.daemon = Daemon([str(word) for word in words], folder, {**os.environ, **environment, **path}, self.answers)
+        self.daemon = Daemon(
+            [str(word) for word in words],
+            folder,
+            {**os.environ, **environment, **path},
+            self.answers,
+        )
 
     def answers(self) -> bool:
         return self.socket.exists() and self.call("version").returncode == 0
@@ -106,7 +139,12 @@ class Docker:
     def call(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
         command = [self.program, "-H", f"unix://{self.socket}", *words]
         return subprocess.run(
-            command, capture_output=True, text=more.pop("text", True), timeout=120, check=False, **more
+            command,
+            capture_output=True,
+            text=more.pop("text", True),
+            timeout=120,
+            check=False,
+            **more,
         )
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -134,7 +172,10 @@ class Containerd:
         )  # fmt: skip
         assert registered.returncode == 0, registered.stderr
         self.daemon = Daemon(
-            ["containerd", "--config", str(config)], folder, {**os.environ, **environment}, self.answers
+            ["containerd", "--config", str(config)],
+            folder,
+            {**os.environ, **environment},
+            self.answers,
         )
         self.channel = grpc.insecure_channel(f"unix://{self.socket}")
 
@@ -152,21 +193,37 @@ class Containerd:
 
     def call(self, method: str, *fields: tuple[int, object]) -> dict[int, object]:
         send = self.channel.unary_unary(
-            f"/runtime.v1.RuntimeService/{method}", request_serializer=None, response_deserializer=None
+            f"/runtime.v1.RuntimeService/{method}",
+            request_serializer=None,
+            response_deserializer=None,
         )
         return decode(send(encode(list(fields)), timeout=120))
 
     def pod(self, handler: str) -> str:
         """A sandbox on the host's network, so that no network plugin is needed."""
         on_node = (8, [(2, [(1, [(1, 2)])])])
-        self.config = [(1, [(1, "pod"), (2, "uid"), (3, "default")]), (3, str(self.folder)), on_node]
+        self.config = [
+            (1, [(1, "pod"), (2, "uid"), (3, "default")]),
+            (3, str(self.folder)),
+            on_node,
+        ]
         return self.call("RunPodSandbox", (1, self.config), (2, handler))[1].decode()  # type: ignore[attr-defined]
 
-    def container(self, pod: str, env: dict[str, str], annotations: dict[str, str] | None = None) -> str:
+    def container(
+        self, pod: str, env: dict[str, str], annotations: dict[str, str] | None = None
+    ) -> str:
         variables = [(6, [(1, key), (2, value)]) for key, value in env.items()]
         notes = [(10, [(1, key), (2, value)]) for key, value in (annotations or {}).items()]
         security = (15, [(2, [(3, [(1, 2)])])])
-        config = [(1, [(1, "box")]), (2, [(1, "local/box:1")]), (3, "sleep"), (4, "1000"), *variables, *notes, security]
+        config = [
+            (1, [(1, "box")]),
+            (2, [(1, "local/box:1")]),
+            (3, "sleep"),
+            (4, "1000"),
+            *variables,
+            *notes,
+            security,
+        ]
         made = self.call("CreateContainer", (1, pod), (2, config), (3, self.config))[1].decode()  # type: ignore[attr-defined]
         self.call("StartContainer", (1, made))
         return made

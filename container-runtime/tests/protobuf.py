@@ -1,4 +1,6 @@
-"""Just enough of protobuf's wire format to talk to containerd: messages as (field, value) pairs, both ways."""
+"""Just enough of protobuf's wire format to talk to containerd: messages as (field, value) pairs,
+both ways.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def encode(fields: list[tuple[int, object]]) -> bytes:
             out += varint(field << 3) + varint(value)
         else:
             content = (
-                encode(value) if isinstance(value, list) else value.encode() if isinstance(value, str) else bytes(value)
+                encode(value)
+                if isinstance(value, list)
+                else value.encode()
+                if isinstance(value, str)
+                else bytes(value)
             )  # type: ignore[call-overload]
             out += varint(field << 3 | 2) + varint(len(content)) + content
     return out

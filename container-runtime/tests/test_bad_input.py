@@ -22,7 +22,10 @@ from conftest import Host
             "[nvidia-container-runtime]\nmode = 5\n",
             "failed to unmarshal config: nvidia-container-runtime.mode: Can't convert 5(int64) to string",
         ),
-        ("[nvidia-container-runtime]\nruntimes = 'runc'\n", "Can't convert 'runc'(string) to []string"),
+        (
+            "[nvidia-container-runtime]\nruntimes = 'runc'\n",
+            "Can't convert 'runc'(string) to []string",
+        ),
         ("[nvidia-container-runtime]\nruntimes = [1]\n", "to []string"),
         ("disable-require = 'yes'\n", "to bool"),
         ("nvidia-container-runtime = 5\n", "to a table"),
@@ -33,7 +36,9 @@ from conftest import Host
     ],
     ids=lambda text: text[:40],
 )
-def test_a_configuration_that_cannot_be_used_stops_every_command(host: Host, text: str, said: str) -> None:
+def test_a_configuration_that_cannot_be_used_stops_every_command(
+    host: Host, text: str, said: str
+) -> None:
     host.spec()
     host.config_file.write_text(text)
     assert said in host.refused()
@@ -53,7 +58,9 @@ def test_a_configuration_that_is_no_text_or_no_file_is_an_error(host: Host) -> N
 
 @pytest.mark.parametrize("kind", ["pipe", "endless", "huge"])
 @pytest.mark.parametrize("place", ["config.json", "config.toml", "a.csv", "a.yaml"])
-def test_a_file_that_never_ends_is_an_error_and_not_waited_for(host: Host, place: str, kind: str) -> None:
+def test_a_file_that_never_ends_is_an_error_and_not_waited_for(
+    host: Host, place: str, kind: str
+) -> None:
     host.configure(
         f'[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{host.root}/lists"\n'
         f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/lists"]\n',
@@ -102,14 +109,18 @@ SPECS: list[tuple[bytes, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("spec", "said"), SPECS, ids=[spec[:30].decode(errors="replace") for spec, _ in SPECS])
+@pytest.mark.parametrize(
+    ("spec", "said"), SPECS, ids=[spec[:30].decode(errors="replace") for spec, _ in SPECS]
+)
 def test_a_broken_spec_is_an_error(host: Host, spec: bytes, said: str) -> None:
     (host.bundle / "config.json").write_bytes(spec)
     assert said in host.refused()
 
 
 def test_a_large_number_comes_out_as_large_as_it_went_in(host: Host) -> None:
-    (host.bundle / "config.json").write_bytes(b'{"ociVersion": "1.0.2", "a": [1e22, 1.5e308, 12345678901234567890123]}')
+    (host.bundle / "config.json").write_bytes(
+        b'{"ociVersion": "1.0.2", "a": [1e22, 1.5e308, 12345678901234567890123]}'
+    )
     assert host.create().returncode == 0
     assert host.read_spec()["a"] == [1e22, 1.5e308, 12345678901234567890123]
 
@@ -122,9 +133,22 @@ APPLYING = "could not apply required modification to OCI specification: error mo
     ("mode", "spec", "said"),
     [
         ("foo", "{}", PLANNING + 'invalid mode \\"foo\\"'),
-        ("legacy", "", PLANNING + "failed to load OCI spec: error loading OCI specification from file: error reading"),
-        ("legacy", '{"process": {"env": ["NOEQUALS"]}}', PLANNING + "invalid environment variable: NOEQUALS"),
-        ("cdi", '{"process": {"env": ["NVIDIA_VISIBLE_DEVICES=9"]}}', APPLYING + "failed to inject CDI devices"),
+        (
+            "legacy",
+            "",
+            PLANNING
+            + "failed to load OCI spec: error loading OCI specification from file: error reading",
+        ),
+        (
+            "legacy",
+            '{"process": {"env": ["NOEQUALS"]}}',
+            PLANNING + "invalid environment variable: NOEQUALS",
+        ),
+        (
+            "cdi",
+            '{"process": {"env": ["NVIDIA_VISIBLE_DEVICES=9"]}}',
+            APPLYING + "failed to inject CDI devices",
+        ),
     ],
 )
 def test_an_error_says_whether_the_change_failed_in_planning_or_when_it_was_applied(
@@ -135,11 +159,15 @@ def test_an_error_says_whether_the_change_failed_in_planning_or_when_it_was_appl
     assert said in host.refused()
 
 
-@pytest.mark.parametrize("spec", [b"null", b"{}", b'{"hooks": null, "process": null, "mounts": null, "linux": null}'])
+@pytest.mark.parametrize(
+    "spec", [b"null", b"{}", b'{"hooks": null, "process": null, "mounts": null, "linux": null}']
+)
 def test_an_empty_spec_is_the_runtimes_to_judge(host: Host, spec: bytes) -> None:
     (host.bundle / "config.json").write_bytes(spec)
     assert host.create().returncode == 0
-    assert host.read_spec()["hooks"]["prestart"][0]["path"].endswith("nvidia-container-runtime-hook")
+    assert host.read_spec()["hooks"]["prestart"][0]["path"].endswith(
+        "nvidia-container-runtime-hook"
+    )
 
 
 def test_a_missing_bundle_or_spec_is_an_error(host: Host) -> None:
@@ -151,8 +179,12 @@ def test_a_missing_bundle_or_spec_is_an_error(host: Host) -> None:
 
 
 @pytest.mark.parametrize("place", ["/proc/no-such/shim.log", "/etc"])
-@pytest.mark.parametrize("words", [("state", "x"), ("--debug", "state", "x"), ("create", "--bundle", "{bundle}", "x")])
-def test_a_log_that_cannot_be_written_is_passed_over_in_silence(host: Host, place: str, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("state", "x"), ("--debug", "state", "x"), ("create", "--bundle", "{bundle}", "x")]
+)
+def test_a_log_that_cannot_be_written_is_passed_over_in_silence(
+    host: Host, place: str, words: tuple[str, ...]
+) -> None:
     """The engine reads a runtime's stderr as the runtime's own words."""
     host.configure(debug=place)
     host.spec()
@@ -168,19 +200,27 @@ def test_an_attack_on_the_log_is_quoted(host: Host) -> None:
     assert all(entry.startswith("time=") for entry in host.log.read_text().splitlines())
 
 
-def mounted_run(host: Host, script: str, command: str = "create") -> subprocess.CompletedProcess[str]:
+def mounted_run(
+    host: Host, script: str, command: str = "create"
+) -> subprocess.CompletedProcess[str]:
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
     words = f"{script} && exec {host.prefix}/bin/nvidia-container-runtime {command} --bundle {host.bundle} x"
     return subprocess.run(
-        ["unshare", "-m", "sh", "-c", words], env=host.environment, capture_output=True, text=True, check=False
+        ["unshare", "-m", "sh", "-c", words],
+        env=host.environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 def test_a_read_only_file_system_is_an_error(host: Host) -> None:
     host.spec()
     before = host.raw_spec()
-    done = mounted_run(host, f"mount --bind {host.bundle} {host.bundle} && mount -o remount,bind,ro {host.bundle}")
+    done = mounted_run(
+        host, f"mount --bind {host.bundle} {host.bundle} && mount -o remount,bind,ro {host.bundle}"
+    )
     assert done.returncode == 1
     assert "error writing OCI specification" in done.stderr
     assert "read-only file system" in done.stderr
@@ -197,7 +237,11 @@ def test_a_file_system_without_room_is_an_error(host: Host) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", words], env=host.environment, capture_output=True, text=True, check=False
+        ["unshare", "-m", "sh", "-c", words],
+        env=host.environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "no space left on device" in done.stderr
     listing, _, rest = done.stdout.partition("\n")
@@ -217,10 +261,22 @@ def test_a_spec_that_its_owner_may_not_write_is_an_error(host: Host) -> None:
     host.prefix.chmod(0o755)
     for path in (host.prefix.parent, host.recorder.parent, host.recorder.parent.parent):
         path.chmod(0o755)
-    program = [str(host.prefix / "bin/nvidia-container-runtime"), "create", "--bundle", str(host.bundle), "x"]
+    program = [
+        str(host.prefix / "bin/nvidia-container-runtime"),
+        "create",
+        "--bundle",
+        str(host.bundle),
+        "x",
+    ]
     before = host.raw_spec()
     done = subprocess.run(
-        program, env=host.environment, capture_output=True, text=True, user=65534, group=65534, check=False
+        program,
+        env=host.environment,
+        capture_output=True,
+        text=True,
+        user=65534,
+        group=65534,
+        check=False,
     )
     assert "permission denied" in done.stderr
     assert done.returncode == 1
@@ -238,7 +294,9 @@ def test_a_runtime_that_cannot_be_executed_is_one_line(host: Host) -> None:
     assert "exec format error" in done.stderr
 
 
-@pytest.mark.parametrize("value", ["\n", "a" * 100000, "0,\n", "\t", "'; rm -rf /; '", "$(touch x)", "🎉", "%s"])
+@pytest.mark.parametrize(
+    "value", ["\n", "a" * 100000, "0,\n", "\t", "'; rm -rf /; '", "$(touch x)", "🎉", "%s"]
+)
 def test_a_device_value_that_is_odd_reaches_legacy_mode_unharmed(host: Host, value: str) -> None:
     after: dict[str, Any] = host.created(f"NVIDIA_VISIBLE_DEVICES={value}")
     assert after["process"]["env"][-1] == f"NVIDIA_VISIBLE_DEVICES={value}"

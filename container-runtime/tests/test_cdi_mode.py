@@ -19,12 +19,15 @@ def cdi(host: Host) -> Host:
     (host.root / "low").mkdir()
     (host.root / "high").mkdir()
     host.configure(
-        f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/low", "{host.root}/high"]\n', mode="cdi"
+        f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/low", "{host.root}/high"]\n',
+        mode="cdi",
     )
     return host
 
 
-def spec(devices: dict[str, Any], version: str = "0.5.0", kind: str = "nvidia.com/gpu", **more: Any) -> dict[str, Any]:
+def spec(
+    devices: dict[str, Any], version: str = "0.5.0", kind: str = "nvidia.com/gpu", **more: Any
+) -> dict[str, Any]:
     return {
         "cdiVersion": version,
         "kind": kind,
@@ -49,7 +52,9 @@ def test_a_device_is_injected_by_index_and_by_its_whole_name(cdi: Host) -> None:
 
 def test_edits_of_a_spec_come_once_before_those_of_its_devices(cdi: Host) -> None:
     offer(cdi, spec({"0": env("A=0"), "1": env("B=1")}, containerEdits=env("S=s")))
-    offer(cdi, spec({"x": env("X=x")}, kind="other.com/dev", containerEdits=env("T=t")), "low/b.json")
+    offer(
+        cdi, spec({"x": env("X=x")}, kind="other.com/dev", containerEdits=env("T=t")), "low/b.json"
+    )
     after = cdi.created("NVIDIA_VISIBLE_DEVICES=1,other.com/dev=x,0,1")
     assert after["process"]["env"][3:] == ["S=s", "B=1", "T=t", "X=x", "A=0"]
 
@@ -58,7 +63,13 @@ def test_a_variable_of_the_container_is_replaced_not_doubled(cdi: Host) -> None:
     """Upstream leaves the container's own entry beside the new one."""
     offer(cdi, spec({"0": env("NAME=new")}))
     after = cdi.created("NAME=old", "NVIDIA_VISIBLE_DEVICES=0", "LAST=1")
-    assert after["process"]["env"] == ["PATH=/bin", "TERM=xterm", "NAME=new", "NVIDIA_VISIBLE_DEVICES=0", "LAST=1"]
+    assert after["process"]["env"] == [
+        "PATH=/bin",
+        "TERM=xterm",
+        "NAME=new",
+        "NVIDIA_VISIBLE_DEVICES=0",
+        "LAST=1",
+    ]
 
 
 def test_device_nodes_are_filled_in_from_the_host(cdi: Host) -> None:
@@ -77,7 +88,9 @@ def test_device_nodes_are_filled_in_from_the_host(cdi: Host) -> None:
     assert [rule["access"] for rule in linux["resources"]["devices"]] == ["rwm", "rwm", "rw", "rwm"]
 
 
-@pytest.mark.parametrize("path", ["/dev/no-such-device", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no\nsuch"])
+@pytest.mark.parametrize(
+    "path", ["/dev/no-such-device", "/etc/passwd", "/dev", "/dev/../etc/passwd", "/dev/no\nsuch"]
+)
 def test_a_node_that_is_no_device_is_an_error(cdi: Host, path: str) -> None:
     offer(cdi, spec({"0": {"deviceNodes": [{"path": path}]}}))
     cdi.spec("NVIDIA_VISIBLE_DEVICES=0")
@@ -115,7 +128,8 @@ def test_everything_else_that_a_spec_can_hold(cdi: Host) -> None:
     offer(cdi, spec({"0": edits}, version="1.1.0"))
     after = cdi.created("NVIDIA_VISIBLE_DEVICES=0")
     assert {stage: one[0] for stage, one in after["hooks"].items()} == {
-        stage: {"path": "/h", "args": ["h", stage], "env": ["A=b"], "timeout": 5} for stage in cdi_spec.HOOK_NAMES
+        stage: {"path": "/h", "args": ["h", stage], "env": ["A=b"], "timeout": 5}
+        for stage in cdi_spec.HOOK_NAMES
     }
     assert after["process"]["user"]["additionalGids"] == [5, 6]
     assert after["linux"]["intelRdt"] == {"closID": "c"}
@@ -125,9 +139,14 @@ def test_everything_else_that_a_spec_can_hold(cdi: Host) -> None:
 def test_a_hook_without_an_environment_gets_one(cdi: Host) -> None:
     """Else the low-level runtime would run it with the image's."""
     hooks = [{"hookName": stage, "path": "/h"} for stage in cdi_spec.HOOK_NAMES]
-    offer(cdi, spec({"0": {"hooks": [*hooks, {"hookName": "createContainer", "path": "/h", "env": []}]}}))
+    offer(
+        cdi,
+        spec({"0": {"hooks": [*hooks, {"hookName": "createContainer", "path": "/h", "env": []}]}}),
+    )
     after = cdi.created("NVIDIA_VISIBLE_DEVICES=0")["hooks"]
-    assert [hook["env"] for found in after.values() for hook in found] == [["NVIDIA_CTK_DEBUG=false"]] * 7
+    assert [hook["env"] for found in after.values() for hook in found] == [
+        ["NVIDIA_CTK_DEBUG=false"]
+    ] * 7
 
 
 def test_the_later_folder_wins(cdi: Host) -> None:
@@ -152,13 +171,16 @@ def test_all_that_are_unknown_are_named_and_only_they(cdi: Host) -> None:
 
 def test_annotations_ask_before_the_environment(cdi: Host) -> None:
     offer(cdi, spec({"0": env("A=0"), "1": env("A=1")}))
-    after = cdi.created("NVIDIA_VISIBLE_DEVICES=0", annotations={"cdi.k8s.io/plugin": "nvidia.com/gpu=1"})
+    after = cdi.created(
+        "NVIDIA_VISIBLE_DEVICES=0", annotations={"cdi.k8s.io/plugin": "nvidia.com/gpu=1"}
+    )
     assert after["process"]["env"][-1] == "A=1"
 
 
 def test_the_default_kind_can_be_another(cdi: Host) -> None:
     cdi.configure(
-        f'[nvidia-container-runtime.modes.cdi]\ndefault-kind = "x.com/y"\nspec-dirs = ["{cdi.root}/low"]\n', mode="cdi"
+        f'[nvidia-container-runtime.modes.cdi]\ndefault-kind = "x.com/y"\nspec-dirs = ["{cdi.root}/low"]\n',
+        mode="cdi",
     )
     offer(cdi, spec({"0": env("A=0")}, kind="x.com/y"))
     assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "A=0"
@@ -187,13 +209,15 @@ def test_a_plain_scalar_is_text_where_text_is_wanted(cdi: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["timeout: '5'", "timeout: true", "args: [[a]]", "args: {a: 1}", "path: [x]", "bogus: 1"]
+    "line",
+    ["timeout: '5'", "timeout: true", "args: [[a]]", "args: {a: 1}", "path: [x]", "bogus: 1"],
 )
 def test_no_other_type_stands_in_for_another(cdi: Host, line: str) -> None:
     offer(
         cdi,
         "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: '0'\n  containerEdits:\n    hooks:\n"
-        f"    - hookName: createContainer\n      {line}\n" + ("" if line.startswith("path") else "      path: /x\n"),
+        f"    - hookName: createContainer\n      {line}\n"
+        + ("" if line.startswith("path") else "      path: /x\n"),
         "high/x.yaml",
     )
     cdi.spec("NVIDIA_VISIBLE_DEVICES=0")
@@ -244,7 +268,9 @@ BROKEN: list[Any] = [
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda value: json.dumps(value)[:60])
-def test_a_spec_that_breaks_a_rule_is_left_out_and_others_still_serve(cdi: Host, broken: Any) -> None:
+def test_a_spec_that_breaks_a_rule_is_left_out_and_others_still_serve(
+    cdi: Host, broken: Any
+) -> None:
     offer(cdi, broken)
     offer(cdi, spec({"1": env("GOOD=1")}), "low/good.json")
     assert cdi.created("NVIDIA_VISIBLE_DEVICES=1")["process"]["env"][-1] == "GOOD=1"
@@ -270,9 +296,23 @@ def test_a_spec_that_another_user_can_write_is_refused(cdi: Host, place: str, ho
 
 
 @pytest.mark.parametrize(
-    "device", ["../x", "a\nb", "*", "nvidia.com/gpu=../../etc", "$(id)", "%s%n", "'\"", "\x1b[31m", "=", "/=/"]
+    "device",
+    [
+        "../x",
+        "a\nb",
+        "*",
+        "nvidia.com/gpu=../../etc",
+        "$(id)",
+        "%s%n",
+        "'\"",
+        "\x1b[31m",
+        "=",
+        "/=/",
+    ],
 )
-def test_a_device_name_that_is_an_attack_is_unresolvable_in_one_line(cdi: Host, device: str) -> None:
+def test_a_device_name_that_is_an_attack_is_unresolvable_in_one_line(
+    cdi: Host, device: str
+) -> None:
     offer(cdi, spec({"0": env("A=0")}))
     cdi.spec(f"NVIDIA_VISIBLE_DEVICES={device}")
     assert "unresolvable CDI devices" in cdi.refused()
@@ -281,7 +321,8 @@ def test_a_device_name_that_is_an_attack_is_unresolvable_in_one_line(cdi: Host, 
 def test_the_hook_of_docker_gpus_is_taken_out(cdi: Host) -> None:
     offer(cdi, spec({"0": env("A=0")}))
     after = cdi.created(
-        "NVIDIA_VISIBLE_DEVICES=0", hooks={"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]}
+        "NVIDIA_VISIBLE_DEVICES=0",
+        hooks={"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]},
     )
     assert "prestart" not in after["hooks"]
 
@@ -293,7 +334,9 @@ def test_specs_made_when_needed_do_not_mix_with_others(cdi: Host) -> None:
 
 
 def test_a_changed_spec_counts_at_once_and_a_broken_one_is_forgotten(cdi: Host) -> None:
-    """What a spec meant is remembered with its text; the file may change without its time or size changing."""
+    """What a spec meant is remembered with its text; the file may change without its time or size
+    changing.
+    """
     for value in ("1", "2", "2", "1"):
         offer(cdi, spec({"0": env(f"GPU={value}")}))
         os.utime(cdi.root / "low/a.json", (1, 1))
@@ -311,10 +354,17 @@ def test_no_memory_of_another_user_is_believed(cdi: Host) -> None:
     memory = cdi.prefix / "run/front-state.specs"
     assert b"GPU=real" in memory.read_bytes()
     forged = marshal.dumps(
-        {f"{cdi.root}/low/a.json": ((cdi.root / "low/a.json").read_bytes(), spec({"0": env("GPU=forged")}))}
+        {
+            f"{cdi.root}/low/a.json": (
+                (cdi.root / "low/a.json").read_bytes(),
+                spec({"0": env("GPU=forged")}),
+            )
+        }
     )
     memory.write_bytes(forged)
-    assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "GPU=forged", "it is not read at all"
+    assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "GPU=forged", (
+        "it is not read at all"
+    )
     for owner, mode in ((65534, 0o644), (0, 0o666)):
         memory.write_bytes(forged)
         os.chown(memory, owner, 0)

@@ -1,4 +1,6 @@
-"""What the shim costs beside the Go one. Memory is exact; times are compared in one run, with room for a busy machine."""
+"""What the shim costs beside the Go one. Memory is exact; times are compared in one run, with room
+for a busy machine.
+"""
 
 from __future__ import annotations
 

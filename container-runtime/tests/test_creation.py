@@ -18,8 +18,13 @@ LEGACY_HOOK = {"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}
 
 
 def legacy_hook(host: Host, **values: Any) -> dict[str, Any]:
-    """With an environment that is its own, of the shim's only what it finds its configuration and programs by."""
-    given = {"NVIDIA_CTK_DEBUG": "false", **{name: host.environment[name] for name in ("PATH", "XDG_CONFIG_HOME")}}
+    """With an environment that is its own, of the shim's only what it finds its configuration and
+    programs by.
+    """
+    given = {
+        "NVIDIA_CTK_DEBUG": "false",
+        **{name: host.environment[name] for name in ("PATH", "XDG_CONFIG_HOME")},
+    }
     return {**LEGACY_HOOK, "env": [f"{name}={value}" for name, value in given.items()], **values}
 
 
@@ -69,10 +74,15 @@ def test_a_creation_is_recognised(host: Host, words: tuple[str, ...]) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_a_container_or_file_named_create_is_no_creation(host: Host, words: tuple[str, ...]) -> None:
+def test_a_container_or_file_named_create_is_no_creation(
+    host: Host, words: tuple[str, ...]
+) -> None:
     host.spec()
     before = host.raw_spec()
-    assert host.run(*(word.format(bundle=host.bundle) for word in words), cwd=host.bundle).returncode == 0
+    assert (
+        host.run(*(word.format(bundle=host.bundle) for word in words), cwd=host.bundle).returncode
+        == 0
+    )
     assert host.raw_spec() == before
 
 
@@ -107,7 +117,11 @@ def test_owner_and_mode_of_the_file_are_kept(host: Host) -> None:
     before = file.stat()
     assert host.create().returncode == 0
     after = file.stat()
-    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
     assert [one.name for one in host.bundle.iterdir()] == ["config.json"], "a draft was left behind"
 
 
@@ -117,11 +131,15 @@ def test_a_link_stays_a_link_and_its_target_is_changed(host: Host) -> None:
     (host.bundle / "config.json").symlink_to("../real.json")
     assert host.create().returncode == 0
     assert (host.bundle / "config.json").is_symlink()
-    assert json.loads((host.root / "real.json").read_text())["hooks"]["prestart"] == [legacy_hook(host)]
+    assert json.loads((host.root / "real.json").read_text())["hooks"]["prestart"] == [
+        legacy_hook(host)
+    ]
 
 
 def test_a_reader_never_sees_half_a_file(host: Host) -> None:
-    """An old open descriptor still reads the whole old text: the file is replaced, not rewritten."""
+    """An old open descriptor still reads the whole old text: the file is replaced,
+    not rewritten.
+    """
     host.spec()
     with (host.bundle / "config.json").open() as old:
         before = host.raw_spec().decode()
@@ -130,9 +148,16 @@ def test_a_reader_never_sees_half_a_file(host: Host) -> None:
 
 
 @pytest.mark.parametrize("mode", ["cdi", "csv", "jit-cdi"])
-def test_a_container_that_asks_for_nothing_keeps_its_file_byte_for_byte(host: Host, mode: str) -> None:
+def test_a_container_that_asks_for_nothing_keeps_its_file_byte_for_byte(
+    host: Host, mode: str
+) -> None:
     host.configure(mode=mode)
-    for env in ((), ("NVIDIA_VISIBLE_DEVICES=",), ("NVIDIA_VISIBLE_DEVICES=void",), ("NVIDIA_VISIBLE_DEVICES=0,void",)):
+    for env in (
+        (),
+        ("NVIDIA_VISIBLE_DEVICES=",),
+        ("NVIDIA_VISIBLE_DEVICES=void",),
+        ("NVIDIA_VISIBLE_DEVICES=0,void",),
+    ):
         host.spec(*env, hooks={"prestart": [LEGACY_HOOK]})
         (host.bundle / "config.json").write_text(json.dumps(host.read_spec(), indent=3) + "\n\n")
         before, inode = host.raw_spec(), (host.bundle / "config.json").stat().st_ino
@@ -157,7 +182,9 @@ def test_legacy_mode_adds_the_hook_with_or_without_a_request(host: Host) -> None
         assert after["process"]["env"] == ["PATH=/bin", "TERM=xterm", *env]
 
 
-@pytest.mark.parametrize("path", ["/opt/nvidia-container-runtime-hook", "/usr/bin/nvidia-container-toolkit"])
+@pytest.mark.parametrize(
+    "path", ["/opt/nvidia-container-runtime-hook", "/usr/bin/nvidia-container-toolkit"]
+)
 def test_legacy_mode_adds_no_second_hook(host: Host, path: str) -> None:
     present = {"prestart": [{"path": "/bin/other"}, {"path": path, "args": ["x", "prestart"]}]}
     assert host.created(hooks=present)["hooks"] == present
@@ -165,11 +192,18 @@ def test_legacy_mode_adds_no_second_hook(host: Host, path: str) -> None:
 
 def test_the_hook_is_where_the_configuration_says(host: Host) -> None:
     host.configure('[nvidia-container-runtime-hook]\npath = "/opt/my-hook"\n')
-    assert host.created()["hooks"]["prestart"] == [legacy_hook(host, path="/opt/my-hook", args=["my-hook", "prestart"])]
+    assert host.created()["hooks"]["prestart"] == [
+        legacy_hook(host, path="/opt/my-hook", args=["my-hook", "prestart"])
+    ]
 
 
 def test_the_hooks_environment_is_not_the_engines(host: Host) -> None:
-    values = {"SECRET": "x", "LD_PRELOAD": "", "LD_LIBRARY_PATH": "/opt/lib", "NVIDIA_CTK_CONFIG_FILE_PATH": ""}
+    values = {
+        "SECRET": "x",
+        "LD_PRELOAD": "",
+        "LD_LIBRARY_PATH": "/opt/lib",
+        "NVIDIA_CTK_CONFIG_FILE_PATH": "",
+    }
     host.spec()
     assert host.create(env=values).returncode == 0
     (hook,) = host.read_spec()["hooks"]["prestart"]
@@ -179,7 +213,9 @@ def test_the_hooks_environment_is_not_the_engines(host: Host) -> None:
 
 
 @pytest.mark.parametrize("feature", ["GDS", "MOFED", "NVSWITCH", "GDRCOPY"])
-def test_a_gated_feature_in_legacy_mode_does_not_take_the_gpu_away(host: Host, feature: str) -> None:
+def test_a_gated_feature_in_legacy_mode_does_not_take_the_gpu_away(
+    host: Host, feature: str
+) -> None:
     """Upstream appends NVIDIA_VISIBLE_DEVICES=void, which its own hook then reads."""
     after = host.created("NVIDIA_VISIBLE_DEVICES=all", f"NVIDIA_{feature}=enabled")
     assert [entry for entry in after["process"]["env"] if entry.startswith("NVIDIA_VISIBLE")] == [
@@ -207,7 +243,8 @@ def test_graphics_files_of_the_driver_root_are_mounted(host: Host) -> None:
     after = host.created("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=graphics")
     mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
     assert (
-        mounts["/usr/share/glvnd/egl_vendor.d/10_nvidia.json"] == f"{root}/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
+        mounts["/usr/share/glvnd/egl_vendor.d/10_nvidia.json"]
+        == f"{root}/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
     )
     assert "/usr/lib64/libnvidia-egl-gbm.so.550.54.15" in mounts
 
@@ -215,14 +252,15 @@ def test_graphics_files_of_the_driver_root_are_mounted(host: Host) -> None:
 def test_a_hook_for_compatibility_libraries_is_added_where_that_is_configured(host: Host) -> None:
     root = host.root / "driver"
     (root / "usr/lib64").mkdir(parents=True)
-    text = (
-        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.legacy]\ncuda-compat-mode = "hook"\n'
-    )
+    text = f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.legacy]\ncuda-compat-mode = "hook"\n'
     host.configure(text)
     assert "createContainer" not in host.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]
     (root / "usr/lib64/libcuda.so.550.54.15").write_text("x")
     hooks = host.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]
-    assert hooks["createContainer"][0]["args"][2:] == ["enable-cuda-compat", "--host-driver-version=550.54.15"]
+    assert hooks["createContainer"][0]["args"][2:] == [
+        "enable-cuda-compat",
+        "--host-driver-version=550.54.15",
+    ]
     assert "createContainer" not in host.created()["hooks"]
     host.configure(text + "[features]\ndisable-cuda-compat-lib-hook = true\n")
     assert "createContainer" not in host.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]
@@ -234,12 +272,21 @@ def test_a_hook_for_compatibility_libraries_is_added_where_that_is_configured(ho
 def test_the_names_with_a_mode_in_them_fix_it(host: Host) -> None:
     host.configure(mode="csv")
     host.spec("NVIDIA_VISIBLE_DEVICES=9")
-    assert "unresolvable CDI devices nvidia.com/gpu=9" in host.refused_by("nvidia-container-runtime.cdi")
-    assert host.run("create", "-b", str(host.bundle), "x", name="nvidia-container-runtime.legacy").returncode == 0
+    assert "unresolvable CDI devices nvidia.com/gpu=9" in host.refused_by(
+        "nvidia-container-runtime.cdi"
+    )
+    assert (
+        host.run(
+            "create", "-b", str(host.bundle), "x", name="nvidia-container-runtime.legacy"
+        ).returncode
+        == 0
+    )
     assert host.read_spec()["hooks"]["prestart"] == [legacy_hook(host)]
 
 
-@pytest.mark.parametrize(("mode", "text"), [("foo", 'invalid mode \\"foo\\"'), ("", "a mode must be specified")])
+@pytest.mark.parametrize(
+    ("mode", "text"), [("foo", 'invalid mode \\"foo\\"'), ("", "a mode must be specified")]
+)
 def test_an_unknown_mode_is_an_error_of_creations_only(host: Host, mode: str, text: str) -> None:
     host.configure(mode=mode)
     host.spec()
@@ -261,7 +308,9 @@ def test_one_letter_vendors_and_classes_are_names_like_others(host: Host) -> Non
     assert "unresolvable CDI devices a/b=c" in host.refused()
 
 
-def test_auto_is_legacy_where_its_tool_is_installed_and_jit_cdi_where_it_is_not(host: Host, mock_cli: Path) -> None:
+def test_auto_is_legacy_where_its_tool_is_installed_and_jit_cdi_where_it_is_not(
+    host: Host, mock_cli: Path
+) -> None:
     host.configure(f'[nvidia-container-cli]\npath = "{mock_cli}"\n', mode="auto")
     host.created("NVIDIA_VISIBLE_DEVICES=all")
     assert "Auto-detected mode as 'legacy'" in host.log.read_text()
@@ -311,7 +360,16 @@ def test_the_log_flag_adds_a_file_in_the_format_asked_for(host: Host) -> None:
 
 def test_an_error_is_written_to_the_log_that_the_engine_reads(host: Host) -> None:
     host.config_file.write_text("[broken\n")
-    host.run("--log", str(host.root / "engine.log"), "--log-format", "json", "create", "-b", str(host.bundle), "x")
+    host.run(
+        "--log",
+        str(host.root / "engine.log"),
+        "--log-format",
+        "json",
+        "create",
+        "-b",
+        str(host.bundle),
+        "x",
+    )
     assert json.loads((host.root / "engine.log").read_text())["level"] == "error"
 
 
@@ -330,7 +388,8 @@ def test_an_unknown_log_level_is_info_with_a_warning(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "logged"), [(["--debug"], True), (["--debug=true"], True), (["--debug=false"], False), ([], False)]
+    ("flags", "logged"),
+    [(["--debug"], True), (["--debug=true"], True), (["--debug=false"], False), ([], False)],
 )
 def test_debug_can_be_switched_off_by_its_value(host: Host, flags: list[str], logged: bool) -> None:
     host.spec()
@@ -340,7 +399,9 @@ def test_debug_can_be_switched_off_by_its_value(host: Host, flags: list[str], lo
 
 def test_flags_of_a_command_inside_the_container_are_not_the_shims(host: Host) -> None:
     """Upstream prints its version into the output of `exec box program --version`."""
-    done = host.run("exec", "box", "program", "--version", "--debug", "--log", str(host.root / "not-a-log"))
+    done = host.run(
+        "exec", "box", "program", "--version", "--debug", "--log", str(host.root / "not-a-log")
+    )
     assert done.stdout == ""
     assert not (host.root / "not-a-log").exists()
     assert not host.log.exists()
@@ -356,11 +417,15 @@ def test_many_creations_at_once_are_all_right(host: Host, tmp_path: Path) -> Non
         bundle.mkdir()
         (bundle / "config.json").write_text(json.dumps(spec))
     running = [
-        subprocess.Popen([program, "create", "-b", bundle, bundle.name], env=host.environment) for bundle in bundles
+        subprocess.Popen([program, "create", "-b", bundle, bundle.name], env=host.environment)
+        for bundle in bundles
     ]
     assert [one.wait(timeout=60) for one in running] == [0] * len(bundles)
     assert all(
         json.loads((bundle / "config.json").read_text())["hooks"]["prestart"] == [legacy_hook(host)]
         for bundle in bundles
     )
-    assert all(line.startswith("time=") and line.count(" level=") == 1 for line in host.log.read_text().splitlines())
+    assert all(
+        line.startswith("time=") and line.count(" level=") == 1
+        for line in host.log.read_text().splitlines()
+    )

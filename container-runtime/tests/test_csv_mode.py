@@ -24,7 +24,9 @@ def tegra(host: Host) -> Host:
     (files / "libcuda.so.1").symlink_to("libcuda.so.1.1")
     (files / "first.so").symlink_to("libcuda.so.1")
     (host.root / "csv").mkdir()
-    host.configure(f'[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{host.root}/csv"\n', mode="csv")
+    host.configure(
+        f'[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{host.root}/csv"\n', mode="csv"
+    )
     return host
 
 
@@ -33,7 +35,11 @@ def listed(host: Host, *lines: str, name: str = "l4t.csv") -> None:
 
 
 def links(after: dict[str, Any]) -> list[str]:
-    hooks = [hook["args"] for hook in after["hooks"]["createContainer"] if "create-symlinks" in hook["args"]]
+    hooks = [
+        hook["args"]
+        for hook in after["hooks"]["createContainer"]
+        if "create-symlinks" in hook["args"]
+    ]
     return [word for args in hooks for word in args if "::" in word]
 
 
@@ -53,7 +59,11 @@ def test_device_nodes_come_with_numbers_mode_and_a_cgroup_rule(tegra: Host) -> N
 def test_a_device_may_be_listed_by_its_name_in_dev(tegra: Host) -> None:
     listed(tegra, "dev, full", "dev, /null", "dev, dev/zero")
     after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
-    assert [node["path"] for node in after["linux"]["devices"]] == ["/dev/full", "/dev/null", "/dev/zero"]
+    assert [node["path"] for node in after["linux"]["devices"]] == [
+        "/dev/full",
+        "/dev/null",
+        "/dev/zero",
+    ]
 
 
 def test_a_node_listed_twice_or_there_already_is_there_once(tegra: Host) -> None:
@@ -93,7 +103,11 @@ def test_below_a_driver_root_nothing_in_the_container_names_that_root(tegra: Hos
     )
     listed(tegra, "sym, /first.so", "dir, /data")
     after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
-    assert links(after) == ["libcuda.so.1::/libcuda.so", "libcuda.so.1::/first.so", "libcuda.so.1.1::/libcuda.so.1"]
+    assert links(after) == [
+        "libcuda.so.1::/libcuda.so",
+        "libcuda.so.1::/first.so",
+        "libcuda.so.1.1::/libcuda.so.1",
+    ]
     assert {"destination": "/data", "source": f"{root}/data", "options": OPTIONS} in after["mounts"]
 
 
@@ -149,7 +163,9 @@ def test_a_hooks_program_is_never_named_by_a_path_in_the_container(tegra: Host) 
     (tegra.bundle / "nvidia-ctk").chmod(0o755)
     listed(tegra, f"lib, {tegra.root}/files/libother.so.2")
     tegra.spec("NVIDIA_VISIBLE_DEVICES=all")
-    done = tegra.run("create", "x", cwd=tegra.bundle, env={"PATH": f".::{tegra.environment['PATH']}"})
+    done = tegra.run(
+        "create", "x", cwd=tegra.bundle, env={"PATH": f".::{tegra.environment['PATH']}"}
+    )
     assert done.returncode == 0, done.stderr
     assert tegra.read_spec()["hooks"]["createContainer"][0]["path"] == "/usr/bin/nvidia-ctk"
 
@@ -174,14 +190,21 @@ def test_only_the_base_lists_are_read_unless_all_are_required(tegra: Host) -> No
     listed(tegra, "dev, /dev/full", name="Extra.CSV")
     listed(tegra, "dev, /dev/zero", name="extra.txt")
     (tegra.root / "csv/folder.csv").mkdir()
-    assert [node["path"] for node in tegra.created("NVIDIA_VISIBLE_DEVICES=all")["linux"]["devices"]] == ["/dev/null"]
-    everything = tegra.created("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_JETPACK=csv-mounts=all")
+    assert [
+        node["path"] for node in tegra.created("NVIDIA_VISIBLE_DEVICES=all")["linux"]["devices"]
+    ] == ["/dev/null"]
+    everything = tegra.created(
+        "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_JETPACK=csv-mounts=all"
+    )
     assert [node["path"] for node in everything["linux"]["devices"]] == ["/dev/full", "/dev/null"]
 
 
 def test_the_container_sees_that_its_devices_are_given(tegra: Host) -> None:
     listed(tegra, "dev, /dev/null")
-    assert tegra.created("NVIDIA_VISIBLE_DEVICES=all")["process"]["env"][-1] == "NVIDIA_VISIBLE_DEVICES=void"
+    assert (
+        tegra.created("NVIDIA_VISIBLE_DEVICES=all")["process"]["env"][-1]
+        == "NVIDIA_VISIBLE_DEVICES=void"
+    )
 
 
 def test_the_hook_of_docker_gpus_is_taken_out(tegra: Host) -> None:
@@ -193,7 +216,9 @@ def test_the_hook_of_docker_gpus_is_taken_out(tegra: Host) -> None:
             {"path": "/bin/x"},
         ]
     }
-    assert tegra.created("NVIDIA_VISIBLE_DEVICES=0", hooks=hooks)["hooks"]["prestart"] == [{"path": "/bin/x"}]
+    assert tegra.created("NVIDIA_VISIBLE_DEVICES=0", hooks=hooks)["hooks"]["prestart"] == [
+        {"path": "/bin/x"}
+    ]
 
 
 def test_the_group_of_a_node_that_is_not_open_to_all_is_added(tegra: Host) -> None:
@@ -222,7 +247,9 @@ def test_the_group_of_a_node_that_is_not_open_to_all_is_added(tegra: Host) -> No
 
 
 def test_a_user_in_a_nodes_group_can_open_the_node(tegra: Host) -> None:
-    """A Jetson image that drops root: the low-level runtime makes the node with the group that the host gives it."""
+    """A Jetson image that drops root: the low-level runtime makes the node with the group that the
+    host gives it.
+    """
     if os.geteuid() != 0:
         pytest.skip("needs root to make a device node")
     (tegra.root / "files/dev").mkdir()
@@ -263,10 +290,16 @@ def test_requirements_are_checked_here(tegra: Host) -> None:
     tegra.spec("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=11.0")
     assert "requirements not met" in tegra.refused()
     listed(tegra, "dev, /dev/null")
-    tegra.created("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=11.0", "NVIDIA_DISABLE_REQUIRE=true")
+    tegra.created(
+        "NVIDIA_VISIBLE_DEVICES=all",
+        "NVIDIA_REQUIRE_CUDA=cuda>=11.0",
+        "NVIDIA_DISABLE_REQUIRE=true",
+    )
 
 
-def test_with_nvml_newer_cuda_libraries_of_the_container_may_be_used(tegra: Host, stub_nvml: Path) -> None:
+def test_with_nvml_newer_cuda_libraries_of_the_container_may_be_used(
+    tegra: Host, stub_nvml: Path
+) -> None:
     listed(tegra, "dev, /dev/null")
     tegra.environment |= {"LD_LIBRARY_PATH": str(stub_nvml), "STUB_GPUS": "Orin (nvgpu)"}
     hooks = tegra.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]["createContainer"]

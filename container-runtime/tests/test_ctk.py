@@ -30,7 +30,12 @@ def ctk(host: Host) -> Any:
         environment = {**host.environment, "PATH": SYSTEM_PATH, **env}
         program = host.prefix / "bin/nvidia-ctk"
         return subprocess.run(
-            [program, *words], env=environment, input=stdin, capture_output=True, text=True, check=False
+            [program, *words],
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     return call
@@ -44,7 +49,9 @@ def good(done: subprocess.CompletedProcess[str]) -> str:
 # --- docker
 
 
-def test_docker_is_told_of_the_runtime_and_everything_else_is_kept(ctk: Any, tmp_path: Path) -> None:
+def test_docker_is_told_of_the_runtime_and_everything_else_is_kept(
+    ctk: Any, tmp_path: Path
+) -> None:
     file = tmp_path / "daemon.json"
     before = {
         "log-driver": "journald",
@@ -89,7 +96,9 @@ def test_a_dry_run_prints_and_writes_nothing(ctk: Any, tmp_path: Path, engine: s
         ("containerd", "version = 9\n"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_not_changed(ctk: Any, tmp_path: Path, engine: str, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_not_changed(
+    ctk: Any, tmp_path: Path, engine: str, text: str
+) -> None:
     file = tmp_path / "config"
     file.write_text(text)
     done = ctk("runtime", "configure", "--runtime", engine, "--config", file)
@@ -125,21 +134,47 @@ def runtimes(text: str) -> dict[str, Any]:
     return tomllib.loads(text)["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
 
 
-def test_containerd_gets_a_runtime_like_its_default_one_and_keeps_every_line(ctk: Any, tmp_path: Path) -> None:
+def test_containerd_gets_a_runtime_like_its_default_one_and_keeps_every_line(
+    ctk: Any, tmp_path: Path
+) -> None:
     file = tmp_path / "config.toml"
     file.write_text(CONTAINERD)
-    good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
+    good(
+        ctk(
+            "runtime",
+            "configure",
+            "--runtime",
+            "containerd",
+            "--config",
+            file,
+            "--nvidia-runtime-path",
+            "/opt/ncr",
+        )
+    )
     text = file.read_text()
     assert runtimes(text)["nvidia"] == {
         "runtime_type": "io.containerd.runc.v2",
         "options": {"SystemdCgroup": True, "BinaryName": "/opt/ncr"},
     }
     assert [line for line in CONTAINERD.splitlines() if line not in text.splitlines()] == []
-    good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
+    good(
+        ctk(
+            "runtime",
+            "configure",
+            "--runtime",
+            "containerd",
+            "--config",
+            file,
+            "--nvidia-runtime-path",
+            "/opt/ncr",
+        )
+    )
     assert file.read_text() == text, "a second run changes nothing"
     good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--remove"))
     assert tomllib.loads(file.read_text()) == tomllib.loads(CONTAINERD)
-    assert [line for line in CONTAINERD.splitlines() if line not in file.read_text().splitlines()] == []
+    assert [
+        line for line in CONTAINERD.splitlines() if line not in file.read_text().splitlines()
+    ] == []
 
 
 def test_containerds_default_and_cdi_are_set_in_place(ctk: Any, tmp_path: Path) -> None:
@@ -164,17 +199,33 @@ def test_containerds_default_and_cdi_are_set_in_place(ctk: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("version", "plugin"), [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")]
+    ("version", "plugin"),
+    [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")],
 )
 def test_each_version_of_containerds_file_has_its_place_for_runtimes(
     ctk: Any, tmp_path: Path, version: int, plugin: str
 ) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"version = {version}\n")
-    good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
-    options = tomllib.loads(file.read_text())["plugins"][plugin]["containerd"]["runtimes"]["nvidia"]["options"]
+    good(
+        ctk(
+            "runtime",
+            "configure",
+            "--runtime",
+            "containerd",
+            "--config",
+            file,
+            "--nvidia-runtime-path",
+            "/opt/ncr",
+        )
+    )
+    options = tomllib.loads(file.read_text())["plugins"][plugin]["containerd"]["runtimes"][
+        "nvidia"
+    ]["options"]
     assert options == (
-        {"BinaryName": "/opt/ncr", "Runtime": "/opt/ncr"} if version == 1 else {"BinaryName": "/opt/ncr"}
+        {"BinaryName": "/opt/ncr", "Runtime": "/opt/ncr"}
+        if version == 1
+        else {"BinaryName": "/opt/ncr"}
     )
 
 
@@ -184,10 +235,25 @@ def test_a_runtimes_own_other_keys_are_kept(ctk: Any, tmp_path: Path) -> None:
         CONTAINERD
         + f'[{CRI}.containerd.runtimes.nvidia]\nruntime_root = "/run/x"\n[{CRI}.containerd.runtimes.nvidia.options]\nNoPivotRoot = true\n'
     )
-    good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
+    good(
+        ctk(
+            "runtime",
+            "configure",
+            "--runtime",
+            "containerd",
+            "--config",
+            file,
+            "--nvidia-runtime-path",
+            "/opt/ncr",
+        )
+    )
     nvidia = runtimes(file.read_text())["nvidia"]
     assert nvidia["runtime_root"] == "/run/x"
-    assert nvidia["options"] == {"NoPivotRoot": True, "SystemdCgroup": True, "BinaryName": "/opt/ncr"}
+    assert nvidia["options"] == {
+        "NoPivotRoot": True,
+        "SystemdCgroup": True,
+        "BinaryName": "/opt/ncr",
+    }
 
 
 def test_a_drop_in_holds_the_whole_plugin_and_is_imported(ctk: Any, tmp_path: Path) -> None:
@@ -219,10 +285,23 @@ def test_cri_o_gets_a_runtime_of_type_oci(ctk: Any, tmp_path: Path) -> None:
     file = tmp_path / "crio.conf"
     before = '# crio\n[crio.runtime]\ndefault_runtime = "crun"\n[crio.runtime.runtimes.crun]\nruntime_path = "/usr/bin/crun"\nmonitor_path = "/m"\n'
     file.write_text(before)
-    words = ["runtime", "configure", "--runtime", "crio", "--config", file, "--nvidia-runtime-path", "/opt/ncr"]
+    words = [
+        "runtime",
+        "configure",
+        "--runtime",
+        "crio",
+        "--config",
+        file,
+        "--nvidia-runtime-path",
+        "/opt/ncr",
+    ]
     good(ctk(*words, "--set-as-default"))
     runtime = tomllib.loads(file.read_text())["crio"]["runtime"]
-    assert runtime["runtimes"]["nvidia"] == {"runtime_path": "/opt/ncr", "runtime_type": "oci", "monitor_path": "/m"}
+    assert runtime["runtimes"]["nvidia"] == {
+        "runtime_path": "/opt/ncr",
+        "runtime_type": "oci",
+        "monitor_path": "/m",
+    }
     assert runtime["default_runtime"] == "nvidia"
     good(ctk(*words, "--remove"))
     assert "nvidia" not in file.read_text()
@@ -240,7 +319,16 @@ def test_the_model_can_come_from_what_the_engine_says_itself(ctk: Any, tmp_path:
         program.write_text(f'#!/bin/sh\n[ "$*" = "{words}" ] && cat {tmp_path}/dump\n')
         program.chmod(0o755)
         file.write_text("# mine\n")
-        base = ["runtime", "configure", "--runtime", engine, "--config", file, "--config-source", "command"]
+        base = [
+            "runtime",
+            "configure",
+            "--runtime",
+            engine,
+            "--config",
+            file,
+            "--config-source",
+            "command",
+        ]
         good(ctk(*base, "--executable-path", program))
         text = file.read_text()
         assert "# mine\n" in text
@@ -256,9 +344,19 @@ def test_the_model_can_come_from_what_the_engine_says_itself(ctk: Any, tmp_path:
 
 def test_containerd_itself_is_asked(ctk: Any, tmp_path: Path) -> None:
     need("containerd", shutil.which("containerd"))
-    words = ["runtime", "configure", "--runtime", "containerd", "--config", tmp_path / "c", "--config-source=command"]
+    words = [
+        "runtime",
+        "configure",
+        "--runtime",
+        "containerd",
+        "--config",
+        tmp_path / "c",
+        "--config-source=command",
+    ]
     good(ctk(*words, f"--drop-in-config={tmp_path}/drop-in.toml"))
-    cri = tomllib.loads((tmp_path / "drop-in.toml").read_text())["plugins"]["io.containerd.grpc.v1.cri"]
+    cri = tomllib.loads((tmp_path / "drop-in.toml").read_text())["plugins"][
+        "io.containerd.grpc.v1.cri"
+    ]
     assert cri["containerd"]["runtimes"]["nvidia"]["runtime_type"] == "io.containerd.runc.v2"
     assert "stream_server_port" in cri, "a default that no file names"
 
@@ -277,7 +375,9 @@ def test_cri_os_drop_in_holds_the_runtime_alone(ctk: Any, tmp_path: Path) -> Non
     ]
     good(ctk(*words, "--nvidia-runtime-path", "/opt/ncr"))
     assert tomllib.loads(drop_in.read_text()) == {
-        "crio": {"runtime": {"runtimes": {"nvidia": {"runtime_type": "oci", "runtime_path": "/opt/ncr"}}}}
+        "crio": {
+            "runtime": {"runtimes": {"nvidia": {"runtime_type": "oci", "runtime_path": "/opt/ncr"}}}
+        }
     }
     assert not (tmp_path / "crio.conf").exists()
     good(ctk(*words, "--remove"))
@@ -287,9 +387,18 @@ def test_cri_os_drop_in_holds_the_runtime_alone(ctk: Any, tmp_path: Path) -> Non
 HOOK_WORDS = ("runtime", "configure", "--config-mode", "oci-hook")
 
 
-@pytest.mark.parametrize("flag", ["--oci-hook-path={folder}/oci-nvidia-hook.json", "--hook-dir={folder}"])
-def test_podmans_hook_file_is_written_where_somebody_names_a_place(ctk: Any, tmp_path: Path, flag: str) -> None:
-    words = [*HOOK_WORDS, "--nvidia-runtime-hook-path", "/opt/hook", flag.format(folder=tmp_path / "hooks")]
+@pytest.mark.parametrize(
+    "flag", ["--oci-hook-path={folder}/oci-nvidia-hook.json", "--hook-dir={folder}"]
+)
+def test_podmans_hook_file_is_written_where_somebody_names_a_place(
+    ctk: Any, tmp_path: Path, flag: str
+) -> None:
+    words = [
+        *HOOK_WORDS,
+        "--nvidia-runtime-hook-path",
+        "/opt/hook",
+        flag.format(folder=tmp_path / "hooks"),
+    ]
     good(ctk(*words, "--dry-run"))
     assert not (tmp_path / "hooks").exists()
     good(ctk(*words))
@@ -312,11 +421,24 @@ def test_podmans_hook_is_printed_where_nobody_names_a_place(ctk: Any) -> None:
     assert ctk(*HOOK_WORDS, "--remove").returncode == 1
 
 
-@pytest.mark.parametrize(("engine", "before"), [("containerd", "version = 1\n"), ("crio", "[crio]\n")])
-def test_an_empty_drop_in_means_the_engines_own_file(ctk: Any, tmp_path: Path, engine: str, before: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "before"), [("containerd", "version = 1\n"), ("crio", "[crio]\n")]
+)
+def test_an_empty_drop_in_means_the_engines_own_file(
+    ctk: Any, tmp_path: Path, engine: str, before: str
+) -> None:
     file = tmp_path / "config"
     file.write_text(before)
-    words = ["runtime", "configure", "--runtime", engine, "--config", file, "--nvidia-runtime-path", "/opt/ncr"]
+    words = [
+        "runtime",
+        "configure",
+        "--runtime",
+        engine,
+        "--config",
+        file,
+        "--nvidia-runtime-path",
+        "/opt/ncr",
+    ]
     good(ctk(*words, "--drop-in-config="))
     assert file.read_text().startswith(before)
     assert "/opt/ncr" in file.read_text()
@@ -325,7 +447,8 @@ def test_an_empty_drop_in_means_the_engines_own_file(ctk: Any, tmp_path: Path, e
 
 @pytest.mark.parametrize("engine", ["containerd", "crio"])
 @pytest.mark.parametrize(
-    "flag", ["--nvidia-runtime-path=opt/ncr", "--nvidia-runtime-path=ncr", "--drop-in-config=x.toml"]
+    "flag",
+    ["--nvidia-runtime-path=opt/ncr", "--nvidia-runtime-path=ncr", "--drop-in-config=x.toml"],
 )
 def test_a_relative_path_is_refused(ctk: Any, tmp_path: Path, engine: str, flag: str) -> None:
     done = ctk("runtime", "configure", "--runtime", engine, "--config", tmp_path / "config", flag)
@@ -347,7 +470,9 @@ def test_the_default_configuration_is_read_back_as_the_defaults(ctk: Any, tmp_pa
 
 def test_values_are_set_in_the_file_and_comments_stay(ctk: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text('# mine\ndisable-require = false # yet\n[nvidia-container-runtime]\nmode = "auto" # for now\n')
+    file.write_text(
+        '# mine\ndisable-require = false # yet\n[nvidia-container-runtime]\nmode = "auto" # for now\n'
+    )
     sets = [
         "nvidia-container-runtime.mode=cdi",
         "nvidia-container-runtime.runtimes=crun:runc",
@@ -367,7 +492,12 @@ def test_values_are_set_in_the_file_and_comments_stay(ctk: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "assignment",
-    ["no.such.key=1", "disable-require=perhaps", "nvidia-container-runtime.mode", "nvidia-container-runtime.runtimes"],
+    [
+        "no.such.key=1",
+        "disable-require=perhaps",
+        "nvidia-container-runtime.mode",
+        "nvidia-container-runtime.runtimes",
+    ],
 )
 def test_a_value_that_makes_no_sense_is_refused(ctk: Any, assignment: str) -> None:
     assert ctk("config", "--set", assignment).returncode == 1
@@ -391,7 +521,9 @@ def driver(host: Host, stub_nvml: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_a_generated_spec_is_valid_and_names_the_gpus(ctk: Any, driver: Path, form: str, tmp_path: Path) -> None:
+def test_a_generated_spec_is_valid_and_names_the_gpus(
+    ctk: Any, driver: Path, form: str, tmp_path: Path
+) -> None:
     text = good(ctk("cdi", "generate", "--driver-root", driver, "--format", form))
     spec = yaml.safe_load(text) if form == "yaml" else json.loads(text)
     assert cdi_spec.parse(text, is_json=form == "json") == spec
@@ -412,29 +544,58 @@ def test_a_generated_spec_is_valid_and_names_the_gpus(ctk: Any, driver: Path, fo
 def test_a_generated_spec_gives_a_container_its_gpu(ctk: Any, driver: Path, host: Host) -> None:
     (host.root / "cdi").mkdir()
     good(ctk("cdi", "generate", "--driver-root", driver, "--output", host.root / "cdi/nvidia.yaml"))
-    host.configure(f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi")
-    assert good(ctk("cdi", "list", "--spec-dir", host.root / "cdi")).splitlines()[0] == "nvidia.com/gpu=0"
+    host.configure(
+        f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi"
+    )
+    assert (
+        good(ctk("cdi", "list", "--spec-dir", host.root / "cdi")).splitlines()[0]
+        == "nvidia.com/gpu=0"
+    )
     after = host.created("NVIDIA_VISIBLE_DEVICES=1")
-    assert [node["path"] for node in after["linux"]["devices"]] == ["/dev/nvidiactl", "/dev/nvidia1"]
+    assert [node["path"] for node in after["linux"]["devices"]] == [
+        "/dev/nvidiactl",
+        "/dev/nvidia1",
+    ]
 
 
 def test_a_csv_list_becomes_a_spec(ctk: Any, tmp_path: Path) -> None:
     (tmp_path / "csv").mkdir()
     (tmp_path / "csv/devices.csv").write_text("dev, /dev/null\n")
-    spec = yaml.safe_load(good(ctk("cdi", "generate", "--mode", "csv", "--csv.file", tmp_path / "csv")))
-    assert spec["devices"][0] == {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}}
+    spec = yaml.safe_load(
+        good(ctk("cdi", "generate", "--mode", "csv", "--csv.file", tmp_path / "csv"))
+    )
+    assert spec["devices"][0] == {
+        "name": "0",
+        "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]},
+    }
 
 
-def test_several_csv_lists_become_one_spec_and_links_can_be_left_out(ctk: Any, tmp_path: Path) -> None:
+def test_several_csv_lists_become_one_spec_and_links_can_be_left_out(
+    ctk: Any, tmp_path: Path
+) -> None:
     for name in ("libx.so", "liby.so"):
         (tmp_path / f"{name}.1").write_text("x")
         (tmp_path / name).symlink_to(f"{name}.1")
     (tmp_path / "a.csv").write_text(f"dev, /dev/null\nsym, {tmp_path}/libx.so\n")
     (tmp_path / "b.csv").write_text(f"dev, full\nsym, {tmp_path}/liby.so\n")
-    words = ["cdi", "generate", "--mode", "csv", "--csv.file", tmp_path / "a.csv", "--csv.file", tmp_path / "b.csv"]
+    words = [
+        "cdi",
+        "generate",
+        "--mode",
+        "csv",
+        "--csv.file",
+        tmp_path / "a.csv",
+        "--csv.file",
+        tmp_path / "b.csv",
+    ]
     spec = yaml.safe_load(good(ctk(*words, "--csv.ignore-pattern", "**/libx*")))
-    assert [node["path"] for node in spec["devices"][0]["containerEdits"]["deviceNodes"]] == ["/dev/null", "/dev/full"]
-    assert [mount["hostPath"] for mount in spec["containerEdits"]["mounts"]] == [f"{tmp_path}/liby.so.1"]
+    assert [node["path"] for node in spec["devices"][0]["containerEdits"]["deviceNodes"]] == [
+        "/dev/null",
+        "/dev/full",
+    ]
+    assert [mount["hostPath"] for mount in spec["containerEdits"]["mounts"]] == [
+        f"{tmp_path}/liby.so.1"
+    ]
 
 
 def test_a_generated_spec_keeps_the_nodes_group(ctk: Any, driver: Path, host: Host) -> None:
@@ -442,7 +603,9 @@ def test_a_generated_spec_keeps_the_nodes_group(ctk: Any, driver: Path, host: Ho
     (driver / "dev/nvidia0").chmod(0o660)
     spec = json.loads(good(ctk("cdi", "generate", "--driver-root", driver, "--format", "json")))
     for name in ("0", "all"):
-        edits = next(device["containerEdits"] for device in spec["devices"] if device["name"] == name)
+        edits = next(
+            device["containerEdits"] for device in spec["devices"] if device["name"] == name
+        )
         assert edits["deviceNodes"][0]["gid"] == 44
         assert edits["additionalGids"] == [44]
     assert spec["cdiVersion"] == "0.7.0"
@@ -461,7 +624,16 @@ def names_of(text: str) -> list[str]:
 
 
 def test_a_spec_can_be_made_of_chosen_devices_and_without_all(ctk: Any, driver: Path) -> None:
-    words = ["cdi", "generate", "--driver-root", driver, "--format", "json", "--device-name-strategy", "index"]
+    words = [
+        "cdi",
+        "generate",
+        "--driver-root",
+        driver,
+        "--format",
+        "json",
+        "--device-name-strategy",
+        "index",
+    ]
     assert names_of(good(ctk(*words, "--device-id", "1"))) == ["1", "all"]
     assert names_of(good(ctk(*words, "--device-id", "1,0", "--no-all-device"))) == ["1", "0"]
     done = ctk(*words, "--device-id", "7")
@@ -479,21 +651,47 @@ def test_hooks_of_a_spec_can_be_left_out_and_given_an_ldconfig(ctk: Any, driver:
     assert hook_names(good(ctk(*words, "--disable-hook", "all"))) == []
     without = hook_names(good(ctk(*words, "--disable-hook", "enable-cuda-compat")))
     assert without == [name for name in all_of_them if name != "enable-cuda-compat"]
-    some = good(ctk(*words, "--disable-hook", "all", "--enable-hook", "update-ldcache", "--ldconfig-path", "/sbin/x"))
+    some = good(
+        ctk(
+            *words,
+            "--disable-hook",
+            "all",
+            "--enable-hook",
+            "update-ldcache",
+            "--ldconfig-path",
+            "/sbin/x",
+        )
+    )
     assert json.loads(some)["containerEdits"]["hooks"][0]["args"] == [
         "nvidia-ctk", "hook", "update-ldcache", "--ldconfig-path", "/sbin/x", "--folder", "/usr/lib64"
     ]  # fmt: skip
 
 
-def test_device_nodes_can_be_below_a_root_of_their_own(ctk: Any, driver: Path, tmp_path: Path) -> None:
+def test_device_nodes_can_be_below_a_root_of_their_own(
+    ctk: Any, driver: Path, tmp_path: Path
+) -> None:
     (tmp_path / "nodes/dev").mkdir(parents=True)
     for name in ("nvidia0", "nvidia1"):
         os.mknod(tmp_path / "nodes/dev" / name, 0o020666, os.makedev(1, 5))
-    words = ["cdi", "generate", "--driver-root", driver, "--dev-root", tmp_path / "nodes", "--format", "json"]
+    words = [
+        "cdi",
+        "generate",
+        "--driver-root",
+        driver,
+        "--dev-root",
+        tmp_path / "nodes",
+        "--format",
+        "json",
+    ]
     spec = json.loads(good(ctk(*words)))
-    assert spec["devices"][0]["containerEdits"]["deviceNodes"][0]["hostPath"] == f"{tmp_path}/nodes/dev/nvidia0"
+    assert (
+        spec["devices"][0]["containerEdits"]["deviceNodes"][0]["hostPath"]
+        == f"{tmp_path}/nodes/dev/nvidia0"
+    )
     assert "deviceNodes" not in spec["containerEdits"]
-    assert f"{driver}/usr/lib64/libcuda.so.550.54.15" in [one["hostPath"] for one in spec["containerEdits"]["mounts"]]
+    assert f"{driver}/usr/lib64/libcuda.so.550.54.15" in [
+        one["hostPath"] for one in spec["containerEdits"]["mounts"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -517,7 +715,9 @@ def test_a_spec_is_made_of_a_part_of_the_driver(
     os.mknod(driver / "dev" / node, 0o020666, os.makedev(1, 3))
     (host.root / "cdi").mkdir()
     good(ctk(*words, "--output", host.root / "cdi/part"))
-    host.configure(f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi")
+    host.configure(
+        f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi"
+    )
     after = host.created(f"NVIDIA_VISIBLE_DEVICES={device}")
     assert f"/dev/{node}" in [one["path"] for one in after["linux"]["devices"]]
     assert "NVIDIA_VISIBLE_DEVICES=void" in after["process"]["env"]
@@ -539,28 +739,59 @@ def test_a_spec_is_written_in_the_format_of_its_name(
     good(ctk("cdi", "generate", "--driver-root", driver, "--output", tmp_path / "made" / output))
     made = tmp_path / "made" / written
     cdi_spec.parse(made.read_text(), is_json=form == "json")
-    good(ctk("cdi", "transform", "root", "--to", "/r", "--input", made, "--output", tmp_path / "moved" / output))
+    good(
+        ctk(
+            "cdi",
+            "transform",
+            "root",
+            "--to",
+            "/r",
+            "--input",
+            made,
+            "--output",
+            tmp_path / "moved" / output,
+        )
+    )
     moved = (tmp_path / "moved").iterdir()
-    assert [(one.name, one.read_text()[:1]) for one in moved] == [(written, "{" if form == "json" else "-")]
+    assert [(one.name, one.read_text()[:1]) for one in moved] == [
+        (written, "{" if form == "json" else "-")
+    ]
 
 
 def test_every_hook_of_a_generated_or_moved_spec_has_an_environment(ctk: Any, driver: Path) -> None:
     """Engines that inject a spec themselves would run the others with the image's."""
-    generated = json.loads(good(ctk("cdi", "generate", "--driver-root", driver, "--format", "json")))
+    generated = json.loads(
+        good(ctk("cdi", "generate", "--driver-root", driver, "--format", "json"))
+    )
     hooks = generated["containerEdits"]["hooks"]
     assert [hook.pop("env") for hook in hooks] == [["NVIDIA_CTK_DEBUG=false"]] * len(hooks)
     words = ("cdi", "transform", "root", "--from", "/old", "--to", "/new")
     moved = json.loads(good(ctk(*words, stdin=json.dumps(generated))))
-    assert [hook["env"] for hook in moved["containerEdits"]["hooks"]] == [["NVIDIA_CTK_DEBUG=false"]] * len(hooks)
+    assert [hook["env"] for hook in moved["containerEdits"]["hooks"]] == [
+        ["NVIDIA_CTK_DEBUG=false"]
+    ] * len(hooks)
 
 
 def test_a_specs_paths_move_to_another_root(ctk: Any) -> None:
     edits = {
         "deviceNodes": [{"path": "/dev/x", "hostPath": "/old/dev/x"}],
-        "mounts": [{"hostPath": "/old/lib", "containerPath": "/lib"}, {"hostPath": "/older", "containerPath": "/o"}],
+        "mounts": [
+            {"hostPath": "/old/lib", "containerPath": "/lib"},
+            {"hostPath": "/older", "containerPath": "/o"},
+        ],
     }
-    spec = {"cdiVersion": "0.5.0", "kind": "a.com/b", "devices": [{"name": "x", "containerEdits": edits}]}
-    moved = json.loads(good(ctk("cdi", "transform", "root", "--from", "/old", "--to", "/new", stdin=json.dumps(spec))))
+    spec = {
+        "cdiVersion": "0.5.0",
+        "kind": "a.com/b",
+        "devices": [{"name": "x", "containerEdits": edits}],
+    }
+    moved = json.loads(
+        good(
+            ctk(
+                "cdi", "transform", "root", "--from", "/old", "--to", "/new", stdin=json.dumps(spec)
+            )
+        )
+    )
     found = moved["devices"][0]["containerEdits"]
     assert found["deviceNodes"] == [{"path": "/dev/x", "hostPath": "/new/dev/x"}]
     assert [mount["hostPath"] for mount in found["mounts"]] == ["/new/lib", "/older"]
@@ -571,7 +802,14 @@ def test_a_specs_paths_move_to_another_root(ctk: Any) -> None:
 
 def test_the_drivers_nodes_get_links_by_number(ctk: Any, driver: Path, tmp_path: Path) -> None:
     os.mknod(driver / "dev/nvidia-fs0", 0o020666, os.makedev(9, 9))
-    words = ["system", "create-dev-char-symlinks", "--dev-char-path", tmp_path / "char", "--driver-root", driver]
+    words = [
+        "system",
+        "create-dev-char-symlinks",
+        "--dev-char-path",
+        tmp_path / "char",
+        "--driver-root",
+        driver,
+    ]
     assert f"{tmp_path}/char/1:3" in good(ctk(*words, "--dry-run"))
     assert not (tmp_path / "char").exists()
     for _ in range(2):
@@ -580,7 +818,9 @@ def test_the_drivers_nodes_get_links_by_number(ctk: Any, driver: Path, tmp_path:
     assert os.readlink(tmp_path / "char/1:3").startswith(f"{driver}/dev/nvidia")
 
 
-def test_links_for_nodes_that_could_be_there_are_made_by_the_drivers_numbers(host: Host, tmp_path: Path) -> None:
+def test_links_for_nodes_that_could_be_there_are_made_by_the_drivers_numbers(
+    host: Host, tmp_path: Path
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
     (tmp_path / "devices").write_text(
@@ -588,7 +828,11 @@ def test_links_for_nodes_that_could_be_there_are_made_by_the_drivers_numbers(hos
     )
     command = f"{host.prefix}/bin/nvidia-ctk system create-dev-char-symlinks --create-all --dev-char-path {tmp_path}/char --driver-root {tmp_path}"
     script = f"mount --bind {tmp_path}/devices /proc/devices && exec {command}"
-    subprocess.run(["unshare", "-m", "sh", "-c", script], env={**host.environment, "PATH": SYSTEM_PATH}, check=True)
+    subprocess.run(
+        ["unshare", "-m", "sh", "-c", script],
+        env={**host.environment, "PATH": SYSTEM_PATH},
+        check=True,
+    )
     links = {one.name: os.readlink(one) for one in (tmp_path / "char").iterdir()}
     assert {
         "195:255": "/dev/nvidiactl",
@@ -623,7 +867,9 @@ def state(host: Host) -> str:
     return json.dumps({"bundle": str(host.bundle), "pid": 1})
 
 
-def test_links_are_made_below_the_root_and_replaced_in_one_step(ctk: Any, host: Host, box: Path) -> None:
+def test_links_are_made_below_the_root_and_replaced_in_one_step(
+    ctk: Any, host: Host, box: Path
+) -> None:
     (box / "usr/lib/libx.so").write_text("a file in the way")
     words = [
         "hook",
@@ -643,7 +889,9 @@ def test_links_are_made_below_the_root_and_replaced_in_one_step(ctk: Any, host: 
 
 @pytest.mark.parametrize("trap", ["/", "../../../../../../../../..", "{outside}", "loop"])
 def test_a_link_never_lands_outside_the_root(ctk: Any, host: Host, box: Path, trap: str) -> None:
-    """The container's image holds a link that leads out: it is followed as the container would follow it."""
+    """The container's image holds a link that leads out: it is followed as the container would
+    follow it.
+    """
     outside = host.root / "outside"
     outside.mkdir()
     (box / "trap").symlink_to("trap" if trap == "loop" else trap.format(outside=outside))
@@ -663,7 +911,9 @@ def test_who_swaps_a_folder_for_a_link_meanwhile_gains_nothing(tmp_path: Path) -
     outside.mkdir()
     box = Root(str(root))
     swap = f"mv {root}/etc {root}/kept && ln -s {outside} {root}/etc && rm {root}/etc && mv {root}/kept {root}/etc"
-    with subprocess.Popen(["sh", "-c", f"while :; do {swap}; done"], stderr=subprocess.DEVNULL) as swapping:
+    with subprocess.Popen(
+        ["sh", "-c", f"while :; do {swap}; done"], stderr=subprocess.DEVNULL
+    ) as swapping:
         try:
             for number in range(800):
                 with contextlib.suppress(OSError, RuntimeFault):
@@ -681,10 +931,24 @@ def test_chmod_changes_modes_below_the_root_only(ctk: Any, host: Host, box: Path
     outside.chmod(0o600)
     (box / "plain").mkdir(mode=0o700)
     (box / "trap").symlink_to(outside)
-    good(ctk("hook", "chmod", "--mode", "755", "--path", "/plain,/missing", "--path", "/trap", stdin=state(host)))
+    good(
+        ctk(
+            "hook",
+            "chmod",
+            "--mode",
+            "755",
+            "--path",
+            "/plain,/missing",
+            "--path",
+            "/trap",
+            stdin=state(host),
+        )
+    )
     assert stat.S_IMODE((box / "plain").stat().st_mode) == 0o755
     assert stat.S_IMODE(outside.stat().st_mode) == 0o600
-    assert ctk("hook", "chmod", "--mode", "99", "--path", "/plain", stdin=state(host)).returncode == 1
+    assert (
+        ctk("hook", "chmod", "--mode", "99", "--path", "/plain", stdin=state(host)).returncode == 1
+    )
 
 
 @pytest.mark.parametrize("text", ["{}", '{"bundle": "."}', '{"root": "x", "bundle": ""}'])

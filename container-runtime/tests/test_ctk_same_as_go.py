@@ -1,4 +1,6 @@
-"""nvidia-ctk beside the Go one: the same configuration of engines and the same specs, but for what the tests name."""
+"""nvidia-ctk beside the Go one: the same configuration of engines and the same specs, but for what
+the tests name.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,9 @@ class Pair:
         self.folder = folder / "here"
         self.environment = host.environment
 
-    def each(self, files: dict[str, str | None], *words: str | Path) -> list[tuple[str, dict[str, str]]]:
+    def each(
+        self, files: dict[str, str | None], *words: str | Path
+    ) -> list[tuple[str, dict[str, str]]]:
         """What each prints and leaves in the folder `here`, Go's first."""
         found: list[tuple[str, dict[str, str]]] = []
         for name, program in self.programs.items():
@@ -118,11 +122,20 @@ class Pair:
                 if text is not None:
                     (self.folder / file).write_text(text)
             done = subprocess.run(
-                [program, *words], env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False
+                [program, *words],
+                env=self.environment,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             assert done.returncode == 0, f"{name}: {done.stderr}"
-            left = {file.name: file.read_text() for file in self.folder.rglob("*") if file.is_file()}
-            self.folder.rename(self.folder.with_name(f"{name}-{len(list(self.folder.parent.iterdir()))}"))
+            left = {
+                file.name: file.read_text() for file in self.folder.rglob("*") if file.is_file()
+            }
+            self.folder.rename(
+                self.folder.with_name(f"{name}-{len(list(self.folder.parent.iterdir()))}")
+            )
             found.append((done.stdout, left))
         return found
 
@@ -144,7 +157,10 @@ def test_dockers_file_is_the_same(pair: Pair, before: str, flags: tuple[str, ...
     (_, go), (_, ours) = pair.each({"daemon.json": DOCKER[before]}, *words)
     expected, found = json.loads(go["daemon.json"]), json.loads(ours["daemon.json"])
     if flags[:1] == ("--set-as-default",) and before == "busy":
-        assert found["features"] == {"buildkit": True, "cdi": True}  # the Go one may lose other features
+        assert found["features"] == {
+            "buildkit": True,
+            "cdi": True,
+        }  # the Go one may lose other features
         expected["features"] = found["features"]
     assert found == expected
     (go_shown, _), (shown, _) = pair.each({"daemon.json": DOCKER[before]}, *words, "--dry-run")
@@ -153,10 +169,22 @@ def test_dockers_file_is_the_same(pair: Pair, before: str, flags: tuple[str, ...
 
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
 @pytest.mark.parametrize("before", CONTAINERD)
-def test_containerds_drop_in_and_its_import_are_the_same(pair: Pair, before: str, flags: tuple[str, ...]) -> None:
-    words = ["runtime", "configure", "--runtime", "containerd", "--config", pair.folder / "config.toml"]
+def test_containerds_drop_in_and_its_import_are_the_same(
+    pair: Pair, before: str, flags: tuple[str, ...]
+) -> None:
+    words = [
+        "runtime",
+        "configure",
+        "--runtime",
+        "containerd",
+        "--config",
+        pair.folder / "config.toml",
+    ]
     (_, go), (_, ours) = pair.each(
-        {"config.toml": CONTAINERD[before]}, *words, f"--drop-in-config={pair.folder}/drop-ins/99.toml", *flags
+        {"config.toml": CONTAINERD[before]},
+        *words,
+        f"--drop-in-config={pair.folder}/drop-ins/99.toml",
+        *flags,
     )
     assert parsed(ours) == parsed(go)
 
@@ -166,7 +194,10 @@ def test_containerds_drop_in_and_its_import_are_the_same(pair: Pair, before: str
 def test_cri_os_drop_in_is_the_same(pair: Pair, before: str, flags: tuple[str, ...]) -> None:
     words = ["runtime", "configure", "--runtime", "crio", "--config", pair.folder / "crio.conf"]
     (_, go), (_, ours) = pair.each(
-        {"crio.conf": CRIO[before]}, *words, f"--drop-in-config={pair.folder}/drop-ins/99.toml", *flags
+        {"crio.conf": CRIO[before]},
+        *words,
+        f"--drop-in-config={pair.folder}/drop-ins/99.toml",
+        *flags,
     )
     assert parsed(ours) == parsed(go)
 
@@ -182,12 +213,21 @@ def test_the_default_configuration_differs_in_the_runtimes_alone(pair: Pair) -> 
         ("--set", "nvidia-container-runtime.mode=cdi"),
         ("--set", "nvidia-container-runtime.runtimes=a:b"),
         ("--set", "features.disable-imex-channel-creation"),
-        ("--set", "features.allow-ldconfig-from-container=true", "--set", "nvidia-container-cli.load-kmods=false"),
+        (
+            "--set",
+            "features.allow-ldconfig-from-container=true",
+            "--set",
+            "nvidia-container-cli.load-kmods=false",
+        ),
     ],
 )
 def test_values_are_set_to_the_same(pair: Pair, words: tuple[str, ...]) -> None:
-    text = '[nvidia-container-runtime]\nmode = "csv"\n[nvidia-container-cli]\nenvironment = ["A=b"]\n'
-    (go, _), (ours, _) = pair.each({"c.toml": text}, "config", "--config-file", pair.folder / "c.toml", *words)
+    text = (
+        '[nvidia-container-runtime]\nmode = "csv"\n[nvidia-container-cli]\nenvironment = ["A=b"]\n'
+    )
+    (go, _), (ours, _) = pair.each(
+        {"c.toml": text}, "config", "--config-file", pair.folder / "c.toml", *words
+    )
     assert tomllib.loads(ours) == tomllib.loads(go)
 
 
@@ -236,11 +276,15 @@ def driver(host: Host, stub_nvml: Path) -> Path:
 
 
 def essence(text: str) -> dict[str, Any]:
-    """A spec by what it gives, in any order. Ours leave numbers and modes of nodes to the time of use."""
+    """A spec by what it gives, in any order. Ours leave numbers and modes of nodes to the time of
+    use.
+    """
     spec = yaml.safe_load(text)
     parts = {device["name"]: device["containerEdits"] for device in spec["devices"]}
     parts["for all"] = spec.get("containerEdits") or {}
-    return {name: essential(edits) for name, edits in parts.items()} | {"version": spec["cdiVersion"]}
+    return {name: essential(edits) for name, edits in parts.items()} | {
+        "version": spec["cdiVersion"]
+    }
 
 
 def essential(edits: dict[str, Any]) -> dict[str, Any]:
@@ -248,7 +292,10 @@ def essential(edits: dict[str, Any]) -> dict[str, Any]:
         "env": sorted(edits.get("env") or []),
         "gids": edits.get("additionalGids") or [],
         "mounts": sorted(mount["containerPath"] for mount in edits.get("mounts") or []),
-        "nodes": sorted((node["path"], node["hostPath"], node.get("gid")) for node in edits.get("deviceNodes") or []),
+        "nodes": sorted(
+            (node["path"], node["hostPath"], node.get("gid"))
+            for node in edits.get("deviceNodes") or []
+        ),
         "hooks": [
             [word for word in hook["args"] if word not in ("nvidia-ctk", "nvidia-cdi-hook", "hook")]
             for hook in edits.get("hooks") or []
@@ -262,13 +309,23 @@ def essential(edits: dict[str, Any]) -> dict[str, Any]:
     [
         ("--mode=nvml",),
         ("--mode=nvml", "--device-id=1", "--no-all-device"),
-        ("--mode=nvml", "--disable-hook=all", "--enable-hook=update-ldcache", "--ldconfig-path=/sbin/x"),
+        (
+            "--mode=nvml",
+            "--disable-hook=all",
+            "--enable-hook=update-ldcache",
+            "--ldconfig-path=/sbin/x",
+        ),
         ("--mode=nvml", "--disable-hook=enable-cuda-compat"),
-        *((f"--mode={mode}",) for mode in ("management", "gds", "gdrcopy", "mofed", "nvswitch", "imex")),
+        *(
+            (f"--mode={mode}",)
+            for mode in ("management", "gds", "gdrcopy", "mofed", "nvswitch", "imex")
+        ),
         ("--mode=imex", "--device-id=3"),
     ],
     ids=" ".join,
 )
-def test_a_spec_of_the_driver_gives_the_same(pair: Pair, driver: Path, words: tuple[str, ...]) -> None:
+def test_a_spec_of_the_driver_gives_the_same(
+    pair: Pair, driver: Path, words: tuple[str, ...]
+) -> None:
     (go, _), (ours, _) = pair.each({}, "cdi", "generate", "--driver-root", driver, *words)
     assert essence(ours) == essence(go)

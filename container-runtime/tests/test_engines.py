@@ -1,4 +1,6 @@
-"""Real low-level runtimes and real engines: a device that the shim gave is there and can be opened."""
+"""Real low-level runtimes and real engines: a device that the shim gave is there
+and can be opened.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ CANDIDATES = ("/dev/cpu_dma_latency", "/dev/kmsg", "/dev/fuse", "/dev/rtc0")
 
 
 def device() -> str:
-    """A node of this host that containers do not get by themselves and that harms nothing when opened."""
+    """A node of this host that containers do not get by themselves and that harms nothing when
+    opened.
+    """
     found = [path for path in CANDIDATES if Path(path).is_char_device()]
     need("a device node to give away", found)
     return found[0]
@@ -68,7 +72,10 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory, prefix: Path, mock_cli: Path) -> Site:
     if os.geteuid() != 0:
         pytest.skip("containers need root")
-    Site.hook, Site.ctk = str(prefix / "bin/nvidia-container-runtime-hook"), str(prefix / "bin/nvidia-ctk")
+    Site.hook, Site.ctk = (
+        str(prefix / "bin/nvidia-container-runtime-hook"),
+        str(prefix / "bin/nvidia-ctk"),
+    )
     return Site(tmp_path_factory.mktemp("site"), mock_cli)
 
 
@@ -93,7 +100,9 @@ class Shell:
         self.environment = {**os.environ, **site.environment, "PATH": SYSTEM_PATH}
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """crun refuses hosts with both cgroup versions mounted: a namespace without the second one is made for it."""
+        """crun refuses hosts with both cgroup versions mounted: a namespace without the second one
+        is made for it.
+        """
         command = " ".join(f"'{word}'" for word in (self.program, "--root", str(self.root), *words))
         hide = "umount /sys/fs/cgroup/unified 2>/dev/null; " if self.runtime == "crun" else ""
         return subprocess.run(
@@ -112,7 +121,9 @@ class Shell:
 
 
 @pytest.fixture(params=["runc", "crun"])
-def shell(request: pytest.FixtureRequest, site: Site, prefix: Path, filesystem: Path, tmp_path: Path) -> Shell:
+def shell(
+    request: pytest.FixtureRequest, site: Site, prefix: Path, filesystem: Path, tmp_path: Path
+) -> Shell:
     need(request.param, shutil.which(request.param))
     bundle = tmp_path / "bundle"
     bundle.mkdir()
@@ -124,7 +135,9 @@ def shell(request: pytest.FixtureRequest, site: Site, prefix: Path, filesystem: 
 def life(shell: Shell, name: str) -> str:
     """Create, start, state, delete; what the container printed."""
     with (shell.bundle / "out").open("w") as out:
-        command = " ".join(f"'{word}'" for word in (shell.program, "--root", str(shell.root), "create", name))
+        command = " ".join(
+            f"'{word}'" for word in (shell.program, "--root", str(shell.root), "create", name)
+        )
         hide = "umount /sys/fs/cgroup/unified 2>/dev/null; " if shell.runtime == "crun" else ""
         done = subprocess.run(["unshare", "-m", "sh", "-c", f"{hide}exec {command}"], env=shell.environment, cwd=shell.bundle, stdout=out,
                               stderr=out, stdin=subprocess.DEVNULL, timeout=60, check=False)  # fmt: skip
@@ -162,7 +175,9 @@ def test_links_and_the_ldcache_are_made_in_the_containers_root(shell: Shell) -> 
     files = shell.site.folder / f"files-{shell.runtime}"
     files.mkdir()
     shutil.copy(
-        "/lib/x86_64-linux-gnu/libm.so.6" if Path("/lib/x86_64-linux-gnu/libm.so.6").exists() else "/lib64/libm.so.6",
+        "/lib/x86_64-linux-gnu/libm.so.6"
+        if Path("/lib/x86_64-linux-gnu/libm.so.6").exists()
+        else "/lib64/libm.so.6",
         files / "libstand.so.1",
     )
     (files / "libstand.so").symlink_to("libstand.so.1")
@@ -190,7 +205,9 @@ def test_the_prestart_hook_of_legacy_mode_reaches_the_cli(shell: Shell) -> None:
     assert words[-1] == f"{shell.bundle}/rootfs"
 
 
-def test_the_documents_example_runs(site: Site, prefix: Path, filesystem: Path, tmp_path: Path) -> None:
+def test_the_documents_example_runs(
+    site: Site, prefix: Path, filesystem: Path, tmp_path: Path
+) -> None:
     """runc spec, two seds, run: with a stand-in nvidia-smi in a local root file system."""
     need("runc", shutil.which("runc"))
     shutil.copytree(filesystem, tmp_path / "rootfs", symlinks=True)
@@ -242,10 +259,19 @@ def test_docker_run_with_our_runtime_gives_the_device(
 ) -> None:
     site.configure(mode)
     done = docker.run(
-        "--runtime=nvidia", "-e", f"NVIDIA_VISIBLE_DEVICES={wanted}", "box", "sh", "-c", script(path or device())
+        "--runtime=nvidia",
+        "-e",
+        f"NVIDIA_VISIBLE_DEVICES={wanted}",
+        "box",
+        "sh",
+        "-c",
+        script(path or device()),
     )
     assert (done.stdout, done.returncode) == ("opened\n", 0), done.stderr
-    assert docker.run("--runtime=nvidia", "box", "sh", "-c", script(path or device())).stdout == "refused\n"
+    assert (
+        docker.run("--runtime=nvidia", "box", "sh", "-c", script(path or device())).stdout
+        == "refused\n"
+    )
 
 
 def test_docker_run_shows_the_shims_error(docker: engines.Docker, site: Site) -> None:
@@ -265,7 +291,9 @@ def test_docker_gpus_goes_through_our_hook(docker: engines.Docker, site: Site) -
     assert "--utility" in words
 
 
-def test_docker_gpus_in_csv_mode_is_refused_in_the_documented_words(docker: engines.Docker, site: Site) -> None:
+def test_docker_gpus_in_csv_mode_is_refused_in_the_documented_words(
+    docker: engines.Docker, site: Site
+) -> None:
     site.configure("csv")
     done = docker.run("--gpus", "all", "box", "true")
     assert done.returncode != 0
@@ -281,11 +309,22 @@ def test_docker_gpus_with_our_runtime_works_in_csv_mode(docker: engines.Docker, 
     assert (done.stdout, done.returncode) == ("opened\n", 0), done.stderr
 
 
-def test_docker_exec_stop_and_exit_codes_work_through_the_shim(docker: engines.Docker, site: Site) -> None:
+def test_docker_exec_stop_and_exit_codes_work_through_the_shim(
+    docker: engines.Docker, site: Site
+) -> None:
     site.configure("legacy")
     assert docker.run("--runtime=nvidia", "box", "sh", "-c", "exit 42").returncode == 42
     started = docker.call(
-        "run", "-d", "--name", "long", "--network=none", "--init=false", "--runtime=nvidia", "box", "sleep", "1000"
+        "run",
+        "-d",
+        "--name",
+        "long",
+        "--network=none",
+        "--init=false",
+        "--runtime=nvidia",
+        "box",
+        "sleep",
+        "1000",
     )
     assert started.returncode == 0, started.stderr
     try:
@@ -307,7 +346,12 @@ def containerd(
     daemon = engines.Containerd(tmp_path_factory.mktemp("containerd"), prefix, site.environment)
     try:
         imported = daemon.ctr(
-            "images", "import", "--snapshotter", "native", "-", input=engines.image_archive(filesystem, "local/box:1")
+            "images",
+            "import",
+            "--snapshotter",
+            "native",
+            "-",
+            input=engines.image_archive(filesystem, "local/box:1"),
         )
         assert imported.returncode == 0, imported.stderr
         yield daemon
@@ -315,7 +359,9 @@ def containerd(
         daemon.stop()
 
 
-def test_a_pod_with_our_runtime_handler_gets_its_device(containerd: engines.Containerd, site: Site) -> None:
+def test_a_pod_with_our_runtime_handler_gets_its_device(
+    containerd: engines.Containerd, site: Site
+) -> None:
     site.configure("cdi")
     pod = containerd.pod("nvidia")
     try:

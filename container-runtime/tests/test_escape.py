@@ -1,6 +1,7 @@
 """What an unprivileged image can do to the host while its container is made: nothing.
 
-The image sets every variable that makes a program load code, and brings the code. It leaves a mark on the host when it runs there.
+The image sets every variable that makes a program load code, and brings the code. It leaves a mark
+on the host when it runs there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,17 @@ LIBRARY = """
 unsigned la_version(unsigned version) { return version; }
 __attribute__((constructor)) static void mark(void) { close(open(MARK, O_CREAT | O_WRONLY, 0666)); }
 """
-MODULES = ("sitecustomize", "usercustomize", "encodings", "posix", "marshal", "json", "ctypes", "os", "startup")
+MODULES = (
+    "sitecustomize",
+    "usercustomize",
+    "encodings",
+    "posix",
+    "marshal",
+    "json",
+    "ctypes",
+    "os",
+    "startup",
+)
 
 
 class Attack:
@@ -42,10 +53,14 @@ class Attack:
         evil.mkdir()
         for name in ("preload", "audit", "gconv"):
             build(LIBRARY, evil / f"{name}.so", "-shared", "-fPIC", f'-DMARK="{self.marks}/{name}"')
-        (evil / "gconv-modules").write_text("module EVIL// INTERNAL gconv 1\nmodule INTERNAL EVIL// gconv 1\n")
+        (evil / "gconv-modules").write_text(
+            "module EVIL// INTERNAL gconv 1\nmodule INTERNAL EVIL// gconv 1\n"
+        )
         for name in MODULES:
             for place in (evil, self.root):
-                (place / f"{name}.py").write_text(f"import os; os.open('{self.marks}/python', 64)\n")
+                (place / f"{name}.py").write_text(
+                    f"import os; os.open('{self.marks}/python', 64)\n"
+                )
         (evil / "sh").write_text(f": > {self.marks}/shell\n")
         self.environment = [
             f"LD_PRELOAD={IMAGE}/preload.so", f"LD_AUDIT={IMAGE}/audit.so", f"LD_LIBRARY_PATH={IMAGE}",
@@ -78,7 +93,9 @@ class Site:
             (self.driver / name).mkdir(parents=True)
         for number, name in enumerate(("nvidia0", "nvidiactl")):
             os.mknod(self.driver / "dev" / name, 0o020666, os.makedev(1, (3, 7)[number]))
-        shutil.copy(stub_nvml / "libnvidia-ml.so.1", self.driver / f"usr/lib64/libnvidia-ml.so.{DRIVER}")
+        shutil.copy(
+            stub_nvml / "libnvidia-ml.so.1", self.driver / f"usr/lib64/libnvidia-ml.so.{DRIVER}"
+        )
         shutil.copy(stub_nvml / "libnvidia-ml.so.1", self.driver / f"usr/lib64/libcuda.so.{DRIVER}")
         (self.driver / "usr/lib64/libcuda.so").symlink_to(f"libcuda.so.{DRIVER}")
         self.calls = folder / "calls"
@@ -105,7 +122,16 @@ class Site:
         )
 
     def generated(self) -> dict[str, Any]:
-        words = ["cdi", "generate", "--format", "json", "--mode", "nvml", "--nvidia-ctk-path", f"{self.bin}/nvidia-ctk"]
+        words = [
+            "cdi",
+            "generate",
+            "--format",
+            "json",
+            "--mode",
+            "nvml",
+            "--nvidia-ctk-path",
+            f"{self.bin}/nvidia-ctk",
+        ]
         done = subprocess.run(
             [self.bin / "nvidia-ctk", *words, "--driver-root", self.driver],
             env=self.environment, capture_output=True, text=True, check=True,
@@ -114,7 +140,10 @@ class Site:
 
     def careless(self) -> dict[str, Any]:
         """A spec of somebody else's, whose hooks have no environment."""
-        hook = {"path": f"{self.bin}/nvidia-ctk", "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/b"]}
+        hook = {
+            "path": f"{self.bin}/nvidia-ctk",
+            "args": ["nvidia-ctk", "hook", "create-symlinks", "--link", "a::/b"],
+        }
         stages = ("createRuntime", "createContainer", "prestart", "poststart", "poststop")
         hooks = [{"hookName": stage, **hook} for stage in stages]
         hooks.append({"hookName": "createContainer", **hook, "env": []})
@@ -135,9 +164,16 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 
 def made(
-    site: Site, attack: Attack, program: str, runtime: str, mounted: tuple[str, ...] = (), **changes: Any
+    site: Site,
+    attack: Attack,
+    program: str,
+    runtime: str,
+    mounted: tuple[str, ...] = (),
+    **changes: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Create the image's container, start it, remove it. crun refuses hosts with both cgroup versions mounted."""
+    """Create the image's container, start it, remove it. crun refuses hosts with both cgroup
+    versions mounted.
+    """
     bundle = attack.root.parent
     subprocess.run([runtime, "spec"], cwd=bundle, check=True, env=site.environment)
     spec = json.loads((bundle / "config.json").read_text()) | changes
@@ -145,12 +181,15 @@ def made(
     spec["process"]["env"] = ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=0", *attack.environment[:-1]]
     spec["root"]["readonly"] = False
     spec["mounts"] += [
-        {"destination": place, "type": "bind", "source": "/proc", "options": ["rbind"]} for place in mounted
+        {"destination": place, "type": "bind", "source": "/proc", "options": ["rbind"]}
+        for place in mounted
     ]
     (bundle / "config.json").write_text(json.dumps(spec))
     box = f"'{program}' --root '{bundle}/state'"
     hide = "umount /sys/fs/cgroup/unified 2>/dev/null; " if runtime == "crun" else ""
-    script = f"{hide}{box} create box && {box} start box; code=$?; {box} delete --force box; exit $code"
+    script = (
+        f"{hide}{box} create box && {box} start box; code=$?; {box} delete --force box; exit $code"
+    )
     return subprocess.run(
         ["unshare", "-m", "sh", "-c", script], cwd=bundle, env=site.environment, capture_output=True, text=True, timeout=30, check=False,
         stdin=subprocess.DEVNULL,
@@ -173,22 +212,31 @@ def test_the_attack_works_where_a_hook_has_no_environment(site: Site, attack: At
 
 
 @pytest.mark.parametrize("mode", ["legacy", "csv", "cdi", "jit-cdi"])
-def test_no_code_of_an_image_runs_on_the_host(site: Site, attack: Attack, runtime: str, mode: str) -> None:
+def test_no_code_of_an_image_runs_on_the_host(
+    site: Site, attack: Attack, runtime: str, mode: str
+) -> None:
     (site.folder / "cdi/spec.json").write_text(json.dumps(site.careless()))
     done = shim(site, attack, runtime, mode)
     assert attack.done == set()
     assert done.returncode == 0, done.stderr
     hooks = json.loads((attack.root.parent / "config.json").read_text())["hooks"]
     assert hooks["createContainer"], "the mode has hooks that run beside the image"
-    assert all(hook["env"][0] == "NVIDIA_CTK_DEBUG=false" for found in hooks.values() for hook in found)
+    assert all(
+        hook["env"][0] == "NVIDIA_CTK_DEBUG=false" for found in hooks.values() for hook in found
+    )
 
 
 def test_generated_specs_are_safe_with_other_programs_that_inject_them(
     site: Site, attack: Attack, runtime: str
 ) -> None:
-    """Engines inject CDI devices themselves: each hook of the spec goes to the low-level runtime as it is."""
+    """Engines inject CDI devices themselves: each hook of the spec goes to the low-level runtime as
+    it is.
+    """
     made_spec = site.generated()
-    parts = [made_spec["containerEdits"], *(device["containerEdits"] for device in made_spec["devices"])]
+    parts = [
+        made_spec["containerEdits"],
+        *(device["containerEdits"] for device in made_spec["devices"]),
+    ]
     hooks: dict[str, list[Any]] = {}
     for hook in [hook for part in parts for hook in part.get("hooks", [])]:
         hooks.setdefault(hook.pop("hookName"), []).append(hook)
@@ -212,7 +260,9 @@ def test_no_module_of_the_current_folder_or_the_environment_is_loaded(
 ) -> None:
     """Here the environment does reach our programs, but for the dynamic linker's part."""
     site.configure("legacy", "true")
-    (attack.root / "config.json").write_text('{"ociVersion": "1.0.2", "process": {}, "root": {"path": "."}}')
+    (attack.root / "config.json").write_text(
+        '{"ociVersion": "1.0.2", "process": {}, "root": {"path": "."}}'
+    )
     entries = [entry.partition("=") for entry in attack.environment if not entry.startswith("LD_")]
     hostile = {name: value.replace(IMAGE, f"{attack.root}/evil") for name, _, value in entries}
     packages = attack.root / "evil/.local/lib/python3.11/site-packages"
@@ -256,7 +306,9 @@ class Traps:
     def untouched(self) -> bool:
         victim = self.outside / "victim"
         return (
-            victim.read_text() == "the host's" and victim.stat().st_mode & 0o777 == 0o600 and self.names() == ["victim"]
+            victim.read_text() == "the host's"
+            and victim.stat().st_mode & 0o777 == 0o600
+            and self.names() == ["victim"]
         )
 
     def names(self) -> list[str]:
@@ -264,10 +316,14 @@ class Traps:
 
 
 def lists_as_files(traps: Traps) -> None:
-    """A process of a new container has a low number, so that the name of a hook's file is known beforehand."""
+    """A process of a new container has a low number, so that the name of a hook's file is known
+    beforehand.
+    """
     (traps.root / "etc/ld.so.conf.d").mkdir()
     for number in range(1, 200):
-        (traps.root / f"etc/ld.so.conf.d/00-nvcr-{number}.conf").symlink_to(f"{traps.way_out}/victim")
+        (traps.root / f"etc/ld.so.conf.d/00-nvcr-{number}.conf").symlink_to(
+            f"{traps.way_out}/victim"
+        )
 
 
 def lists_as_a_folder(traps: Traps) -> None:
@@ -297,7 +353,9 @@ LINKS = [lists_as_files, lists_as_a_folder, the_main_list, all_of_etc, the_cache
 
 
 @pytest.mark.parametrize("trap", LINKS)
-def test_the_hooks_of_a_container_write_nothing_outside_it(site: Site, attack: Attack, runtime: str, trap: Any) -> None:
+def test_the_hooks_of_a_container_write_nothing_outside_it(
+    site: Site, attack: Attack, runtime: str, trap: Any
+) -> None:
     traps = Traps(attack, site)
     trap(traps)
     shim(site, attack, runtime, "csv")
@@ -309,7 +367,9 @@ def test_no_library_of_the_host_gets_into_a_containers_cache(
     site: Site, attack: Attack, runtime: str, mounted: tuple[str, ...]
 ) -> None:
     traps = Traps(attack, site)
-    build("int x;", traps.outside / "libsecret.so.1", "-shared", "-fPIC", "-Wl,-soname,libsecret.so.1")
+    build(
+        "int x;", traps.outside / "libsecret.so.1", "-shared", "-fPIC", "-Wl,-soname,libsecret.so.1"
+    )
     ways = [traps.way_out, *(place + traps.way_out.removeprefix("/proc") for place in mounted)]
     (attack.root / "etc/ld.so.conf").write_text("".join(f"{way}\n" for way in ways))
     done = shim(site, attack, runtime, "csv", mounted)
@@ -345,7 +405,9 @@ def huge(path: Path) -> None:
     ["etc/ld.so.conf", "etc/ld.so.conf.d/a.conf", "etc/ld.so.cache", "etc/ld.so.cache~", "usr/lib64/libz.so.1",
      "var/cache/ldconfig/aux-cache", "var/cache/ldconfig/aux-cache~"],
 )  # fmt: skip
-def test_a_file_without_an_end_delays_no_container(site: Site, attack: Attack, place: str, kind: Any) -> None:
+def test_a_file_without_an_end_delays_no_container(
+    site: Site, attack: Attack, place: str, kind: Any
+) -> None:
     need("runc", shutil.which("runc"))
     if place != "etc/ld.so.conf":
         (attack.root / "etc/ld.so.conf").write_text("include ld.so.conf.d/*.conf\n")
@@ -377,7 +439,9 @@ def docker(
 ) -> Iterator[engines.Docker]:
     need("dockerd", shutil.which("dockerd"))
     folder = tmp_path_factory.mktemp("docker")  # a socket's path is short
-    environment = {name: site.environment[name] for name in ("XDG_CONFIG_HOME", "STUB_GPUS", "LD_LIBRARY_PATH")}
+    environment = {
+        name: site.environment[name] for name in ("XDG_CONFIG_HOME", "STUB_GPUS", "LD_LIBRARY_PATH")
+    }
     daemon = engines.Docker(folder, prefix, environment)
     try:
         settings = [word for entry in attack.environment for word in ("--change", f"ENV {entry}")]
@@ -389,7 +453,9 @@ def docker(
         daemon.daemon.stop()
 
 
-def test_no_code_of_an_image_runs_on_the_host_of_docker(docker: engines.Docker, site: Site, attack: Attack) -> None:
+def test_no_code_of_an_image_runs_on_the_host_of_docker(
+    docker: engines.Docker, site: Site, attack: Attack
+) -> None:
     (site.folder / "cdi/spec.json").write_text(json.dumps(site.careless()))
     for mode in ("legacy", "csv", "cdi", "jit-cdi"):
         site.configure(mode, "runc")

@@ -13,7 +13,11 @@ import pytest
 from conftest import PACKAGE, PYTHON, Host, need
 from nvidia_container_runtime import install
 
-NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
+NAMES = [
+    "nvidia-container-runtime",
+    "nvidia-container-runtime.cdi",
+    "nvidia-container-runtime.legacy",
+]
 COMMANDS = [
     ("state", "box"), ("start", "box"), ("kill", "box", "KILL"), ("delete", "--force", "box"), ("delete", "create"),
     ("--log", "create", "state", "create"), ("run", "box"), ("exec", "box", "create"), (), ("ps", ""), ("--debug", "state", "box"),
@@ -32,8 +36,12 @@ def test_a_command_that_creates_nothing_reaches_the_runtime_unchanged(
         assert host.record.argv == [os.fsencode(host.recorder), *map(os.fsencode, words)]
 
 
-@pytest.mark.parametrize("words", [("state", b"a\xffb\n c"), ("create", "--bundle", "{bundle}", b"\xc3\x28 '\"$x*")])
-def test_argument_bytes_that_are_no_text_come_through(host: Host, words: tuple[str | bytes, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("state", b"a\xffb\n c"), ("create", "--bundle", "{bundle}", b"\xc3\x28 '\"$x*")]
+)
+def test_argument_bytes_that_are_no_text_come_through(
+    host: Host, words: tuple[str | bytes, ...]
+) -> None:
     host.spec()
     given = [str(host.bundle) if word == "{bundle}" else word for word in words]
     for locale in ("C", "C.UTF-8", "POSIX", "de_DE.ISO-8859-1"):
@@ -48,7 +56,9 @@ def test_the_environment_of_a_creation_is_the_callers_without_what_python_adds(h
     program = host.prefix / "bin/nvidia-container-runtime"
     for words in (["create", "--bundle", str(host.bundle), "x"], ["state", "x"], ["state", "x"]):
         subprocess.run([program, *words], env=environment, check=True, cwd="/")
-        assert sorted(host.record.environment) == sorted(key + b"=" + value for key, value in environment.items())
+        assert sorted(host.record.environment) == sorted(
+            key + b"=" + value for key, value in environment.items()
+        )
 
 
 @pytest.mark.parametrize("command", ["create", "state"])
@@ -84,7 +94,9 @@ def test_the_callers_descriptors_stay_open_and_none_is_added(host: Host, command
 
 
 @pytest.mark.parametrize("command", ["create", "state"])
-def test_the_runtime_has_the_shims_process_id_and_its_exit_code_is_the_shims(host: Host, command: str) -> None:
+def test_the_runtime_has_the_shims_process_id_and_its_exit_code_is_the_shims(
+    host: Host, command: str
+) -> None:
     host.spec()
     program = host.prefix / "bin/nvidia-container-runtime"
     words = [program, command, "--bundle", str(host.bundle), "x"]
@@ -96,7 +108,9 @@ def test_the_runtime_has_the_shims_process_id_and_its_exit_code_is_the_shims(hos
 @pytest.mark.parametrize("command", ["create", "state"])
 def test_a_runtime_that_is_killed_is_seen_to_be_killed(host: Host, command: str) -> None:
     host.spec()
-    done = host.run(command, "--bundle", str(host.bundle), "x", env={"KILL_WITH": str(int(signal.SIGTERM))})
+    done = host.run(
+        command, "--bundle", str(host.bundle), "x", env={"KILL_WITH": str(int(signal.SIGTERM))}
+    )
     assert done.returncode == -signal.SIGTERM
 
 
@@ -121,7 +135,9 @@ def test_a_name_is_looked_up_in_path(host: Host) -> None:
 
 
 @pytest.mark.parametrize("candidates", [["no-such-runtime", "/no/such"], [], ["/tmp"], [""]])
-def test_without_a_runtime_every_command_says_so_in_one_line(host: Host, candidates: list[str]) -> None:
+def test_without_a_runtime_every_command_says_so_in_one_line(
+    host: Host, candidates: list[str]
+) -> None:
     host.configure(runtimes=candidates)
     done = host.run("state", "x")
     assert done.returncode == 1
@@ -195,7 +211,9 @@ def test_the_front_trusts_no_memory_of_another_user(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("owner", "mode"), [(65534, 0o755), (0, 0o777)])
-def test_no_memory_is_believed_in_a_folder_that_another_user_can_change(host: Host, owner: int, mode: int) -> None:
+def test_no_memory_is_believed_in_a_folder_that_another_user_can_change(
+    host: Host, owner: int, mode: int
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to give a folder away")
     host.run("state", "x")
@@ -225,7 +243,9 @@ def test_an_installation_believes_no_memory_of_an_older_version(tmp_path: Path) 
     (tmp_path / "run").mkdir(mode=0o755)
     memory = tmp_path / "run/front-state"
     for suffix in ("", ".memory", ".specs", ".cli"):
-        memory.with_name(memory.name + suffix).write_text("_nvcr_same() { true; }\n_nvcr_runtime=/bin/false\n")
+        memory.with_name(memory.name + suffix).write_text(
+            "_nvcr_same() { true; }\n_nvcr_runtime=/bin/false\n"
+        )
     memory.chmod(0o666)
     install.main(["--prefix", str(tmp_path), "--python", str(PYTHON), "--state", str(memory)])
     assert not list(memory.parent.iterdir())
@@ -233,7 +253,12 @@ def test_an_installation_believes_no_memory_of_an_older_version(tmp_path: Path) 
 
 def test_a_program_that_engines_start_is_only_installed_isolated() -> None:
     """A script that pip makes would read PYTHONPATH and the user's own packages."""
-    scripts = (PACKAGE / "pyproject.toml").read_text().partition("[project.scripts]\n")[2].partition("\n\n")[0]
+    scripts = (
+        (PACKAGE / "pyproject.toml")
+        .read_text()
+        .partition("[project.scripts]\n")[2]
+        .partition("\n\n")[0]
+    )
     assert scripts == 'nvidia-container-runtime-install = "nvidia_container_runtime.install:main"'
 
 
@@ -269,19 +294,31 @@ def test_the_front_is_the_same_in_every_shell(host: Host, shell: str) -> None:
     front = str(host.prefix / "bin/nvidia-container-runtime")
     host.run("state", "x")
     memory = host.prefix / "run/front-state"
-    memory.write_text("_nvcr_runtime=/bin/echo\n" + "".join(memory.read_text().splitlines(keepends=True)[1:]))
+    memory.write_text(
+        "_nvcr_runtime=/bin/echo\n" + "".join(memory.read_text().splitlines(keepends=True)[1:])
+    )
     words = [*shell.split(), front, "delete", "a b", "*"]
-    answered = subprocess.run(words, env=host.environment, capture_output=True, text=True, check=True, cwd="/")
+    answered = subprocess.run(
+        words, env=host.environment, capture_output=True, text=True, check=True, cwd="/"
+    )
     assert answered.stdout == "delete a b *\n"
     memory.unlink()
     host.spec()
-    subprocess.run([*shell.split(), front, "create", "-b", str(host.bundle), "x"], env=host.environment, check=True)
+    subprocess.run(
+        [*shell.split(), front, "create", "-b", str(host.bundle), "x"],
+        env=host.environment,
+        check=True,
+    )
     assert host.record.argv[1:] == [b"create", b"-b", os.fsencode(host.bundle), b"x"]
 
 
 def test_odd_text_in_the_configuration_never_reaches_the_shell(host: Host) -> None:
     marker = host.root / "marker"
-    for text in (f"# '; touch {marker}; '\n", f"# $(touch {marker}) `touch {marker}`\n", "# \\ é\n"):
+    for text in (
+        f"# '; touch {marker}; '\n",
+        f"# $(touch {marker}) `touch {marker}`\n",
+        "# \\ é\n",
+    ):
         host.configure()
         host.config_file.write_text(text + host.config_file.read_text())
         for _ in range(2):
@@ -312,11 +349,15 @@ SUPPORTED = [path for path in INTERPRETERS if int(path.name.partition(".")[2]) >
 
 
 @pytest.mark.parametrize("python", SUPPORTED, ids=lambda path: path.name)
-def test_every_supported_interpreter_runs_it_packed_and_from_sources(host: Host, tmp_path: Path, python: Path) -> None:
+def test_every_supported_interpreter_runs_it_packed_and_from_sources(
+    host: Host, tmp_path: Path, python: Path
+) -> None:
     from nvidia_container_runtime import install
 
     target = tmp_path / "prefix"
-    install.main(["--prefix", str(target), "--python", str(python), "--state", str(target / "state")])
+    install.main(
+        ["--prefix", str(target), "--python", str(python), "--state", str(target / "state")]
+    )
     host.prefix = target
     for pack in (True, False):
         if not pack:  # as after the interpreter was replaced
@@ -341,10 +382,14 @@ def test_interpreters_that_can_start_quickly_do(tmp_path: Path) -> None:
 
     for python in (PYTHON, *SUPPORTED):
         target = tmp_path / python.name
-        install.main(["--prefix", str(target), "--python", str(python), "--state", str(target / "state")])
+        install.main(
+            ["--prefix", str(target), "--python", str(python), "--state", str(target / "state")]
+        )
         start = target / "lib/nvidia-container-runtime/start" / python.name
         assert start.is_symlink() == (int(python.name.partition(".")[2]) >= 11), python
-        assert (str(start) in (target / "bin/nvidia-container-runtime").read_text()) == start.is_symlink()
+        assert (
+            str(start) in (target / "bin/nvidia-container-runtime").read_text()
+        ) == start.is_symlink()
 
 
 def test_when_the_interpreter_is_gone_another_takes_over(host: Host, tmp_path: Path) -> None:
@@ -352,7 +397,16 @@ def test_when_the_interpreter_is_gone_another_takes_over(host: Host, tmp_path: P
 
     gone = tmp_path / "python3.99"
     gone.symlink_to(Path("/usr/bin/python3").resolve())
-    install.main(["--prefix", str(tmp_path / "prefix"), "--python", str(gone), "--state", str(tmp_path / "state")])
+    install.main(
+        [
+            "--prefix",
+            str(tmp_path / "prefix"),
+            "--python",
+            str(gone),
+            "--state",
+            str(tmp_path / "state"),
+        ]
+    )
     gone.unlink()
     host.prefix = tmp_path / "prefix"
     host.spec()
@@ -363,17 +417,27 @@ def test_without_the_front_every_command_works_too(host: Host, tmp_path: Path) -
     from nvidia_container_runtime import install
 
     install.main(
-        ["--prefix", str(tmp_path / "prefix"), "--python", str(Path("/usr/bin/python3").resolve()), "--no-front"]
+        [
+            "--prefix",
+            str(tmp_path / "prefix"),
+            "--python",
+            str(Path("/usr/bin/python3").resolve()),
+            "--no-front",
+        ]
     )
     host.prefix = tmp_path / "prefix"
     host.spec()
     assert host.create().returncode == 0
     environment = {"A": "1", **host.environment}
-    subprocess.run([host.prefix / "bin/nvidia-container-runtime", "state", "x"], env=environment, check=True)
+    subprocess.run(
+        [host.prefix / "bin/nvidia-container-runtime", "state", "x"], env=environment, check=True
+    )
     assert host.record.argv[1:] == [b"state", b"x"]
 
 
-def test_make_installs_below_a_prefix_and_a_staging_folder_and_takes_all_away_again(tmp_path: Path) -> None:
+def test_make_installs_below_a_prefix_and_a_staging_folder_and_takes_all_away_again(
+    tmp_path: Path,
+) -> None:
     need("make", shutil.which("make"))
     words = [f"PREFIX={tmp_path}/usr", f"DESTDIR={tmp_path}/staged"]
     programs = tmp_path / "staged" / str(tmp_path).lstrip("/") / "usr"

@@ -21,7 +21,12 @@ def test_a_parser_takes_its_seeds_and_noise(name: str) -> None:
         target(seed)
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(st.sampled_from(targets.SEEDS[name]), st.integers(0, 400), st.integers(0, 9), st.binary(max_size=6))
+    @given(
+        st.sampled_from(targets.SEEDS[name]),
+        st.integers(0, 400),
+        st.integers(0, 9),
+        st.binary(max_size=6),
+    )
     def changed(seed: bytes, at: int, gone: int, new: bytes) -> None:
         target(seed[:at] + new + seed[at + gone :])
 

@@ -23,7 +23,12 @@ class Hooked:
         self.host = host
         self.cli = cli
         self.calls = host.root / "calls"
-        self.environment = {**host.environment, "MOCK_CALLS": str(self.calls), "MOCK_HELP": "", "PATH": SYSTEM_PATH}
+        self.environment = {
+            **host.environment,
+            "MOCK_CALLS": str(self.calls),
+            "MOCK_HELP": "",
+            "PATH": SYSTEM_PATH,
+        }
         self.configure()
 
     def configure(self, text: str = "", mode: str = "legacy", cli: str = "") -> None:
@@ -41,7 +46,10 @@ class Hooked:
             spec["process"]["capabilities"]["bounding"] = ["CAP_SYS_ADMIN"]
             self.host.write_spec(spec)
         return self.call(
-            words, {"ociVersion": "1.0.2", "pid": 4711, "bundle": str(self.host.bundle)} if state is None else state
+            words,
+            {"ociVersion": "1.0.2", "pid": 4711, "bundle": str(self.host.bundle)}
+            if state is None
+            else state,
         )
 
     def call(self, words: tuple[str, ...], state: Any) -> subprocess.CompletedProcess[str]:
@@ -89,9 +97,7 @@ def test_the_flags_of_an_ordinary_request_in_their_order(hooked: Hooked) -> None
 
 
 def test_every_flag_in_its_order(hooked: Hooked) -> None:
-    cli = (
-        'root = "/drv"\nno-pivot = true\ndebug = "/tmp/d"\nldcache = "/tmp/c"\nuser = "root:video"\nno-cgroups = true\n'
-    )
+    cli = 'root = "/drv"\nno-pivot = true\ndebug = "/tmp/d"\nldcache = "/tmp/c"\nuser = "root:video"\nno-cgroups = true\n'
     hooked.configure("[features]\ndisable-imex-channel-creation = true\n", cli=cli)
     text = hooked.host.config_file.read_text().replace("load-kmods = false", "load-kmods = true")
     hooked.host.config_file.write_text(text)
@@ -117,7 +123,13 @@ def test_later_flags_are_used_only_where_the_installed_tool_lists_them(hooked: H
 
 @pytest.mark.parametrize(
     ("value", "mode"),
-    [("ldconfig", "ldconfig"), ("mount", "mount"), ("disabled", "disabled"), ("hook", "disabled"), ("x", "disabled")],
+    [
+        ("ldconfig", "ldconfig"),
+        ("mount", "mount"),
+        ("disabled", "disabled"),
+        ("hook", "disabled"),
+        ("x", "disabled"),
+    ],
 )
 def test_the_compatibility_mode(hooked: Hooked, value: str, mode: str) -> None:
     hooked.environment["MOCK_HELP"] = NEW_FLAGS
@@ -126,7 +138,9 @@ def test_the_compatibility_mode(hooked: Hooked, value: str, mode: str) -> None:
 
 
 def test_none_configures_the_driver_without_a_device(hooked: Hooked) -> None:
-    assert not [word for word in hooked.words("NVIDIA_VISIBLE_DEVICES=none") if word.startswith("--device")]
+    assert not [
+        word for word in hooked.words("NVIDIA_VISIBLE_DEVICES=none") if word.startswith("--device")
+    ]
 
 
 def test_devices_given_twice_leave_no_hole(hooked: Hooked) -> None:
@@ -134,7 +148,9 @@ def test_devices_given_twice_leave_no_hole(hooked: Hooked) -> None:
     assert "--device=0" in hooked.words("NVIDIA_VISIBLE_DEVICES=0,0")
 
 
-@pytest.mark.parametrize("env", [(), ("NVIDIA_VISIBLE_DEVICES=void",), ("NVIDIA_VISIBLE_DEVICES=",)])
+@pytest.mark.parametrize(
+    "env", [(), ("NVIDIA_VISIBLE_DEVICES=void",), ("NVIDIA_VISIBLE_DEVICES=",)]
+)
 def test_a_container_without_a_request_is_left_alone(hooked: Hooked, env: tuple[str, ...]) -> None:
     done = hooked.run(*env)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -190,13 +206,17 @@ def test_the_tools_exit_code_is_the_hooks(hooked: Hooked) -> None:
 
 @pytest.mark.parametrize("pid", ["7", 7.0, -1, True, [7]])
 def test_a_pid_that_is_no_number_of_a_process_is_an_error(hooked: Hooked, pid: Any) -> None:
-    done = hooked.run("NVIDIA_VISIBLE_DEVICES=all", state={"pid": pid, "bundle": str(hooked.host.bundle)})
+    done = hooked.run(
+        "NVIDIA_VISIBLE_DEVICES=all", state={"pid": pid, "bundle": str(hooked.host.bundle)}
+    )
     assert done.returncode == 1
     assert "could not decode container state: pid" in done.stderr
     assert not hooked.calls.exists()
 
 
-def test_an_entry_of_the_configured_environment_without_a_name_is_passed_over(hooked: Hooked) -> None:
+def test_an_entry_of_the_configured_environment_without_a_name_is_passed_over(
+    hooked: Hooked,
+) -> None:
     hooked.configure(cli='environment = ["=b", "A"]\n')
     assert "--device=all" in hooked.words("NVIDIA_VISIBLE_DEVICES=all")
 
@@ -237,7 +257,9 @@ def test_the_tool_below_the_driver_root_comes_first(hooked: Hooked) -> None:
     assert hooked.words("NVIDIA_VISIBLE_DEVICES=all")[0] == f"--root={root}"
 
 
-def test_the_tools_path_starts_with_the_driver_roots_folders_and_ends_with_the_usual_ones(hooked: Hooked) -> None:
+def test_the_tools_path_starts_with_the_driver_roots_folders_and_ends_with_the_usual_ones(
+    hooked: Hooked,
+) -> None:
     root = hooked.host.root / "drv"
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/nvidia-container-cli").symlink_to(hooked.cli)
@@ -245,12 +267,22 @@ def test_the_tools_path_starts_with_the_driver_roots_folders_and_ends_with_the_u
         f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n'
     )
     hooked.environment["PATH"] = "/mine:/usr/bin"
-    folders = ["/mine", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/sbin", "/bin"]
+    folders = [
+        "/mine",
+        "/usr/bin",
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/sbin",
+        "/bin",
+    ]
     assert hooked.path_of_the_tool().split(":") == [f"{root}{one}" for one in folders] + folders
 
 
 def test_without_a_path_the_tool_gets_the_usual_folders(hooked: Hooked) -> None:
-    """The low-level runtime may start hooks with an empty environment. The tool ends where it has no PATH."""
+    """The low-level runtime may start hooks with an empty environment. The tool ends where it has
+    no PATH.
+    """
     del hooked.environment["PATH"]
     assert hooked.path_of_the_tool() == SYSTEM_PATH
 
@@ -284,7 +316,9 @@ def test_a_broken_state_is_an_error(hooked: Hooked, state: Any, said: str) -> No
     assert said in done.stderr
 
 
-@pytest.mark.parametrize(("part", "said"), [("ociVersion", "Version"), ("process", "Process"), ("root", "Root")])
+@pytest.mark.parametrize(
+    ("part", "said"), [("ociVersion", "Version"), ("process", "Process"), ("root", "Root")]
+)
 def test_a_spec_without_its_parts_is_an_error(hooked: Hooked, part: str, said: str) -> None:
     spec = hooked.host.spec()
     del spec[part]
@@ -311,13 +345,17 @@ def test_a_configuration_named_on_the_command_line_must_be_there(hooked: Hooked)
     other.write_text(hooked.host.config_file.read_text())
     hooked.host.config_file.unlink()
     assert (
-        hooked.words("NVIDIA_VISIBLE_DEVICES=all", words=(f"-config={other}", "-debug", "prestart"))[0]
+        hooked.words(
+            "NVIDIA_VISIBLE_DEVICES=all", words=(f"-config={other}", "-debug", "prestart")
+        )[0]
         == "--debug=/dev/stderr"
     )
 
 
 def test_a_driver_containers_configuration_comes_before_the_one_in_etc(hooked: Hooked) -> None:
-    """Where no variable names another. In a mount namespace of its own the host gets such a file."""
+    """Where no variable names another. In a mount namespace of its own the host
+    gets such a file.
+    """
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
     hooked.host.spec("NVIDIA_VISIBLE_DEVICES=0")
@@ -330,9 +368,13 @@ def test_a_driver_containers_configuration_comes_before_the_one_in_etc(hooked: H
         f"mount -t tmpfs none /run && mkdir -p {folder} && cp {hooked.host.root}/driver.toml {folder}/config.toml"
         f" && exec {hooked.host.prefix}/bin/nvidia-container-runtime-hook prestart"
     )
-    environment = {key: value for key, value in hooked.environment.items() if key != "XDG_CONFIG_HOME"}
+    environment = {
+        key: value for key, value in hooked.environment.items() if key != "XDG_CONFIG_HOME"
+    }
     state = json.dumps({"pid": 1, "bundle": str(hooked.host.bundle)})
-    subprocess.run(["unshare", "-m", "sh", "-c", script], env=environment, input=state, text=True, check=True)
+    subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], env=environment, input=state, text=True, check=True
+    )
     assert "--ldcache=/from-driver" in hooked.calls.read_text().splitlines()
 
 
@@ -341,4 +383,7 @@ def test_capabilities_that_the_configuration_cannot_name_are_told(hooked: Hooked
     hooked.configure('supported-driver-capabilities = "compute,foo"\n')
     done = hooked.run("NVIDIA_VISIBLE_DEVICES=all")
     assert done.returncode == 1
-    assert "Invalid value for config option 'supported-driver-capabilities'; compute,foo" in done.stderr
+    assert (
+        "Invalid value for config option 'supported-driver-capabilities'; compute,foo"
+        in done.stderr
+    )

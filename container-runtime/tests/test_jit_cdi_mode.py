@@ -1,4 +1,6 @@
-"""jit-cdi mode: a spec made of what NVML says. A stub library speaks for the driver, device nodes are real."""
+"""jit-cdi mode: a spec made of what NVML says. A stub library speaks for the driver, device nodes
+are real.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_the_driver_comes_with_them(gpus: Host) -> None:
         f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin",
     ):
         assert mounts[place] == f"{root}{place}"
-    assert {"NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64"} <= set(after["process"]["env"])
+    assert {"NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64"} <= set(
+        after["process"]["env"]
+    )
     assert "NVIDIA_VISIBLE_DEVICES=0" not in after["process"]["env"]
     hooks = {hook["args"][2]: hook["args"][3:] for hook in after["hooks"]["createContainer"]}
     assert hooks["update-ldcache"] == ["--folder", "/usr/lib64"]
@@ -148,9 +152,17 @@ def test_graphics_files_come_with_the_driver_and_gbm_finds_it(gpus: Host) -> Non
         (root / "usr/lib64" / name).write_text("x")
     after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
     mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
-    assert mounts["/etc/vulkan/icd.d/nvidia_icd.json"] == f"{root}/usr/share/vulkan/icd.d/nvidia_icd.json"
-    assert mounts["/usr/lib64/libnvidia-egl-gbm.so.1.1.1"] == f"{root}/usr/lib64/libnvidia-egl-gbm.so.1.1.1"
-    links = [word for hook in after["hooks"]["createContainer"] for word in hook["args"] if "::" in word]
+    assert (
+        mounts["/etc/vulkan/icd.d/nvidia_icd.json"]
+        == f"{root}/usr/share/vulkan/icd.d/nvidia_icd.json"
+    )
+    assert (
+        mounts["/usr/lib64/libnvidia-egl-gbm.so.1.1.1"]
+        == f"{root}/usr/lib64/libnvidia-egl-gbm.so.1.1.1"
+    )
+    links = [
+        word for hook in after["hooks"]["createContainer"] for word in hook["args"] if "::" in word
+    ]
     assert links[0] == "../libnvidia-allocator.so.1::/usr/lib64/gbm/nvidia-drm_gbm.so"
 
 
@@ -158,19 +170,37 @@ def offer_one(host: Host, kind: str) -> None:
     """One CDI device, 0, and cdi mode."""
     (host.root / "cdi").mkdir()
     device = {"name": "0", "containerEdits": {"env": ["A=1"]}}
-    (host.root / "cdi/a.json").write_text(json.dumps({"cdiVersion": "0.5.0", "kind": kind, "devices": [device]}))
+    (host.root / "cdi/a.json").write_text(
+        json.dumps({"cdiVersion": "0.5.0", "kind": kind, "devices": [device]})
+    )
     driver = f'[nvidia-container-cli]\nroot = "{host.root}/driver"\n'
-    host.configure(f'{driver}[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi")
+    host.configure(
+        f'{driver}[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n',
+        mode="cdi",
+    )
 
 
 @pytest.mark.parametrize("mode", ["jit-cdi", "cdi"])
-def test_conditions_on_the_driver_hold_in_the_modes_that_inject_devices(gpus: Host, mode: str) -> None:
+def test_conditions_on_the_driver_hold_in_the_modes_that_inject_devices(
+    gpus: Host, mode: str
+) -> None:
     if mode == "cdi":
         offer_one(gpus, "nvidia.com/gpu")
-    device, image = "NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_REQUIRE_CUDA=cuda>={} brand=tesla,driver>=470,driver<471"
-    gpus.created(device, image.format("12.4"), "NVIDIA_REQUIRE_DRIVER=driver>=550", "NVIDIA_REQUIRE_ARCH=arch>=9.0")
+    device, image = (
+        "NVIDIA_VISIBLE_DEVICES=0",
+        "NVIDIA_REQUIRE_CUDA=cuda>={} brand=tesla,driver>=470,driver<471",
+    )
+    gpus.created(
+        device,
+        image.format("12.4"),
+        "NVIDIA_REQUIRE_DRIVER=driver>=550",
+        "NVIDIA_REQUIRE_ARCH=arch>=9.0",
+    )
     gpus.spec(device, image.format("99.0"))
-    assert "requirements not met: cuda>=99.0||brand=tesla&&driver>=470&&driver<471 not met" in gpus.refused()
+    assert (
+        "requirements not met: cuda>=99.0||brand=tesla&&driver>=470&&driver<471 not met"
+        in gpus.refused()
+    )
     gpus.spec(device, "NVIDIA_REQUIRE_DRIVER=driver<500")
     assert "unsatisfied condition: driver<500 (driver=550.54.15)" in gpus.refused()
     gpus.created(device, image.format("99.0"), "NVIDIA_DISABLE_REQUIRE=true")
@@ -207,7 +237,11 @@ def test_no_link_in_a_driver_root_leads_out_of_it(gpus: Host) -> None:
     }  # fmt: skip
     mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
     assert mounts[f"/libraries/libcuda.so.{VERSION}"] == f"{root}/libraries/libcuda.so.{VERSION}"
-    assert not [source for source in mounts.values() if source.startswith((str(outside), f"{root}/run", f"{root}/etc"))]
+    assert not [
+        source
+        for source in mounts.values()
+        if source.startswith((str(outside), f"{root}/run", f"{root}/etc"))
+    ]
     assert not {"/usr/sbin/nvidia-debugdump", "/run/udev", "/etc/cufile.json"} & set(mounts)
 
 

@@ -1,4 +1,6 @@
-"""Our readers against well-known ones, and against noise: a value like theirs, or one clean error."""
+"""Our readers against well-known ones, and against noise: a value like theirs, or
+one clean error.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,10 @@ VALUES = st.recursive(
         st.floats(allow_nan=False, allow_infinity=False),
         TEXT.filter(lambda t: "\r" not in t and t.isprintable()),
     ),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS.filter(str.isprintable), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(KEYS.filter(str.isprintable), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -75,7 +80,9 @@ def test_toml_that_we_write_is_read_back_by_both(value: dict[str, Any]) -> None:
 
 
 EDITS = st.lists(
-    st.tuples(st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=3), st.integers(0, 9)),
+    st.tuples(
+        st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=3), st.integers(0, 9)
+    ),
     min_size=1,
     max_size=6,
 )
@@ -83,7 +90,9 @@ EDITS = st.lists(
 
 @SHORT
 @given(EDITS)
-def test_editing_a_text_keeps_it_a_text_with_those_values(edits: list[tuple[list[str], int]]) -> None:
+def test_editing_a_text_keeps_it_a_text_with_those_values(
+    edits: list[tuple[list[str], int]],
+) -> None:
     edit = toml_text.Edit("# top\nz = 1 # kept\n\n[y]\n# also kept\nx = 2")
     for path, value in edits:
         try:
@@ -107,13 +116,17 @@ SCALARS = st.one_of(
 )  # fmt: skip
 PLAIN_KEYS = st.text(string.ascii_letters, min_size=1, max_size=6)
 TREES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN_KEYS, inner, max_size=4), max_leaves=12
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN_KEYS, inner, max_size=4),
+    max_leaves=12,
 )
 
 
 @SHORT
 @given(TREES, st.booleans(), st.sampled_from([80, 10000]))
-def test_yaml_that_pyyaml_writes_is_read_back_or_refused(value: Any, flow: bool, width: int) -> None:
+def test_yaml_that_pyyaml_writes_is_read_back_or_refused(
+    value: Any, flow: bool, width: int
+) -> None:
     text = pyyaml.safe_dump(value, default_flow_style=flow, width=width, allow_unicode=True)
     try:
         found = yaml.parse(text)
@@ -146,7 +159,9 @@ def test_yaml_read_with_its_texts_has_the_same_values(value: Any, flow: bool) ->
     st.dictionaries(
         PLAIN_KEYS,
         st.lists(
-            st.dictionaries(PLAIN_KEYS, st.from_regex(r"\A[a-z/][a-z0-9/._=-]{0,20}\Z"), min_size=1),
+            st.dictionaries(
+                PLAIN_KEYS, st.from_regex(r"\A[a-z/][a-z0-9/._=-]{0,20}\Z"), min_size=1
+            ),
             min_size=1,
             max_size=3,
         ),
@@ -279,7 +294,11 @@ def test_any_command_line_is_read(words: list[str]) -> None:
 @SHORT
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
         lambda x: st.lists(x) | st.dictionaries(st.text(), x),
     )
 )

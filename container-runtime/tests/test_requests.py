@@ -21,7 +21,11 @@ def configured(**values: Any) -> settings.Settings:
 def container(*env: str, privileged: bool = False, **parts: Any) -> request.Container:
     bounding = ["CAP_SYS_ADMIN"] if privileged else []
     return request.Container(
-        {"ociVersion": "1.0.2", "process": {"env": list(env), "capabilities": {"bounding": bounding}}, **parts}
+        {
+            "ociVersion": "1.0.2",
+            "process": {"env": list(env), "capabilities": {"bounding": bounding}},
+            **parts,
+        }
     )
 
 
@@ -78,7 +82,9 @@ def test_an_unprivileged_containers_variable_can_be_refused() -> None:
     refused = request.devices(container("NVIDIA_VISIBLE_DEVICES=all"), gated)
     assert refused.ids == []
     assert refused.warning.endswith("in unprivileged container: [NVIDIA_VISIBLE_DEVICES]")
-    assert request.devices(container("NVIDIA_VISIBLE_DEVICES=all", privileged=True), gated).ids == ["all"]
+    assert request.devices(container("NVIDIA_VISIBLE_DEVICES=all", privileged=True), gated).ids == [
+        "all"
+    ]
 
 
 def mounts(*names: str) -> list[dict[str, str]]:
@@ -87,7 +93,8 @@ def mounts(*names: str) -> list[dict[str, str]]:
 
 def test_volume_mounts_ask_before_the_environment_where_they_are_enabled() -> None:
     box = container(
-        "NVIDIA_VISIBLE_DEVICES=9", mounts=mounts("0", "GPU-x", "0", "cdi/nvidia.com/gpu/1", "cdi/a/b=c", "imex/3")
+        "NVIDIA_VISIBLE_DEVICES=9",
+        mounts=mounts("0", "GPU-x", "0", "cdi/nvidia.com/gpu/1", "cdi/a/b=c", "imex/3"),
     )
     enabled = configured(accept_nvidia_visible_devices_as_volume_mounts=True)
     assert request.devices(box, enabled).ids == ["0", "GPU-x", "nvidia.com/gpu=1", "a/b=c"]
@@ -111,7 +118,10 @@ def test_annotations_ask_first_in_the_order_of_their_keys() -> None:
         "NVIDIA_VISIBLE_DEVICES=9",
         annotations={"cdi.k8s.io/b": "v.com/c=2", "cdi.k8s.io/a": "v.com/c=1,v.com/c=2", "x": "y"},
     )
-    assert request.devices(box, configured(), with_annotations=True).ids == ["v.com/c=1", "v.com/c=2"]
+    assert request.devices(box, configured(), with_annotations=True).ids == [
+        "v.com/c=1",
+        "v.com/c=2",
+    ]
     assert request.devices(box, configured()).ids == ["9"]
 
 
@@ -126,7 +136,9 @@ def test_annotations_ask_first_in_the_order_of_their_keys() -> None:
         ({}, "", False),
     ],
 )
-def test_privileged_is_sys_admin_in_the_bounding_set(process: dict[str, Any], version: str, privileged: bool) -> None:
+def test_privileged_is_sys_admin_in_the_bounding_set(
+    process: dict[str, Any], version: str, privileged: bool
+) -> None:
     assert request.is_privileged(process, version) is privileged
 
 
@@ -141,12 +153,16 @@ def test_privileged_is_sys_admin_in_the_bounding_set(process: dict[str, Any], ve
     ],
 )  # fmt: skip
 def test_driver_capabilities(value: str, got: list[str]) -> None:
-    assert demands.capabilities(container(f"NVIDIA_DRIVER_CAPABILITIES={value}"), configured()) == got
+    assert (
+        demands.capabilities(container(f"NVIDIA_DRIVER_CAPABILITIES={value}"), configured()) == got
+    )
 
 
 def test_unset_capabilities_are_utility_and_compute_and_all_for_a_legacy_image() -> None:
     assert demands.capabilities(container(), configured()) == ["compute", "utility"]
-    assert demands.capabilities(container("CUDA_VERSION=8.0"), configured()) == list(schema.CAPABILITIES)
+    assert demands.capabilities(container("CUDA_VERSION=8.0"), configured()) == list(
+        schema.CAPABILITIES
+    )
 
 
 @pytest.mark.parametrize("value", ["bogus,compute", "none", "compute;video"])
@@ -158,11 +174,17 @@ def test_a_capability_that_is_not_supported_is_an_error(value: str) -> None:
 def test_a_host_can_support_fewer_capabilities() -> None:
     few = configured(supported_driver_capabilities="compute,video")
     assert demands.capabilities(container(), few) == ["compute"]
-    assert demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=all"), few) == ["compute", "video"]
-    with pytest.raises(RuntimeFault, match=r"unsupported capabilities found in 'graphics' \(allowed ''\)"):
+    assert demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=all"), few) == [
+        "compute",
+        "video",
+    ]
+    with pytest.raises(
+        RuntimeFault, match=r"unsupported capabilities found in 'graphics' \(allowed ''\)"
+    ):
         demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=graphics"), few)
     with pytest.raises(
-        RuntimeFault, match="Invalid value for config option 'supported-driver-capabilities'; compute,foo"
+        RuntimeFault,
+        match="Invalid value for config option 'supported-driver-capabilities'; compute,foo",
     ):
         demands.capabilities(container(), configured(supported_driver_capabilities="compute,foo"))
 
@@ -181,7 +203,8 @@ def test_requirements_are_all_require_variables_but_jetpacks_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "off"), [("1", True), ("true", True), ("T", True), ("yes", False), ("0", False), ("", False)]
+    ("value", "off"),
+    [("1", True), ("true", True), ("T", True), ("yes", False), ("0", False), ("", False)],
 )
 def test_requirements_can_be_switched_off(value: str, off: bool) -> None:
     box = container("NVIDIA_REQUIRE_CUDA=cuda>=99", f"NVIDIA_DISABLE_REQUIRE={value}")
@@ -196,14 +219,19 @@ def test_a_legacy_images_cuda_version_is_a_requirement() -> None:
 
 
 def test_imex_channels() -> None:
-    assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=0,1,0"), configured()) == ["0", "1"]
+    assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=0,1,0"), configured()) == [
+        "0",
+        "1",
+    ]
     assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=all"), configured()) == []
     ignoring = configured(**{"features.ignore_imex_channel_requests": True})
     assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=0"), ignoring) == []
 
 
 def test_a_gated_feature_is_asked_for_by_enabled_alone() -> None:
-    assert request.gated_features(container("NVIDIA_GDS=enabled", "NVIDIA_MOFED=1", "NVIDIA_GDRCOPY=enabled")) == [
+    assert request.gated_features(
+        container("NVIDIA_GDS=enabled", "NVIDIA_MOFED=1", "NVIDIA_GDRCOPY=enabled")
+    ) == [
         "gds",
         "gdrcopy",
     ]

@@ -1,4 +1,6 @@
-"""The whole shim beside the Go one, over generated bundles: the same container, but for what docs/decisions.md lists."""
+"""The whole shim beside the Go one, over generated bundles: the same container, but for what
+docs/decisions.md lists.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from hypothesis import strategies as st
 
 from conftest import GO, PLAIN_SPEC, Host, need
 
-EXAMPLES = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+EXAMPLES = settings(
+    max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
 DEVICES = st.lists(
     st.sampled_from(
         [
@@ -123,12 +127,14 @@ def write(host: Host, box: dict[str, Any]) -> None:
     host.config_file.write_text(text)
     spec = copy.deepcopy(PLAIN_SPEC)
     spec["process"]["env"] += [
-        key if key == "BROKEN" and len(box["env"]) == 1 else f"{key}={value}" for key, value in box["env"].items()
+        key if key == "BROKEN" and len(box["env"]) == 1 else f"{key}={value}"
+        for key, value in box["env"].items()
     ]
     spec["process"]["user"]["uid"] = box["user"]
     spec["process"]["capabilities"]["bounding"] = ["CAP_SYS_ADMIN"] if box["privileged"] else []
     spec["mounts"] += [
-        {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"} for name in box["mounts"]
+        {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"}
+        for name in box["mounts"]
     ]
     spec["annotations"] = box["annotations"]
     if box["hook"]:
@@ -143,7 +149,9 @@ def outcome(host: Host, program: Path) -> tuple[int, Any, str]:
 
 
 def meaning(spec: dict[str, Any]) -> dict[str, Any]:
-    """What of a spec the modes change, with the listed differences taken out: no hook of ours is without an environment."""
+    """What of a spec the modes change, with the listed differences taken out: no hook of ours is
+    without an environment.
+    """
     hooks = {stage: found for stage, found in (spec.get("hooks") or {}).items() if found}
     for hook in hooks.get("prestart", []):
         hook.pop("env", None)
@@ -174,13 +182,21 @@ def test_a_generated_container_comes_out_the_same(pair: Host, box: dict[str, Any
         assert pair.raw_spec() == before
         return
     if our_spec == meaning(json.loads(before)) and box["mode"] != "legacy":
-        go_spec["hooks"] = our_spec["hooks"]  # nothing was asked for: our file stays as it was, hook and all
+        go_spec["hooks"] = our_spec[
+            "hooks"
+        ]  # nothing was asked for: our file stays as it was, hook and all
     assert our_spec == go_spec
 
 
 @pytest.mark.parametrize(
     "words",
-    [("state", "x"), ("kill", "x", "KILL"), ("delete", "--force", "x"), ("--log", "/dev/null", "start", "x"), ()],
+    [
+        ("state", "x"),
+        ("kill", "x", "KILL"),
+        ("delete", "--force", "x"),
+        ("--log", "/dev/null", "start", "x"),
+        (),
+    ],
 )
 def test_other_commands_reach_the_runtime_alike(pair: Host, words: tuple[str, ...]) -> None:
     pair.configure()
@@ -188,14 +204,18 @@ def test_other_commands_reach_the_runtime_alike(pair: Host, words: tuple[str, ..
     for program in (GO / "nvidia-container-runtime", pair.prefix / "bin/nvidia-container-runtime"):
         subprocess.run([program, *words], env=pair.environment, check=True)
         record = pair.record
-        seen.append((record.argv, sorted(one for one in record.environment if not one.startswith(b"PWD="))))
+        seen.append(
+            (record.argv, sorted(one for one in record.environment if not one.startswith(b"PWD=")))
+        )
     assert seen[0] == seen[1]
 
 
 # --- the driver's own devices
 
 
-@pytest.mark.parametrize("wanted", ["all", "0", "1", "GPU-00000000-0000-0000-0000-000000000001", "none", "7"])
+@pytest.mark.parametrize(
+    "wanted", ["all", "0", "1", "GPU-00000000-0000-0000-0000-000000000001", "none", "7"]
+)
 def test_a_gpu_of_the_driver_comes_with_the_same_things(
     pair: Host, stub_nvml: Path, tmp_path: Path, wanted: str
 ) -> None:
@@ -204,7 +224,14 @@ def test_a_gpu_of_the_driver_comes_with_the_same_things(
     driver = tmp_path / "driver"
     for name in ("dev", "usr/lib64", "usr/bin", "lib/firmware/nvidia/550.54.15"):
         (driver / name).mkdir(parents=True)
-    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"):
+    for name in (
+        "nvidia0",
+        "nvidia1",
+        "nvidiactl",
+        "nvidia-uvm",
+        "nvidia-uvm-tools",
+        "nvidia-modeset",
+    ):
         os.mknod(driver / "dev" / name, 0o020666, os.makedev(1, 3))
         (driver / "dev" / name).chmod(0o666)
     for name in ("libnvidia-ml", "libcuda"):
@@ -265,11 +292,15 @@ def test_the_hook_calls_the_cli_alike(pair: Host, mock_cli: Path, box: dict[str,
     spec["process"]["env"] += [f"{key}={value}" for key, value in box["env"].items()]
     spec["process"]["capabilities"]["bounding"] = ["CAP_SYS_ADMIN"] if box["privileged"] else []
     spec["mounts"] += [
-        {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"} for name in box["mounts"]
+        {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"}
+        for name in box["mounts"]
     ]
     pair.write_spec(spec)
     seen = []
-    for program in (GO / "nvidia-container-runtime-hook", pair.prefix / "bin/nvidia-container-runtime-hook"):
+    for program in (
+        GO / "nvidia-container-runtime-hook",
+        pair.prefix / "bin/nvidia-container-runtime-hook",
+    ):
         calls = pair.root / "calls"
         calls.unlink(missing_ok=True)
         environment = {
@@ -289,6 +320,12 @@ def test_the_hook_calls_the_cli_alike(pair: Host, mock_cli: Path, box: dict[str,
         )
         words = calls.read_text().splitlines() if calls.exists() else []
         required = sorted(word for word in words if word.startswith("--require"))
-        seen.append((done.returncode, [word for word in words if not word.startswith("--require")], required))
+        seen.append(
+            (
+                done.returncode,
+                [word for word in words if not word.startswith("--require")],
+                required,
+            )
+        )
         said = done.stderr
     assert seen[1] == seen[0], said

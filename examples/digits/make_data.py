@@ -1,4 +1,6 @@
-"""Writes digits.npz from scikit-learn's copy of the UCI handwritten digits. Needed once; the file is kept beside this."""
+"""Writes digits.npz from scikit-learn's copy of the UCI handwritten digits. Needed once; the file
+is kept beside this.
+"""
 
 from pathlib import Path
 

@@ -1,13 +1,16 @@
-"""Trains a small network on handwritten digits: `python3 train.py -e spec.json`. Needs numpy and nothing else.
+"""Trains a small network on handwritten digits: `python3 train.py -e spec.json`. Needs numpy and
+nothing else.
 
-Under results_dir it leaves train/model_epoch_<EEE>.npz after every epoch, a status.json with a line for each, and
-metrics.json at the end. SIGTERM makes it save the epoch it is in and exit with 143; a run that is resumed from a
-checkpoint ends with the same weights as one that was never interrupted.
+Under results_dir it leaves train/model_epoch_<EEE>.npz after every epoch, a status.json with a line
+for each, and metrics.json at the end. SIGTERM makes it save the epoch it is in and exit with 143; a
+run that is resumed from a checkpoint ends with the same weights as one that was never interrupted.
 """
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # so that every machine adds up in the same order
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # so that every machine adds up in the same order
 
 import argparse
 import json
@@ -24,7 +27,9 @@ stop_signals = []
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-e", "--experiment_spec", type=Path, required=True, help="the spec, as JSON")
+    parser.add_argument(
+        "-e", "--experiment_spec", type=Path, required=True, help="the spec, as JSON"
+    )
     spec = json.loads(parser.parse_args().experiment_spec.read_text())
     signal.signal(signal.SIGTERM, lambda number, _: stop_signals.append(number))
     results = Path(spec.get("results_dir") or "results")
@@ -54,11 +59,18 @@ def train(spec, results, status):
     metrics = network.evaluate(data)
     for epoch in range(done + 1, epochs + 1):
         began = time.monotonic()
-        loss = network.train_epoch(data, options["batch_size"], np.random.default_rng([options["seed"], epoch]))
+        loss = network.train_epoch(
+            data, options["batch_size"], np.random.default_rng([options["seed"], epoch])
+        )
         metrics = {"loss": loss, **network.evaluate(data)}
         network.save(results / "train" / f"model_epoch_{epoch:03}.npz", epoch)
-        print(f"epoch {epoch}/{epochs}  loss {loss:.3f}  accuracy {metrics['accuracy']:.3f}", flush=True)
-        status.epoch(epoch, epochs, max(time.monotonic() - began, options["seconds_per_epoch"]), metrics)
+        print(
+            f"epoch {epoch}/{epochs}  loss {loss:.3f}  accuracy {metrics['accuracy']:.3f}",
+            flush=True,
+        )
+        status.epoch(
+            epoch, epochs, max(time.monotonic() - began, options["seconds_per_epoch"]), metrics
+        )
         if epoch < epochs:
             wait_until(began + options["seconds_per_epoch"])
         if stop_signals:
@@ -72,7 +84,9 @@ def wait_until(moment):
 
 
 class Digits:
-    """Images as rows of 64 numbers between 0 and 1; 360 of them, the same every time, are kept for the test."""
+    """Images as rows of 64 numbers between 0 and 1; 360 of them, the same every time, are kept for
+    the test.
+    """
 
     def __init__(self, path):
         with np.load(path) as file:
@@ -119,7 +133,14 @@ class Network:
         loss = -np.log(likely[np.arange(len(labels)), labels] + 1e-12).mean()
         slope = (likely - np.eye(10)[labels]) / len(labels)
         behind = (slope @ self.weights["w2"].T) * (hidden > 0)
-        self.adam({"w1": images.T @ behind, "b1": behind.sum(0), "w2": hidden.T @ slope, "b2": slope.sum(0)})
+        self.adam(
+            {
+                "w1": images.T @ behind,
+                "b1": behind.sum(0),
+                "w2": hidden.T @ slope,
+                "b2": slope.sum(0),
+            }
+        )
         return loss
 
     def adam(self, gradients):

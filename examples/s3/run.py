@@ -1,4 +1,6 @@
-"""Digits with its data and its results in a bucket, on a store that is started for it: python examples/s3/run.py"""
+"""Digits with its data and its results in a bucket, on a store that is started for it: python
+examples/s3/run.py
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,16 @@ def store() -> Generator[dict[str, str]]:
     folder = Path(tempfile.mkdtemp(prefix="tao-example-s3-"))
     (folder / BUCKET).mkdir()  # a bucket is a folder to this store
     keys = {"ACCESS_KEY": secrets.token_hex(10), "SECRET_KEY": secrets.token_hex(16)}
-    argv = [program, "--port", f"127.0.0.1:{port}", "--quiet", "--health", "/healthz", "posix", str(folder)]
+    argv = [
+        program,
+        "--port",
+        f"127.0.0.1:{port}",
+        "--quiet",
+        "--health",
+        "/healthz",
+        "posix",
+        str(folder),
+    ]
     named = {"ROOT_ACCESS_KEY": keys["ACCESS_KEY"], "ROOT_SECRET_KEY": keys["SECRET_KEY"]}
     server = subprocess.Popen(argv, env={**os.environ, **named}, stdout=subprocess.DEVNULL)
     try:
@@ -79,7 +90,8 @@ def await_answer(url: str) -> None:
 def main() -> None:
     tao = [sys.executable, "-m", "tao_sdk.cli.main"]
     with store() as exported:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # the training's numpy is beside this python
+        # the training's numpy is beside this python
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environ = {**os.environ, **exported, "PATH": path}
 
         def run(*words: str) -> str:
@@ -87,7 +99,9 @@ def main() -> None:
             return subprocess.run([*tao, *words], env=environ, check=True, text=True).stdout
 
         def said(*words: str) -> str:
-            return subprocess.run([*tao, *words], env=environ, check=True, text=True, capture_output=True).stdout
+            return subprocess.run(
+                [*tao, *words], env=environ, check=True, text=True, capture_output=True
+            ).stdout
 
         run("run", str(HERE / "data.yaml"))
         label = f"shown={secrets.token_hex(4)}"

@@ -6,7 +6,8 @@
         job = sdk.create_job(command="python train.py", gpu_count=1)
         print(sdk.wait(job.id).status, sdk.get_job_logs(job.id, tail=20))
 
-help(LocalSDK) has the calls, help(JobSpec) the fields of a job, tao_sdk.model.errors the errors. Names are loaded on first use.
+help(LocalSDK) has the calls, help(JobSpec) the fields of a job, tao_sdk.model.errors the errors.
+Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _HOMES = {
 }
 
 __all__ = [  # noqa: RUF022  in the order in which a reader meets them
-    "Client", "PlatformSDK", "JobSpec", "Job", "JobStatus", "Status", "Progress", "Secret", "TaoError",
+    "Client", "PlatformSDK", "JobSpec", "Job", "JobStatus", "Status", "Progress", "Secret",
+    "TaoError",
     "CredentialError", "TaoWarning",
 ]  # fmt: skip
 

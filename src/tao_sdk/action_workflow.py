@@ -1,8 +1,10 @@
-"""ActionWorkflow: the folder in which one run of an action is kept, so that another process can take it up again.
+"""ActionWorkflow: the folder in which one run of an action is kept, so that another process can
+take it up again.
 
-`<root>/<run>/<timestamp>/` holds metadata.json (the request), status.json (the last that was seen), status_events.jsonl
-(every change), active_jobs.json (what has not ended), latest_logs.txt and failure_analysis.json. Each file is replaced
-as a whole. Not here: the jobs themselves, which the SDK's store keeps.
+`<root>/<run>/<timestamp>/` holds metadata.json (the request), status.json (the last that was seen),
+status_events.jsonl (every change), active_jobs.json (what has not ended), latest_logs.txt and
+failure_analysis.json. Each file is replaced as a whole. Not here: the jobs themselves, which the
+SDK's store keeps.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.secrets import Secret, SecretRef, is_secret_name
 from tao_sdk.model.status import TERMINAL, Status
 
-TERMINAL_STATUSES = frozenset(status.value for status in TERMINAL)  # Unknown is none: the job may well go on
+TERMINAL_STATUSES = frozenset(
+    status.value for status in TERMINAL
+)  # Unknown is none: the job may well go on
 
 
 class StatusSeen(Protocol):
@@ -54,7 +58,9 @@ class SDK(Protocol[Seen_co]):
 class ActionWorkflow:
     """One run's folder. Made again with the same names, it goes on with what is there."""
 
-    def __init__(self, root_dir: str | Path = "runs", run_name: str = "run", timestamp: str | None = None) -> None:
+    def __init__(
+        self, root_dir: str | Path = "runs", run_name: str = "run", timestamp: str | None = None
+    ) -> None:
         timestamp = timestamp or utc_now().strftime("%Y%m%d_%H%M%S")
         for what, name in (("run_name", run_name), ("timestamp", timestamp)):
             if not re.fullmatch(r"[^/\0]+", name) or name in (".", ".."):
@@ -68,7 +74,9 @@ class ActionWorkflow:
         folder = Path(path).expanduser().absolute()
         if not folder.is_dir():
             raise PathNotFound(
-                f"There is no workspace at {folder}.", "", "Name the folder that ends with the time stamp."
+                f"There is no workspace at {folder}.",
+                "",
+                "Name the folder that ends with the time stamp.",
             )
         return cls(folder.parent.parent, folder.parent.name, folder.name)
 
@@ -92,7 +100,9 @@ class ActionWorkflow:
         with self._alone():
             others = [one for one in self.active_jobs if one.get("job_id") != record["job_id"]]
             self._write("active_jobs.json", [*others, record])
-            self._write_status({"job": record, "specs": specs, "script_runner": script_runner, "job_status": None})
+            self._write_status(
+                {"job": record, "specs": specs, "script_runner": script_runner, "job_status": None}
+            )
             self._note(record["job_id"], str(record.get("status") or Status.PENDING), "submitted")
 
     def sync_from_sdk(self, sdk: SDK[Seen], job_id: str, tail: int = 200) -> Seen:
@@ -112,7 +122,11 @@ class ActionWorkflow:
         return seen
 
     def sync_status(
-        self, status: str, message: str = "", logs: str = "", failure_analysis: Mapping[str, Any] | None = None
+        self,
+        status: str,
+        message: str = "",
+        logs: str = "",
+        failure_analysis: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep what was seen of the job submitted last. One that has ended is active no more."""
         status = _plain_status(status)
@@ -138,7 +152,9 @@ class ActionWorkflow:
 
     def _let_go_of_ended(self, job_id: str, status: str) -> None:
         if status in TERMINAL_STATUSES:
-            self._write("active_jobs.json", [one for one in self.active_jobs if one.get("job_id") != job_id])
+            self._write(
+                "active_jobs.json", [one for one in self.active_jobs if one.get("job_id") != job_id]
+            )
 
     def _write_status(self, content: Mapping[str, Any]) -> None:
         self._write("status.json", {**content, "updated_at": to_iso(utc_now())})
@@ -146,7 +162,9 @@ class ActionWorkflow:
     def _note(self, job_id: str, status: str, message: str) -> None:
         event = {"time": to_iso(utc_now()), "job_id": job_id, "status": status, "message": message}
         line = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
-        descriptor = os.open(self._folder / "status_events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = os.open(
+            self._folder / "status_events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
+        )
         try:
             os.write(descriptor, line + b"\n")
         finally:
@@ -159,7 +177,9 @@ class ActionWorkflow:
             return default
 
     def _write(self, name: str, content: Any) -> None:
-        self._replace(name, json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        self._replace(
+            name, json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        )
 
     def _replace(self, name: str, text: str) -> None:
         """A reader sees the old file or the new one, never a part of either."""
@@ -183,9 +203,11 @@ class ActionWorkflow:
 
 
 def _log_of(sdk: SDK[Any], job_id: str, tail: int, is_over: bool) -> str | None:
-    """The end of a job's log; None where its backend keeps none, which is no reason to follow it for ever.
+    """The end of a job's log; None where its backend keeps none, which is no reason to follow it
+    for ever.
 
-    None too while the backend of a live job is away; that of one that is over is asked again by the next call.
+    None too while the backend of a live job is away; that of one that is over is asked again by the
+    next call.
     """
     try:
         return sdk.get_job_logs(job_id, tail=tail)
@@ -225,7 +247,9 @@ def _plain(value: Any, name: str = "") -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, str(key)) for key, item in cast(Mapping[Any, Any], value).items()}
+        return {
+            str(key): _plain(item, str(key)) for key, item in cast(Mapping[Any, Any], value).items()
+        }
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in cast(list[Any], value)]
     return value if value is None or isinstance(value, (str, int, float)) else str(value)

@@ -1,7 +1,8 @@
 """Versions: the image or the package that a key such as `tao_toolkit.pyt` stands for.
 
-A manifest is a versions.yaml with two trees, `images` and `wheels`. The first of these that is there is used: the path
-given, $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, the one in this package. Never one in the current directory.
+A manifest is a versions.yaml with two trees, `images` and `wheels`. The first of these that is
+there is used: the path given, $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, the one in
+this package. Never one in the current directory.
 """
 
 from __future__ import annotations
@@ -57,17 +58,23 @@ def resolve_container_image(value: str, manifest: Manifest | None = None) -> str
 
 
 def resolve_image(key: str, manifest: Manifest | None = None) -> str:
-    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. Raises KeyNotFoundError, ManifestError."""
+    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. Raises
+    KeyNotFoundError, ManifestError.
+    """
     return _resolve("images", key, manifest)
 
 
 def resolve_wheel(key: str, manifest: Manifest | None = None) -> str:
-    """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, as pip takes it. Raises as resolve_image."""
+    """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, as pip takes it.
+    Raises as resolve_image.
+    """
     return _resolve("wheels", key, manifest)
 
 
 def check_text(value: object, noun: str, wanted: str) -> None:
-    """Raise KeyNotFoundError for what names nothing: None is what a lookup before this one gives that found nothing."""
+    """Raise KeyNotFoundError for what names nothing: None is what a lookup before this one gives
+    that found nothing.
+    """
     if not isinstance(value, str):
         what = "None" if value is None else f"a {type(value).__name__}"
         raise KeyNotFoundError(f"No {noun} is named: the value is {what}.", "", f"Give {wanted}.")
@@ -76,12 +83,16 @@ def check_text(value: object, noun: str, wanted: str) -> None:
 
 
 def image_keys(manifest: Manifest) -> dict[str, str]:
-    """Every image key of a manifest and the image that it stands for. Raises ManifestError where one stands for none."""
+    """Every image key of a manifest and the image that it stands for. Raises ManifestError where
+    one stands for none.
+    """
     return {key: resolve_image(key, manifest) for key in sorted(_keys(manifest.get("images"), ()))}
 
 
 def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
-    """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError, ManifestError."""
+    """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError,
+    ManifestError.
+    """
     found = manifest_path(path, settings)
     import yaml
 
@@ -92,19 +103,24 @@ def load_manifest(path: str | Path | None = None, settings: Settings | None = No
             f"{found} is not YAML.", str(error), "Mend it, or name another in TAO_VERSIONS_FILE."
         ) from None
     if not isinstance(manifest, Mapping):
-        raise ManifestError(f"{found} holds no mapping.", "It should have the keys images and wheels.")
+        raise ManifestError(
+            f"{found} holds no mapping.", "It should have the keys images and wheels."
+        )
     return cast(Manifest, manifest)
 
 
 def manifest_path(path: str | Path | None = None, settings: Settings | None = None) -> Path:
-    """Where the manifest is. One that is named and is not there is an error, not a reason to take another."""
+    """Where the manifest is. One that is named and is not there is an error, not a reason to take
+    another.
+    """
     settings = settings or Settings.load()
     if named := path or settings.get("TAO_VERSIONS_FILE"):
         if not (found := Path(named).expanduser()).is_file():
             raise ManifestNotFoundError(
                 f"There is no versions file at {found}.",
                 "It is the path that was given." if path else "TAO_VERSIONS_FILE names it.",
-                f"Name one that is there, or none to use $TAO_SKILL_BANK_PATH/versions.yaml or {PACKAGED}.",
+                "Name one that is there, or none to use "
+                f"$TAO_SKILL_BANK_PATH/versions.yaml or {PACKAGED}.",
             )
         return found
     bank = settings.get("TAO_SKILL_BANK_PATH")
@@ -113,10 +129,16 @@ def manifest_path(path: str | Path | None = None, settings: Settings | None = No
 
 
 def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
-    check_text(key, tree.removesuffix("s"), "a key of versions.yaml, such as tao_toolkit.pyt or tao_sdk_docker")
+    check_text(
+        key,
+        tree.removesuffix("s"),
+        "a key of versions.yaml, such as tao_toolkit.pyt or tao_sdk_docker",
+    )
     manifest = load_manifest() if manifest is None else manifest
     if not isinstance(manifest, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
-        raise ManifestError(f"The manifest is a {type(manifest).__name__}.", "It has to be a mapping.")
+        raise ManifestError(
+            f"The manifest is a {type(manifest).__name__}.", "It has to be a mapping."
+        )
     node: Any = manifest
     for part in [tree, *key.removeprefix(f"{tree}.").split(".")]:
         if not isinstance(node, Mapping) or part not in node:
@@ -136,7 +158,9 @@ def _no_key(tree: str, key: str, manifest: Manifest) -> KeyNotFoundError:
     near = difflib.get_close_matches(key.removeprefix(f"{tree}."), known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {_listed(known)}."
     image = f" If it is an image, write its tag: {key}:latest." if tree == "images" else ""
-    return KeyNotFoundError(f"The manifest has no {tree}.{key.removeprefix(f'{tree}.')}.", "", hint + image)
+    return KeyNotFoundError(
+        f"The manifest has no {tree}.{key.removeprefix(f'{tree}.')}.", "", hint + image
+    )
 
 
 def _keys(node: Any, above: tuple[str, ...]) -> Iterator[str]:

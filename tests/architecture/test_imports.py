@@ -24,7 +24,11 @@ LAYERS = [
     {"client", "versions"},
     {"platforms", "doctor", "cli"},
 ]
-PUBLIC = {"script_runner": {"net", "runner", "model", "payload"}, "versions": {"model"}, "action_workflow": {"model"}}
+PUBLIC = {
+    "script_runner": {"net", "runner", "model", "payload"},
+    "versions": {"model"},
+    "action_workflow": {"model"},
+}
 THIRD_PARTY = ("yaml", "click", "rich", "docker", "kr8s", "numpy")
 
 
@@ -66,29 +70,41 @@ def modules_of(path: Path) -> set[str]:
     return found
 
 
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in PUBLIC)
+FILES = sorted(
+    path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in PUBLIC
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_run_one_way(path: Path) -> None:
     layer = path.relative_to(SOURCE).with_suffix("").parts[0]
     wrong = {
-        name for name in imports_of(path) if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()
+        name
+        for name in imports_of(path)
+        if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()
     } - allowed(layer)
     assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
 
 
 BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/**/*.py"))
-SHARED = {"containers": {"docker"}}  # a folder of backends/ that is none -> the backends that may import it
+SHARED = {
+    "containers": {"docker"}
+}  # a folder of backends/ that is none -> the backends that may import it
 MOST_FILES = 10  # in a folder of a backend: so many tell a story
 
 
-@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: str(path.relative_to(SOURCE / "backends")))
+@pytest.mark.parametrize(
+    "path", BACKENDS, ids=lambda path: str(path.relative_to(SOURCE / "backends"))
+)
 def test_no_backend_imports_another(path: Path) -> None:
     own, others = backend_of(path), {backend_of(each) for each in BACKENDS}
-    imported = {name.split(".")[2] for name in modules_of(path) if name.startswith("tao_sdk.backends.")}
+    imported = {
+        name.split(".")[2] for name in modules_of(path) if name.startswith("tao_sdk.backends.")
+    }
     shared = {name for name, users in SHARED.items() if own in users}
-    assert not imported & (others - {own} - shared), "what two backends share lies beside them, in backends/"
+    assert not imported & (others - {own} - shared), (
+        "what two backends share lies beside them, in backends/"
+    )
 
 
 DOOR = {"cli", "client", "model", "versions"}
@@ -96,10 +112,14 @@ DOOR = {"cli", "client", "model", "versions"}
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
 def test_the_command_reaches_into_no_engine_store_or_backend(path: Path) -> None:
-    """Every other door (a page, a tool server) needs what it would find there, so the client has it."""
+    """Every other door (a page, a tool server) needs what it would find there, so the client has
+    it.
+    """
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir()} | PUBLIC.keys()
     beyond = (imports_of(path) & rooms) - DOOR
-    assert not beyond, f"cli/{path.name} imports {', '.join(sorted(beyond))}: let client/ do that for every door"
+    assert not beyond, (
+        f"cli/{path.name} imports {', '.join(sorted(beyond))}: let client/ do that for every door"
+    )
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
@@ -107,10 +127,13 @@ def test_the_command_asks_the_client_and_not_what_the_client_is_made_of(path: Pa
     inside = {
         node.attr
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "client"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "client"
     } & {"engine", "store"}
     assert not inside, (
-        f"cli/{path.name} uses client.{', client.'.join(sorted(inside))}: let client/ have a function for it"
+        f"cli/{path.name} uses client.{', client.'.join(sorted(inside))}: let "
+        "client/ have a function for it"
     )
 
 
@@ -133,7 +156,11 @@ def test_the_engine_names_no_platform() -> None:
         "__pycache__",
         *SHARED,
     }
-    lines = [line.lower() for path in (SOURCE / "engine").rglob("*.py") for line in path.read_text().splitlines()]
+    lines = [
+        line.lower()
+        for path in (SOURCE / "engine").rglob("*.py")
+        for line in path.read_text().splitlines()
+    ]
     assert {"docker", "slurm"} <= platforms
     assert [line for line in lines if any(name in line for name in platforms)] == []
 
@@ -141,7 +168,9 @@ def test_the_engine_names_no_platform() -> None:
 def test_a_way_to_other_hosts_names_no_platform_that_uses_it() -> None:
     """What a setting is called is the backend's to say."""
     text = (SOURCE / "transports" / "ssh.py").read_text().lower()
-    assert [word for word in ("slurm", "brev", "cluster", "login node", "login host") if word in text] == []
+    assert [
+        word for word in ("slurm", "brev", "cluster", "login node", "login host") if word in text
+    ] == []
 
 
 def test_every_layer_that_exists_has_its_place() -> None:
@@ -152,7 +181,9 @@ def test_every_layer_that_exists_has_its_place() -> None:
 
 def loaded_by(statement: str) -> set[str]:
     script = f"import sys; {statement}; print('\\n'.join(sys.modules))"
-    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     return {name.split(".")[0] for name in answer.stdout.split()}
 
 
@@ -169,7 +200,8 @@ def test_importing_the_sdk_loads_no_third_party_module(statement: str) -> None:
     assert not loaded_by(statement) & set(THIRD_PARTY)
 
 
-# The command also reads what belongs to the terminal and the shell: NO_COLOR, TERM, the completion's own variable.
+# The command also reads what belongs to the terminal and the shell: NO_COLOR, TERM, the
+# completion's own variable.
 READS_THE_ENVIRONMENT = {"model/settings.py", "cli/main.py", "cli/output.py"}
 
 
@@ -200,7 +232,10 @@ TRAVELS = ("net", "runner")  # into the job, which has a python3 and nothing els
 def test_no_module_of_a_room_imports_itself_by_way_of_others(room: str) -> None:
     """Imports for type checkers count as well."""
     graph = {module_name(path): modules_of(path) for path in (SOURCE / room).rglob("*.py")}
-    below = {name: {origin for imported in found for origin in origins(imported)} for name, found in graph.items()}
+    below = {
+        name: {origin for imported in found for origin in origins(imported)}
+        for name, found in graph.items()
+    }
     circles = [name for name in below if name in reachable(name, below)]
     assert not circles, f"these import each other: {', '.join(sorted(circles))}"
 
@@ -235,7 +270,9 @@ def test_what_travels_into_the_job_imports_only_the_standard_library() -> None:
             )
             for name in names:
                 top = name.split(".")[0]
-                assert top == "tao_sdk" or top in sys.stdlib_module_names, f"{path.name} imports {name}"
+                assert top == "tao_sdk" or top in sys.stdlib_module_names, (
+                    f"{path.name} imports {name}"
+                )
 
 
 ENDS_OF_A_PROCESS = {
@@ -245,14 +282,18 @@ ENDS_OF_A_PROCESS = {
     "net/crew.py",
     "backends/docker/registry/pull.py",
 }
-CALLS_CODE_OF_OTHERS = {"engine/hooks.py"}  # a caller's callback may raise anything, and it is no error of ours
+CALLS_CODE_OF_OTHERS = {
+    "engine/hooks.py"
+}  # a caller's callback may raise anything, and it is no error of ours
 
 
 def swallows_everything(node: ast.AST) -> bool:
     """An `except Exception` (or wider) that does not raise again what it caught."""
     if not isinstance(node, ast.ExceptHandler) or isinstance(node.body[-1], ast.Raise):
         return False
-    return node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException"))
+    return node.type is None or (
+        isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
+    )
 
 
 def test_only_the_ends_of_the_process_catch_everything() -> None:
@@ -269,5 +310,7 @@ def test_importing_leaves_the_programs_logging_as_it_is() -> None:
         "import logging, tao_sdk, tao_sdk.script_runner, tao_sdk.platforms.docker; tao_sdk.Client; "
         "print(logging.root.handlers, logging.root.level == logging.WARNING)"
     )
-    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert answer.stdout == "[] True\n"

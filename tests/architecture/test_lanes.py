@@ -1,4 +1,6 @@
-"""The lanes of tools/test: together they are all tests, and no test is in two. A test's marks say what it uses."""
+"""The lanes of tools/test: together they are all tests, and no test is in two. A test's marks say
+what it uses.
+"""
 
 from __future__ import annotations
 
@@ -53,22 +55,35 @@ def lanes() -> list[Lane]:
 
 
 def registered() -> list[str]:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "pytest"
+    ]["ini_options"]
     return [line.partition(":")[0] for line in settings["markers"]]
 
 
 MARKS = registered()
-SETS_OF_MARKS = [set(chosen) for count in range(len(MARKS) + 1) for chosen in itertools.combinations(MARKS, count)]
+SETS_OF_MARKS = [
+    set(chosen)
+    for count in range(len(MARKS) + 1)
+    for chosen in itertools.combinations(MARKS, count)
+]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.parametrize("marks", SETS_OF_MARKS, ids=lambda marks: " ".join(sorted(marks)) or "none")
+@pytest.mark.parametrize(
+    "marks", SETS_OF_MARKS, ids=lambda marks: " ".join(sorted(marks)) or "none"
+)
 def test_a_test_runs_in_one_lane_whatever_its_marks_are(marks: set[str], folder: str) -> None:
     assert len([lane for lane in lanes() if lane.runs(marks, folder)]) == 1
 
 
 def test_a_lane_leaves_out_only_folders_that_the_test_above_knows() -> None:
-    paths = {word.partition("=")[2] or word for lane in lanes() for word in lane.words if "tests/" in word}
+    paths = {
+        word.partition("=")[2] or word
+        for lane in lanes()
+        for word in lane.words
+        if "tests/" in word
+    }
     assert paths == {CONTRACT}
 
 

@@ -16,17 +16,43 @@ SRC = Path(__file__).parents[2] / "src" / "tao_sdk"
 MODULES = sorted(path for path in SRC.rglob("*.py") if SRC / "runner" not in path.parents)
 # Of our records, errors, findings and diagnoses: what people read.
 SENTENCE_FIELDS = frozenset(
-    {"message", "reason", "cause", "suggestion", "what", "why", "next", "fix", "evidence", "hint", "raw"}
+    {
+        "message",
+        "reason",
+        "cause",
+        "suggestion",
+        "what",
+        "why",
+        "next",
+        "fix",
+        "evidence",
+        "hint",
+        "raw",
+    }
 )
 READS_TEXT = frozenset(
-    {"startswith", "endswith", "partition", "rpartition", "split", "find", "search", "match", "fullmatch"}
+    {
+        "startswith",
+        "endswith",
+        "partition",
+        "rpartition",
+        "split",
+        "find",
+        "search",
+        "match",
+        "fullmatch",
+    }
     | {"removeprefix", "removesuffix", "replace", "index", "count"}
 )
-OF_OTHERS = frozenset({"row", "job"})  # in backends/slurm/parse.py: rows of squeue and sacct, whose reason is SLURM's
+OF_OTHERS = frozenset(
+    {"row", "job"}
+)  # in backends/slurm/parse.py: rows of squeue and sacct, whose reason is SLURM's
 NOT_YET = frozenset(
     {"re.split('\\\\W', error.what, maxsplit=1)"}
 )  # client/job_file.py: the field that a SpecError names
-MADE_HERE = frozenset({"model/words.py", "store/schema.py"})  # the second brings old stores up to date
+MADE_HERE = frozenset(
+    {"model/words.py", "store/schema.py"}
+)  # the second brings old stores up to date
 SHORTEST = 12  # characters of a sentence that no other text has by chance
 
 
@@ -58,8 +84,17 @@ def test_every_reason_has_its_sentence(reason: Reason) -> None:
 
 
 def test_a_sentence_of_a_reason_stands_in_one_place() -> None:
-    texts = {path: path.read_text() for path in MODULES if path.relative_to(SRC).as_posix() not in MADE_HERE}
-    fixed = {part for sentence in sentences() for part in re.split(r"\{\w+\}", sentence) if len(part) >= SHORTEST}
+    texts = {
+        path: path.read_text()
+        for path in MODULES
+        if path.relative_to(SRC).as_posix() not in MADE_HERE
+    }
+    fixed = {
+        part
+        for sentence in sentences()
+        for part in re.split(r"\{\w+\}", sentence)
+        if len(part) >= SHORTEST
+    }
     again = [
         f"{path.relative_to(SRC)}: {part!r}"
         for path, text in texts.items()
@@ -102,7 +137,9 @@ def is_searched(node: ast.Call, path: Path) -> bool:
     arguments = [ast.unparse(part) for part in node.args]
     only_lines = arguments == ["'\\n'"]  # cut for a line of the terminal
     fills_template = node.func.attr == "replace" and "".join(arguments[:1]).startswith("'{")
-    return not (only_lines or fills_template) and any(is_sentence(part, path) for part in (node.func.value, *node.args))
+    return not (only_lines or fills_template) and any(
+        is_sentence(part, path) for part in (node.func.value, *node.args)
+    )
 
 
 def is_sentence(node: ast.expr, path: Path) -> bool:

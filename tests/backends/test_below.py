@@ -1,4 +1,6 @@
-"""Results of a job, seen from this machine: nothing that a job plants leads out of them, or keeps a look waiting."""
+"""Results of a job, seen from this machine: nothing that a job plants leads out of them, or keeps a
+look waiting.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,12 @@ def files(results: Path) -> ResultFiles:
     return found
 
 
-@pytest.mark.parametrize("target", ["../../secret/key", "/etc/hostname", "train/../../../secret/key", "up/../key"])
-def test_a_link_that_leads_out_is_listed_as_itself_and_never_read(results: Path, target: str) -> None:
+@pytest.mark.parametrize(
+    "target", ["../../secret/key", "/etc/hostname", "train/../../../secret/key", "up/../key"]
+)
+def test_a_link_that_leads_out_is_listed_as_itself_and_never_read(
+    results: Path, target: str
+) -> None:
     (results / "up").symlink_to("../../secret")
     (results / "model.pth").symlink_to(target)
     listed = {each.path: each for each in files(results).list(str(results))}
@@ -47,7 +53,9 @@ def test_a_folder_on_the_way_that_is_a_link_out_is_not_entered(results: Path) ->
         files(results).read(f"{results}/deep/key")
 
 
-def test_results_that_are_a_link_themselves_are_not_looked_into(results: Path, tmp_path: Path) -> None:
+def test_results_that_are_a_link_themselves_are_not_looked_into(
+    results: Path, tmp_path: Path
+) -> None:
     other = results.with_name("other")
     other.symlink_to(tmp_path / "secret")
     with pytest.raises(LeadsOut, match="is a link"):

@@ -40,22 +40,35 @@ endpoints:
 
 
 def test_each_endpoint_is_a_place_of_its_own(tmp_path: Path, store: Store) -> None:
-    shared = {"SLURM_USER": "us", "SLURM_BASE_RESULTS_DIR": "/shared", "DOCKER_HOST": "unix:///env.sock"}
+    shared = {
+        "SLURM_USER": "us",
+        "SLURM_BASE_RESULTS_DIR": "/shared",
+        "DOCKER_HOST": "unix:///env.sock",
+    }
     places = Places(settings(tmp_path, TWO, **shared), store)
     assert places.named("gpu-box").endpoint == "tcp://gpu-box:2376"
     assert places.named("desk").endpoint.startswith("unix:///desk.sock")
     assert places.named("docker").endpoint.startswith("unix:///env.sock")
-    assert [places.named(name).endpoint for name in ("lab", "far")] == ["me@login.lab", "us@login.far"]
+    assert [places.named(name).endpoint for name in ("lab", "far")] == [
+        "me@login.lab",
+        "us@login.far",
+    ]
     assert places.named("lab") is places.named("lab")
     assert places.name_of("slurm", "us@login.far") == "far"
 
 
-def test_what_is_true_of_one_place_is_not_taken_from_the_settings_of_another(tmp_path: Path, store: Store) -> None:
+def test_what_is_true_of_one_place_is_not_taken_from_the_settings_of_another(
+    tmp_path: Path, store: Store
+) -> None:
     of_another = {
-        "DOCKER_CERT_PATH": "/other", "DOCKER_TLS_VERIFY": "1", "DOCKER_CONTEXT": "other", "SLURM_CLUSTER_NAME": "other",
+        "DOCKER_CERT_PATH": "/other", "DOCKER_TLS_VERIFY": "1", "DOCKER_CONTEXT": "other",
+        "SLURM_CLUSTER_NAME": "other",
         "SLURM_USER": "us",
     }  # fmt: skip
-    config = "endpoints: {box: {platform: docker, docker_host: 'tcp://box:1'}, far: {platform: slurm, hostname: far}}"
+    config = (
+        "endpoints: {box: {platform: docker, docker_host: 'tcp://box:1'}, far: "
+        "{platform: slurm, hostname: far}}"
+    )
     places = Places(settings(tmp_path, config, **of_another), store)
     box = places.named("box")
     assert isinstance(box, DockerBackend)
@@ -72,20 +85,28 @@ def test_a_job_is_reached_by_the_way_that_the_store_remembers(tmp_path: Path, st
     assert isinstance(box, DockerBackend)
     assert (box.address.certificates, box.address.verify) == ("/certs", True)
     assert later.at("slurm", "me@login.lab").endpoint == "me@login.lab"
-    with pytest.raises(Unreachable, match=r"lives on tcp://nowhere:1, and docker here means unix:///env\.sock"):
+    with pytest.raises(
+        Unreachable, match=r"lives on tcp://nowhere:1, and docker here means unix:///env\.sock"
+    ):
         later.at("docker", "tcp://nowhere:1")
 
 
-def test_the_settings_of_now_count_before_those_that_are_remembered(tmp_path: Path, store: Store) -> None:
+def test_the_settings_of_now_count_before_those_that_are_remembered(
+    tmp_path: Path, store: Store
+) -> None:
     old = Places(settings(tmp_path, "", DOCKER_HOST="tcp://box:1"), store)
     old.remember(old.named("docker"))
-    config = "endpoints: {box: {platform: docker, docker_host: 'tcp://box:1', docker_cert_path: /new}}"
+    config = (
+        "endpoints: {box: {platform: docker, docker_host: 'tcp://box:1', docker_cert_path: /new}}"
+    )
     found = Places(settings(tmp_path, config), store).at("docker", "tcp://box:1")
     assert isinstance(found, DockerBackend)
     assert found.address.certificates == "/new"
 
 
-def test_an_endpoint_that_says_too_little_keeps_nobody_from_the_others(tmp_path: Path, store: Store) -> None:
+def test_an_endpoint_that_says_too_little_keeps_nobody_from_the_others(
+    tmp_path: Path, store: Store
+) -> None:
     places = Places(settings(tmp_path, TWO), store)  # nobody has said who logs in at far
     assert places.at("slurm", "me@login.lab").endpoint == "me@login.lab"
 
@@ -98,7 +119,9 @@ def test_what_a_gc_finds_no_job_for_is_forgotten(tmp_path: Path, store: Store) -
 
 
 def test_settings_that_share_a_part_may_say_it_once(tmp_path: Path, store: Store) -> None:
-    config = "endpoints:\n  a: &a {platform: slurm, hostname: a, user: me}\n  b: {<<: *a, hostname: b}\n"
+    config = (
+        "endpoints:\n  a: &a {platform: slurm, hostname: a, user: me}\n  b: {<<: *a, hostname: b}\n"
+    )
     places = Places(settings(tmp_path, config), store)
     assert [places.named(name).endpoint for name in "ab"] == ["me@a", "me@b"]
 
@@ -123,15 +146,32 @@ def test_settings_that_share_a_part_may_say_it_once(tmp_path: Path, store: Store
             "endpoints:\n  docker: {platform: docker, docker_host: a}",
             r"config\.yaml:2: docker is the name of a platform",
         ),
-        ("endpoints:\n  'a b': {platform: local}", r"config\.yaml:2: 'a b' is no name of an endpoint"),
-        ("endpoints:\n  a: {platform: local}\n  a: {platform: local}", r"config\.yaml:3: there are two endpoints a"),
-        ("endpoints:\n  a: {platform: slurm, hostname: x, SLURM_HOSTNAME: y}", r"config\.yaml:2: .* a second time"),
-        ("endpoints:\n  a: {platform: docker, docker_host: [x]}", r"config\.yaml:2: docker_host is not a text"),
-        ("endpoints:\n  a: {platform: docker, ngc_key: hunter2}", r"config\.yaml:2: ngc_key is a secret"),
+        (
+            "endpoints:\n  'a b': {platform: local}",
+            r"config\.yaml:2: 'a b' is no name of an endpoint",
+        ),
+        (
+            "endpoints:\n  a: {platform: local}\n  a: {platform: local}",
+            r"config\.yaml:3: there are two endpoints a",
+        ),
+        (
+            "endpoints:\n  a: {platform: slurm, hostname: x, SLURM_HOSTNAME: y}",
+            r"config\.yaml:2: .* a second time",
+        ),
+        (
+            "endpoints:\n  a: {platform: docker, docker_host: [x]}",
+            r"config\.yaml:2: docker_host is not a text",
+        ),
+        (
+            "endpoints:\n  a: {platform: docker, ngc_key: hunter2}",
+            r"config\.yaml:2: ngc_key is a secret",
+        ),
         ("endpoints: {a: {platform: docker, docker_host: 'hunter2", r"config\.yaml:1 is not YAML"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_without_a_value(tmp_path: Path, config: str, told: str) -> None:
+def test_a_mistake_is_told_with_its_line_and_without_a_value(
+    tmp_path: Path, config: str, told: str
+) -> None:
     with pytest.raises(UsageError, match=told) as refused:
         endpoints(settings(tmp_path, config))
     assert "hunter2" not in str(refused.value)
@@ -143,7 +183,9 @@ def test_an_sdk_is_of_an_endpoint_of_its_platform(tmp_path: Path) -> None:
         DockerSDK(endpoint="lab", settings=settings(tmp_path, TWO))
 
 
-def test_a_name_that_is_neither_a_platform_nor_an_endpoint_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_a_name_that_is_neither_a_platform_nor_an_endpoint_is_told_with_the_nearest(
+    tmp_path: Path,
+) -> None:
     with Client(settings=settings(tmp_path, TWO)) as client:
         with pytest.raises(UsageError, match="Did you mean gpu-box"):
             client.list_jobs(platform="gpubox")
@@ -154,9 +196,13 @@ def test_a_name_that_is_neither_a_platform_nor_an_endpoint_is_told_with_the_near
 
 
 def test_a_job_file_names_an_endpoint_and_gets_the_options_of_its_platform(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text("platform: lab\ncommand: x\noptions: {slurm: {partition: gpu}}\n")
+    (tmp_path / "job.yaml").write_text(
+        "platform: lab\ncommand: x\noptions: {slurm: {partition: gpu}}\n"
+    )
     file = read_job_file(tmp_path / "job.yaml", settings=settings(tmp_path, TWO))
     assert (file.platform, file.options_for("lab")) == ("lab", {"partition": "gpu"})
     (tmp_path / "job.yaml").write_text("platform: labb\ncommand: x\n")
-    with pytest.raises(DocumentError, match=r"job\.yaml:1:11: unknown platform 'labb'.* Did you mean lab"):
+    with pytest.raises(
+        DocumentError, match=r"job\.yaml:1:11: unknown platform 'labb'.* Did you mean lab"
+    ):
         read_job_file(tmp_path / "job.yaml", settings=settings(tmp_path, TWO))

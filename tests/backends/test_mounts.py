@@ -19,6 +19,8 @@ def test_a_cache_on_a_mount_or_below_one_is_none() -> None:
         assert cache_finding("/cache/tao", ["/data", target]) == []
 
 
-@pytest.mark.parametrize("given", ["file:///data:/in:ro", {"source": "file:///data", "target": "/in", "mode": "ro"}])
+@pytest.mark.parametrize(
+    "given", ["file:///data:/in:ro", {"source": "file:///data", "target": "/in", "mode": "ro"}]
+)
 def test_the_source_of_a_mount_may_be_a_file_address(given: object) -> None:
     assert read_mounts([given], "/here", "/home/me") == [Mount("/data", "/in", True, False)]

@@ -19,7 +19,9 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "plans"  # written before a plan's request had a type
+RECORDED = (
+    Path(__file__).parents[1] / "recorded" / "plans"
+)  # written before a plan's request had a type
 REQUESTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "local": LocalRequest.from_json,
     "docker": DockerRequest.from_json,
@@ -49,7 +51,12 @@ def test_a_plan_of_an_earlier_store_is_sent_as_it_was(platform: str, name: str) 
 def test_a_finding_of_an_earlier_store_says_the_same() -> None:
     kept = recorded("slurm")["config-0"]["plan"]["request"]["parts"]["findings"][0]
     again = opened("slurm", "config-0").request.decisions.findings[0]
-    assert (again.what, again.why, again.next, again.command) == (kept["what"], kept["evidence"], kept["fix"], "")
+    assert (again.what, again.why, again.next, again.command) == (
+        kept["what"],
+        kept["evidence"],
+        kept["fix"],
+        "",
+    )
 
 
 @pytest.mark.parametrize(("platform", "name"), CASES)
@@ -79,5 +86,7 @@ def test_a_further_attempt_of_an_earlier_stores_job_asks_for_the_same_and_starts
 
 
 def of_slurm(script: str) -> list[str]:
-    """What a batch script says to SLURM's programs: its directives, and how it starts the command."""
+    """What a batch script says to SLURM's programs: its directives, and how it
+    starts the command.
+    """
     return [line for line in script.splitlines() if line.startswith(("#SBATCH", "  srun"))]

@@ -24,18 +24,28 @@ def test_local_is_here(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("alias", "name"),
-    [("local-docker", "docker"), ("remote-docker", "docker"), ("k8s", "kubernetes"), ("local", "local")],
+    [
+        ("local-docker", "docker"),
+        ("remote-docker", "docker"),
+        ("k8s", "kubernetes"),
+        ("local", "local"),
+    ],
 )
 def test_other_names_of_a_platform_are_accepted(alias: str, name: str) -> None:
     assert registry.platform_name(alias) == name
 
 
-TO_COME = [*registry.NOT_BUILT, *(alias for alias, name in registry.ALIASES.items() if name in registry.NOT_BUILT)]
+TO_COME = [
+    *registry.NOT_BUILT,
+    *(alias for alias, name in registry.ALIASES.items() if name in registry.NOT_BUILT),
+]
 
 
 @pytest.mark.parametrize("name", TO_COME)
 def test_a_platform_that_is_not_built_yet_is_told_as_that(name: str) -> None:
-    with pytest.raises(TaoError, match=f"{registry.platform_name(name)} is not part of this version"):
+    with pytest.raises(
+        TaoError, match=f"{registry.platform_name(name)} is not part of this version"
+    ):
         registry.backend_class(name)
 
 
@@ -46,7 +56,9 @@ def test_importing_the_class_of_a_platform_that_is_not_built_yet_says_so(name: s
     assert not isinstance(told.value, ModuleNotFoundError)
 
 
-def test_every_platform_of_the_documents_has_an_extra_that_installs_and_all_brings_what_each_has() -> None:
+def test_every_platform_of_the_documents_has_an_extra_that_installs_and_all_brings_what_each_has() -> (
+    None
+):
     about = importlib.metadata.metadata("nvidia-tao-sdk")
     extras = about.get_all("Provides-Extra") or []
     assert {"all", "docker", "slurm", "kubernetes", "brev", "lepton"} <= set(extras)
@@ -55,7 +67,9 @@ def test_every_platform_of_the_documents_has_an_extra_that_installs_and_all_brin
     assert of_all >= {what.strip() for what, _, extra in wanted if extra}
 
 
-@pytest.mark.parametrize(("wrong", "meant"), [("locla", "local"), ("kubernets", "kubernetes"), ("dokcer", "docker")])
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("locla", "local"), ("kubernets", "kubernetes"), ("dokcer", "docker")]
+)
 def test_a_misspelt_platform_is_answered_with_what_was_meant(wrong: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"Did you mean {meant}"):
         registry.backend_class(wrong)
@@ -79,7 +93,9 @@ def test_a_backend_that_another_package_brings_is_found(tmp_path: Path) -> None:
         "print(r.backend_class('moon').platform, r.backend_class('local').platform, 'moon' in r.platforms())"
     )
     path = f"{tmp_path}:{Path(registry.__file__).parents[2]}"
-    done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={"PYTHONPATH": path}, capture_output=True, text=True
+    )
     assert done.stdout.split() == ["moon", "local", "True"], done.stderr
 
 
@@ -89,5 +105,7 @@ def test_naming_a_platform_imports_no_backend() -> None:
         "print('tao_sdk.backends.local' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(Path(registry.__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
     assert done.stdout == "False\n", done.stderr

@@ -1,4 +1,6 @@
-"""Files of this machine, as a local job sees them: looked at, listed, read; absent and unreadable are two answers."""
+"""Files of this machine, as a local job sees them: looked at, listed, read; absent and unreadable
+are two answers.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_is_listed_with_links_followed_and_dangling_ones_kept(folder: Path) -> None:
     listed = {Path(each.path).name: (each.is_dir, each.size) for each in FILES.list(str(folder))}
-    assert listed == {"a dir": (True, 0), "b ü.txt": (False, 10), "dangling": (False, 7), "link": (False, 10)}
+    assert listed == {
+        "a dir": (True, 0),
+        "b ü.txt": (False, 10),
+        "dangling": (False, 7),
+        "link": (False, 10),
+    }
     assert FILES.list(str(folder / "a dir")) == []
 
 
@@ -67,7 +74,9 @@ def test_what_is_no_file_is_not_waited_for(folder: Path) -> None:
         FILES.read(str(folder / "pipe"))
 
 
-def test_a_link_to_itself_spoils_no_list_and_one_to_a_folder_says_where_it_leads(folder: Path) -> None:
+def test_a_link_to_itself_spoils_no_list_and_one_to_a_folder_says_where_it_leads(
+    folder: Path,
+) -> None:
     (folder / "loop").symlink_to("loop")
     (folder / "to a dir").symlink_to("a dir")
     listed = {Path(each.path).name: each for each in FILES.list(str(folder))}

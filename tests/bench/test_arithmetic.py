@@ -1,4 +1,6 @@
-"""The bench's own arithmetic: what a table says follows from what was measured, and from nothing else."""
+"""The bench's own arithmetic: what a table says follows from what was measured, and from nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +65,15 @@ def test_a_size_ratio_is_ours_over_theirs() -> None:
         (Goal(10, at_least=True), 9.9, False),
     ],
 )
-def test_a_goal_is_met_at_its_limit_and_missed_beyond_it(goal: Goal, value: float, met: bool) -> None:
+def test_a_goal_is_met_at_its_limit_and_missed_beyond_it(
+    goal: Goal, value: float, met: bool
+) -> None:
     assert goal.met_by(value) is met
 
 
-def test_a_missed_goal_is_shown_as_missed_and_a_met_one_as_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missed_goal_is_shown_as_missed_and_a_met_one_as_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("bench.figure.GOALS", {"a.key": Goal(2)})
     assert "| 3.00× | ≤ 2.00× | **MISSED** |" in table.row(figure([3.0], [1.0]))
     assert "| 1.50× | ≤ 2.00× | met |" in table.row(figure([1.5], [1.0]))
@@ -80,7 +86,9 @@ def test_a_figure_without_a_goal_has_no_verdict() -> None:
 
 def test_the_row_shows_both_sides_and_the_range() -> None:
     row = table.row(figure([0.010, 0.020, 0.030, 0.040, 0.050], [0.010] * 5))
-    assert row.startswith("| a title | 30.0 ms (20.0 ms – 40.0 ms) | 10.0 ms the other | 3.00× (2.00× – 4.00×) |")
+    assert row.startswith(
+        "| a title | 30.0 ms (20.0 ms – 40.0 ms) | 10.0 ms the other | 3.00× (2.00× – 4.00×) |"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +108,9 @@ def test_quantities_have_the_unit_that_fits(value: float, unit: str, shown: str)
 
 
 def test_a_size_is_not_given_as_rounded() -> None:
-    assert size("entrypoint.bytes", "entrypoint", "", 15_451).to_json()["result"]["median"] == 15_451
+    assert (
+        size("entrypoint.bytes", "entrypoint", "", 15_451).to_json()["result"]["median"] == 15_451
+    )
 
 
 def test_contenders_take_turns_after_a_round_that_does_not_count() -> None:

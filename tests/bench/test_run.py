@@ -1,4 +1,6 @@
-"""A run of the bench, small and alone: every figure comes out, and its goals are those of the table."""
+"""A run of the bench, small and alone: every figure comes out, and its goals are those of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def needs_docker(key: str) -> bool:
 
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """What it printed, and the page it wrote. It finds the daemon of the tests where they have one."""
+    """What it printed, and the page it wrote. It finds the daemon of the tests
+    where they have one.
+    """
     with suppress(pytest.skip.Exception):
         dockerd_here.daemon()
     page = tmp_path_factory.mktemp("page") / "performance.md"
@@ -47,7 +51,9 @@ def test_every_goal_has_its_figure(small_run: tuple[dict[str, Any], str]) -> Non
     assert wanted <= set(by_key(small_run[0]))
 
 
-def test_nothing_is_said_of_packages_that_were_not_measured(small_run: tuple[dict[str, Any], str]) -> None:
+def test_nothing_is_said_of_packages_that_were_not_measured(
+    small_run: tuple[dict[str, Any], str],
+) -> None:
     assert not NEEDS_OTHERS & set(by_key(small_run[0]))
     assert not [key for key in by_key(small_run[0]) if "published" in key]
 
@@ -55,7 +61,9 @@ def test_nothing_is_said_of_packages_that_were_not_measured(small_run: tuple[dic
 def test_every_round_gave_something(small_run: tuple[dict[str, Any], str]) -> None:
     for figure in small_run[0]["figures"]:
         assert figure["measured"]["median"] > 0, figure["key"]
-        assert figure["measured"]["low"] <= figure["measured"]["median"] <= figure["measured"]["high"], figure["key"]
+        assert (
+            figure["measured"]["low"] <= figure["measured"]["median"] <= figure["measured"]["high"]
+        ), figure["key"]
 
 
 def test_a_job_of_local_files_fits_its_size_a_log_its_memory_and_a_look_at_many_jobs_one_question(
@@ -78,7 +86,9 @@ def test_the_page_has_a_row_and_a_meaning_for_each_figure_and_says_how_it_was_ma
     assert run["machine"]["processor"] in page
 
 
-def test_the_page_in_the_docs_has_the_figures_that_the_bench_makes(small_run: tuple[dict[str, Any], str]) -> None:
+def test_the_page_in_the_docs_has_the_figures_that_the_bench_makes(
+    small_run: tuple[dict[str, Any], str],
+) -> None:
     written = without_numbers((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
     for figure in small_run[0]["figures"]:
         assert without_numbers(f"| {figure['title']} |") in written
@@ -97,7 +107,9 @@ class Unobtainable(Contender):
         raise AssertionError("an installer that fails is not believed")
 
 
-def test_a_package_that_cannot_be_had_is_told_loudly_and_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_that_cannot_be_had_is_told_loudly_and_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     rivals = Rivals()
     absent = Unobtainable("absent", "1.0", ("absent==1.0",))
     assert rivals.environment(absent) is None

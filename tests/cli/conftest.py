@@ -1,4 +1,6 @@
-"""A home, a store and a folder of its own for each test; and one with ended jobs for those that only look."""
+"""A home, a store and a folder of its own for each test; and one with ended jobs for those that
+only look.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def tao(tmp_path: Path) -> Iterator[Tao]:
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ran]:
     """The command's entry in this process: quicker, for what starts no job."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -52,7 +56,10 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 @pytest.fixture(scope="session")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     tao = Tao(tmp_path_factory.mktemp("ended"))
-    keep = 'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do echo $i > "$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; done'
+    keep = (
+        'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do echo $i > '
+        '"$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; done'
+    )
     complete = tao.run_detached(f"{keep}; {TRAINING}", "--name", "good", "--label", "team=vision")
     failed = tao.run_detached("echo before; echo 'CUDA out of memory' >&2; exit 3", "--name", "bad")
     canceled = tao.run_detached("sleep 60", "--name", "stopped")

@@ -30,12 +30,21 @@ def test_only_what_fits_a_pattern_is_fetched(ended: Ended, tmp_path: Path) -> No
     one = ["--only", "*_001.pth", "--only", "train/*_003.pth"]
     assert ended.tao("results", ended.complete, "--fetch", str(tmp_path / "two"), *one).code == 0
     assert copied(tmp_path / "two") == {"train/model_epoch_001.pth", "train/model_epoch_003.pth"}
-    assert ended.tao("results", ended.complete, "--fetch", str(tmp_path / "all"), "--only", "train/").code == 0
+    assert (
+        ended.tao(
+            "results", ended.complete, "--fetch", str(tmp_path / "all"), "--only", "train/"
+        ).code
+        == 0
+    )
     assert len(copied(tmp_path / "all")) == 3
 
 
-def test_patterns_that_nothing_fits_end_with_3_and_copy_nothing(ended: Ended, tmp_path: Path) -> None:
-    ran = ended.tao("results", ended.complete, "--fetch", str(tmp_path / "none"), "--only", "*.onnx")
+def test_patterns_that_nothing_fits_end_with_3_and_copy_nothing(
+    ended: Ended, tmp_path: Path
+) -> None:
+    ran = ended.tao(
+        "results", ended.complete, "--fetch", str(tmp_path / "none"), "--only", "*.onnx"
+    )
     assert (ran.code, "*.onnx" in ran.err, (tmp_path / "none").exists()) == (3, True, False)
 
 
@@ -45,7 +54,9 @@ def test_only_without_fetch_is_refused(ended: Ended) -> None:
 
 def test_after_a_copy_it_is_said_where_the_files_now_lie(ended: Ended) -> None:
     here = ended.tao.home / "copied"
-    assert ended.tao("results", ended.complete, "--fetch", str(here)).out.splitlines()[-1].split() == [
+    assert ended.tao("results", ended.complete, "--fetch", str(here)).out.splitlines()[
+        -1
+    ].split() == [
         "here",
         "copied/",
     ]
@@ -55,4 +66,6 @@ def test_why_no_checkpoint_is_the_best_is_told(tao: Tao) -> None:
     make = 'mkdir "$TAO_RESULTS_DIR/train"; echo 1 > "$TAO_RESULTS_DIR/train/model_epoch_001.pth"'
     job = tao.run_detached(make)
     tao("wait", job)
-    assert "best     -  (the job told no metric by which one is the best)" in tao("results", job).out
+    assert (
+        "best     -  (the job told no metric by which one is the best)" in tao("results", job).out
+    )

@@ -1,4 +1,6 @@
-"""`tao compare`: what differs between jobs, how they did, and a picture that never takes another file's place."""
+"""`tao compare`: what differs between jobs, how they did, and a picture that never takes another
+file's place.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,15 @@ def spec(lr: float, command: str) -> dict[str, object]:
 @pytest.fixture
 def tried(typed: Typed, tmp_path: Path) -> Typed:
     one, two = (f"python train.py --seed {seed} --api-key {KEY}{seed} -m x" for seed in (1, 2))
-    sweep.add(tmp_path, FIRST, (0.5, 0.9, 0.7), spec=spec(0.1, one), labels={"sweep": "a", "lr": "0.1"})
-    sweep.add(tmp_path, SECOND, (0.4, 0.8), spec=spec(0.2, two), labels={"sweep": "a", "lr": "<0.2>"})
-    sweep.add(tmp_path, EMPTY, spec=spec(0.2, two), labels={"sweep": "a"}, options={"partition": "long"})
+    sweep.add(
+        tmp_path, FIRST, (0.5, 0.9, 0.7), spec=spec(0.1, one), labels={"sweep": "a", "lr": "0.1"}
+    )
+    sweep.add(
+        tmp_path, SECOND, (0.4, 0.8), spec=spec(0.2, two), labels={"sweep": "a", "lr": "<0.2>"}
+    )
+    sweep.add(
+        tmp_path, EMPTY, spec=spec(0.2, two), labels={"sweep": "a"}, options={"partition": "long"}
+    )
     return typed
 
 
@@ -47,14 +55,20 @@ def test_the_jobs_with_a_label_are_compared_without_naming_them(tried: Typed) ->
     named = tried("compare", "--json", FIRST, SECOND, EMPTY).json
     chosen = tried("compare", "--json", "--label", "sweep=a").json
     assert sorted(job["id"] for job in chosen["jobs"]) == sorted(job["id"] for job in named["jobs"])
-    assert [job["id"] for job in tried("compare", "--json", SECOND, "--label", "lr=0.1").json["jobs"]] == [
+    assert [
+        job["id"] for job in tried("compare", "--json", SECOND, "--label", "lr=0.1").json["jobs"]
+    ] == [
         SECOND,
         FIRST,
     ]
 
 
 def test_too_few_jobs_say_how_several_are_named(tried: Typed) -> None:
-    none, one, nothing = tried("compare", "--label", "sweep=b"), tried("compare", FIRST), tried("compare")
+    none, one, nothing = (
+        tried("compare", "--label", "sweep=b"),
+        tried("compare", FIRST),
+        tried("compare"),
+    )
     assert [ran.code for ran in (none, one, nothing)] == [2, 2, 2]
     assert "--label NAME=VALUE" in none.err
     assert "--label NAME=VALUE" in one.err
@@ -70,17 +84,32 @@ def test_the_table_has_a_line_a_job(tried: Typed) -> None:
 
 def test_the_value_of_a_secret_is_nowhere(tried: Typed, tmp_path: Path) -> None:
     ran = tried("compare", FIRST, SECOND), tried("compare", "--json", FIRST, SECOND)
-    assert KEY not in "".join(each.out + each.err for each in ran) + (tmp_path / "compare.svg").read_text()
+    assert (
+        KEY
+        not in "".join(each.out + each.err for each in ran) + (tmp_path / "compare.svg").read_text()
+    )
 
 
-def test_the_picture_has_a_named_line_for_each_job_with_a_curve(tried: Typed, tmp_path: Path) -> None:
+def test_the_picture_has_a_named_line_for_each_job_with_a_curve(
+    tried: Typed, tmp_path: Path
+) -> None:
     assert tried("compare", FIRST, SECOND, EMPTY, "--out", "sub.svg").code == 0
-    texts = [element.text or "" for element in ElementTree.parse(tmp_path / "sub.svg").iter() if "text" in element.tag]
-    assert [any(text.startswith(job) for text in texts) for job in (FIRST, SECOND, EMPTY)] == [True, True, False]
+    texts = [
+        element.text or ""
+        for element in ElementTree.parse(tmp_path / "sub.svg").iter()
+        if "text" in element.tag
+    ]
+    assert [any(text.startswith(job) for text in texts) for job in (FIRST, SECOND, EMPTY)] == [
+        True,
+        True,
+        False,
+    ]
     assert "accuracy" in texts
 
 
-def test_a_picture_is_renewed_and_no_other_file_is_written_over(tried: Typed, tmp_path: Path) -> None:
+def test_a_picture_is_renewed_and_no_other_file_is_written_over(
+    tried: Typed, tmp_path: Path
+) -> None:
     assert (tried("compare", FIRST, SECOND).code, tried("compare", FIRST, SECOND).code) == (0, 0)
     (tmp_path / "mine.svg").write_text("mine")
     (tmp_path / "link.svg").symlink_to(tmp_path / "compare.svg")
@@ -114,7 +143,10 @@ def test_one_job_and_a_metric_that_none_has_are_refused(tried: Typed) -> None:
     assert tried("compare", FIRST).code == 2
     ran = tried("compare", FIRST, SECOND, "--metric", "wer")
     assert (ran.code, "accuracy" in ran.err) == (2, True)
-    assert tried("compare", "--json", FIRST, SECOND, "--metric", "loss").json["smaller_is_better"] is True
+    assert (
+        tried("compare", "--json", FIRST, SECOND, "--metric", "loss").json["smaller_is_better"]
+        is True
+    )
 
 
 def test_keypoints_and_tokens_are_settings_and_no_secrets(typed: Typed, tmp_path: Path) -> None:
@@ -133,16 +165,29 @@ def test_an_address_among_the_settings_is_shown_without_its_login_and_the_values
             tmp_path,
             job,
             (0.5, 0.6),
-            spec={"command": "x", "specs": {"data": [{"from": f"https://me:{KEY}@{host}/a?sig={KEY}"}]}},
+            spec={
+                "command": "x",
+                "specs": {"data": [{"from": f"https://me:{KEY}@{host}/a?sig={KEY}"}]},
+            },
         )
     ran = typed("compare", FIRST, SECOND, "--json")
     assert ran.json["jobs"][1]["settings"]["specs.data"] == [{"from": "https://***@two/a?sig=***"}]
-    assert KEY not in ran.out + typed("compare", FIRST, SECOND).out + (tmp_path / "compare.svg").read_text()
+    assert (
+        KEY
+        not in ran.out
+        + typed("compare", FIRST, SECOND).out
+        + (tmp_path / "compare.svg").read_text()
+    )
 
 
 def test_running_jobs_are_compared_as_of_now(tao: Tao) -> None:
-    jobs = [tao.run_detached(f"echo epoch 1/9 loss 0.{n}; echo epoch 2/9 loss 0.{n}; sleep 60") for n in (3, 5)]
+    jobs = [
+        tao.run_detached(f"echo epoch 1/9 loss 0.{n}; echo epoch 2/9 loss 0.{n}; sleep 60")
+        for n in (3, 5)
+    ]
     deadline = time.monotonic() + 60
-    while None in (told := [job["last_value"] for job in tao("compare", "--json", *jobs).json["jobs"]]):
+    while None in (
+        told := [job["last_value"] for job in tao("compare", "--json", *jobs).json["jobs"]]
+    ):
         assert time.monotonic() < deadline
     assert told == [0.3, 0.5]

@@ -31,7 +31,12 @@ def test_a_job_that_could_not_run_is_not_ready(tao: Tao) -> None:
 
 def test_a_platform_that_nobody_knows_is_a_mistake_and_no_finding(tao: Tao) -> None:
     told = tao("doctor", "--json", "dokcer")
-    assert (told.code, told.out, told.error["code"], told.error["hint"]) == (2, "", "usage", "Did you mean docker?")
+    assert (told.code, told.out, told.error["code"], told.error["hint"]) == (
+        2,
+        "",
+        "usage",
+        "Did you mean docker?",
+    )
     ahead = tao("doctor", "--json", "kubernetes")
     assert (ahead.code, ahead.json["findings"][0]["code"]) == (2, "platform.not_built")
 

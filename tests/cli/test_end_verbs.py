@@ -63,7 +63,9 @@ def test_following_a_log_that_cannot_be_had_now_says_so_while_it_waits(tao: Tao)
     take_elsewhere(tao, job)
     following = tao.start("logs", "-f", job)
     assert following.stderr is not None
-    assert following.stderr.readline().startswith(f"warning: {job} cannot be seen now, its log goes on once it can: ")
+    assert following.stderr.readline().startswith(
+        f"warning: {job} cannot be seen now, its log goes on once it can: "
+    )
     following.send_signal(signal.SIGINT)
     following.communicate(timeout=20)
     assert following.returncode == 130
@@ -76,7 +78,10 @@ def test_waiting_for_several_ends_with_the_worst(ended: Ended) -> None:
 
 
 def test_waiting_tells_each_end_once_when_it_comes(tao: Tao) -> None:
-    first, last = tao.run_detached("true"), tao.run_detached(f"until [ -e {tao.home}/go ]; do sleep 0.1; done")
+    first, last = (
+        tao.run_detached("true"),
+        tao.run_detached(f"until [ -e {tao.home}/go ]; do sleep 0.1; done"),
+    )
     assert tao("wait", first).out.count(first) == 1
     waiting = tao.start("wait", last, first)
     assert waiting.stdout is not None
@@ -122,12 +127,17 @@ def test_canceling_ends_a_job_and_its_log_stays(tao: Tao) -> None:
 def test_a_job_that_cannot_be_canceled_keeps_no_other_from_it(tao: Tao) -> None:
     lost, elsewhere, other = (tao.run_detached("sleep 60") for _ in range(3))
     with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
-        db.execute("UPDATE attempts SET endpoint = 'elsewhere' WHERE job_id IN (?, ?)", (lost, elsewhere))
+        db.execute(
+            "UPDATE attempts SET endpoint = 'elsewhere' WHERE job_id IN (?, ?)", (lost, elsewhere)
+        )
     ran = tao("cancel", "--grace", "0.1s", lost, "nobodys", other, elsewhere)
     assert (ran.code, ran.out.split()[:2]) == (4, [other, "Canceled"])
     assert (ran.err.count("lives on elsewhere"), ran.err.count("no job 'nobodys'")) == (2, 1)
     with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
-        db.execute("UPDATE attempts SET endpoint = (SELECT endpoint FROM attempts WHERE job_id = ?)", (other,))
+        db.execute(
+            "UPDATE attempts SET endpoint = (SELECT endpoint FROM attempts WHERE job_id = ?)",
+            (other,),
+        )
     assert tao("cancel", "--grace", "0.1s", lost, elsewhere).code == 0
 
 
@@ -182,7 +192,9 @@ def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao)
 
 def test_a_live_job_is_ended_and_removed_when_that_is_forced(tao: Tao) -> None:
     kept = '"$TAO_RESULTS_DIR/kept.txt"'
-    job = tao.run_detached(f"trap 'echo told > {kept}; exit' TERM; echo begun; while :; do sleep 0.1; done")
+    job = tao.run_detached(
+        f"trap 'echo told > {kept}; exit' TERM; echo begun; while :; do sleep 0.1; done"
+    )
     while not tao("logs", job).out:
         time.sleep(0.1)
     folder = tao("status", "--json", job).json["results_dir"]
@@ -203,31 +215,54 @@ def test_gc_cleans_what_ended_long_enough_ago(tao: Tao) -> None:
     assert tao("gc").err == "Nothing is left of jobs that ended more than 7d ago.\n"
 
 
-@pytest.mark.parametrize("verb", [["wait", "--timeout", "60s"], ["logs", "--follow"], ["events", "--follow"]])
-def test_who_waits_or_follows_carries_a_job_whose_next_attempt_is_due(tao: Tao, verb: list[str]) -> None:
+@pytest.mark.parametrize(
+    "verb", [["wait", "--timeout", "60s"], ["logs", "--follow"], ["events", "--follow"]]
+)
+def test_who_waits_or_follows_carries_a_job_whose_next_attempt_is_due(
+    tao: Tao, verb: list[str]
+) -> None:
     mark = tao.home / "second"
-    job = tao.run_detached(f"[ -e {mark} ] || {{ touch {mark}; kill -9 $PPID; sleep 0.1; exit 1; }}", "--retries", "1")
+    job = tao.run_detached(
+        f"[ -e {mark} ] || {{ touch {mark}; kill -9 $PPID; sleep 0.1; exit 1; }}", "--retries", "1"
+    )
     ended = tao(*verb, job)
     assert ended.code == 0, ended.out + ended.err
     assert tao("status", "--json", job).json["attempt"] == 2
 
 
 def test_what_is_secret_in_a_webhooks_address_is_shown_nowhere(tao: Tao) -> None:
-    address = "on_complete=http://me:hunter-2-hunter@127.0.0.1:9/hook?token=opensesame&room=jobs with blank"
+    address = (
+        "on_complete=http://me:hunter-2-hunter@127.0.0.1:9/hook?token=opensesame&room=jobs with "
+        "blank"
+    )
     job = tao.run_detached("true", "--hooks", address)
     told = [tao("watch"), tao("watch", "--json")]
-    looks = [["events", job], ["events", "--json", job], ["status", "--json", job], ["status", job], ["why", job]]
-    told += [tao(*look) for look in [*looks, ["ls", "--json", "--full"], ["results", "--json", job]]]
-    events = [event for event in tao("events", "--json", job).json if event["kind"].startswith("hook-")]
+    looks = [
+        ["events", job],
+        ["events", "--json", job],
+        ["status", "--json", job],
+        ["status", job],
+        ["why", job],
+    ]
+    told += [
+        tao(*look) for look in [*looks, ["ls", "--json", "--full"], ["results", "--json", job]]
+    ]
+    events = [
+        event for event in tao("events", "--json", job).json if event["kind"].startswith("hook-")
+    ]
     assert [event["kind"] for event in events] == ["hook-due", "hook-failed"]
     assert events[0]["data"]["target"] == "http://***@127.0.0.1:9/hook?token=***&room=***"
     everything = "".join(ran.out + ran.err for ran in told)
     assert job in everything
-    assert not [secret for secret in ("opensesame", "hunter-2", "with blank") if secret in everything]
+    assert not [
+        secret for secret in ("opensesame", "hunter-2", "with blank") if secret in everything
+    ]
 
 
 def test_a_mistaken_address_of_a_webhook_is_told_without_what_is_secret_in_it(tao: Tao) -> None:
-    ran = tao("run", "--gpus", "0", "--hooks", "on_error=htps://host/hook?token=opensesame", "--", "true")
+    ran = tao(
+        "run", "--gpus", "0", "--hooks", "on_error=htps://host/hook?token=opensesame", "--", "true"
+    )
     assert ran.code == 2
     assert "htps://host/hook?token=***" in ran.err
     assert "opensesame" not in ran.err

@@ -1,4 +1,6 @@
-"""What a job prints, or is called, cannot move the cursor, retitle the terminal, or turn the text around."""
+"""What a job prints, or is called, cannot move the cursor, retitle the terminal, or turn the text
+around.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,19 @@ NASTY = "a\033]0;title\007b\033[2J\033[31mc\u202ed"
 def test_no_escape_code_of_a_job_reaches_the_terminal(tao: Tao) -> None:
     ran = tao(
         "run", "--gpus", "0", "--name", "odd", "--image", NASTY, "--label", f"a={NASTY}\nend",
-        "--", f"printf '%s\\n' 'ModuleNotFoundError: No module named {NASTY!r}' 'CUDA out of memory {NASTY}'; exit 1",
+        "--",
+            f"printf '%s\\n' 'ModuleNotFoundError: No module named {NASTY!r}' 'CUDA out of "
+            f"memory {NASTY}'; exit 1",
     )  # fmt: skip
     assert ran.code == 1
-    shown = [ran, tao("why", "odd"), tao("status", "odd"), tao("events", "odd"), tao("ls"), tao("files", f"/{NASTY}")]
+    shown = [
+        ran,
+        tao("why", "odd"),
+        tao("status", "odd"),
+        tao("events", "odd"),
+        tao("ls"),
+        tao("files", f"/{NASTY}"),
+    ]
     for each in shown:
         assert not {"\033", "\007", "\u202e"} & set(each.out + each.err)
     assert "labels     a=abcd end" in shown[2].out
@@ -30,7 +41,10 @@ def test_no_escape_code_of_a_job_reaches_the_terminal(tao: Tao) -> None:
 
 def test_no_escape_code_of_a_metric_or_a_file_reaches_the_terminal(tao: Tao) -> None:
     metrics = json.dumps({"epoch": 1, "max_epoch": 2, "kpi": {NASTY: 0.5}}).replace("'", "")
-    write = f"printf '%s\\n' '{metrics}' > \"$TAO_RESULTS_DIR/status.json\"; echo x > \"$TAO_RESULTS_DIR/{NASTY}.pth\""
+    write = (
+        f"printf '%s\\n' '{metrics}' > \"$TAO_RESULTS_DIR/status.json\"; echo x > "
+        f'"$TAO_RESULTS_DIR/{NASTY}.pth"'
+    )
     job = tao.run_detached(write)
     assert tao("wait", job).code == 0
     for verb in ("ls", "status", "results", "why"):
@@ -48,9 +62,15 @@ def test_the_log_itself_is_printed_unchanged(tao: Tao) -> None:
 
 
 def test_names_of_files_that_a_job_wrote_are_shown_without_escape_codes(tao: Tao) -> None:
-    job = tao.run_detached(f"cd $TAO_RESULTS_DIR; mkdir -p train; echo 1 > $'train/model_{NASTY}_epoch_1.pth'; touch z")
+    job = tao.run_detached(
+        f"cd $TAO_RESULTS_DIR; mkdir -p train; echo 1 > $'train/model_{NASTY}_epoch_1.pth'; touch z"
+    )
     assert tao("wait", job).code == 0
-    shown = [tao("results", job), tao("files", f"runs/{job}/train"), tao("results", job, "--fetch", "here")]
+    shown = [
+        tao("results", job),
+        tao("files", f"runs/{job}/train"),
+        tao("results", job, "--fetch", "here"),
+    ]
     assert "model_abcd_epoch_1.pth" in shown[1].out
     for each in shown:
         assert each.code == 0

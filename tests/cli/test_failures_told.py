@@ -1,4 +1,6 @@
-"""What is told when something goes wrong: never a traceback, always an exit code that a script can go by."""
+"""What is told when something goes wrong: never a traceback, always an exit code that a script can
+go by.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def test_with_json_an_error_is_an_object_on_stderr(capsys: pytest.CaptureFixture
     }
 
 
-def test_with_json_leaving_a_job_is_told_as_an_object_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_json_leaving_a_job_is_told_as_an_object_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert tell(Detached("a-1 goes on.", "tao wait a-1"), ["wait", "--json", "a-1"]) == 130
     assert json.loads(capsys.readouterr().err)["error"] == {
         "code": "detached", "message": "a-1 goes on.", "cause": "", "next": "tao wait a-1",
@@ -92,7 +96,9 @@ def test_with_json_leaving_a_job_is_told_as_an_object_too(capsys: pytest.Capture
     }  # fmt: skip
 
 
-def test_a_json_flag_of_the_jobs_own_command_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_json_flag_of_the_jobs_own_command_is_not_ours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     tell(errors.Refused("x"), ["run", "--", "tool", "--json"])
     assert capsys.readouterr().err == "error: x\n"
 
@@ -101,8 +107,14 @@ def test_a_secret_of_the_environment_is_in_no_error(capsys: pytest.CaptureFixtur
     tell(errors.Unreachable("The server said: bad token tok-0123456789"), [])
     tell(errors.Unreachable("bad tok-9876543210"), ["run", "--env", "OTHER_TOKEN=tok-9876543210"])
     tell(errors.Unreachable("bad tok-5555555555"), ["run", "--env=OTHER_TOKEN=tok-5555555555"])
-    tell(errors.Unreachable("bad tok-7777777777"), ["run", "--secret", "LOGIN", "--env", "LOGIN=tok-7777777777"])
-    tell(errors.Unreachable("bad tok-8888888888"), ["run", "--secret=LOGIN", "--env", "LOGIN=tok-8888888888"])
+    tell(
+        errors.Unreachable("bad tok-7777777777"),
+        ["run", "--secret", "LOGIN", "--env", "LOGIN=tok-7777777777"],
+    )
+    tell(
+        errors.Unreachable("bad tok-8888888888"),
+        ["run", "--secret=LOGIN", "--env", "LOGIN=tok-8888888888"],
+    )
     assert "tok-" not in capsys.readouterr().err
 
 
@@ -148,7 +160,9 @@ def test_an_error_is_told_also_where_its_traceback_cannot_be_kept(
         ("ls", "--label", "novalue"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_few_lines(typed: Callable[..., Ran], args: tuple[str, ...]) -> None:
+def test_wrong_usage_ends_with_2_and_few_lines(
+    typed: Callable[..., Ran], args: tuple[str, ...]
+) -> None:
     ran = typed(*args)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
@@ -199,7 +213,9 @@ def test_a_warning_of_the_watcher_is_a_line_and_its_traceback_a_private_file(
     first, second = capsys.readouterr().err.splitlines()
     [kept] = (state / "crashes").iterdir()
     assert first == "warning: watching goes on after: no answer"
-    assert second.startswith("warning: watching goes on after an unexpected error. Please report it")
+    assert second.startswith(
+        "warning: watching goes on after an unexpected error. Please report it"
+    )
     assert str(kept) in second
     tell_warnings(printed=False)
     logger.warning("not in the middle of a screen")
@@ -207,8 +223,12 @@ def test_a_warning_of_the_watcher_is_a_line_and_its_traceback_a_private_file(
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize(("args", "code"), [("ls --json", 0), ("status none", 3), ("run --gpus 0 -- exit 3", 1)])
-def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(tao: Tao, closed: str, args: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("args", "code"), [("ls --json", 0), ("status none", 3), ("run --gpus 0 -- exit 3", 1)]
+)
+def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(
+    tao: Tao, closed: str, args: str, code: int
+) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *args.split()],
         cwd=tao.home, env=tao.env, capture_output=True, timeout=60,
@@ -216,7 +236,9 @@ def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(tao: Tao, clos
     assert (done.returncode, b"Traceback" in done.stdout + done.stderr) == (code, False)
 
 
-def test_an_interrupt_that_python_made_another_error_of_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_that_python_made_another_error_of_is_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     error = RuntimeError("Error calling __set_name__")
     error.__cause__ = KeyboardInterrupt()
     assert tell(error, ["logs"]) == exit_codes.DETACHED
@@ -224,7 +246,9 @@ def test_an_interrupt_that_python_made_another_error_of_is_one(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(tmp_path: Path, ignored: bool) -> None:
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(
+    tmp_path: Path, ignored: bool
+) -> None:
     """What is loaded first is a module of ours, which interrupts its own process."""
     (tmp_path / "click").mkdir()
     (tmp_path / "click/__init__.py").write_text(
@@ -234,12 +258,18 @@ def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(tmp_pat
     script = f"import signal; {before}from tao_sdk.cli.start import main; main()"
     argv = [sys.executable, "-c", script]
     ran = subprocess.run(
-        argv, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+        argv,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (ran.returncode, ran.stderr) == (7 if ignored else -signal.SIGINT, "")
 
 
-@pytest.mark.parametrize("verb", ["ls", "status", "logs", "why", "wait", "results", "events", "cancel", "watch", "gc"])
+@pytest.mark.parametrize(
+    "verb", ["ls", "status", "logs", "why", "wait", "results", "events", "cancel", "watch", "gc"]
+)
 def test_a_named_job_store_that_is_not_there_is_told_and_not_made(
     typed: Callable[..., Ran], tmp_path: Path, verb: str
 ) -> None:
@@ -262,15 +292,24 @@ def test_a_watcher_that_stays_may_be_started_before_the_first_job(tao: Tao) -> N
 
 
 def test_the_shell_completes_no_job_of_a_store_that_is_not_there(tao: Tao) -> None:
-    words = {"_TAO_COMPLETE": "bash_complete", "COMP_WORDS": "tao status --state-file no.db ", "COMP_CWORD": "4"}
+    words = {
+        "_TAO_COMPLETE": "bash_complete",
+        "COMP_WORDS": "tao status --state-file no.db ",
+        "COMP_CWORD": "4",
+    }
     ran = tao(**words)
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
     assert not (tao.home / "no.db").exists()
 
 
 def test_a_results_folder_that_became_a_link_is_told_and_the_job_is_over(tao: Tao) -> None:
-    ran = tao("run", "--gpus", "0", "--", 'mv "$TAO_RESULTS_DIR" kept; ln -s /tmp "$TAO_RESULTS_DIR"')
+    ran = tao(
+        "run", "--gpus", "0", "--", 'mv "$TAO_RESULTS_DIR" kept; ln -s /tmp "$TAO_RESULTS_DIR"'
+    )
     assert ran.code == 0, ran.err
-    assert "is a link now; the results of a job are not looked for behind one. See where it leads: readlink " in ran.out
+    assert (
+        "is a link now; the results of a job are not looked for behind one. "
+        "See where it leads: readlink "
+    ) in ran.out
     assert "goes on" not in ran.out + ran.err
     assert "Complete" in ran.out

@@ -1,4 +1,6 @@
-"""`tao init` and `tao images`: the first things a person types; and what other tools have taught his fingers."""
+"""`tao init` and `tao images`: the first things a person types; and what other tools have taught
+his fingers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ def test_the_job_file_that_init_writes_runs_as_it_is(tao: Tao) -> None:
     assert "tao run job.yaml" in ran.out
     ran = tao("run", "job.yaml", "--set", "train.lr=0.5", "--json")
     assert ran.code == 0, ran.err
-    assert (ran.json_lines[-1]["status"], ran.json_lines[-1]["progress"]["epochs"]) == ("Complete", 3)
+    assert (ran.json_lines[-1]["status"], ran.json_lines[-1]["progress"]["epochs"]) == (
+        "Complete",
+        3,
+    )
     assert "lr: 0.5" in tao("logs", ran.json_lines[-1]["id"]).out
 
 
@@ -28,10 +33,25 @@ def test_init_writes_a_valid_file_for_each_platform_with_what_was_asked(
     typed: Callable[..., Ran], tmp_path: Path, platform: str
 ) -> None:
     odd = 'two words: "#1"'
-    ran = typed("init", "mine.yaml", "--platform", platform, "--name", odd, "--image", "my/image:1", "--json")
+    ran = typed(
+        "init",
+        "mine.yaml",
+        "--platform",
+        platform,
+        "--name",
+        odd,
+        "--image",
+        "my/image:1",
+        "--json",
+    )
     assert ran.json == {"schema": 1, "file": "mine.yaml", "platform": platform}
     job = read_job_file(tmp_path / "mine.yaml")
-    assert (job.platform, job.spec.name, job.spec.image, job.spec.gpu_count) == (platform, odd, "my/image:1", 0)
+    assert (job.platform, job.spec.name, job.spec.image, job.spec.gpu_count) == (
+        platform,
+        odd,
+        "my/image:1",
+        0,
+    )
 
 
 def test_where_an_image_is_needed_init_names_one(typed: Callable[..., Ran], tmp_path: Path) -> None:
@@ -39,7 +59,9 @@ def test_where_an_image_is_needed_init_names_one(typed: Callable[..., Ran], tmp_
     assert read_job_file(tmp_path / "job.yaml").spec.image
 
 
-def test_init_never_writes_over_a_file_nor_through_a_link(typed: Callable[..., Ran], tmp_path: Path) -> None:
+def test_init_never_writes_over_a_file_nor_through_a_link(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
     (tmp_path / "job.yaml").write_text("mine")
     (tmp_path / "link.yaml").symlink_to("elsewhere.yaml")
     for name in ("job.yaml", "link.yaml"):
@@ -50,7 +72,9 @@ def test_init_never_writes_over_a_file_nor_through_a_link(typed: Callable[..., R
     assert not (tmp_path / "elsewhere.yaml").exists()
 
 
-def test_the_comments_of_a_new_job_file_hold_no_line_of_its_name(typed: Callable[..., Ran], tmp_path: Path) -> None:
+def test_the_comments_of_a_new_job_file_hold_no_line_of_its_name(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
     name = "a\ncommand: echo other #.yaml"
     assert typed("init", name).code == 0
     assert read_job_file(tmp_path / name).spec.command.startswith("cat")
@@ -118,7 +142,9 @@ def test_what_other_tools_call_it_leads_to_what_there_is(
     assert "--state-file" not in ran.err
 
 
-def test_an_image_key_is_taken_for_the_image_that_it_stands_for(typed: Callable[..., Ran], tmp_path: Path) -> None:
+def test_an_image_key_is_taken_for_the_image_that_it_stands_for(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
     versions = tmp_path / "versions.yaml"
     versions.write_text("images: {tool: {one: 'registry/one:1'}}")
     (tmp_path / "job.yaml").write_text("command: x\nimage: tool.one\ngpu_count: 0\n")
@@ -135,7 +161,11 @@ def test_an_image_key_is_taken_for_the_image_that_it_stands_for(typed: Callable[
 
 @pytest.mark.parametrize(
     ("words", "command"),
-    [(("ls", "--nonsense"), "tao ls --help"), (("xyzzy",), "tao --help"), (("run", "--lr", "1"), "tao run --help")],
+    [
+        (("ls", "--nonsense"), "tao ls --help"),
+        (("xyzzy",), "tao --help"),
+        (("run", "--lr", "1"), "tao run --help"),
+    ],
 )
 def test_wrong_usage_names_a_command_that_a_program_can_run_next(
     typed: Callable[..., Ran], words: tuple[str, ...], command: str
@@ -144,7 +174,9 @@ def test_wrong_usage_names_a_command_that_a_program_can_run_next(
     assert typed(*command.split()[1:]).code == 0
 
 
-def test_a_folder_is_answered_with_the_job_file_in_it(typed: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_folder_is_answered_with_the_job_file_in_it(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
     (tmp_path / "train").mkdir()
     assert "Name the file in it.\n" in typed("run", "train").err
     (tmp_path / "train" / "job.yaml").write_text("command: x")
@@ -156,7 +188,10 @@ def test_a_word_that_is_like_no_verb_gets_no_suggestion(typed: Callable[..., Ran
 
 
 def test_the_end_of_a_log_can_be_asked_for_as_tail_does(ended: Ended) -> None:
-    assert ended.tao("logs", ended.complete, "-n", "1").out == ended.tao("logs", ended.complete, "--tail", "1").out
+    assert (
+        ended.tao("logs", ended.complete, "-n", "1").out
+        == ended.tao("logs", ended.complete, "--tail", "1").out
+    )
 
 
 @pytest.mark.parametrize("verb", ["status", "logs", "results", "why"])

@@ -30,7 +30,10 @@ def test_help_lists_every_verb_with_a_few_words(tao: Tao) -> None:
 
 def test_help_loads_no_verb_and_no_client() -> None:
     loaded = "[name for name in sys.modules if name.startswith(('tao_sdk.', 'yaml', 'rich'))]"
-    script = f"import sys; from tao_sdk.cli.main import run; run(['--help']); print(*sorted({loaded}), file=sys.stderr)"
+    script = (
+        "import sys; from tao_sdk.cli.main import run; run(['--help']); "
+        f"print(*sorted({loaded}), file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     unwanted = (
         "tao_sdk.client",
@@ -100,7 +103,9 @@ def test_a_flag_gives_its_field_the_value_that_was_typed(
 
 def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> None:
     tao.write("here.txt", "content")
-    job = tao.run_detached("cat there.txt here.txt", "--files", "there.txt=here.txt", "--files", "here.txt")
+    job = tao.run_detached(
+        "cat there.txt here.txt", "--files", "there.txt=here.txt", "--files", "here.txt"
+    )
     tao("wait", job)
     assert tao("logs", job).out == "contentcontent"
 
@@ -118,7 +123,11 @@ def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> No
     ],
 )
 def test_a_file_whose_name_has_an_equals_sign_is_meant_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str], typed: str, meant: tuple[str, str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    there: list[str],
+    typed: str,
+    meant: tuple[str, str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in there:
@@ -131,13 +140,24 @@ def test_a_file_whose_name_has_an_equals_sign_is_meant_as_a_whole(
     ("flags", "told"),
     [
         (["--files", "data=v1.csv"], "--files data=v1.csv can mean two files."),
-        (["--files", "a/x.py", "--files", "b/x.py"], "two files for x.py in the job: a/x.py and b/x.py."),
-        (["--files", "a", "--files", "a/x.py=b/x.py"], "files has two files for a/x.py in the job."),
-        (["--files", "a/x.py", "--files", "./x.py=b/x.py"], "files has two files for x.py: 'x.py' and './x.py'."),
+        (
+            ["--files", "a/x.py", "--files", "b/x.py"],
+            "two files for x.py in the job: a/x.py and b/x.py.",
+        ),
+        (
+            ["--files", "a", "--files", "a/x.py=b/x.py"],
+            "files has two files for a/x.py in the job.",
+        ),
+        (
+            ["--files", "a/x.py", "--files", "./x.py=b/x.py"],
+            "files has two files for x.py: 'x.py' and './x.py'.",
+        ),
         (["--files", "x="], "--files is 'x='; it must be PATH, or PATH-IN-THE-JOB=PATH."),
     ],
 )
-def test_two_files_that_are_meant_for_one_place_are_told(tao: Tao, flags: list[str], told: str) -> None:
+def test_two_files_that_are_meant_for_one_place_are_told(
+    tao: Tao, flags: list[str], told: str
+) -> None:
     for name in ("data=v1.csv", "v1.csv", "a/x.py", "b/x.py"):
         tao.write(name, name)
     ran = tao("run", "--gpus", "0", "--platform", "local", *flags, "--", "true")
@@ -148,25 +168,35 @@ def test_two_files_that_are_meant_for_one_place_are_told(tao: Tao, flags: list[s
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--env", "NOT_SET_ANYWHERE"], "--env NOT_SET_ANYWHERE takes its value from the environment"),
+        (
+            ["--env", "NOT_SET_ANYWHERE"],
+            "--env NOT_SET_ANYWHERE takes its value from the environment",
+        ),
         (["--label", "x"], "--label is 'x'; it must be NAME=VALUE."),
         (["--option", "x"], "--option 'x' has no value."),
         (["--option", "venv_pth=1"], "Did you mean venv_path?"),
         (["--files", "nowhere.py"], "there is no nowhere.py"),
         (["--specs", "nowhere.yaml"], "nowhere.yaml: there is no such file."),
         (["--partition", "polar"], "--partition is for slurm only: add --platform slurm."),
-        (["--time-limit", "soon"], "--time-limit is 'soon'; it must be a duration such as 90s, 30m, 4h or 1-12:00:00."),
+        (
+            ["--time-limit", "soon"],
+            "--time-limit is 'soon'; it must be a duration such as 90s, 30m, 4h or 1-12:00:00.",
+        ),
         (["--mode", "confg"], "--mode is 'confg'; it must be one of config, args, passthrough."),
         (["stray", "words"], "Got unexpected extra argument"),
     ],
 )
-def test_a_flag_that_makes_no_sense_is_told(typed: Callable[..., Ran], flags: list[str], told: str) -> None:
+def test_a_flag_that_makes_no_sense_is_told(
+    typed: Callable[..., Ran], flags: list[str], told: str
+) -> None:
     ran = typed("run", *flags, "--", "true")
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
 
 
-@pytest.mark.parametrize("said", ["platform: slurm", 'platform: "slurm"', "platform:   'slurm'  # there"])
+@pytest.mark.parametrize(
+    "said", ["platform: slurm", 'platform: "slurm"', "platform:   'slurm'  # there"]
+)
 def test_the_flags_are_those_of_the_job_files_platform_however_it_is_written_and_whatever_else_is_named(
     tao: Tao, said: str
 ) -> None:
@@ -176,7 +206,9 @@ def test_the_flags_are_those_of_the_job_files_platform_however_it_is_written_and
 
 
 def complete(tao: Tao, *words: str) -> list[str]:
-    """What bash offers after these words, with `tao` in the path as a program: the script starts it through env."""
+    """What bash offers after these words, with `tao` in the path as a program: the script starts it
+    through env.
+    """
     programs = tao.home / "programs"
     programs.mkdir(exist_ok=True)
     (programs / "tao").write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
@@ -187,7 +219,9 @@ def complete(tao: Tao, *words: str) -> list[str]:
     _tao_completion tao; printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     env = {**tao.env, "PATH": f"{programs}:{tao.env['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], cwd=tao.home, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tao.home, env=env, capture_output=True, text=True, timeout=60
+    )
     return done.stdout.split()
 
 

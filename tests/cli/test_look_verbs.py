@@ -22,13 +22,27 @@ from tao_sdk.store import Store
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
     lines = ended.tao("ls").out.splitlines()
-    assert lines[0].split() == ["ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "BEST", "LABELS", "MESSAGE"]
+    assert lines[0].split() == [
+        "ID",
+        "PLATFORM",
+        "STATUS",
+        "AGE",
+        "TOOK",
+        "PROGRESS",
+        "BEST",
+        "LABELS",
+        "MESSAGE",
+    ]
     assert [line.split()[0] for line in lines[1:]] == [ended.canceled, ended.failed, ended.complete]
 
 
 def test_ls_chooses_by_status_label_and_number(ended: Ended) -> None:
-    assert [job["id"] for job in ended.tao("ls", "--json", "--status", "error").json] == [ended.failed]
-    assert [job["id"] for job in ended.tao("ls", "--json", "--label", "team=vision").json] == [ended.complete]
+    assert [job["id"] for job in ended.tao("ls", "--json", "--status", "error").json] == [
+        ended.failed
+    ]
+    assert [job["id"] for job in ended.tao("ls", "--json", "--label", "team=vision").json] == [
+        ended.complete
+    ]
     assert [job["id"] for job in ended.tao("ls", "--json", "--limit", "1").json] == [ended.canceled]
     one = ended.tao("ls", "--limit", "1")
     assert len(one.out.splitlines()) == 2
@@ -42,7 +56,11 @@ def test_an_empty_store_says_how_to_start(tao: Tao) -> None:
 
 
 def test_a_list_that_is_empty_because_of_what_was_asked_for_says_so(ended: Ended) -> None:
-    for asked in (["--platform", "docker"], ["--status", "Running"], ["--label", "team=audio", "--platform", "local"]):
+    for asked in (
+        ["--platform", "docker"],
+        ["--status", "Running"],
+        ["--label", "team=audio", "--platform", "local"],
+    ):
         ran = ended.tao("ls", *asked)
         assert (ran.code, ran.out) == (0, "")
         assert "There are jobs, but none for " in ran.err
@@ -60,7 +78,9 @@ def test_status_tells_everything_about_a_job_by_the_start_of_its_id(ended: Ended
 
 def test_of_one_job_json_is_an_object_and_of_two_a_list(ended: Ended) -> None:
     assert ended.tao("status", "--json", ended.failed).json["exit_code"] == 3
-    assert [job["status"] for job in ended.tao("status", "--json", ended.complete, ended.canceled).json] == [
+    assert [
+        job["status"] for job in ended.tao("status", "--json", ended.complete, ended.canceled).json
+    ] == [
         "Complete",
         "Canceled",
     ]
@@ -93,7 +113,10 @@ def test_why_gives_the_cause_the_evidence_and_what_to_do(ended: Ended) -> None:
     assert ran.code == 0
     assert ran.out.startswith("Error after ")
     assert "Do: " in ran.out
-    assert ended.tao("why", "--json", ended.failed).json["diagnosis"]["err_class"] in ("ERR_PROGRAM", "ERR_USER")
+    assert ended.tao("why", "--json", ended.failed).json["diagnosis"]["err_class"] in (
+        "ERR_PROGRAM",
+        "ERR_USER",
+    )
 
 
 def test_why_says_whose_fault_it_is_and_whether_trying_again_helps(ended: Ended) -> None:
@@ -117,7 +140,9 @@ def test_why_of_a_job_that_is_well_says_so(ended: Ended) -> None:
     assert ended.tao("why", "--json", ended.complete).json["diagnosis"] is None
 
 
-def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(ended: Ended, tmp_path: Path) -> None:
+def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(
+    ended: Ended, tmp_path: Path
+) -> None:
     shown = ended.tao("results", "--json", ended.complete).json
     assert len([file for file in shown["files"] if file["path"].endswith(".pth")]) == 3
     into = tmp_path / "copy"
@@ -127,9 +152,17 @@ def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(e
     assert (into / "curve.svg").is_file()
 
 
-def test_checkpoints_that_a_failure_may_have_cut_off_are_called_so_by_the_end_of_run_and_by_results(tao: Tao) -> None:
+def test_checkpoints_that_a_failure_may_have_cut_off_are_called_so_by_the_end_of_run_and_by_results(
+    tao: Tao,
+) -> None:
     ran = tao(
-        "run", "--gpus", "0", "--outputs", "train", "--", "mkdir train; echo 1 > train/model_epoch_001.pth; exit 3"
+        "run",
+        "--gpus",
+        "0",
+        "--outputs",
+        "train",
+        "--",
+        "mkdir train; echo 1 > train/model_epoch_001.pth; exit 3",
     )
     assert "1 checkpoint, none known to be whole" in ran.out
     job = ran.out.partition("tao logs ")[2].split()[0]
@@ -151,7 +184,9 @@ def test_results_name_the_places_that_the_spec_chose_for_outputs(tao: Tao, tmp_p
     assert tao("results", job, "--json").json["elsewhere"] == [f"{tmp_path}/model"]
 
 
-def test_results_that_cannot_be_copied_there_are_an_error_that_says_so(ended: Ended, tmp_path: Path) -> None:
+def test_results_that_cannot_be_copied_there_are_an_error_that_says_so(
+    ended: Ended, tmp_path: Path
+) -> None:
     (tmp_path / "taken").write_text("")
     ran = ended.tao("results", "--json", ended.complete, "--fetch", str(tmp_path / "taken"))
     assert (ran.code, ran.error["code"]) == (2, "results.not_written")
@@ -160,9 +195,15 @@ def test_results_that_cannot_be_copied_there_are_an_error_that_says_so(ended: En
 
 def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended: Ended) -> None:
     folder = ended.tao("status", "--json", ended.complete).json["results_dir"]
-    names = [file["path"].rpartition("/")[2] for file in ended.tao("files", "--json", f"{folder}/train").json["files"]]
+    names = [
+        file["path"].rpartition("/")[2]
+        for file in ended.tao("files", "--json", f"{folder}/train").json["files"]
+    ]
     assert names == ["model_epoch_001.pth", "model_epoch_002.pth", "model_epoch_003.pth"]
-    assert "model_epoch_001.pth" in ended.tao("files", f"file://{folder}/train/model_epoch_001.pth").out
+    assert (
+        "model_epoch_001.pth"
+        in ended.tao("files", f"file://{folder}/train/model_epoch_001.pth").out
+    )
     assert ended.tao("files", f"{folder}/none").code == 3
 
 
@@ -170,15 +211,22 @@ def test_files_follows_a_persons_link_and_none_that_leads_out_of_a_jobs_results(
     (tao.home / "secret").mkdir()
     (tao.home / "secret" / "key").write_text("mine")
     job = tao.run_detached(
-        "mkdir -p $TAO_RESULTS_DIR/sub; cd $TAO_RESULTS_DIR; ln -s ../../secret out; ln -s sub in; echo 1 > sub/a"
+        "mkdir -p $TAO_RESULTS_DIR/sub; cd $TAO_RESULTS_DIR; ln -s ../../secret out; ln -s sub "
+        "in; echo 1 > sub/a"
     )
     tao("wait", job)
     (tao.home / "mine").symlink_to(f"runs/{job}")
     (tao.home / "runs" / "beside").symlink_to("../secret")
     for folder in (f"runs/{job}", f"{tao.home}/runs/{job}", f"file://{tao.home}/runs/{job}"):
         assert "key" not in tao("files", f"{folder}/out").out
-        assert (tao("files", f"{folder}/out/key").code, tao("files", f"{folder}/in/a").code) == (3, 0)
-        kinds = {Path(file["path"]).name: file["is_dir"] for file in tao("files", "--json", folder).json["files"]}
+        assert (tao("files", f"{folder}/out/key").code, tao("files", f"{folder}/in/a").code) == (
+            3,
+            0,
+        )
+        kinds = {
+            Path(file["path"]).name: file["is_dir"]
+            for file in tao("files", "--json", folder).json["files"]
+        }
         assert kinds == {"in": True, "out": False, "sub": True}
     assert "leads out" in tao("files", f"runs/{job}/out/key").err
     assert "key" in tao("files", "runs/beside").out
@@ -190,7 +238,11 @@ def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
     typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = s3_here.versitygw()
-    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
+    keys = {
+        "ACCESS_KEY": s3_here.ACCESS,
+        "SECRET_KEY": s3_here.SECRET,
+        "S3_ENDPOINT_URL": server.url,
+    }
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
     s3, bucket = server.s3(), server.bucket()
@@ -201,7 +253,10 @@ def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
         (f"s3://{bucket}/data/a b.txt", False, 5), (f"s3://{bucket}/data/deep", True, 0),
     ]  # fmt: skip
     assert "a b.txt" in typed("files", f"s3://{bucket}/data/a b.txt").out
-    nothing, no_bucket = typed("files", f"s3://{bucket}/none"), typed("files", "s3://no-such-bucket/data")
+    nothing, no_bucket = (
+        typed("files", f"s3://{bucket}/none"),
+        typed("files", "s3://no-such-bucket/data"),
+    )
     assert (nothing.code, no_bucket.code) == (3, 4)
     assert "There is no bucket no-such-bucket" in no_bucket.err
 
@@ -209,7 +264,11 @@ def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
 def test_a_closed_pipe_is_quiet(ended: Ended) -> None:
     command = " ".join([*COMMAND, "events", "|", "true"])
     done = subprocess.run(
-        ["bash", "-c", command], cwd=ended.tao.home, env=ended.tao.env, capture_output=True, text=True
+        ["bash", "-c", command],
+        cwd=ended.tao.home,
+        env=ended.tao.env,
+        capture_output=True,
+        text=True,
     )
     assert done.stderr == ""
 
@@ -217,7 +276,12 @@ def test_a_closed_pipe_is_quiet(ended: Ended) -> None:
 def test_a_full_disk_under_the_output_is_told_in_the_systems_words(ended: Ended) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [*COMMAND, "ls"], cwd=ended.tao.home, env=ended.tao.env, stdout=full, stderr=subprocess.PIPE, text=True
+            [*COMMAND, "ls"],
+            cwd=ended.tao.home,
+            env=ended.tao.env,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     assert done.returncode == 70
     assert done.stderr.startswith("error: The system refused: No space left on device.\n")
@@ -230,12 +294,18 @@ def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:
         "print(json.dumps([name for name in ('yaml', 'rich') if name in sys.modules]), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ended.tao.home, env=ended.tao.env, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        cwd=ended.tao.home,
+        env=ended.tao.env,
+        capture_output=True,
+        text=True,
     )
     assert json.loads(done.stderr) == []
 
 
-def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_asked_back_by_what_acts(tao: Tao) -> None:
+def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_asked_back_by_what_acts(
+    tao: Tao,
+) -> None:
     first, second = (tao.run_detached(f"echo {word}", "--name", "twin") for word in ("one", "two"))
     tao("wait", first, second)
     ran = tao("logs", "twin")
@@ -257,7 +327,9 @@ def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
 
 
 @pytest.mark.parametrize("verb", ["wait", "watch", "attach"])
-def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(tao: Tao, verb: str) -> None:
+def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(
+    tao: Tao, verb: str
+) -> None:
     keeps = 'echo 1 > "$TAO_RESULTS_DIR/model.pth"; '
     job = tao.run_detached(keeps + TRAINING.replace("done", "sleep 0.2; done"))
     assert tao(verb, *([] if verb == "watch" else [job])).code == 0
@@ -274,21 +346,31 @@ def test_a_curve_that_the_job_itself_has_drawn_is_not_written_over(tao: Tao) -> 
 
 
 def test_a_link_a_pipe_and_a_circle_among_the_results_cost_only_themselves(tao: Tao) -> None:
-    odd = "ln -s /nowhere gone; ln -s loop loop; mkfifo pipe; mkdir d; ln -s .. d/up; ln -s ../d d/self; echo 1 > d/model.pth"
+    odd = (
+        "ln -s /nowhere gone; ln -s loop loop; mkfifo pipe; mkdir d; ln -s .. d/up; ln -s ../d "
+        "d/self; echo 1 > d/model.pth"
+    )
     job = tao.run_detached(f'cd "$TAO_RESULTS_DIR"; {odd}; echo 2 > z.txt')
     assert tao("wait", job).code == 0
     ran = tao("results", "--json", job, "--fetch", "copy")
     assert ran.code == 0
     names = sorted(path.partition("copy/")[2] for path in ran.json["fetched"])
     assert names == ["d/model.pth", "z.txt"]
-    skipped = [json.loads(line)["note"].partition(" ")[0] for line in ran.err.splitlines() if "not copied" in line]
+    skipped = [
+        json.loads(line)["note"].partition(" ")[0]
+        for line in ran.err.splitlines()
+        if "not copied" in line
+    ]
     assert sorted(skipped) == ["gone", "loop", "pipe"]
 
 
 def running(tao: Tao) -> str:
     """A detached job at its second of ten epochs, which goes on until the file `go` is there."""
     go = tao.home / "go"
-    epochs = f"echo epoch 1/10 loss 2.0; sleep 0.3; echo epoch 2/10 loss 0.15; while [ ! -e {go} ]; do sleep 0.1; done"
+    epochs = (
+        f"echo epoch 1/10 loss 2.0; sleep 0.3; echo epoch 2/10 loss 0.15; while [ ! -e {go} ]; "
+        "do sleep 0.1; done"
+    )
     job = tao.run_detached(epochs)
     give_up = time.monotonic() + 30
     while "epoch 2/10" not in tao("logs", job).out:
@@ -296,7 +378,9 @@ def running(tao: Tao) -> str:
     return job
 
 
-def test_a_look_at_a_running_job_tells_its_epoch_the_trend_and_the_time_left_as_of_now(tao: Tao) -> None:
+def test_a_look_at_a_running_job_tells_its_epoch_the_trend_and_the_time_left_as_of_now(
+    tao: Tao,
+) -> None:
     job = running(tao)
     began = utc_now()
     for shown in (tao("ls").out, tao("status", job).out):
@@ -349,15 +433,21 @@ def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
 
 
 def test_the_curve_is_written_through_no_link_that_the_job_has_planted(tao: Tao) -> None:
-    ran = tao("run", "--gpus", "0", "--", f'ln -s {tao.home}/new "$TAO_RESULTS_DIR/curve.svg"; {TRAINING}')
+    ran = tao(
+        "run", "--gpus", "0", "--", f'ln -s {tao.home}/new "$TAO_RESULTS_DIR/curve.svg"; {TRAINING}'
+    )
     job = ran.out.split()[0]
     assert tao("results", job, "--fetch", f"runs/{job}").code == 0
     assert not (tao.home / "new").exists()
 
 
-def test_what_a_plain_command_saved_when_it_was_canceled_is_offered_and_every_checkpoint_is_listed(tao: Tao) -> None:
+def test_what_a_plain_command_saved_when_it_was_canceled_is_offered_and_every_checkpoint_is_listed(
+    tao: Tao,
+) -> None:
     save = "trap 'echo 7 > model_epoch_007.pth; exit 0' TERM"
-    job = tao.run_detached(f'cd "$TAO_RESULTS_DIR"; echo 1 > model_epoch_001.pth; {save}; echo ready; sleep 100 & wait')
+    job = tao.run_detached(
+        f'cd "$TAO_RESULTS_DIR"; echo 1 > model_epoch_001.pth; {save}; echo ready; sleep 100 & wait'
+    )
     while "ready" not in tao("logs", job).out:
         time.sleep(0.1)
     ended = tao("cancel", job)
@@ -367,7 +457,10 @@ def test_what_a_plain_command_saved_when_it_was_canceled_is_offered_and_every_ch
     ran = tao("results", job)
     assert f"newest   runs/{job}/model_epoch_007.pth" in ran.out
     rows = [line.split() for line in ran.out.splitlines() if line.startswith("  ")]
-    assert [(row[0], row[-1]) for row in rows] == [("model_epoch_001.pth", "whole"), ("model_epoch_007.pth", "whole")]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("model_epoch_001.pth", "whole"),
+        ("model_epoch_007.pth", "whole"),
+    ]
     listed = tao("results", "--json", job).json["checkpoints"]
     assert [(each["epoch"], each["complete"]) for each in listed] == [(1, True), (7, True)]
 
@@ -381,7 +474,8 @@ def test_results_of_a_running_job_tell_how_far_it_is_now(tao: Tao) -> None:
     assert tao("cancel", job).code == 0
 
 
-SAVING = """echo '@tao {"event": "stage", "time": 1, "stage": "outputs"}' >&2; sleep 60"""  # as the runner says it
+# as the runner says it
+SAVING = """echo '@tao {"event": "stage", "time": 1, "stage": "outputs"}' >&2; sleep 60"""
 
 
 def test_a_job_whose_outputs_are_being_saved_says_so(tao: Tao) -> None:

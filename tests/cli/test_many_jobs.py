@@ -1,4 +1,6 @@
-"""Many jobs at a glance: `tao ls` and `status` with metrics and labels, sorted, and readable with fifty of them."""
+"""Many jobs at a glance: `tao ls` and `status` with metrics and labels, sorted, and readable with
+fifty of them.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_a_metric_that_no_job_has_is_refused_with_those_there_are(swept: Typed) 
     assert "accuracy, precision, loss" in ran.err
 
 
-def test_labels_that_were_asked_for_and_columns_that_are_empty_for_all_are_left_out(swept: Typed) -> None:
+def test_labels_that_were_asked_for_and_columns_that_are_empty_for_all_are_left_out(
+    swept: Typed,
+) -> None:
     ran = swept("ls", "--label", "sweep=a", "--label", "lr=0.3")
     assert ran.out.splitlines()[0].split() == ["ID", "PLATFORM", "STATUS", "AGE"]
     assert "sweep=a" not in ran.out

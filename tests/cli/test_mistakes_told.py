@@ -31,7 +31,8 @@ def test_programs_get_the_list_with_line_and_key(typed: Callable[..., Ran], tmp_
     assert error["code"] == "job_file.invalid"
     assert "gpu_cont" in error["message"]
     assert [(one["file"], one["line"], one["key"]) for one in error["mistakes"]] == [  # pyright: ignore
-        ("wrong.yaml", 2, "gpu_cont"), ("wrong.yaml", 3, "env_vars"), ("wrong.yaml", 5, "options.local.venv_pth"),
+        ("wrong.yaml", 2, "gpu_cont"), ("wrong.yaml", 3, "env_vars"),
+        ("wrong.yaml", 5, "options.local.venv_pth"),
     ]  # fmt: skip
 
 

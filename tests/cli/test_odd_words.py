@@ -1,4 +1,6 @@
-"""What people and programs type that makes no sense, or not the sense they meant: a line that says so, and nothing done."""
+"""What people and programs type that makes no sense, or not the sense they meant: a line that says
+so, and nothing done.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ HUGE = "9" * 20
         (("run", "https://host/job.yaml"), "fetch it first"),
     ],
 )
-def test_it_is_told_in_words_and_ends_with_2(typed: Callable[..., Ran], args: tuple[str, ...], told: str) -> None:
+def test_it_is_told_in_words_and_ends_with_2(
+    typed: Callable[..., Ran], args: tuple[str, ...], told: str
+) -> None:
     ran = typed(*args)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
@@ -38,11 +42,15 @@ def test_it_is_told_in_words_and_ends_with_2(typed: Callable[..., Ran], args: tu
 
 
 @pytest.mark.parametrize("args", [("ls", "--limit", HUGE), ("events", "--since", HUGE)])
-def test_a_number_larger_than_any_is_a_number(typed: Callable[..., Ran], args: tuple[str, ...]) -> None:
+def test_a_number_larger_than_any_is_a_number(
+    typed: Callable[..., Ran], args: tuple[str, ...]
+) -> None:
     assert typed(*args, "--json").code == 0
 
 
-def test_a_path_of_a_cluster_is_not_looked_for_here_without_a_word(typed: Callable[..., Ran]) -> None:
+def test_a_path_of_a_cluster_is_not_looked_for_here_without_a_word(
+    typed: Callable[..., Ran],
+) -> None:
     ran = typed("files", "lustre:///nowhere/data")
     assert (ran.code, "--platform slurm" in ran.err) == (3, True)
     assert "--platform slurm" not in typed("files", "/nowhere/data").err
@@ -51,7 +59,10 @@ def test_a_path_of_a_cluster_is_not_looked_for_here_without_a_word(typed: Callab
 def test_an_unknown_platform_in_a_job_file_is_told_with_its_line(tao: Tao) -> None:
     tao.write("job.yaml", "command: x\nplatform: slrum\n")
     ran = tao("run", "job.yaml")
-    assert (ran.code, ran.err) == (2, "error: job.yaml:2:11: unknown platform 'slrum'.\nnext:  Did you mean slurm?\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "error: job.yaml:2:11: unknown platform 'slrum'.\nnext:  Did you mean slurm?\n",
+    )
 
 
 def test_a_pipe_is_read_like_a_file_and_waited_for_by_nobody(tao: Tao) -> None:

@@ -18,7 +18,9 @@ from tao_sdk.backends.local.backend import LocalBackend
 
 
 def test_a_job_file_runs_to_its_end_and_says_how_it_went(tao: Tao) -> None:
-    tao.write("digits.yaml", f'command: echo kept > "$TAO_RESULTS_DIR/kept"; {TRAINING}\ngpu_count: 0\n')
+    tao.write(
+        "digits.yaml", f'command: echo kept > "$TAO_RESULTS_DIR/kept"; {TRAINING}\ngpu_count: 0\n'
+    )
     ran = tao("run", "digits.yaml")
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
@@ -53,10 +55,23 @@ def test_a_single_word_after_the_dashes_is_shell_text(tao: Tao) -> None:
 def test_flags_win_over_the_job_file(tao: Tao) -> None:
     tao.write(
         "job.yaml",
-        "command: echo file $A $B\nname: file\ngpu_count: 0\nenv_vars: {A: file, B: file}\nlabels: {x: '1'}\n",
+        "command: echo file $A $B\nname: file\ngpu_count: 0\nenv_vars: {A: file, B: "
+        "file}\nlabels: {x: '1'}\n",
     )
     ran = tao(
-        "run", "job.yaml", "--json", "-d", "--name", "flag", "--env", "B=flag", "--label", "y=2", "--", "echo", "flag"
+        "run",
+        "job.yaml",
+        "--json",
+        "-d",
+        "--name",
+        "flag",
+        "--env",
+        "B=flag",
+        "--label",
+        "y=2",
+        "--",
+        "echo",
+        "flag",
     )
     job = ran.json
     assert (job["name"], job["labels"]) == ("flag", {"x": "1", "y": "2"})
@@ -66,7 +81,9 @@ def test_flags_win_over_the_job_file(tao: Tao) -> None:
 
 def test_the_job_file_chooses_the_environment_and_a_flag_takes_one_from_here(tao: Tao) -> None:
     tao.write("job.yaml", "command: echo $A $MY_TOKEN\ngpu_count: 0\nenv_vars: {A: file}\n")
-    job = tao("run", "job.yaml", "--json", "-d", "--env", "MY_TOKEN", MY_TOKEN="tok-123456").json["id"]
+    job = tao("run", "job.yaml", "--json", "-d", "--env", "MY_TOKEN", MY_TOKEN="tok-123456").json[
+        "id"
+    ]
     tao("wait", job)
     assert tao("logs", job).out == "file tok-123456\n"
 
@@ -78,7 +95,9 @@ def test_a_secret_in_the_command_line_is_warned_of(tao: Tao) -> None:
 
 
 def test_with_json_the_warning_of_a_secret_is_an_object(tao: Tao) -> None:
-    ran = tao("run", "--json", "--detach", "--gpus", "0", "--env", "MY_TOKEN=tok-0123456789", "--", "true")
+    ran = tao(
+        "run", "--json", "--detach", "--gpus", "0", "--env", "MY_TOKEN=tok-0123456789", "--", "true"
+    )
     assert "MY_TOKEN" in json.loads(ran.err.splitlines()[0])["note"]
     assert "tok-0123456789" not in ran.err
 
@@ -183,7 +202,10 @@ def test_a_job_that_is_removed_while_it_is_watched_is_not_said_to_go_on(tao: Tao
 
 
 def test_a_store_that_is_spoiled_under_a_running_job_says_that_the_job_goes_on(tao: Tao) -> None:
-    spoil = f"for file in {tao.home}/state/jobs.db*; do [ -d $file ] || head -c 400000 /dev/urandom > $file; done"
+    spoil = (
+        f"for file in {tao.home}/state/jobs.db*; do [ -d $file ] || head -c "
+        "400000 /dev/urandom > $file; done"
+    )
     ran = tao("run", "--gpus", "0", "--", f"sleep 0.5; {spoil}; sleep 5")
     assert (ran.code, "Traceback" in ran.err) == (2, False)
     assert re.search(r"next: .* job-\w+ goes on: tao logs -f job-\w+", ran.err)
@@ -194,7 +216,10 @@ def test_a_mistake_in_the_job_file_is_told_with_its_line(tao: Tao) -> None:
     tao.write("job.yaml", "command: x\ngpu_cont: 1\n")
     ran = tao("run", "job.yaml")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.splitlines() == ["error: job.yaml:2:1: unknown key 'gpu_cont'.", "next:  Did you mean gpu_count?"]
+    assert ran.err.splitlines() == [
+        "error: job.yaml:2:1: unknown key 'gpu_cont'.",
+        "next:  Did you mean gpu_count?",
+    ]
 
 
 def test_a_mistake_that_is_seen_only_later_is_told_with_its_line_too(tao: Tao) -> None:
@@ -203,7 +228,9 @@ def test_a_mistake_that_is_seen_only_later_is_told_with_its_line_too(tao: Tao) -
 
 
 def test_a_mistake_that_only_packing_the_job_can_see_is_told_with_its_line(tao: Tao) -> None:
-    tao.write("job.yaml", "command: x -e {config_path}\nspecs: {a: 1}\ninputs: {b.c: {type: file}}\n")
+    tao.write(
+        "job.yaml", "command: x -e {config_path}\nspecs: {a: 1}\ninputs: {b.c: {type: file}}\n"
+    )
     assert "job.yaml:3:9: inputs names b.c" in tao("run", "job.yaml").err
 
 
@@ -228,7 +255,10 @@ def test_a_platform_that_is_not_known_is_told_with_what_was_meant(tao: Tao) -> N
 
 def test_a_wrong_value_is_told_with_its_flag(tao: Tao) -> None:
     ran = tao("run", "--gpu-count", "many", "--", "true")
-    assert ran.err.splitlines()[0] == "error: --gpu-count is 'many'; it must be a whole number of -1 or more."
+    assert (
+        ran.err.splitlines()[0]
+        == "error: --gpu-count is 'many'; it must be a whole number of -1 or more."
+    )
 
 
 def test_a_refused_job_leaves_nothing_behind(tao: Tao) -> None:
@@ -238,7 +268,10 @@ def test_a_refused_job_leaves_nothing_behind(tao: Tao) -> None:
 
 
 def test_plan_shows_what_would_be_sent_and_sends_nothing(tao: Tao) -> None:
-    tao.write("job.yaml", "command: echo hello-from-the-plan\ngpu_count: 0\nenv_vars: {MY_TOKEN: tok-123456}\n")
+    tao.write(
+        "job.yaml",
+        "command: echo hello-from-the-plan\ngpu_count: 0\nenv_vars: {MY_TOKEN: tok-123456}\n",
+    )
     shown = tao("plan", "job.yaml", "--full")
     assert shown.code == 0
     assert "hello-from-the-plan" in shown.out
@@ -249,18 +282,36 @@ def test_plan_shows_what_would_be_sent_and_sends_nothing(tao: Tao) -> None:
 
 def test_a_plan_is_told_in_a_few_lines_with_the_command_as_it_was_typed(tao: Tao) -> None:
     tao.write(
-        "job.yaml", "command: |\n  python train.py --lr 3\n  echo done\ngpu_count: 0\nenv_vars: {MY_TOKEN: tok-12345}\n"
+        "job.yaml",
+        "command: |\n  python train.py --lr 3\n  echo done\ngpu_count: 0\nenv_vars: "
+        "{MY_TOKEN: tok-12345}\n",
     )
     shown = tao("plan", "job.yaml")
     assert (shown.code, len(shown.out.splitlines()) <= 12) == (0, True)
-    for words in ("local", "gpus     0", "command  python train.py --lr 3", "results  ", "MY_TOKEN", "tao plan --full"):
+    for words in (
+        "local",
+        "gpus     0",
+        "command  python train.py --lr 3",
+        "results  ",
+        "MY_TOKEN",
+        "tao plan --full",
+    ):
         assert words in shown.out
     assert "TAO_ATTEMPT" not in shown.out
     assert "tok-12345" not in shown.out + shown.err
 
 
 def test_a_plan_for_a_place_that_cannot_be_asked_says_what_it_needs(tao: Tao) -> None:
-    ran = tao("plan", "--platform", "docker", "--image", "x", "--", "true", DOCKER_HOST="tcp://127.0.0.1:9")
+    ran = tao(
+        "plan",
+        "--platform",
+        "docker",
+        "--image",
+        "x",
+        "--",
+        "true",
+        DOCKER_HOST="tcp://127.0.0.1:9",
+    )
     assert ran.code == 4
     assert "A plan needs an answer of the place" in ran.err
 

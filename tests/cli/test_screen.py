@@ -1,4 +1,6 @@
-"""The screen of a running job, drawn from recorded bytes at every width: pure, so no job runs here."""
+"""The screen of a running job, drawn from recorded bytes at every width: pure, so
+no job runs here.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tao_sdk.model.status import Status
 
 BEGAN = datetime(2026, 11, 21, 5, 0, tzinfo=timezone.utc)
 DIGITS = Job(
-    id="digits-7f3k2q9d1x", name="digits", platform="local", status=Status.RUNNING, created=BEGAN, started=BEGAN,
+    id="digits-7f3k2q9d1x", name="digits", platform="local", status=Status.RUNNING, created=BEGAN,
+    started=BEGAN,
     spec={"inputs": {"/data": "s3://b/x"}, "files": ["train.py"]},
 )  # fmt: skip
 
@@ -36,7 +39,8 @@ STARTED = (
     + event("stage", stage="command")
 )
 EPOCHS = [
-    f"epoch {epoch}/20  loss {1 / epoch:.3f}  accuracy {1 - 0.3 / epoch:.3f}\n".encode() for epoch in range(1, 21)
+    f"epoch {epoch}/20  loss {1 / epoch:.3f}  accuracy {1 - 0.3 / epoch:.3f}\n".encode()
+    for epoch in range(1, 21)
 ]
 
 
@@ -52,12 +56,18 @@ def lines(made: Scene, width: int = 80, at: float = 0.0) -> list[str]:
 
 
 def test_the_header_tells_each_stage_with_its_size() -> None:
-    assert lines(scene(STARTED))[0] == "digits-7f3k2q9d1x  local  ▸ files 1.2 kB  ▸ inputs 0.3 MB  ▸ running"
+    assert (
+        lines(scene(STARTED))[0]
+        == "digits-7f3k2q9d1x  local  ▸ files 1.2 kB  ▸ inputs 0.3 MB  ▸ running"
+    )
 
 
 def test_the_progress_line_is_the_documented_one() -> None:
     made = scene(STARTED, *EPOCHS[:14])
-    assert lines(made)[-1] == "epoch 14/20  loss 0.071  accuracy 0.979  ███████████████▍░░░░░░   70 %  ETA 0:06"
+    assert (
+        lines(made)[-1]
+        == "epoch 14/20  loss 0.071  accuracy 0.979  ███████████████▍░░░░░░   70 %  ETA 0:06"
+    )
 
 
 @pytest.mark.parametrize("width", [1, 8, 20, 40, 60, 80, 200])
@@ -79,7 +89,12 @@ def test_a_narrow_screen_loses_the_bar_first_then_metrics_and_keeps_the_time_lef
 
 def test_the_time_left_is_counted_down_between_two_epochs() -> None:
     made = scene(STARTED, *EPOCHS[:14])
-    assert [lines(made, at=14.0 + second)[-1][-4:] for second in (0, 1, 5, 60)] == ["0:06", "0:05", "0:01", "0:00"]
+    assert [lines(made, at=14.0 + second)[-1][-4:] for second in (0, 1, 5, 60)] == [
+        "0:06",
+        "0:05",
+        "0:01",
+        "0:00",
+    ]
 
 
 def test_a_narrow_header_keeps_the_stage_that_is_under_way() -> None:
@@ -91,10 +106,14 @@ def test_a_pending_job_shows_what_it_waits_for() -> None:
     assert lines(scene(job=job))[0] == "digits-7f3k2q9d1x  local  ▸ pending  QOSMaxGRESPerUser"
 
 
-def test_until_epochs_come_the_end_of_what_the_job_prints_is_shown_without_its_escape_codes() -> None:
+def test_until_epochs_come_the_end_of_what_the_job_prints_is_shown_without_its_escape_codes() -> (
+    None
+):
     made = scene(
         STARTED,
-        b"\x1b[31mred\x1b[0m\n" + b"".join(b"line %d\n" % n for n in range(10)) + b"\x1b[2J\x07beep\r50%\rdone\n",
+        b"\x1b[31mred\x1b[0m\n"
+        + b"".join(b"line %d\n" % n for n in range(10))
+        + b"\x1b[2J\x07beep\r50%\rdone\n",
     )
     assert lines(made)[1:-1] == ["  line 7", "  line 8", "  line 9", "  beep", "  50%", "  done"]
     assert lines(scene(STARTED, *EPOCHS[:1]))[1].startswith("epoch 1/20")
@@ -111,14 +130,23 @@ def test_a_new_attempt_starts_its_stages_anew() -> None:
 def test_warnings_of_the_job_are_shown() -> None:
     made = scene(
         STARTED,
-        event("warning", code="output.ephemeral", what="RESULTS WILL BE LOST", why="No mount.", next="Mount one."),
+        event(
+            "warning",
+            code="output.ephemeral",
+            what="RESULTS WILL BE LOST",
+            why="No mount.",
+            next="Mount one.",
+        ),
     )
     assert "  ! RESULTS WILL BE LOST. No mount. Mount one." in lines(made)
 
 
 def test_a_warning_names_the_first_of_its_paths() -> None:
     made = scene(
-        STARTED, event("warning", code="output.left_out", what="5 paths left.", paths=["a", "b", "c", "d", "e"])
+        STARTED,
+        event(
+            "warning", code="output.left_out", what="5 paths left.", paths=["a", "b", "c", "d", "e"]
+        ),
     )
     assert "  ! 5 paths left. a; b; c; and 2 more" in lines(made)
 
@@ -162,12 +190,16 @@ def test_plain_lines_announce_a_stage_that_takes_long() -> None:
     begun = event("stage", stage="inputs")
     assert told.lines(made, made.take_log(begun), 0.0) == ["digits-7f3k2q9d1x  local"]
     assert told.lines(made, [], 2.0) == ["inputs ..."]
-    assert told.lines(made, made.take_log(event("fetched", what="inputs", bytes=300_000)), 3.0) == ["inputs 0.3 MB"]
+    assert told.lines(made, made.take_log(event("fetched", what="inputs", bytes=300_000)), 3.0) == [
+        "inputs 0.3 MB"
+    ]
 
 
 def moving(size: float, **facts: object) -> bytes:
     known = {"total_bytes": 4e9, "files": 1, "total_files": 2, "rate": 85e6, "eta": 33.2}
-    return event("transfer", stage="outputs", what="s3://b/results/j", **{"bytes": size, **known, **facts})
+    return event(
+        "transfer", stage="outputs", what="s3://b/results/j", **{"bytes": size, **known, **facts}
+    )
 
 
 def test_a_transfer_shows_its_bytes_rate_and_the_time_left_until_it_is_over() -> None:
@@ -184,19 +216,31 @@ def test_plain_lines_tell_a_transfer_now_and_then() -> None:
     made, told = scene(job=replace(DIGITS, spec={"outputs": ["o"]})), Plain()
     made.take_log(event("stage", stage="outputs") + moving(1e9))
     told.lines(made, [], 0.0)
-    assert told.lines(made, made.take_log(moving(2e9)), 5.0)[-1:] != ["outputs 2.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
-    assert told.lines(made, made.take_log(moving(3e9)), 11.0) == ["outputs 3.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
+    assert told.lines(made, made.take_log(moving(2e9)), 5.0)[-1:] != [
+        "outputs 2.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"
+    ]
+    assert told.lines(made, made.take_log(moving(3e9)), 11.0) == [
+        "outputs 3.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"
+    ]
     assert told.lines(made, made.take_log(moving(3.1e9)), 12.0) == []
 
 
 def test_plain_lines_give_an_epoch_the_values_it_ended_with() -> None:
-    printed = plain(STARTED, b"epoch 1/2 loss 5.0\n", b"epoch 1/2 loss 4.0\n", b"epoch 2/2 loss 3.0\n")
-    assert [line for line in printed if line.startswith("epoch")] == ["epoch 1/2  loss 4.000", "epoch 2/2  loss 3.000"]
+    printed = plain(
+        STARTED, b"epoch 1/2 loss 5.0\n", b"epoch 1/2 loss 4.0\n", b"epoch 2/2 loss 3.0\n"
+    )
+    assert [line for line in printed if line.startswith("epoch")] == [
+        "epoch 1/2  loss 4.000",
+        "epoch 2/2  loss 3.000",
+    ]
 
 
 def test_an_epoch_that_has_settled_is_told_before_the_next_one_begins() -> None:
     made, told = Scene(DIGITS), Plain()
-    assert told.lines(made, made.take_log(STARTED + b"epoch 1/9 loss 5.0\n"), 0.0)[-1] != "epoch 1/9  loss 5.000"
+    assert (
+        told.lines(made, made.take_log(STARTED + b"epoch 1/9 loss 5.0\n"), 0.0)[-1]
+        != "epoch 1/9  loss 5.000"
+    )
     assert told.lines(made, [], 0.5) == []
     assert told.lines(made, [], 1.5) == ["epoch 1/9  loss 5.000"]
     assert told.lines(made, [], 3.0) == []
@@ -206,16 +250,27 @@ NOTHING = Progress()
 
 
 def end_of(
-    status: Status, progress: Progress = NOTHING, count: int = 0, width: int = 80, code: int | None = 0, whole: int = 99
+    status: Status,
+    progress: Progress = NOTHING,
+    count: int = 0,
+    width: int = 80,
+    code: int | None = 0,
+    whole: int = 99,
 ) -> list[str]:
     job = replace(DIGITS, status=status, exit_code=code, ended=BEGAN + timedelta(seconds=21))
-    left = [Checkpoint(f"model_epoch_{each}.pth", 1, each, complete=each < whole) for each in range(count)]
+    left = [
+        Checkpoint(f"model_epoch_{each}.pth", 1, each, complete=each < whole)
+        for each in range(count)
+    ]
     return [screen.text_of(line) for line in screen.final(job, progress, left, width)]
 
 
 def test_the_final_line_is_the_documented_one() -> None:
     progress = Progress(
-        epoch=20, epochs=20, metrics={"loss": 0.05, "accuracy": 0.972}, best=Best(17, "accuracy", 0.975)
+        epoch=20,
+        epochs=20,
+        metrics={"loss": 0.05, "accuracy": 0.972},
+        best=Best(17, "accuracy", 0.975),
     )
     assert end_of(Status.COMPLETE, progress, 20) == [
         "✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)"
@@ -232,9 +287,16 @@ def test_a_failed_and_a_canceled_job_say_so() -> None:
 
 def test_a_job_that_was_ended_says_how_many_of_its_checkpoints_are_known_to_be_whole() -> None:
     reached = Progress(epoch=6, best=Best(6, "accuracy", 0.944))
-    assert end_of(Status.ERROR, reached, 6, whole=0)[0].endswith("· 6 checkpoints, none known to be whole")
-    assert end_of(Status.CANCELED, reached, 6, whole=4)[0].endswith("· 6 checkpoints, 4 known to be whole")
-    assert "6 checkpoints, best is epoch 6 (accuracy 0.944)" in end_of(Status.CANCELED, reached, 6, width=100)[0]
+    assert end_of(Status.ERROR, reached, 6, whole=0)[0].endswith(
+        "· 6 checkpoints, none known to be whole"
+    )
+    assert end_of(Status.CANCELED, reached, 6, whole=4)[0].endswith(
+        "· 6 checkpoints, 4 known to be whole"
+    )
+    assert (
+        "6 checkpoints, best is epoch 6 (accuracy 0.944)"
+        in end_of(Status.CANCELED, reached, 6, width=100)[0]
+    )
 
 
 def test_places_share_a_line_where_there_is_room() -> None:
@@ -244,8 +306,13 @@ def test_places_share_a_line_where_there_is_room() -> None:
         made: list[Line] = screen.places(both, width)
         return [screen.text_of(line) for line in made]
 
-    assert drawn(80) == ["  results  runs/digits-7f3k2q9d1x/      curve  runs/digits-7f3k2q9d1x/curve.svg"]
-    assert drawn(50) == ["  results  runs/digits-7f3k2q9d1x/", "  curve  runs/digits-7f3k2q9d1x/curve.svg"]
+    assert drawn(80) == [
+        "  results  runs/digits-7f3k2q9d1x/      curve  runs/digits-7f3k2q9d1x/curve.svg"
+    ]
+    assert drawn(50) == [
+        "  results  runs/digits-7f3k2q9d1x/",
+        "  curve  runs/digits-7f3k2q9d1x/curve.svg",
+    ]
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.01, 0.5, 0.999, 1.0])
@@ -294,7 +361,9 @@ def test_who_waits_for_another_job_that_fetches_sees_for_what() -> None:
     ],
 )
 def test_an_event_line_that_is_not_the_runners_does_not_end_the_screen(told: bytes) -> None:
-    made = scene(event("stage", stage="inputs"), told, event("stage", stage="command"), told, *EPOCHS[:2])
+    made = scene(
+        event("stage", stage="inputs"), told, event("stage", stage="command"), told, *EPOCHS[:2]
+    )
     shown = [*lines(made), *Plain().lines(made, at=0.0), *Plain().lines(made, at=99.0)]
     assert any("epoch 2/20" in line for line in shown)
     assert all(line.isprintable() for line in shown)

@@ -9,7 +9,9 @@ from support.tao_terminal import COLOR, on_terminal
 
 
 def test_a_running_job_is_drawn_with_bar_curve_and_colour(tao: Tao) -> None:
-    code, written = on_terminal(tao, "run", "--gpus", "0", "--", TRAINING.replace("done", "sleep 0.2; done"))
+    code, written = on_terminal(
+        tao, "run", "--gpus", "0", "--", TRAINING.replace("done", "sleep 0.2; done")
+    )
     assert code == 0
     assert "░" in written
     assert COLOR.search(written)
@@ -34,7 +36,9 @@ def test_a_dumb_terminal_gets_plain_lines(tao: Tao) -> None:
 
 
 def test_ctrl_c_gives_the_cursor_back_and_says_how_to_come_back(tao: Tao) -> None:
-    code, written = on_terminal(tao, "run", "--gpus", "0", "--", "echo begun; sleep 30", interrupt_after="begun")
+    code, written = on_terminal(
+        tao, "run", "--gpus", "0", "--", "echo begun; sleep 30", interrupt_after="begun"
+    )
     assert code == 130
     assert "Come back: tao attach " in written
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")

@@ -12,22 +12,31 @@ def finding(code: str, command: str = "", severity: Severity = Severity.ERROR) -
 
 
 def test_what_is_wrong_with_the_platform_is_not_said_of_the_job_again() -> None:
-    platform = [finding("extra.missing", "pip install x"), finding("disk.full", severity=Severity.WARNING)]
+    platform = [
+        finding("extra.missing", "pip install x"),
+        finding("disk.full", severity=Severity.WARNING),
+    ]
     of_job = [finding("extra.missing"), finding("other", "pip install x"), finding("disk.full")]
     assert [each.code for each in new_findings(of_job, platform)] == ["disk.full"]
 
 
 def test_a_platform_with_warnings_alone_is_ready() -> None:
-    findings = {"local": [finding("slow", severity=Severity.WARNING)], "docker": [finding("down")], "slurm": []}
+    findings = {
+        "local": [finding("slow", severity=Severity.WARNING)],
+        "docker": [finding("down")],
+        "slurm": [],
+    }
     assert ready_platforms(findings) == ["local", "slurm"]
 
 
 def test_only_what_installs_into_this_python_is_run_by_us() -> None:
-    assert install_commands([finding("extra.missing", "pip install x"), finding("down", "sudo start")]) == [
-        "pip install x"
-    ]
+    assert install_commands(
+        [finding("extra.missing", "pip install x"), finding("down", "sudo start")]
+    ) == ["pip install x"]
 
 
-def test_the_command_that_mends_an_error_stands_alone_and_an_unreachable_place_keeps_its_sentence() -> None:
+def test_the_command_that_mends_an_error_stands_alone_and_an_unreachable_place_keeps_its_sentence() -> (
+    None
+):
     assert error_finding(TaoError("A.", "", "Then this:", "b c")).next == "b c"
     assert error_finding(Unreachable("A.", "", "Check it:", "b c")).next == "Check it: b c"

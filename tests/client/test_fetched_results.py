@@ -1,4 +1,6 @@
-"""Copies of a job's results: whatever its files are called, and whatever becomes of them meanwhile."""
+"""Copies of a job's results: whatever its files are called, and whatever becomes of
+them meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,20 @@ from tao_sdk.platforms.local import LocalSDK
 @pytest.fixture
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
     monkeypatch.chdir(tmp_path)
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
     with LocalSDK(settings=Settings(environ)) as sdk:
         yield sdk
 
 
 def written(sdk: LocalSDK, command: str) -> tuple[str, Path]:
     """A job that wrote its results, and where they are."""
-    job = sdk.create_job(command=f"mkdir -p $TAO_RESULTS_DIR; cd $TAO_RESULTS_DIR; {command}", gpu_count=0)
+    job = sdk.create_job(
+        command=f"mkdir -p $TAO_RESULTS_DIR; cd $TAO_RESULTS_DIR; {command}", gpu_count=0
+    )
     assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
     return job.id, Path(job.results_dir)
 
@@ -123,10 +131,15 @@ def test_a_checkpoint_replaced_by_one_of_its_size_within_a_second_is_copied_agai
     assert os.path.samestat(Path("here/model.pth").stat(), copied)
 
 
-def test_a_copy_leaves_out_what_a_link_of_the_job_leads_to_and_says_so(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_a_copy_leaves_out_what_a_link_of_the_job_leads_to_and_says_so(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key").write_text("mine")
-    planted = "ln -s ../../secret dir; ln -s ../../secret/key model.pth; mkdir .tao; ln -s ../../../secret/key .tao/manifest.json"
+    planted = (
+        "ln -s ../../secret dir; ln -s ../../secret/key model.pth; mkdir .tao; ln -s "
+        "../../../secret/key .tao/manifest.json"
+    )
     job, _ = written(sdk, f"{planted}; echo 1 > ok; ln -s ok also")
     skipped: dict[str, str] = {}
     paths = sdk.fetch_results(job, "here", on_skip=lambda name, why: skipped.update({name: why}))
@@ -136,7 +149,9 @@ def test_a_copy_leaves_out_what_a_link_of_the_job_leads_to_and_says_so(sdk: Loca
     assert sdk.results(job).manifest is None
 
 
-def test_results_that_the_job_put_a_link_in_the_place_of_are_not_followed(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_results_that_the_job_put_a_link_in_the_place_of_are_not_followed(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key").write_text("mine")
     job, _ = written(sdk, "cd ..; mv $TAO_RESULTS_DIR away; ln -s ../secret $TAO_RESULTS_DIR")
@@ -145,7 +160,9 @@ def test_results_that_the_job_put_a_link_in_the_place_of_are_not_followed(sdk: L
     assert not Path("here/key").exists()
 
 
-def test_copying_results_onto_themselves_writes_through_no_link(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_copying_results_onto_themselves_writes_through_no_link(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     (tmp_path / "secret").mkdir()
     job, _ = written(sdk, "mkdir train; echo 1 > train/model.pth")
     sdk.fetch_results(job, "here")
@@ -158,7 +175,9 @@ def test_copying_results_onto_themselves_writes_through_no_link(sdk: LocalSDK, t
 
 
 @pytest.mark.slow
-def test_folders_in_one_another_without_an_end_do_not_keep_the_rest_from_being_seen(sdk: LocalSDK) -> None:
+def test_folders_in_one_another_without_an_end_do_not_keep_the_rest_from_being_seen(
+    sdk: LocalSDK,
+) -> None:
     deep = "import os; [(os.mkdir('d'), os.chdir('d')) for _ in range(3000)]"
     job, results = written(sdk, f'(python3 -c "{deep}"); echo 1 > ok')
     try:
@@ -188,14 +207,20 @@ def test_holes_of_a_sparse_file_take_no_room_in_its_copy(sdk: LocalSDK, small_di
 
 
 def test_zeros_that_are_written_out_are_copied_as_they_are(sdk: LocalSDK) -> None:
-    job, results = written(sdk, "(head -c 9000000 /dev/zero; echo middle; head -c 3000000 /dev/zero) > model.pth")
+    job, results = written(
+        sdk, "(head -c 9000000 /dev/zero; echo middle; head -c 3000000 /dev/zero) > model.pth"
+    )
     sdk.fetch_results(job, "here")
     assert Path("here/model.pth").read_bytes() == (results / "model.pth").read_bytes()
 
 
-def test_results_that_do_not_fit_are_refused_before_any_is_copied(sdk: LocalSDK, small_disk: Path) -> None:
+def test_results_that_do_not_fit_are_refused_before_any_is_copied(
+    sdk: LocalSDK, small_disk: Path
+) -> None:
     job, _ = written(sdk, "echo 1 > a; head -c 20000000 /dev/urandom > model.pth")
-    with pytest.raises(NotWritten, match=r"do not fit on the disk of .*small: 20\.0 MB to copy, 8\.4 MB free") as told:
+    with pytest.raises(
+        NotWritten, match=r"do not fit on the disk of .*small: 20\.0 MB to copy, 8\.4 MB free"
+    ) as told:
         sdk.fetch_results(job, small_disk)
     assert "model.pth (20.0 MB)" in told.value.why
     assert not list(small_disk.iterdir())
@@ -218,7 +243,11 @@ def test_what_a_killed_fetch_left_of_a_file_is_removed_by_the_next(sdk: LocalSDK
     dead.wait()
     Path("here/train").mkdir(parents=True)
     alive = os.getppid()
-    for kept in (f".model.pth.{alive}.part", f".mine.{dead.pid}.part", f".model.pth.{dead.pid}.part"):
+    for kept in (
+        f".model.pth.{alive}.part",
+        f".mine.{dead.pid}.part",
+        f".model.pth.{dead.pid}.part",
+    ):
         Path("here/train", kept).touch()
     sdk.fetch_results(job, "here")
     left = {path.name for path in Path("here/train").iterdir()}
@@ -229,7 +258,9 @@ def test_what_a_killed_fetch_left_of_a_file_is_removed_by_the_next(sdk: LocalSDK
 def test_a_file_that_becomes_another_thing_while_it_is_copied_costs_only_itself(
     sdk: LocalSDK, between_reads: Callable[..., None], kind: str
 ) -> None:
-    job, results = written(sdk, "echo 0 > before; head -c 9000000 /dev/urandom > model.pth; echo 2 > other")
+    job, results = written(
+        sdk, "echo 0 > before; head -c 9000000 /dev/urandom > model.pth; echo 2 > other"
+    )
 
     def swap() -> None:
         (results / "model.pth").unlink()
@@ -239,11 +270,20 @@ def test_a_file_that_becomes_another_thing_while_it_is_copied_costs_only_itself(
     between_reads(swap)
     skipped: dict[str, str] = {}
     paths = sdk.fetch_results(job, "here", on_skip=lambda name, why: skipped.update({name: why}))
-    assert [path.name for path in paths] == ["before", *(["model.pth"] if kind == "link" else []), "other"]
+    assert [path.name for path in paths] == [
+        "before",
+        *(["model.pth"] if kind == "link" else []),
+        "other",
+    ]
     assert kind == "link" or "model.pth" in skipped["model.pth"]
 
 
-def test_a_link_that_takes_a_files_place_just_before_it_is_opened_is_no_file(tmp_path: Path) -> None:
+def test_a_link_that_takes_a_files_place_just_before_it_is_opened_is_no_file(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "model.pth").symlink_to("elsewhere")
-    with pytest.raises(PathNotFound, match="another thing was put in its place"), looking_below("model.pth"):
+    with (
+        pytest.raises(PathNotFound, match="another thing was put in its place"),
+        looking_below("model.pth"),
+    ):
         os.open(tmp_path / "model.pth", READ)

@@ -76,8 +76,18 @@ def test_every_documented_key_reaches_the_spec(read: Read, tmp_path: Path) -> No
     assert spec.inputs == {"train.data": {"type": "folder", "optional": True}}
     assert spec.files == {"train.py": b"print(1)\n"}
     assert spec.time_limit == timedelta(hours=4)
-    assert (spec.gpu_count, spec.num_nodes, spec.cpus, spec.memory, spec.retries) == (8, 2, 1.5, "32g", 3)
-    assert (spec.secrets, spec.mounts, spec.labels) == (("WANDB_KEY",), ["/data:/data:ro"], {"team": "vision"})
+    assert (spec.gpu_count, spec.num_nodes, spec.cpus, spec.memory, spec.retries) == (
+        8,
+        2,
+        1.5,
+        "32g",
+        3,
+    )
+    assert (spec.secrets, spec.mounts, spec.labels) == (
+        ("WANDB_KEY",),
+        ["/data:/data:ro"],
+        {"team": "vision"},
+    )
     assert spec.hooks == {"on_error": "./tell.sh"}
     assert job.options_for("slurm") == {"partition": "gpu"}
     assert spec.native == {"comment": "hello"}
@@ -98,7 +108,10 @@ def test_only_the_chosen_platforms_options_and_native_patch_are_used(read: Read)
         ("command: x\ngpus: 2", "2:1: unknown key 'gpus'. Did you mean gpu_count?"),
         ("command: x\nenv: {A: b}", "2:1: unknown key 'env'. Did you mean env_vars?"),
         ("command: x\ngpu_count: two", "2:12: gpu_count is 'two'; it must be a whole number of -1 or more."),
-        ("command: x\ntime_limit: soon", "2:13: time_limit is 'soon'; it must be a duration such as 90s, 30m, 4h or 1-12:00:00."),
+        ("command: x\ntime_limit: soon", (
+            "2:13: time_limit is 'soon'; it must be a duration such as "
+            "90s, 30m, 4h or 1-12:00:00."
+        )),
         ("command: x\nmode: confg", "2:7: mode is 'confg'; it must be one of config, args, passthrough."),
         ("command: x\nupload_excludes: [a, {b: c}]", "2:22: upload_excludes is ['a', {'b': 'c'}]; it must be a list of texts."),
         ("command: x\nupload_excludes: a", "2:18: upload_excludes is 'a'; it must be a list of texts."),
@@ -114,7 +127,10 @@ def test_only_the_chosen_platforms_options_and_native_patch_are_used(read: Read)
         ("command: x\nhooks: {on_complet: y}", "2:9: unknown key 'on_complet' of hooks. Did you mean on_complete?"),
         ("command: x\ncommand: y", "2:1: command is given a second time. It stands in line 1 already."),
         ("command: x\nspecs: {a: {b: 1, b: 2}}", "2:19: b is given a second time. It stands in line 2 already."),
-        ("command: x\nspecs: {a.b: 1}", "2:9: specs has the flat key 'a.b'. The program would find no value under it. Nest it: "),
+        ("command: x\nspecs: {a.b: 1}", (
+            "2:9: specs has the flat key 'a.b'. The program would find "
+            "no value under it. Nest it: "
+        )),
         ("command: x\nspecs: {a: .nan}", "2:12: .nan is not a finite number."),
         ("command: x\nspecs: {a: 1e999}", "2:12: 1e999 is not a finite number."),
         ("command: x\nfiles: {a: nowhere}", "2:12: files.a: there is no "),
@@ -139,7 +155,9 @@ def test_only_the_chosen_platforms_options_and_native_patch_are_used(read: Read)
         ("a: " + "[" * 200, "1:103: this is nested more than 100 levels deep."),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line_and_column_and_what_was_meant(read: Read, content: str, told: str) -> None:
+def test_a_mistake_is_told_with_its_line_and_column_and_what_was_meant(
+    read: Read, content: str, told: str
+) -> None:
     assert mistake(read, content).strip().startswith(told)
 
 
@@ -198,18 +216,31 @@ def test_texts_stay_as_they_are_written(read: Read) -> None:
 
 
 def test_a_key_without_a_value_counts_as_not_given(read: Read) -> None:
-    job = read("command: x\nname:\ngpu_count: ~\noptions:\nnative: {slurm: }\nplatform:\nenv_vars: {A: , B: b}")
+    job = read(
+        "command: x\nname:\ngpu_count: ~\noptions:\nnative: {slurm: "
+        "}\nplatform:\nenv_vars: {A: , B: b}"
+    )
     assert (job.spec.gpu_count, job.options, job.platform) == (1, {}, None)
     assert job.spec.env_vars == {"B": "b"}
 
 
 def test_anchors_and_merge_keys_work(read: Read) -> None:
-    job = read("command: x\nspecs:\n  a: &a {lr: 1, n: 2}\n  b: {<<: *a, lr: 3}\n  c: {<<: [{n: 5}, *a]}")
-    assert job.spec.specs == {"a": {"lr": 1, "n": 2}, "b": {"lr": 3, "n": 2}, "c": {"lr": 1, "n": 5}}
+    job = read(
+        "command: x\nspecs:\n  a: &a {lr: 1, n: 2}\n  b: {<<: *a, lr: 3}\n  c: {<<: [{n: 5}, *a]}"
+    )
+    assert job.spec.specs == {
+        "a": {"lr": 1, "n": 2},
+        "b": {"lr": 3, "n": 2},
+        "c": {"lr": 1, "n": 5},
+    }
 
 
-@pytest.mark.parametrize(("name", "job"), [("digits.yaml", "digits"), ("job.yaml", "folder"), ("My Run.yml", "My Run")])
-def test_the_name_is_the_files_or_for_a_file_called_job_the_folders(tmp_path: Path, name: str, job: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "job"), [("digits.yaml", "digits"), ("job.yaml", "folder"), ("My Run.yml", "My Run")]
+)
+def test_the_name_is_the_files_or_for_a_file_called_job_the_folders(
+    tmp_path: Path, name: str, job: str
+) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / name).write_text("command: x")
@@ -217,8 +248,17 @@ def test_the_name_is_the_files_or_for_a_file_called_job_the_folders(tmp_path: Pa
 
 
 def test_changes_win_over_the_file_and_add_to_mappings_and_secrets(read: Read) -> None:
-    content = "command: x\ngpu_count: 1\nenv_vars: {A: file, B: file}\nsecrets: [ONE]\nupload_excludes: [a]"
-    job = read(content, gpu_count="4", env_vars={"B": "flag", "C": "flag"}, secrets=["TWO"], upload_excludes=["b"])
+    content = (
+        "command: x\ngpu_count: 1\nenv_vars: {A: file, B: file}\nsecrets: "
+        "[ONE]\nupload_excludes: [a]"
+    )
+    job = read(
+        content,
+        gpu_count="4",
+        env_vars={"B": "flag", "C": "flag"},
+        secrets=["TWO"],
+        upload_excludes=["b"],
+    )
     assert job.spec.gpu_count == 4
     assert job.spec.env_vars == {"A": "file", "B": "flag", "C": "flag"}
     assert job.spec.secrets == ("ONE", "TWO")
@@ -247,7 +287,8 @@ hooks: {on_complet: y}
         )
     assert [(one.place.line, one.key) for one in told.value.mistakes] == [
         (2, "gpu_cont"), (3, "time_limit"), (4, "platform"), (6, "options.local.venv_pth"),
-        (6, "options.local.nothing_like_it"), (7, "options.slurm.nodes"), (8, "env_vars"), (9, "hooks"),
+        (6, "options.local.nothing_like_it"), (7, "options.slurm.nodes"), (8, "env_vars"),
+        (9, "hooks"),
     ]  # fmt: skip
 
 
@@ -286,7 +327,9 @@ def test_two_files_for_one_place_in_the_job_are_told(read: Read, tmp_path: Path)
     assert "files has two files for code/a.py in the job" in told
 
 
-def test_a_folder_that_links_to_itself_and_a_broken_link_are_told(read: Read, tmp_path: Path) -> None:
+def test_a_folder_that_links_to_itself_and_a_broken_link_are_told(
+    read: Read, tmp_path: Path
+) -> None:
     (tmp_path / "round").mkdir()
     (tmp_path / "round/again").symlink_to(tmp_path / "round")
     assert "The folder would have no end" in mistake(read, "command: x\nfiles: {a: round}")
@@ -295,12 +338,16 @@ def test_a_folder_that_links_to_itself_and_a_broken_link_are_told(read: Read, tm
     assert "is no file that could be read" in mistake(read, "command: x\nfiles: {a: broken}")
 
 
-def test_a_named_pipe_among_the_files_is_told_and_not_waited_for(read: Read, tmp_path: Path) -> None:
+def test_a_named_pipe_among_the_files_is_told_and_not_waited_for(
+    read: Read, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "is no file that could be read" in mistake(read, "command: x\nfiles: {a: pipe}")
 
 
-def test_files_that_are_too_large_to_travel_are_told_with_the_limit(read: Read, tmp_path: Path) -> None:
+def test_files_that_are_too_large_to_travel_are_told_with_the_limit(
+    read: Read, tmp_path: Path
+) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(65 * 1024 * 1024)
     told = mistake(read, "command: x\nfiles: {a: large}")
@@ -309,11 +356,17 @@ def test_files_that_are_too_large_to_travel_are_told_with_the_limit(read: Read, 
     assert "under inputs" in told
 
 
-def test_specs_may_stand_in_a_yaml_or_json_file_beside_the_job_file(read: Read, tmp_path: Path) -> None:
+def test_specs_may_stand_in_a_yaml_or_json_file_beside_the_job_file(
+    read: Read, tmp_path: Path
+) -> None:
     (tmp_path / "spec.yaml").write_text("train: {lr: 1e-05}")
-    (tmp_path / "spec.json").write_text('{\n\t"train": {"lr": 1e-05, "text": "\\ud83d\\ude00 \\\\ud83d"}}')
+    (tmp_path / "spec.json").write_text(
+        '{\n\t"train": {"lr": 1e-05, "text": "\\ud83d\\ude00 \\\\ud83d"}}'
+    )
     assert read("command: x\nspecs: spec.yaml").spec.specs == {"train": {"lr": 1e-05}}
-    assert read("command: x\nspecs: spec.json").spec.specs == {"train": {"lr": 1e-05, "text": "😀 \\ud83d"}}
+    assert read("command: x\nspecs: spec.json").spec.specs == {
+        "train": {"lr": 1e-05, "text": "😀 \\ud83d"}
+    }
 
 
 def test_a_mistake_in_a_spec_file_is_told_with_that_files_line(read: Read, tmp_path: Path) -> None:
@@ -360,7 +413,12 @@ def test_what_is_no_job_file_is_told_in_plain_words(tmp_path: Path, name: str, t
 
 
 def test_what_is_suggested_for_a_missing_file_is_a_document(tmp_path: Path) -> None:
-    for name in ("nul.yaml", "nofile.txt", "nofile.py", *(f"train-{number}.yaml" for number in range(8))):
+    for name in (
+        "nul.yaml",
+        "nofile.txt",
+        "nofile.py",
+        *(f"train-{number}.yaml" for number in range(8)),
+    ):
         (tmp_path / name).write_text("command: x")
     with pytest.raises(DocumentError) as error:
         read_job_file(tmp_path / "nofile.yaml")
@@ -396,7 +454,9 @@ SCALARS = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text()
 )
-TREES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+TREES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+)
 
 
 @pytest.mark.slow

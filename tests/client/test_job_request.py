@@ -1,4 +1,6 @@
-"""From what was typed to a job: what a page and a tool server ask the client for, as the command does."""
+"""From what was typed to a job: what a page and a tool server ask the client for, as the command
+does.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,15 @@ def test_a_command_alone_is_a_job_on_this_machine_whose_results_are_kept() -> No
 
 
 def test_what_was_typed_wins_over_the_job_file(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text("command: echo a\nplatform: docker\nimage: x\ngpu_count: 1\n")
+    (tmp_path / "job.yaml").write_text(
+        "command: echo a\nplatform: docker\nimage: x\ngpu_count: 1\n"
+    )
     request = read_request(TypedJob("job.yaml", platform="local", fields={"gpu_count": "3"}))
-    assert (request.spec.gpu_count, request.spec.command, request.platform) == (3, "echo a", "local")
+    assert (request.spec.gpu_count, request.spec.command, request.platform) == (
+        3,
+        "echo a",
+        "local",
+    )
 
 
 def test_an_option_is_read_by_the_platform_that_the_job_file_names(tmp_path: Path) -> None:

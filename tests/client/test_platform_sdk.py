@@ -16,7 +16,14 @@ import numpy
 import pytest
 
 from tao_sdk import JobSpec, Secret, TaoWarning
-from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError, WaitTimeout
+from tao_sdk.model.errors import (
+    CredentialError,
+    Refused,
+    SpecError,
+    TaoError,
+    UsageError,
+    WaitTimeout,
+)
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
@@ -47,18 +54,26 @@ def test_inputs_and_outputs_wrap_the_command(sdk: LocalSDK, tmp_path: Path) -> N
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "data.txt").write_text("21")
     command = f"echo $(( $(cat {tmp_path}/data/data.txt) * 2 )) > {tmp_path}/made/answer.txt"
-    job = sdk.create_job("", command, 0, None, {f"{tmp_path}/data": f"{tmp_path}/in"}, [f"{tmp_path}/made/"])
+    job = sdk.create_job(
+        "", command, 0, None, {f"{tmp_path}/data": f"{tmp_path}/in"}, [f"{tmp_path}/made/"]
+    )
     assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
     assert (Path(sdk.get_job_results_dir(job.id)) / "made" / "answer.txt").read_text() == "42\n"
 
 
-def test_an_input_that_is_not_there_is_an_error_before_anything_runs(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_an_input_that_is_not_there_is_an_error_before_anything_runs(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     with pytest.raises((Refused, SpecError), match="nowhere"):
-        sdk.create_job("", "touch ran", 0, inputs={f"{tmp_path}/data": f"{tmp_path}/nowhere"}, outputs=[])
+        sdk.create_job(
+            "", "touch ran", 0, inputs={f"{tmp_path}/data": f"{tmp_path}/nowhere"}, outputs=[]
+        )
     assert sdk.list_jobs() == []
 
 
-def test_backend_details_hold_the_documents_names_and_the_options(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_backend_details_hold_the_documents_names_and_the_options(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     details = {"backend_type": "local", "num_gpu": 0, "venv_path": "", "labels": {"a": "b"}}
     job = sdk.create_job("", "true", backend_details=details)
     assert (job.gpu_count, job.labels, job.backend_details["num_gpu"]) == (0, {"a": "b"}, 0)
@@ -73,7 +88,9 @@ def test_backend_details_hold_the_documents_names_and_the_options(sdk: LocalSDK,
         ({"labels": {"a": "c"}}, "Say it once"),
     ],
 )
-def test_backend_details_that_make_no_sense_are_refused(sdk: LocalSDK, details: dict[str, Any], words: str) -> None:
+def test_backend_details_that_make_no_sense_are_refused(
+    sdk: LocalSDK, details: dict[str, Any], words: str
+) -> None:
     with pytest.raises(SpecError, match=words):
         sdk.create_job("", "touch ran", gpu_count=0, labels={"a": "b"}, backend_details=details)
     assert sdk.list_jobs() == []
@@ -82,19 +99,27 @@ def test_backend_details_that_make_no_sense_are_refused(sdk: LocalSDK, details: 
 def test_what_a_job_should_know_is_a_warning_of_python_one_for_each_finding(sdk: LocalSDK) -> None:
     with pytest.warns(TaoWarning) as told:
         job = sdk.create_job("", "echo {lr}", gpu_count=0, args={"lrr": 1})
-    assert len(told) == len(sdk.plan(JobSpec(command="echo {lr}", gpu_count=0, args={"lrr": 1}), "local").findings)
+    assert len(told) == len(
+        sdk.plan(JobSpec(command="echo {lr}", gpu_count=0, args={"lrr": 1}), "local").findings
+    )
     assert Path(told[0].filename) == Path(__file__)
     assert sdk.wait(job.id, timeout=30)
 
 
-@pytest.mark.parametrize(("flag", "field"), [("gpus", "gpu_count"), ("env", "env_vars"), ("nodes", "num_nodes")])
-def test_a_keyword_that_is_called_as_the_flag_is_named_with_the_field(sdk: LocalSDK, flag: str, field: str) -> None:
+@pytest.mark.parametrize(
+    ("flag", "field"), [("gpus", "gpu_count"), ("env", "env_vars"), ("nodes", "num_nodes")]
+)
+def test_a_keyword_that_is_called_as_the_flag_is_named_with_the_field(
+    sdk: LocalSDK, flag: str, field: str
+) -> None:
     with pytest.raises(SpecError, match=f"unknown key '{flag}'. Did you mean {field}?"):
         sdk.create_job("", "true", **dict[str, Any]({flag: 1}))
 
 
 @pytest.mark.parametrize("timeout", ["1m", timedelta(minutes=1), float("nan"), [3]])
-def test_a_timeout_that_is_no_number_of_seconds_is_a_usage_error(sdk: LocalSDK, timeout: Any) -> None:
+def test_a_timeout_that_is_no_number_of_seconds_is_a_usage_error(
+    sdk: LocalSDK, timeout: Any
+) -> None:
     job = sdk.create_job("", "sleep 60", gpu_count=0)
     with pytest.raises(UsageError, match="timeout is .*; it must be a number of seconds"):
         sdk.wait(job.id, timeout=timeout)
@@ -110,9 +135,17 @@ def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("gpu_count", "two"), ("time_limit", "soon"), ("labels", [1]), ("retries", -1), ("env_vars", 3)],
+    [
+        ("gpu_count", "two"),
+        ("time_limit", "soon"),
+        ("labels", [1]),
+        ("retries", -1),
+        ("env_vars", 3),
+    ],
 )
-def test_a_spec_made_in_python_is_checked_like_one_from_a_file(sdk: LocalSDK, field: str, value: Any) -> None:
+def test_a_spec_made_in_python_is_checked_like_one_from_a_file(
+    sdk: LocalSDK, field: str, value: Any
+) -> None:
     with pytest.raises(SpecError, match=f"{field} is"):
         sdk.submit(JobSpec(command="true", **{field: value}), "local")
     assert sdk.list_jobs() == []
@@ -122,7 +155,8 @@ class Optimizer(Enum):
     ADAM = "adam"
 
 
-LIBRARY = {"lr": numpy.float32(0.5), "n": numpy.int64(3), "on": numpy.bool_(True), "size": numpy.array([1, 2]),
+LIBRARY = {"lr": numpy.float32(0.5), "n": numpy.int64(3), "on": numpy.bool_(True),
+     "size": numpy.array([1, 2]),
            "data": Path("/data/x"), "optimizer": Optimizer.ADAM}  # fmt: skip
 PLAIN = {"lr": 0.5, "n": 3, "on": True, "size": [1, 2], "data": "/data/x", "optimizer": "adam"}
 
@@ -130,19 +164,27 @@ PLAIN = {"lr": 0.5, "n": 3, "on": True, "size": [1, 2], "data": "/data/x", "opti
 def test_values_of_numpy_paths_and_enums_arrive_in_the_spec_as_plain_ones(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "cat {config_path}", 0, specs={"train": LIBRARY}, config_format="json")
     assert sdk.wait(job.id, timeout=30).status == "Complete"
-    assert json.loads(sdk.get_job_logs(job.id)) == {"train": PLAIN} == sdk.get_job(job.id).spec["specs"]
+    assert (
+        json.loads(sdk.get_job_logs(job.id))
+        == {"train": PLAIN}
+        == sdk.get_job(job.id).spec["specs"]
+    )
 
 
 def test_values_of_numpy_paths_and_enums_arrive_as_arguments_and_variables(sdk: LocalSDK) -> None:
     env_vars = {"LR": numpy.float32(0.5), "OPTIMIZER": Optimizer.ADAM, "HERE": Path("/data")}
-    job = sdk.create_job("", "echo {size} $LR $OPTIMIZER $HERE", numpy.int64(0), env_vars, args=LIBRARY)
+    job = sdk.create_job(
+        "", "echo {size} $LR $OPTIMIZER $HERE", numpy.int64(0), env_vars, args=LIBRARY
+    )
     assert sdk.wait(job.id, timeout=30).status == "Complete"
     told = "1 2 0.5 adam /data --lr 0.5 --n 3 --on --data /data/x --optimizer adam\n"
     assert sdk.get_job_logs(job.id) == told
     assert sdk.get_job(job.id).spec["args"] == PLAIN
 
 
-def test_a_path_is_taken_as_the_address_of_an_input_by_both_ways_in(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_a_path_is_taken_as_the_address_of_an_input_by_both_ways_in(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     (tmp_path / "there").write_text("hello")
     inputs = {f"{tmp_path}/data": tmp_path / "there"}
     job = sdk.create_job("", f"cat {tmp_path}/data", 0, None, inputs)
@@ -155,14 +197,24 @@ def test_a_path_is_taken_as_the_address_of_an_input_by_both_ways_in(sdk: LocalSD
 
 @pytest.mark.parametrize("field", ["specs", "args", "inputs", "outputs", "native", "mounts"])
 @pytest.mark.parametrize("wrong", [object(), numpy.array([1j]), {1, 2}, Decimal(1)])
-def test_a_value_that_no_job_can_hold_is_a_spec_error_with_its_place(sdk: LocalSDK, field: str, wrong: object) -> None:
+def test_a_value_that_no_job_can_hold_is_a_spec_error_with_its_place(
+    sdk: LocalSDK, field: str, wrong: object
+) -> None:
     with pytest.raises(SpecError, match=rf"{field}\W*train"):
         sdk.create_job("", "true", 0, config_format="yaml", **{field: {"train": wrong}})
 
 
-def test_another_sdk_with_the_same_state_file_finds_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_sdk_with_the_same_state_file_finds_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = Settings({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")})
+    settings = Settings(
+        {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        }
+    )
     with LocalSDK(state_file=tmp_path / "my_state.json", settings=settings) as first:
         job = first.create_job("", "echo found", gpu_count=0)
     with LocalSDK(state_file=str(tmp_path / "my_state.db"), settings=settings) as second:
@@ -196,7 +248,14 @@ def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: Lo
 
 def test_a_job_given_for_its_id_is_told(sdk: LocalSDK) -> None:
     job: Any = sdk.create_job(command="true", gpu_count=0)
-    for verb in (sdk.wait, sdk.get_job_status, sdk.get_job_logs, sdk.cancel_job, sdk.diagnose, sdk.get_job_results_dir):
+    for verb in (
+        sdk.wait,
+        sdk.get_job_status,
+        sdk.get_job_logs,
+        sdk.cancel_job,
+        sdk.diagnose,
+        sdk.get_job_results_dir,
+    ):
         with pytest.raises(UsageError, match=r"by its id, not by a Job. Pass job\.id\."):
             verb(job)
 
@@ -214,7 +273,9 @@ def test_a_parent_is_remembered(sdk: LocalSDK) -> None:
     assert sdk.list_jobs(parent="none-such") == []
 
 
-def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "b").touch()
     (tmp_path / "data" / "a").mkdir()
@@ -237,14 +298,18 @@ def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(sdk: Loca
         ("s3://", "that is no complete address. Write s3://bucket/key."),
     ],
 )
-def test_an_address_that_is_none_is_answered_with_what_to_write(sdk: LocalSDK, written: str, told: str) -> None:
+def test_an_address_that_is_none_is_answered_with_what_to_write(
+    sdk: LocalSDK, written: str, told: str
+) -> None:
     with pytest.raises(UsageError) as error:
         sdk.check_path(written)
     assert told in str(error.value)
 
 
 def test_a_line_that_is_drawn_again_and_again_is_one_line_of_the_logs_tail(sdk: LocalSDK) -> None:
-    job = sdk.create_job(command=r"printf 'first\n 10 %%\r 20 %%\r 30 %%\n\f\v\302\205last\n'", gpu_count=0)
+    job = sdk.create_job(
+        command=r"printf 'first\n 10 %%\r 20 %%\r 30 %%\n\f\v\302\205last\n'", gpu_count=0
+    )
     sdk.wait(job.id, timeout=30)
     assert sdk.get_job_logs(job.id, tail=2) == " 10 %\r 20 %\r 30 %\n\f\v\x85last\n"
     assert sdk.get_job_logs(job.id, tail=3) == sdk.get_job_logs(job.id)
@@ -260,7 +325,8 @@ def test_a_grace_that_is_no_time_is_told_and_the_job_goes_on(sdk: LocalSDK, grac
 
 
 @pytest.mark.parametrize(
-    "interval", [{"epoch_milestone_interval": 0}, {"poll_interval": -1.0}, {"poll_interval": float("nan")}]
+    "interval",
+    [{"epoch_milestone_interval": 0}, {"poll_interval": -1.0}, {"poll_interval": float("nan")}],
 )
 def test_an_interval_that_is_none_is_told_at_once(tmp_path: Path, interval: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(interval))):
@@ -281,8 +347,15 @@ def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:
 
 
 def test_what_the_sdk_sets_wins_over_the_callers_environment(sdk: LocalSDK) -> None:
-    env = {"TAO_JOB_ID": "mine", "DOCKER_HOST": "tcp://x", "WORLD": "kept", "TOKEN_A": Secret("hidden-value")}
-    job = sdk.create_job("", "echo $TAO_JOB_ID ${DOCKER_HOST:-none} $WORLD ${#TOKEN_A}", gpu_count=0, env_vars=env)
+    env = {
+        "TAO_JOB_ID": "mine",
+        "DOCKER_HOST": "tcp://x",
+        "WORLD": "kept",
+        "TOKEN_A": Secret("hidden-value"),
+    }
+    job = sdk.create_job(
+        "", "echo $TAO_JOB_ID ${DOCKER_HOST:-none} $WORLD ${#TOKEN_A}", gpu_count=0, env_vars=env
+    )
     sdk.wait(job.id, timeout=30)
     assert sdk.get_job_logs(job.id) == f"{job.id} none kept 12\n"
 
@@ -316,7 +389,10 @@ def test_an_age_that_is_no_time_is_one_clear_error(sdk: LocalSDK) -> None:
 def test_more_than_one_node_is_refused_in_one_sentence(sdk: LocalSDK) -> None:
     with pytest.raises(Refused) as error:
         sdk.create_job(command="true", gpu_count=0, num_nodes=2)
-    assert (error.value.code, error.value.what) == ("spec.num_nodes", "local runs a job on one node, not 2.")
+    assert (error.value.code, error.value.what) == (
+        "spec.num_nodes",
+        "local runs a job on one node, not 2.",
+    )
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "foo://bar"])
@@ -327,7 +403,9 @@ def test_what_can_be_no_path_is_told(sdk: LocalSDK, path: str) -> None:
         sdk.list_path(path)
 
 
-def test_what_a_client_returns_goes_to_another_process_and_the_client_does_not(sdk: LocalSDK) -> None:
+def test_what_a_client_returns_goes_to_another_process_and_the_client_does_not(
+    sdk: LocalSDK,
+) -> None:
     job = sdk.create_job(command="true", gpu_count=0)
     status = sdk.wait(job.id)
     job = sdk.get_job(job.id)

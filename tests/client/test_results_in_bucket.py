@@ -1,4 +1,6 @@
-"""Results in a bucket, seen from here: keys that no file can be called as, uploads that nobody ends, what was not sent."""
+"""Results in a bucket, seen from here: keys that no file can be called as, uploads that nobody
+ends, what was not sent.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def server() -> s3_here.Server:
 @pytest.fixture
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: s3_here.Server) -> Any:
     monkeypatch.chdir(tmp_path)
-    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
+    keys = {
+        "ACCESS_KEY": s3_here.ACCESS,
+        "SECRET_KEY": s3_here.SECRET,
+        "S3_ENDPOINT_URL": server.url,
+    }
     state = {"HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
     with LocalSDK(settings=Settings({"PATH": "/usr/bin:/bin", **state, **keys})) as sdk:
         yield sdk
@@ -55,14 +61,27 @@ def test_keys_that_no_file_can_be_called_as_cost_only_themselves(
     job = submit("echo 1 > ok.pth")
     assert sdk.wait(job.id, timeout=60).status == "Complete", sdk.get_job_logs(job.id)
     bucket = job.results_dir.split("/")[2]
-    odd = ["/lead", "a//b", "//", "a//c//d", "x/../../up", "./dot", "both", "both/below", "n" * 300, "d/" + "m" * 300]
+    odd = [
+        "/lead",
+        "a//b",
+        "//",
+        "a//c//d",
+        "x/../../up",
+        "./dot",
+        "both",
+        "both/below",
+        "n" * 300,
+        "d/" + "m" * 300,
+    ]
     for name in odd:
         server.s3().put(bucket, f"runs/{job.id}/{name}", b"x")
     server.s3().put(bucket, "/top", b"x")
     listed = {stat.path.removeprefix(f"{job.results_dir}/") for stat in sdk.results(job.id).files}
     assert {"/lead", "a//b", "a//c//d", "both", "both/below", "n" * 300, "d/" + "m" * 300} <= listed
     skipped: dict[str, str] = {}
-    paths = sdk.fetch_results(job.id, tmp_path / "here", on_skip=lambda name, why: skipped.update({name: why}))
+    paths = sdk.fetch_results(
+        job.id, tmp_path / "here", on_skip=lambda name, why: skipped.update({name: why})
+    )
     copied = {str(path.relative_to(tmp_path / "here")) for path in paths}
     assert {"results_dir/ok.pth", "both/below"} <= copied
     assert not copied & set(odd) - {"both/below"}
@@ -87,7 +106,11 @@ def test_uploads_that_a_job_which_is_over_left_begun_are_given_up(
 def test_what_a_canceled_job_had_not_sent_is_named(
     sdk: LocalSDK, submit: Callable[..., Job], server: s3_here.Server
 ) -> None:
-    job = submit("echo 1 > model_epoch_1.pth; echo ready; sleep 100", TAO_SYNC_SECONDS="100", TAO_RETRY_SECONDS="100")
+    job = submit(
+        "echo 1 > model_epoch_1.pth; echo ready; sleep 100",
+        TAO_SYNC_SECONDS="100",
+        TAO_RETRY_SECONDS="100",
+    )
     while "ready" not in sdk.get_job_logs(job.id):
         time.sleep(0.1)
     server.stop()
@@ -109,5 +132,7 @@ def test_files_that_the_manifest_names_as_not_sent_are_told(
     bucket, key = job.results_dir.split("/")[2], f"runs/{job.id}/.tao/manifest.json"
     manifest = dict(sdk.results(job.id).manifest or {})
     assert sdk.results(job.id).unsent == []
-    server.s3().put(bucket, key, json.dumps({**manifest, "whole": False, "unsent": ["a/b.pth"]}).encode())
+    server.s3().put(
+        bucket, key, json.dumps({**manifest, "whole": False, "unsent": ["a/b.pth"]}).encode()
+    )
     assert sdk.results(job.id).unsent == ["a/b.pth"]

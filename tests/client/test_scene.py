@@ -1,4 +1,6 @@
-"""What is known of a running job, taken from recorded bytes: no job runs here, and nothing is drawn."""
+"""What is known of a running job, taken from recorded bytes: no job runs here, and nothing is
+drawn.
+"""
 
 from __future__ import annotations
 

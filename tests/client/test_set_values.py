@@ -33,24 +33,37 @@ def test_a_value_is_read_as_in_yaml(typed: str, value: object) -> None:
 
 def test_everything_else_stays_and_the_last_of_several_wins() -> None:
     changed = set_in_specs("train.lr=1", "seed=2", "train.lr=3", "train.optim={name: adam}")
-    assert changed == {**SPECS, "train": {**SPECS["train"], "lr": 3, "optim": {"name": "adam"}}, "seed": 2}
+    assert changed == {
+        **SPECS,
+        "train": {**SPECS["train"], "lr": 3, "optim": {"name": "adam"}},
+        "seed": 2,
+    }
     assert SPECS["train"]["lr"] == 0.01
 
 
 def test_a_key_that_is_new_below_a_mapping_is_added_with_a_note() -> None:
-    done = with_values(JobSpec(command="x", specs=SPECS), ["train.warmup.ratio=0.1", "eval.batch=2"])
+    done = with_values(
+        JobSpec(command="x", specs=SPECS), ["train.warmup.ratio=0.1", "eval.batch=2"]
+    )
     assert done.spec.specs["train"]["warmup"] == {"ratio": 0.1}  # pyright: ignore[reportOptionalSubscript]
     assert done.spec.specs["eval"] == {"batch": 2}  # pyright: ignore[reportOptionalSubscript]
-    assert done.notes == ("train.warmup.ratio is new: train had no warmup.", "eval.batch is new: eval had no batch.")
+    assert done.notes == (
+        "train.warmup.ratio is new: train had no warmup.",
+        "eval.batch is new: eval had no batch.",
+    )
 
 
 def test_the_note_of_a_new_key_names_the_one_further_below() -> None:
     done = with_values(JobSpec(command="x", specs={"train": {"optim": {"lr": 1}}}), ["train.lr=2"])
-    assert done.notes == ("train.lr is new: train had no lr. There is train.optim.lr, which stays as it was.",)
+    assert done.notes == (
+        "train.lr is new: train had no lr. There is train.optim.lr, which stays as it was.",
+    )
 
 
 def test_a_key_that_only_begins_like_another_is_new() -> None:
-    done = with_values(JobSpec(command="x", specs={"optim": {"lr_scheduler": "cosine"}}), ["optim.lr=2"])
+    done = with_values(
+        JobSpec(command="x", specs={"optim": {"lr_scheduler": "cosine"}}), ["optim.lr=2"]
+    )
     assert done.spec.specs == {"optim": {"lr_scheduler": "cosine", "lr": 2}}
 
 
@@ -81,7 +94,9 @@ def test_what_cannot_be_meant_is_refused_with_what_can(typed: str, told: str) ->
 
 
 def test_args_are_set_by_name() -> None:
-    done = with_values(JobSpec(command="x", args={"lr": 1, "data.path": "a"}), ["lr=2", "data.path=b"])
+    done = with_values(
+        JobSpec(command="x", args={"lr": 1, "data.path": "a"}), ["lr=2", "data.path=b"]
+    )
     assert done.spec.args == {"lr": 2, "data.path": "b"}
     with pytest.raises(UsageError, match="Known are: lr"):
         with_values(JobSpec(command="x", args={"lr": 1}), ["momentum=2"])

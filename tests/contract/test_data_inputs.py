@@ -1,4 +1,6 @@
-"""Inputs from hubs, NGC and the web on every backend, with a cache on a mount; the tokens are nowhere in the open."""
+"""Inputs from hubs, NGC and the web on every backend, with a cache on a mount; the tokens are
+nowhere in the open.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def test_a_job_reads_all_that_its_spec_names_and_the_next_finds_it_in_the_cache(
     ngc.add("acme/vision/net", {"1.0": FILES})
     ngc.keys[KEY] = "acme"
     web.files["/images.tar.gz"] = tarred(tmp_path / "images.tar.gz", FILES).read_bytes()
-    specs = {"hub": "hf_model://acme/gated", "ngc": "ngc://acme/vision/net:1.0", "web": f"{web.url}/images.tar.gz"}
+    specs = {
+        "hub": "hf_model://acme/gated",
+        "ngc": "ngc://acme/vision/net:1.0",
+        "web": f"{web.url}/images.tar.gz",
+    }
     spec = JobSpec(
         command="cat {config_path}",
         gpu_count=0,

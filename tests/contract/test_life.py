@@ -1,4 +1,6 @@
-"""The life of a job as its user sees it: it runs, ends, is canceled, fails, is retried, is explained."""
+"""The life of a job as its user sees it: it runs, ends, is canceled, fails, is retried, is
+explained.
+"""
 
 from __future__ import annotations
 
@@ -86,14 +88,18 @@ def test_cancel_right_after_submit_leaves_nothing_running(client: Client, place:
         assert place.running(job.id) == 0
 
 
-def test_a_command_that_ignores_the_signal_is_killed_after_the_grace(client: Client, place: Place) -> None:
+def test_a_command_that_ignores_the_signal_is_killed_after_the_grace(
+    client: Client, place: Place
+) -> None:
     job = submit(client, place, "trap '' TERM; echo deaf; while :; do sleep 0.1; done")
     until_it_runs(client, job, b"deaf")
     assert client.cancel_job(job.id, grace=0.5) is True
     assert place.running(job.id) == 0
 
 
-def test_canceling_a_job_that_is_over_is_true_and_changes_nothing(client: Client, place: Place) -> None:
+def test_canceling_a_job_that_is_over_is_true_and_changes_nothing(
+    client: Client, place: Place
+) -> None:
     job = submit(client, place, "true")
     client.wait(job.id, timeout=60)
     assert client.cancel_job(job.id) is True
@@ -111,22 +117,31 @@ def until_ended_unseen(client: Client, job: Job) -> None:
     raise AssertionError(f"{job.id} does not end")
 
 
-def test_a_job_that_ended_by_itself_before_the_cancel_came_is_not_canceled(client: Client, place: Place) -> None:
+def test_a_job_that_ended_by_itself_before_the_cancel_came_is_not_canceled(
+    client: Client, place: Place
+) -> None:
     jobs = {command: submit(client, place, command) for command in ("true", "exit 3")}
     for job in jobs.values():
         until_ended_unseen(client, job)
         assert client.cancel_job(job.id) is True
-    assert [client.get_job(job.id, look=False).status.value for job in jobs.values()] == ["Complete", "Error"]
+    assert [client.get_job(job.id, look=False).status.value for job in jobs.values()] == [
+        "Complete",
+        "Error",
+    ]
 
 
-def test_a_failure_that_would_be_tried_again_is_ended_by_a_cancel(client: Client, place: Place) -> None:
+def test_a_failure_that_would_be_tried_again_is_ended_by_a_cancel(
+    client: Client, place: Place
+) -> None:
     job = submit(client, place, place.fails_by_infrastructure, retries=2)
     until_ended_unseen(client, job)
     assert client.cancel_job(job.id) is True
     assert client.get_job(job.id, look=False).status is Status.CANCELED
 
 
-def test_a_cancel_asks_the_backend_once_and_its_answer_is_what_a_look_sees(client: Client, place: Place) -> None:
+def test_a_cancel_asks_the_backend_once_and_its_answer_is_what_a_look_sees(
+    client: Client, place: Place
+) -> None:
     job = submit(client, place, "sleep 300")
     until_it_runs(client, job)
     ref = client.engine.ref_of(job)
@@ -174,7 +189,8 @@ def test_a_time_limit_ends_the_job_and_is_the_diagnosis(client: Client, place: P
 
 
 def test_an_unknown_id_is_not_found_by_any_verb(client: Client) -> None:
-    verbs = (client.get_job, client.get_job_status, client.get_job_logs, client.cancel_job, client.wait, client.diagnose,
+    verbs = (client.get_job, client.get_job_status, client.get_job_logs, client.cancel_job,
+         client.wait, client.diagnose,
              client.get_failure_analysis, client.get_job_results_dir, client.results, client.remove)  # fmt: skip
     for verb in verbs:
         with pytest.raises(JobNotFound):
@@ -204,9 +220,17 @@ def test_after_gc_the_log_is_still_there(client: Client, place: Place) -> None:
 def test_an_infrastructure_failure_is_tried_again_as_the_first_attempt_was_by_whoever_watches_and_both_logs_are_kept(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the folder, the environment and the results of the first, which was handed over by somebody else."""
-    seen, fails = tmp_path / "surroundings", f"[ $TAO_ATTEMPT = 2 ] || {{ {place.fails_by_infrastructure}; }}"
-    shows = f"echo attempt $TAO_ATTEMPT; echo $PWD $TAO_RESULTS_DIR $ONLY_WHERE_IT_WAS_SUBMITTED >> {seen}"
+    """With the folder, the environment and the results of the first, which was handed over by
+    somebody else.
+    """
+    seen, fails = (
+        tmp_path / "surroundings",
+        f"[ $TAO_ATTEMPT = 2 ] || {{ {place.fails_by_infrastructure}; }}",
+    )
+    shows = (
+        "echo attempt $TAO_ATTEMPT; echo $PWD $TAO_RESULTS_DIR "
+        f"$ONLY_WHERE_IT_WAS_SUBMITTED >> {seen}"
+    )
     monkeypatch.setenv("ONLY_WHERE_IT_WAS_SUBMITTED", "yes")
     with place.client() as client:
         job = submit(client, place, f"{shows}; {fails}", retries=2)
@@ -270,10 +294,21 @@ def test_a_thousand_jobs_are_watched_with_one_observe(client: Client, place: Pla
     like = client.store.attempt(real.id)
     assert like.ref is not None
     for number in range(999):
-        attempt = Attempt(f"many-{number:010}", 1, place.platform, like.attempt.endpoint, client.store.store_id)
-        client.store.add(Job(attempt.job_id, "many", place.platform), AttemptRow(attempt, like.plan))
+        attempt = Attempt(
+            f"many-{number:010}", 1, place.platform, like.attempt.endpoint, client.store.store_id
+        )
+        client.store.add(
+            Job(attempt.job_id, "many", place.platform), AttemptRow(attempt, like.plan)
+        )
         client.store.confirm(
-            Ref(place.platform, like.ref.endpoint, like.ref.namespace, attempt.job_id, attempt.job_id, attempt)
+            Ref(
+                place.platform,
+                like.ref.endpoint,
+                like.ref.namespace,
+                attempt.job_id,
+                attempt.job_id,
+                attempt,
+            )
         )
     counting = Counting(client.engine.backend_of(real))
     client.engine._backends[place.platform, like.attempt.endpoint] = counting  # pyright: ignore
@@ -307,7 +342,9 @@ def test_callbacks_fire_once_whoever_polls(client: Client, place: Place) -> None
 
 
 @ENGINE_ALONE
-def test_a_command_hook_is_delivered_after_a_restart_with_an_event_id(place: Place, tmp_path: Path) -> None:
+def test_a_command_hook_is_delivered_after_a_restart_with_an_event_id(
+    place: Place, tmp_path: Path
+) -> None:
     told = tmp_path / "told it's done"
     hooks = {"on_error": ["/bin/sh", "-c", 'cat >> "$0"; echo " $TAO_EVENT_ID" >> "$0"', str(told)]}
     with place.client() as client:

@@ -15,14 +15,19 @@ from tao_sdk.backends.contract import LogRequest
 from tao_sdk.client import Client
 from tao_sdk.model.spec import JobSpec
 
-ODD = "import os; os.write(1, bytes(range(256)) * 40 + b'50 %\\r60 %\\rdone\\n' + b'\\xff\\xfe no newline')"
+ODD = (
+    "import os; os.write(1, bytes(range(256)) * 40 + b'50 %\\r60 "
+    "%\\rdone\\n' + b'\\xff\\xfe no newline')"
+)
 
 
 def run(client: Client, place: Place, command: str, **more: object) -> str:
     return client.submit(JobSpec(command=command, gpu_count=0, **more), place.platform).job.id  # pyright: ignore[reportArgumentType]
 
 
-def test_bytes_that_are_no_text_and_carriage_returns_pass_unchanged(client: Client, place: Place) -> None:
+def test_bytes_that_are_no_text_and_carriage_returns_pass_unchanged(
+    client: Client, place: Place
+) -> None:
     job = run(client, place, f'python3 -c "{ODD}"')
     whole = b"".join(client.follow_logs(job))
     assert whole == bytes(range(256)) * 40 + b"50 %\r60 %\rdone\n\xff\xfe no newline"
@@ -39,7 +44,9 @@ def test_a_line_that_stands_open_while_it_is_followed_hides_no_event(
     client: Client, place: Place, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    job = run(client, place, f"printf open; until [ -e {go} ]; do sleep 0.05; done", outputs=["out"])
+    job = run(
+        client, place, f"printf open; until [ -e {go} ]; do sleep 0.05; done", outputs=["out"]
+    )
     got = list[bytes]()
     follower = threading.Thread(target=lambda: got.extend(client.follow_logs(job)))
     follower.start()
@@ -51,7 +58,9 @@ def test_a_line_that_stands_open_while_it_is_followed_hides_no_event(
     assert b"".join(got) == b"open"
 
 
-def test_a_tail_is_the_end_and_following_goes_on_from_it(client: Client, place: Place, tmp_path: Path) -> None:
+def test_a_tail_is_the_end_and_following_goes_on_from_it(
+    client: Client, place: Place, tmp_path: Path
+) -> None:
     go = tmp_path / "go"
     job = run(client, place, f"seq 1 5000; until [ -e {go} ]; do sleep 0.05; done; seq 5001 5003")
     for _ in range(200):
@@ -67,9 +76,13 @@ def test_a_tail_is_the_end_and_following_goes_on_from_it(client: Client, place: 
     assert client.get_job_logs(job, tail=0) == ""
 
 
-def test_a_tail_counts_the_commands_lines_and_not_the_runners(client: Client, place: Place, tmp_path: Path) -> None:
+def test_a_tail_counts_the_commands_lines_and_not_the_runners(
+    client: Client, place: Place, tmp_path: Path
+) -> None:
     go = tmp_path / "go"
-    job = run(client, place, f"seq 5; until [ -e {go} ]; do sleep 0.05; done; echo last", outputs=["out"])
+    job = run(
+        client, place, f"seq 5; until [ -e {go} ]; do sleep 0.05; done; echo last", outputs=["out"]
+    )
     for _ in range(600):
         if client.get_job_logs(job, tail=1) == "5\n":
             break
@@ -84,9 +97,15 @@ def test_a_tail_counts_the_commands_lines_and_not_the_runners(client: Client, pl
     assert b"".join(client.follow_logs(job, tail=0)) == b""
 
 
-def test_reading_resumes_from_any_cursor_without_loss_or_repeat(client: Client, place: Place) -> None:
+def test_reading_resumes_from_any_cursor_without_loss_or_repeat(
+    client: Client, place: Place
+) -> None:
     job = client.get_job(
-        run(client, place, "for i in $(seq 1 300); do echo line $i; [ $((i % 50)) = 0 ] && sleep 0.05; done; true")
+        run(
+            client,
+            place,
+            "for i in $(seq 1 300); do echo line $i; [ $((i % 50)) = 0 ] && sleep 0.05; done; true",
+        )
     )
     ref = client.engine.ref_of(job)
     assert ref is not None
@@ -111,7 +130,9 @@ print(size, digest.hexdigest(), resource.getrusage(resource.RUSAGE_SELF).ru_maxr
 """
 
 
-def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(client: Client, place: Place, tmp_path: Path) -> None:
+def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(
+    client: Client, place: Place, tmp_path: Path
+) -> None:
     line = "x" * 99
     job = run(client, place, f"yes {line} | head -n 1500000", time_limit=None)
     argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]

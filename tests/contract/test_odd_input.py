@@ -1,4 +1,6 @@
-"""Spaces, quotes, newlines, dollars and unicode arrive as they were given, in every field, and a full disk is told."""
+"""Spaces, quotes, newlines, dollars and unicode arrive as they were given, in every field, and a
+full disk is told.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,15 @@ from tao_sdk.client import Client
 from tao_sdk.model.errors import SpecError, TaoError
 from tao_sdk.model.spec import JobSpec
 
-ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \u2028 \n second line"
+ODD = (
+    "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \u2028 \n second line"
+)
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(texts=st.lists(TEXTS, min_size=6, max_size=6))
 def test_any_text_arrives_in_an_environment_variable_and_an_argument(
     client: Client, place: Place, tmp_path: Path, texts: list[str]
@@ -31,7 +37,8 @@ def test_any_text_arrives_in_an_environment_variable_and_an_argument(
     both = "[os.environ[f'ODD{i}'] for i in range(len(sys.argv) // 2)] + sys.argv[2::2]"
     write = f"import os, sys; open({str(out)!r}, 'wb').write(os.fsencode(chr(0).join({both})))"
     spec = JobSpec(
-        command=f'python3 -c "{write}"', gpu_count=0, env_vars={f"ODD{i}": text for i, text in enumerate(texts)},
+        command=f'python3 -c "{write}"', gpu_count=0,
+        env_vars={f"ODD{i}": text for i, text in enumerate(texts)},
         args={f"text{i}": "=" + text for i, text in enumerate(texts)},
     )  # fmt: skip
     client.wait(client.submit(spec, place.platform).job.id, timeout=60)
@@ -47,7 +54,9 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
     with place.client(TAO_SDK_STATE_DIR=str(folder / "state")) as client:
         outputs, specs = {"results_dir": {"type": "folder"}}, {"odd": ODD, "results_dir": ""}
         copy = 'cp {config_path} "$TAO_RESULTS_DIR/results_dir/"'
-        spec = JobSpec(command=copy, specs=specs, outputs=outputs, config_format="json", gpu_count=0)
+        spec = JobSpec(
+            command=copy, specs=specs, outputs=outputs, config_format="json", gpu_count=0
+        )
         job = client.submit(spec, place.platform).job
         assert client.wait(job.id, timeout=60).status == "Complete", client.get_job_logs(job.id)
         found = [stat.path for stat in client.results(job.id).files if "/results_dir/" in stat.path]
@@ -55,31 +64,44 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
         assert Path(found[0]).is_relative_to(folder) or not place.results_here
 
 
-def test_labels_and_names_may_hold_anything_and_are_found_again(client: Client, place: Place) -> None:
+def test_labels_and_names_may_hold_anything_and_are_found_again(
+    client: Client, place: Place
+) -> None:
     spec = JobSpec(name="Mein Job: ü 日本!", command="true", labels={"team": ODD}, gpu_count=0)
     job = client.submit(spec, place.platform).job
     assert [found.id for found in client.list_jobs(labels={"team": ODD})] == [job.id]
     assert client.get_job(job.id).name == "Mein Job: ü 日本!"
 
 
-def test_a_spec_that_contains_itself_is_refused_and_leaves_no_job(client: Client, place: Place) -> None:
+def test_a_spec_that_contains_itself_is_refused_and_leaves_no_job(
+    client: Client, place: Place
+) -> None:
     endless: dict[str, Any] = {"train": {}}
     endless["train"]["again"] = endless
     with pytest.raises(SpecError):
-        client.submit(JobSpec(command="cat {config_path}", specs=endless, gpu_count=0), place.platform)
+        client.submit(
+            JobSpec(command="cat {config_path}", specs=endless, gpu_count=0), place.platform
+        )
     assert client.list_jobs() == []
 
 
-def test_an_environment_that_no_process_can_have_is_refused_and_leaves_no_job(client: Client, place: Place) -> None:
+def test_an_environment_that_no_process_can_have_is_refused_and_leaves_no_job(
+    client: Client, place: Place
+) -> None:
     with pytest.raises(SpecError):
-        client.submit(JobSpec(command="true", env_vars={"A": "\ud800"}, gpu_count=0), place.platform)
+        client.submit(
+            JobSpec(command="true", env_vars={"A": "\ud800"}, gpu_count=0), place.platform
+        )
     assert client.list_jobs() == []
 
 
 def test_a_spec_of_4_mb_works(client: Client, place: Place, tmp_path: Path) -> None:
     out = tmp_path / "size"
     spec = JobSpec(
-        command=f"wc -c < {{config_path}} > {out}", specs={"text": "x" * 4_000_000}, config_format="json", gpu_count=0
+        command=f"wc -c < {{config_path}} > {out}",
+        specs={"text": "x" * 4_000_000},
+        config_format="json",
+        gpu_count=0,
     )
     assert client.wait(client.submit(spec, place.platform).job.id, timeout=60).status == "Complete"
     assert int(out.read_text()) > 4_000_000
@@ -107,25 +129,36 @@ def fill(folder: Path) -> None:
             return
 
 
-def test_a_full_disk_for_the_state_is_one_clear_error_and_no_job(place: Place, small_disk: Path) -> None:
+def test_a_full_disk_for_the_state_is_one_clear_error_and_no_job(
+    place: Place, small_disk: Path
+) -> None:
     state = small_disk / "state"
     with place.client(TAO_SDK_STATE_DIR=str(state)) as client:
         fill(small_disk)
         with pytest.raises(TaoError, match="(?i)space|full|disk"):
             client.submit(
-                JobSpec(command="true", specs={"a": "x" * 100_000}, config_format="json", gpu_count=0), place.platform
+                JobSpec(
+                    command="true", specs={"a": "x" * 100_000}, config_format="json", gpu_count=0
+                ),
+                place.platform,
             )
         (small_disk / "filler").unlink()
         assert client.list_jobs() == []
         assert (
-            client.wait(client.submit(JobSpec(command="true", gpu_count=0), place.platform).job.id, timeout=60).status
+            client.wait(
+                client.submit(JobSpec(command="true", gpu_count=0), place.platform).job.id,
+                timeout=60,
+            ).status
             == "Complete"
         )
 
 
-def test_a_full_disk_in_the_job_is_the_diagnosis(client: Client, place: Place, small_disk: Path) -> None:
+def test_a_full_disk_in_the_job_is_the_diagnosis(
+    client: Client, place: Place, small_disk: Path
+) -> None:
     job = client.submit(
-        JobSpec(command=f"head -c 9000000 /dev/zero > {small_disk}/results", gpu_count=0), place.platform
+        JobSpec(command=f"head -c 9000000 /dev/zero > {small_disk}/results", gpu_count=0),
+        place.platform,
     ).job
     assert client.wait(job.id, timeout=60).status == "Error"
     assert client.diagnose(job.id).rule == "disk_full"  # pyright: ignore[reportOptionalMemberAccess]

@@ -1,4 +1,6 @@
-"""Results in a bucket on every backend: kept whatever happens, seen from here, and their keys nowhere in the open."""
+"""Results in a bucket on every backend: kept whatever happens, seen from here, and their keys
+nowhere in the open.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 # on a cluster results lie in its shared file system, and data is staged there first
-pytestmark = [pytest.mark.network, pytest.mark.parametrize("place", ["local", "docker"], indirect=True)]
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.parametrize("place", ["local", "docker"], indirect=True),
+]
 
 
 @pytest.fixture
@@ -30,7 +35,11 @@ def server() -> s3_here.Server:
 @pytest.fixture
 def client(place: Place, server: s3_here.Server) -> Iterator[Client]:
     """A client whose user has exported the keys of the store."""
-    exported = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
+    exported = {
+        "ACCESS_KEY": s3_here.ACCESS,
+        "SECRET_KEY": s3_here.SECRET,
+        "S3_ENDPOINT_URL": server.url,
+    }
     with place.client(**exported) as client:
         yield client
         for job in client.list_jobs(look=False):
@@ -39,10 +48,21 @@ def client(place: Place, server: s3_here.Server) -> Iterator[Client]:
 
 
 def submit(
-    client: Client, place: Place, bucket: str, command: str, env: dict[str, str] | None = None, **more: object
+    client: Client,
+    place: Place,
+    bucket: str,
+    command: str,
+    env: dict[str, str] | None = None,
+    **more: object,
 ) -> Job:
-    """A job whose results go to the bucket, and whose command starts in the one output that it has."""
-    named = {"TAO_RESULTS_ROOT": f"s3://{bucket}/results"} if place.platform == "local" else {"S3_BUCKET_NAME": bucket}
+    """A job whose results go to the bucket, and whose command starts in the one
+    output that it has.
+    """
+    named = (
+        {"TAO_RESULTS_ROOT": f"s3://{bucket}/results"}
+        if place.platform == "local"
+        else {"S3_BUCKET_NAME": bucket}
+    )
     spec = JobSpec(
         command=f"cd $TAO_RESULTS_DIR/results_dir; {command}",
         gpu_count=0,
@@ -79,7 +99,9 @@ def test_results_are_in_the_bucket_and_are_seen_and_fetched_from_here(
     assert left.progress.epoch == 3  # told by the status.json in the bucket alone
     assert left.manifest is not None and left.manifest["whole"] is True
     told: list[str] = []
-    paths = client.fetch_results(job.id, tmp_path / "here", on_file=lambda name, size: told.append(name))
+    paths = client.fetch_results(
+        job.id, tmp_path / "here", on_file=lambda name, size: told.append(name)
+    )
     assert (tmp_path / "here" / "results_dir" / "model_epoch_002.pth").read_text() == "weights 2\n"
     assert len(told) == len(paths) == len(left.files)
     assert client.check_path(f"{job.results_dir}/results_dir/status.json")
@@ -94,15 +116,20 @@ def test_results_of_a_job_that_is_canceled_while_it_sends_are_kept(
 ) -> None:
     bucket = server.bucket()
     job = submit(
-        client, place, bucket, "echo 1 > first.pth; head -c 20000000 /dev/urandom > large.pth; echo made; sleep 60"
+        client,
+        place,
+        bucket,
+        "echo 1 > first.pth; head -c 20000000 /dev/urandom > large.pth; echo made; sleep 60",
     )
     until_it_runs(client, job, b"made")
     assert client.cancel_job(job.id, grace=10)
     assert client.get_job(job.id).status is Status.CANCELED
     below = f"results/{job.id}"
-    assert {f"{below}/results_dir/first.pth", f"{below}/results_dir/large.pth", f"{below}/.tao/job.log"} <= keys(
-        server, bucket
-    )
+    assert {
+        f"{below}/results_dir/first.pth",
+        f"{below}/results_dir/large.pth",
+        f"{below}/.tao/job.log",
+    } <= keys(server, bucket)
     assert client.results(job.id).manifest["whole"] is True  # pyright: ignore[reportOptionalSubscript]
 
 
@@ -110,7 +137,9 @@ def test_results_of_a_job_that_reaches_its_time_limit_are_kept(
     client: Client, place: Place, server: s3_here.Server
 ) -> None:
     bucket = server.bucket()
-    job = submit(client, place, bucket, "echo 1 > first.pth; sleep 60", time_limit=timedelta(seconds=5))
+    job = submit(
+        client, place, bucket, "echo 1 > first.pth; sleep 60", time_limit=timedelta(seconds=5)
+    )
     assert client.wait(job.id, timeout=120).status == "Error"
     assert f"results/{job.id}/results_dir/first.pth" in keys(server, bucket)
 
@@ -134,7 +163,9 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_by_its_manifest_in_the_bucket(
         pytest.skip("a local job's end is always recorded on this machine")
     bucket = server.bucket()
     job = submit(client, place, bucket, "echo 1 > x")
-    while f"results/{job.id}/.tao/manifest.json" not in keys(server, bucket) or not whole(client, job):
+    while f"results/{job.id}/.tao/manifest.json" not in keys(server, bucket) or not whole(
+        client, job
+    ):
         time.sleep(0.05)
     row = client.store.attempt(job.id)
     assert row.ref is not None
@@ -160,7 +191,13 @@ def test_results_that_cannot_be_sent_at_the_end_make_the_job_an_error(
     bucket, go = server.bucket(), tmp_path / "go"
     with link_here.Link(server.address) as line:
         env = {"AWS_ENDPOINT_URL": line.url, "TAO_RETRY_SECONDS": "1", "TAO_SYNC_SECONDS": "60"}
-        job = submit(client, place, bucket, f"echo 1 > x; echo made; until [ -e {go} ]; do sleep 0.1; done", env)
+        job = submit(
+            client,
+            place,
+            bucket,
+            f"echo 1 > x; echo made; until [ -e {go} ]; do sleep 0.1; done",
+            env,
+        )
         until_it_runs(client, job, b"made")
         line.process.kill()
         go.touch()
@@ -174,10 +211,19 @@ def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
     place: Place, server: s3_here.Server, tmp_path: Path
 ) -> None:
     bucket, go = server.bucket(), tmp_path / "go"
-    exported = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
+    exported = {
+        "ACCESS_KEY": s3_here.ACCESS,
+        "SECRET_KEY": s3_here.SECRET,
+        "S3_ENDPOINT_URL": server.url,
+    }
     above = "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) $PPID"  # the supervisor and the runner
-    named = "'tao-job-' + os.environ['TAO_JOB_ID']"  # on the host's network the node's name is the host's
-    fails = above if place.platform == "local" else place.fails_by_infrastructure.replace("os.uname().nodename", named)
+    # on the host's network the node's name is the host's
+    named = "'tao-job-' + os.environ['TAO_JOB_ID']"
+    fails = (
+        above
+        if place.platform == "local"
+        else place.fails_by_infrastructure.replace("os.uname().nodename", named)
+    )
     command = (
         "cat $TAO_RESULTS_DIR/spec.json; [ $TAO_ATTEMPT = 1 ] || exit 0; echo one > epoch_1.pth; "
         f"touch -d '1 hour ago' epoch_1.pth; until [ -e {go} ]; do sleep 0.1; done; {fails}"
@@ -193,7 +239,9 @@ def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
             retries=1,
             env_vars={"TAO_SYNC_SECONDS": "0.3", "TAO_RESULTS_ROOT": f"s3://{bucket}/results"},
         )
-        job = client.submit(spec, place.platform, {"network": "host"} if place.platform == "docker" else {}).job
+        job = client.submit(
+            spec, place.platform, {"network": "host"} if place.platform == "docker" else {}
+        ).job
         while f"results/{job.id}/results_dir/epoch_1.pth" not in keys(server, bucket):
             time.sleep(0.05)
         go.touch()
@@ -203,11 +251,17 @@ def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
     assert f"results/{job.id}/.tao/job.log.attempt-1" in keys(server, bucket)
 
 
-def test_the_keys_are_nowhere_in_the_open(client: Client, place: Place, server: s3_here.Server, tmp_path: Path) -> None:
+def test_the_keys_are_nowhere_in_the_open(
+    client: Client, place: Place, server: s3_here.Server, tmp_path: Path
+) -> None:
     bucket = server.bucket()
     job = submit(client, place, bucket, "echo 1 > x; sleep 1")
     until_it_runs(client, job)
-    found = [path for path in tmp_path.rglob("*") if path.is_file() and s3_here.SECRET.encode() in path.read_bytes()]
+    found = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and s3_here.SECRET.encode() in path.read_bytes()
+    ]
     assert all(path.stat().st_mode & 0o077 == 0 for path in found), found
     assert s3_here.SECRET not in json.dumps(client.get_job(job.id, look=False).to_json())
     for process in Path("/proc").iterdir():
@@ -218,4 +272,6 @@ def test_the_keys_are_nowhere_in_the_open(client: Client, place: Place, server: 
         assert s3_here.SECRET.encode() not in arguments or b"versitygw" in arguments
     assert client.wait(job.id, timeout=120).status == "Complete"
     for key in keys(server, bucket):
-        assert s3_here.SECRET.encode() not in client.files("local", f"s3://{bucket}").read(f"s3://{bucket}/{key}")
+        assert s3_here.SECRET.encode() not in client.files("local", f"s3://{bucket}").read(
+            f"s3://{bucket}/{key}"
+        )

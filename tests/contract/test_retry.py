@@ -1,4 +1,6 @@
-"""A job that has ended is tried again because somebody asks for it: on every backend, and once, whatever dies."""
+"""A job that has ended is tried again because somebody asks for it: on every backend, and once,
+whatever dies.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def ended(client: Client, place: Place, command: str, **more: object) -> Job:
     return client.wait_all([job.id], timeout=120)[0]
 
 
-def test_a_job_that_failed_is_tried_again_at_once_with_the_same_id_and_results(client: Client, place: Place) -> None:
+def test_a_job_that_failed_is_tried_again_at_once_with_the_same_id_and_results(
+    client: Client, place: Place
+) -> None:
     first = ended(client, place, FAILS_ONCE, retries=0)
     assert first.status is Status.ERROR
     again = client.retry_job(first.id)
@@ -38,7 +42,9 @@ def test_a_job_that_failed_is_tried_again_at_once_with_the_same_id_and_results(c
     assert client.get_job_logs(first.id) == "attempt 1\nattempt 2\n"
 
 
-def test_a_job_that_was_cleaned_up_is_tried_again_and_cleaned_up_again(client: Client, place: Place) -> None:
+def test_a_job_that_was_cleaned_up_is_tried_again_and_cleaned_up_again(
+    client: Client, place: Place
+) -> None:
     first = ended(client, place, FAILS_ONCE)
     client.gc(older_than=timedelta(0))
     client.retry_job(first.id)
@@ -47,7 +53,9 @@ def test_a_job_that_was_cleaned_up_is_tried_again_and_cleaned_up_again(client: C
     assert client.get_job_logs(first.id) == "attempt 1\nattempt 2\n"
 
 
-def test_a_canceled_job_is_tried_again_and_can_be_canceled_again(client: Client, place: Place) -> None:
+def test_a_canceled_job_is_tried_again_and_can_be_canceled_again(
+    client: Client, place: Place
+) -> None:
     job = client.submit(JobSpec(command="sleep 60", gpu_count=0), place.platform).job
     assert client.cancel_job(job.id, grace=0.5)
     client.retry_job(job.id)
@@ -56,7 +64,9 @@ def test_a_canceled_job_is_tried_again_and_can_be_canceled_again(client: Client,
     assert client.get_job(job.id).status is Status.CANCELED
 
 
-def test_a_live_job_and_one_that_is_complete_are_not_tried_again(client: Client, place: Place) -> None:
+def test_a_live_job_and_one_that_is_complete_are_not_tried_again(
+    client: Client, place: Place
+) -> None:
     live = client.submit(JobSpec(command="sleep 60", gpu_count=0), place.platform).job
     with pytest.raises(UsageError, match=f"tao cancel {live.id}"):
         client.retry_job(live.id)
@@ -67,7 +77,10 @@ def test_a_live_job_and_one_that_is_complete_are_not_tried_again(client: Client,
 
 
 def test_an_attempt_that_was_asked_for_uses_up_no_retry(place: Place) -> None:
-    fails = f"[ $TAO_ATTEMPT = 1 ] && exit 3; [ $TAO_ATTEMPT = 3 ] || {{ {place.fails_by_infrastructure}; }}"
+    fails = (
+        "[ $TAO_ATTEMPT = 1 ] && exit 3; [ $TAO_ATTEMPT = 3 ] || { "
+        f"{place.fails_by_infrastructure}; }}"
+    )
     with place.client(watch=True) as client:
         first = ended(client, place, fails, retries=1)
         assert first.attempt == 1
@@ -92,7 +105,9 @@ def test_the_secrets_of_a_further_attempt_are_those_of_now_and_a_missing_one_is_
         assert client.store.keyring.load(job.id) == {}
 
 
-def test_of_many_that_ask_at_once_one_starts_the_attempt(client: Client, place: Place, tmp_path: Path) -> None:
+def test_of_many_that_ask_at_once_one_starts_the_attempt(
+    client: Client, place: Place, tmp_path: Path
+) -> None:
     marker = tmp_path / "started"
     job = ended(client, place, f"echo x >> {marker}; [ $TAO_ATTEMPT != 1 ]")
 
@@ -112,7 +127,14 @@ def test_of_many_that_ask_at_once_one_starts_the_attempt(client: Client, place: 
 
 def test_the_same_can_be_run_as_a_new_job(client: Client, place: Place, tmp_path: Path) -> None:
     command = "cat {config_path}; cat note.txt"
-    first = ended(client, place, command, specs={"train": {"lr": 0.5}}, files={"note.txt": b"kept"}, labels={"a": "b"})
+    first = ended(
+        client,
+        place,
+        command,
+        specs={"train": {"lr": 0.5}},
+        files={"note.txt": b"kept"},
+        labels={"a": "b"},
+    )
     new = client.submit_again(first.id).job
     after = client.wait_all([new.id], timeout=120)[0]
     assert (after.status, after.attempt, after.labels) == (Status.COMPLETE, 1, {"a": "b"})
@@ -121,19 +143,25 @@ def test_the_same_can_be_run_as_a_new_job(client: Client, place: Place, tmp_path
     assert client.get_job_logs(new.id).endswith("kept")
 
 
-def test_killing_the_client_at_any_step_of_a_retry_leaves_one_attempt(place: Place, tmp_path: Path) -> None:
+def test_killing_the_client_at_any_step_of_a_retry_leaves_one_attempt(
+    place: Place, tmp_path: Path
+) -> None:
     with place.client() as client:
         counted = prepared(client, place, tmp_path / "counted")
         steps = int(crash(place, counted, 0).stdout)
         assert steps > 200
-        chosen = sorted({*range(1, steps, max(1, steps // 12)), *random.Random(7).sample(range(1, steps), 4)})
+        chosen = sorted(
+            {*range(1, steps, max(1, steps // 12)), *random.Random(7).sample(range(1, steps), 4)}
+        )
         jobs = {at: prepared(client, place, tmp_path / f"started-{at}") for at in chosen}
         for at, job in jobs.items():
             crash(place, job, at)
         for at, job in jobs.items():
             after = client.wait_all([job], timeout=120)[0]
             started = (tmp_path / f"started-{at}").read_text().split()
-            assert started == [str(number + 1) for number in range(after.attempt)], f"killed at line {at} of {steps}"
+            assert started == [str(number + 1) for number in range(after.attempt)], (
+                f"killed at line {at} of {steps}"
+            )
             assert (after.attempt, after.status) in ((1, Status.ERROR), (2, Status.COMPLETE))
     assert {client_attempt(place, job) for job in jobs.values()} == {1, 2}
 
@@ -148,6 +176,14 @@ def prepared(client: Client, place: Place, marker: Path) -> str:
 
 
 def crash(place: Place, job: str, at: int) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "support.crash_retry", place.platform, str(place.state), job, str(at)]
+    argv = [
+        sys.executable,
+        "-m",
+        "support.crash_retry",
+        place.platform,
+        str(place.state),
+        job,
+        str(at),
+    ]
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)

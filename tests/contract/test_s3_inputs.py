@@ -1,4 +1,6 @@
-"""Inputs from S3 on every backend: what the spec names is there, and the keys are nowhere in the open."""
+"""Inputs from S3 on every backend: what the spec names is there, and the keys are nowhere in the
+open.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,16 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 # on a cluster results lie in its shared file system, and data is staged there first
-pytestmark = [pytest.mark.network, pytest.mark.parametrize("place", ["local", "docker"], indirect=True)]
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.parametrize("place", ["local", "docker"], indirect=True),
+]
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
-def test_a_job_reads_a_folder_and_an_object_that_its_spec_names(place: Place, tmp_path: Path, secure: bool) -> None:
+def test_a_job_reads_a_folder_and_an_object_that_its_spec_names(
+    place: Place, tmp_path: Path, secure: bool
+) -> None:
     server = s3_here.minio_tls() if secure else s3_here.minio()
     s3, bucket = server.s3(), server.bucket()
     content = os.urandom(9_000_000)
@@ -56,8 +63,12 @@ def test_a_job_reads_a_folder_and_an_object_that_its_spec_names(place: Place, tm
         assert s3_here.SECRET not in log + str(client.get_job(job.id).to_json())
 
 
-def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(place: Place, tmp_path: Path) -> None:
-    """The job that comes after goes on from what is complete in their cache, and waits for the server to come back."""
+def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(
+    place: Place, tmp_path: Path
+) -> None:
+    """The job that comes after goes on from what is complete in their cache, and waits for the
+    server to come back.
+    """
     server = s3_here.started(s3_here.Server(s3_here.versitygw_command, ready="/healthz"))
     bucket, content, cache = server.bucket(), os.urandom(80_000_000), tmp_path / "cache"
     server.s3().put(bucket, "data/large", content)
@@ -73,7 +84,11 @@ def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(pla
         threading.Timer(2.0, server.start).start()
 
     with link_here.Link(server.address) as line, called(kill) as kills, called(stop) as stops:
-        keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": line.url}
+        keys = {
+            "ACCESS_KEY": s3_here.ACCESS,
+            "SECRET_KEY": s3_here.SECRET,
+            "S3_ENDPOINT_URL": line.url,
+        }
         with place.client(**keys) as client:
 
             def run(name: str, hook: str, hook_at: int) -> tuple[Status, str]:
@@ -85,14 +100,21 @@ def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(pla
                     env_vars={"GOES": "on"},
                 )
                 line.faults(latency_ms=50)
-                job = client.submit(spec, place.platform, {"network": "host"} if place.platform == "docker" else {}).job
+                job = client.submit(
+                    spec, place.platform, {"network": "host"} if place.platform == "docker" else {}
+                ).job
                 ids.append(job.id)
-                line.faults(latency_ms=50, methods="GET", match="data/large", hook=hook, hook_at=hook_at)
+                line.faults(
+                    latency_ms=50, methods="GET", match="data/large", hook=hook, hook_at=hook_at
+                )
                 return client.wait(job.id, timeout=120).status, client.get_job_logs(job.id)
 
             assert run("first", kills.url, 8)[0] is Status.ERROR
             assert not (tmp_path / "first").exists()
             status, log = run("second", stops.url, 2)
-            assert (status, log.split()[0]) == (Status.COMPLETE, hashlib.sha256(content).hexdigest()), log
+            assert (status, log.split()[0]) == (
+                Status.COMPLETE,
+                hashlib.sha256(content).hexdigest(),
+            ), log
             assert len(kills.asked) == len(stops.asked) == 1
     server.end()

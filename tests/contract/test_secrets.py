@@ -1,4 +1,6 @@
-"""A secret reaches the command and nothing else: not argv, not the store, not a file that others read, not an error."""
+"""A secret reaches the command and nothing else: not argv, not the store, not a file that others
+read, not an error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ VALUE = "s3cr3t-Wert-$(id)-'\"-ü"
 
 
 def files_with(folder: Path, text: str) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    return [
+        path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()
+    ]
 
 
 def arguments_of_everything() -> bytes:
@@ -33,21 +37,30 @@ def arguments_of_everything() -> bytes:
     return found
 
 
-def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(client: Client, place: Place, tmp_path: Path) -> None:
+def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(
+    client: Client, place: Place, tmp_path: Path
+) -> None:
     """By its name, because it is listed, or because it is wrapped."""
     given = {"API_KEY": VALUE, "MARKED": VALUE, "WRAPPED": Secret(VALUE)}
     seen = tmp_path / "seen"
-    command = f'for each in "$API_KEY" "$MARKED" "$WRAPPED"; do printf %s "$each" | sha256sum; done > {seen}; sleep 30'
+    command = (
+        'for each in "$API_KEY" "$MARKED" "$WRAPPED"; do printf %s "$each" | '
+        f"sha256sum; done > {seen}; sleep 30"
+    )
     spec = JobSpec(command=command, gpu_count=0, env_vars=given, secrets=("MARKED",))
     job = client.submit(spec, place.platform).job
     for _ in range(200):
         if seen.exists() and seen.read_text().count("\n") == len(given):
             break
         time.sleep(0.05)
-    assert {line.split()[0] for line in seen.read_text().splitlines()} == {hashlib.sha256(VALUE.encode()).hexdigest()}
+    assert {line.split()[0] for line in seen.read_text().splitlines()} == {
+        hashlib.sha256(VALUE.encode()).hexdigest()
+    }
     assert VALUE.encode() not in arguments_of_everything()
     assert place.running(job.id) > 0
-    in_the_open = [path for path in files_with(place.state, VALUE) if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    in_the_open = [
+        path for path in files_with(place.state, VALUE) if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
     assert not in_the_open
     assert not [path for path in files_with(place.state, VALUE) if path.name.startswith("jobs.db")]
     assert VALUE not in repr(client.get_job(job.id)) + str(client.get_job(job.id).to_json())
@@ -72,7 +85,9 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_known_secret_in_any_other_field_is_refused_without_showing_it(place: Place, field: str) -> None:
+def test_a_known_secret_in_any_other_field_is_refused_without_showing_it(
+    place: Place, field: str
+) -> None:
     with place.client(NGC_KEY=VALUE) as client:
         with pytest.raises(TaoError) as refused:
             client.submit(JobSpec(gpu_count=0, **FIELDS[field]), place.platform)  # pyright: ignore[reportArgumentType]
@@ -94,14 +109,22 @@ def test_a_known_secret_in_an_option_is_refused_without_showing_it(place: Place)
 
 def test_an_error_that_quotes_a_value_does_not_show_the_secret_in_it(place: Place) -> None:
     with place.client(NGC_KEY="plain-secret-value") as client:
-        spec = JobSpec(command="true {config_path}", specs={"model.plain-secret-value": 1}, gpu_count=0)
+        spec = JobSpec(
+            command="true {config_path}", specs={"model.plain-secret-value": 1}, gpu_count=0
+        )
         with pytest.raises(TaoError) as refused:
             client.submit(spec, place.platform)
-    assert "plain-secret-value" not in str(refused.value) + repr(refused.value) + str(refused.value.to_json())
+    assert "plain-secret-value" not in str(refused.value) + repr(refused.value) + str(
+        refused.value.to_json()
+    )
 
 
-def test_why_a_job_failed_does_not_show_the_secret_that_it_printed(client: Client, place: Place) -> None:
-    spec = JobSpec(command="echo the key is $MY_KEY; exit 1", gpu_count=0, env_vars={"MY_KEY": VALUE})
+def test_why_a_job_failed_does_not_show_the_secret_that_it_printed(
+    client: Client, place: Place
+) -> None:
+    spec = JobSpec(
+        command="echo the key is $MY_KEY; exit 1", gpu_count=0, env_vars={"MY_KEY": VALUE}
+    )
     job = client.submit(spec, place.platform).job
     client.wait(job.id, timeout=60)
     why = client.diagnose(job.id)

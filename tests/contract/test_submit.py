@@ -22,15 +22,27 @@ from tao_sdk.model.status import Status
 
 
 def crash(place: Place, marker: Path, at: int) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "support.crash", place.platform, str(place.state), str(marker), str(at)]
+    argv = [
+        sys.executable,
+        "-m",
+        "support.crash",
+        place.platform,
+        str(place.state),
+        str(marker),
+        str(at),
+    ]
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
 
 
-def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(place: Place, tmp_path: Path) -> None:
+def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(
+    place: Place, tmp_path: Path
+) -> None:
     steps = int(crash(place, tmp_path / "counted", 0).stdout)
     assert steps > 200
-    chosen = sorted({*range(1, steps, max(1, steps // 24)), *random.Random(20).sample(range(1, steps), 6)})
+    chosen = sorted(
+        {*range(1, steps, max(1, steps // 24)), *random.Random(20).sample(range(1, steps), 6)}
+    )
     killed, left = 0, dict[int, list[str]]()
     with place.client() as client:
         for at in chosen:
@@ -46,7 +58,9 @@ def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(place: 
             assert ended in ([], [Status.COMPLETE]), f"killed at line {at} of {steps}"
             marker = tmp_path / f"started-{at}"
             started = marker.read_text().count("started") if marker.exists() else 0
-            assert started == len(new), f"killed at line {at} of {steps}: {len(new)} jobs, started {started} times"
+            assert started == len(new), (
+                f"killed at line {at} of {steps}: {len(new)} jobs, started {started} times"
+            )
     assert killed >= len(chosen) * 0.9
 
 
@@ -69,7 +83,9 @@ def test_an_attempt_that_was_never_submitted_is_not_found(client: Client, place:
 def test_a_job_of_another_store_is_never_adopted(client: Client, place: Place) -> None:
     job = client.submit(JobSpec(command="sleep 30", gpu_count=0), place.platform).job
     attempt = client.store.attempt(job.id).attempt
-    stranger = type(attempt)(attempt.job_id, attempt.number, attempt.platform, attempt.endpoint, "another-store")
+    stranger = type(attempt)(
+        attempt.job_id, attempt.number, attempt.platform, attempt.endpoint, "another-store"
+    )
     assert client.engine.backend_of(job).find(stranger) is None
 
 
@@ -97,6 +113,10 @@ def test_planning_sends_and_stores_nothing(client: Client, place: Place) -> None
 
 
 def test_a_secret_that_is_not_set_is_named(client: Client, place: Place) -> None:
-    with pytest.raises(CredentialError, match="WANDB_PASSWORD is listed under secrets and is not set"):
-        client.submit(JobSpec(command="true", secrets=("WANDB_PASSWORD",), gpu_count=0), place.platform)
+    with pytest.raises(
+        CredentialError, match="WANDB_PASSWORD is listed under secrets and is not set"
+    ):
+        client.submit(
+            JobSpec(command="true", secrets=("WANDB_PASSWORD",), gpu_count=0), place.platform
+        )
     assert client.list_jobs() == []

@@ -1,4 +1,6 @@
-"""Every block of the documentation does what the page says: run in order, in a folder like a fresh clone's."""
+"""Every block of the documentation does what the page says: run in order, in a folder like a fresh
+clone's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 @dataclass(frozen=True)
 class Clone:
-    """Where a page is tried out: the examples of a clone, a home and a state directory of its own."""
+    """Where a page is tried out: the examples of a clone, a home and a state
+    directory of its own.
+    """
 
     folder: Path
     environ: dict[str, str]
@@ -57,7 +61,11 @@ def clone(tmp_path: Path) -> Iterator[Clone]:
     home.mkdir()
     venv = Path(sys.prefix)
     kept = {name: value for name, value in os.environ.items() if not SECRETS.search(name)}
-    kept = {name: value for name, value in kept.items() if not name.startswith(("TAO_", "XDG_", "PYTEST_", "S3_"))}
+    kept = {
+        name: value
+        for name, value in kept.items()
+        if not name.startswith(("TAO_", "XDG_", "PYTEST_", "S3_"))
+    }
     clone = Clone(
         folder,
         {
@@ -77,14 +85,19 @@ def clone(tmp_path: Path) -> Iterator[Clone]:
 
 
 def do_not_dawdle(spec: Path) -> None:
-    """An epoch of the example takes longer than it must, so that people can watch it learn; here nobody does."""
+    """An epoch of the example takes longer than it must, so that people can watch it learn; here
+    nobody does.
+    """
     text = spec.read_text(encoding="utf-8")
-    spec.write_text(re.sub(r"seconds_per_epoch: [\d.]+", "seconds_per_epoch: 0", text), encoding="utf-8")
+    spec.write_text(
+        re.sub(r"seconds_per_epoch: [\d.]+", "seconds_per_epoch: 0", text), encoding="utf-8"
+    )
 
 
 ON_DOCKER = {"docker.md"}
 PAGES_TO_RUN = [
-    pytest.param(page, id=page.name, marks=[pytest.mark.docker] if page.name in ON_DOCKER else []) for page in PAGES
+    pytest.param(page, id=page.name, marks=[pytest.mark.docker] if page.name in ON_DOCKER else [])
+    for page in PAGES
 ]
 
 
@@ -101,16 +114,22 @@ def test_a_page_does_what_it_says(page: Path, clone: Clone) -> None:
         elif block.runnable and not block.why_not_run:
             ran = clone.run(block)
             printed = ran.stdout
-            assert ran.returncode == 0, f"{where} ended with {ran.returncode}:\n{block.text}---\n{printed}"
+            assert ran.returncode == 0, (
+                f"{where} ended with {ran.returncode}:\n{block.text}---\n{printed}"
+            )
 
 
 def assert_printed(shown: str, printed: str, where: str) -> None:
-    """Every line that the page shows was printed, in this order; numbers, times and ids may be others."""
+    """Every line that the page shows was printed, in this order; numbers, times and ids may be
+    others.
+    """
     lines = iter([masked(line) for line in printed.splitlines()])
     for line in shown.splitlines():
         if line.strip() in ("", "..."):
             continue
-        assert masked(line) in lines, f"{where} shows a line that is not printed here:\n{line}\n---\n{printed}"
+        assert masked(line) in lines, (
+            f"{where} shows a line that is not printed here:\n{line}\n---\n{printed}"
+        )
 
 
 def masked(line: str) -> str:
@@ -122,13 +141,21 @@ ALL = [(page, block) for page in PAGES for block in blocks(page)]
 
 
 def place(value: object) -> str:
-    return value.name if isinstance(value, Path) else str(value.line) if isinstance(value, Block) else ""
+    return (
+        value.name
+        if isinstance(value, Path)
+        else str(value.line)
+        if isinstance(value, Block)
+        else ""
+    )
 
 
 @pytest.mark.parametrize(("page", "block"), ALL, ids=place)
 def test_a_block_can_be_read(page: Path, block: Block, tmp_path: Path) -> None:
     """What is not run is at least parsed, and every block names its language."""
-    assert block.language in SHELL | PYTHON | SHOWN, f"{page.name}:{block.line} names no language that is known"
+    assert block.language in SHELL | PYTHON | SHOWN, (
+        f"{page.name}:{block.line} names no language that is known"
+    )
     if block.language in PYTHON:
         ast.parse(block.text)
     elif block.language in SHELL:
@@ -139,7 +166,9 @@ def test_a_block_can_be_read(page: Path, block: Block, tmp_path: Path) -> None:
 
         for part in yaml.safe_load_all(block.text):
             if isinstance(part, dict) and "inputs" in part:
-                (tmp_path / "job.yaml").write_text(yaml.safe_dump({"command": "x", "inputs": part["inputs"]}))
+                (tmp_path / "job.yaml").write_text(
+                    yaml.safe_dump({"command": "x", "inputs": part["inputs"]})
+                )
                 read_job_file(tmp_path / "job.yaml")
 
 

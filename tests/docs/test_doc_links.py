@@ -1,4 +1,6 @@
-"""Links lead somewhere: to a page, a heading of it, or a file of the repository. Nothing outside is asked."""
+"""Links lead somewhere: to a page, a heading of it, or a file of the repository. Nothing outside is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from support.pages import PAGES, ROOT, anchors, links
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    broken = [f"{page.name}:{line}: {target}" for line, target in links(page) if not leads_somewhere(page, target)]
+    broken = [
+        f"{page.name}:{line}: {target}"
+        for line, target in links(page)
+        if not leads_somewhere(page, target)
+    ]
     assert not broken
 
 

@@ -32,7 +32,9 @@ def rows(page: Path, heading: str) -> list[list[str]]:
     below = re.split(r"^#", below, maxsplit=1, flags=re.MULTILINE)[0]
     lines = [line for line in below.splitlines() if line.startswith("|")]
     starts = {index for index, line in enumerate(lines) if set(line) <= set("|- ")}
-    kept = [line for index, line in enumerate(lines) if index not in starts and index + 1 not in starts]
+    kept = [
+        line for index, line in enumerate(lines) if index not in starts and index + 1 not in starts
+    ]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in kept]
 
 
@@ -47,17 +49,26 @@ def test_the_table_of_rules_is_the_rules() -> None:
 
 
 def test_every_method_has_its_line_in_the_reference() -> None:
-    public = {name for name, _ in inspect.getmembers(PlatformSDK, inspect.isfunction) if not name.startswith("_")}
+    public = {
+        name
+        for name, _ in inspect.getmembers(PlatformSDK, inspect.isfunction)
+        if not name.startswith("_")
+    }
     assert sorted(names(rows(DOCS / "python.md", "## Methods"))) == sorted(public - {"close"})
 
 
 def test_the_reference_gives_the_parameters_that_a_method_takes() -> None:
     wrong: list[str] = []
     made = {"Client": Client, "LocalSDK": LocalSDK}
-    listed = [*rows(DOCS / "python.md", "## Making one")[:2], *rows(DOCS / "python.md", "## Methods")]
+    listed = [
+        *rows(DOCS / "python.md", "## Making one")[:2],
+        *rows(DOCS / "python.md", "## Methods"),
+    ]
     for cell, *_ in listed:
         name, _, shown = cell.strip("`").rstrip(")").partition("(")
-        parameters = inspect.signature(made.get(name) or getattr(PlatformSDK, name)).parameters.values()
+        parameters = inspect.signature(
+            made.get(name) or getattr(PlatformSDK, name)
+        ).parameters.values()
         wanted = [parameter.name for parameter in parameters if parameter.name != "self"]
         if re.findall(r"(?:^|, )\**(\w+)", shown) != wanted:
             wrong.append(f"{name}({', '.join(wanted)})")
@@ -72,7 +83,9 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 def test_every_error_is_in_the_reference() -> None:
     shared = {
-        name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.TaoError)
+        name
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.TaoError)
     } - {"TaoError"}
     assert set(names(rows(DOCS / "python.md", "## Errors"))) == shared
 
@@ -92,9 +105,14 @@ def test_every_option_of_an_input_is_one_of_a_job_file() -> None:
 
 def test_every_name_that_the_env_file_takes_is_listed() -> None:
     listed = set(
-        re.findall(r"`([A-Z][A-Z0-9_]+)`", "".join(cell for cell, *_ in rows(DOCS / "state.md", "## Settings")))
+        re.findall(
+            r"`([A-Z][A-Z0-9_]+)`",
+            "".join(cell for cell, *_ in rows(DOCS / "state.md", "## Settings")),
+        )
     )
-    listed |= {name for name in names(rows(DOCS / "slurm.md", "## Settings")) if name.startswith("SLURM_")}
+    listed |= {
+        name for name in names(rows(DOCS / "slurm.md", "## Settings")) if name.startswith("SLURM_")
+    }
     assert listed - {"SLURM_"} == KNOWN_NAMES
 
 
@@ -104,10 +122,15 @@ def test_every_variable_of_ours_that_the_runner_reads_is_explained() -> None:
         name
         for room in ("net", "runner")
         for module in (package / room).rglob("*.py")
-        for name in re.findall(r'(?:get|number)\((?:env, )?"(TAO_[A-Z_]+)"', module.read_text(encoding="utf-8"))
+        for name in re.findall(
+            r'(?:get|number)\((?:env, )?"(TAO_[A-Z_]+)"', module.read_text(encoding="utf-8")
+        )
     }
     explained = set(
-        re.findall(r"`(TAO_[A-Z_]+)`", "".join(cell for cell, *_ in rows(DOCS / "runner.md", "## Its environment")))
+        re.findall(
+            r"`(TAO_[A-Z_]+)`",
+            "".join(cell for cell, *_ in rows(DOCS / "runner.md", "## Its environment")),
+        )
     )
     assert {"TAO_JOB_ID", "TAO_UNPACK_FILES"} <= read <= explained
 
@@ -116,7 +139,11 @@ def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wanted = [
         *project["project"]["dependencies"],
-        *(each for extra in project["project"].get("optional-dependencies", {}).values() for each in extra),
+        *(
+            each
+            for extra in project["project"].get("optional-dependencies", {}).values()
+            for each in extra
+        ),
         *(each for group in project["dependency-groups"].values() for each in group),
         *project["build-system"]["requires"],
     ]

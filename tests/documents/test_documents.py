@@ -1,4 +1,6 @@
-"""The documents' snippets run as they stand, with the local platform in place of the one that they were written for."""
+"""The documents' snippets run as they stand, with the local platform in place of the one that they
+were written for.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def text(name: str) -> str:
 
 
 def run(name: str, **given: Any) -> dict[str, Any]:
-    """Run a snippet with the names that the text around it has introduced; what they are afterwards."""
+    """Run a snippet with the names that the text around it has introduced; what they are
+    afterwards.
+    """
     exec(compile(text(name), name, "exec"), given)
     return given
 
@@ -103,7 +107,9 @@ def test_the_preflight_finds_the_package_and_installs_nothing(tmp_path: Path) ->
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_an_sdk_is_made_without_any_credential(sdk: LocalSDK, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_sdk_is_made_without_any_credential(
+    sdk: LocalSDK, monkeypatch: pytest.MonkeyPatch
+) -> None:
     brev = types.ModuleType("tao_sdk.platforms.brev")
     monkeypatch.setattr(brev, "BrevSDK", LocalSDK, raising=False)
     monkeypatch.setitem(sys.modules, "tao_sdk.platforms.brev", brev)
@@ -124,7 +130,10 @@ def test_the_core_api_is_there_with_its_names_and_defaults(line: str) -> None:
 
 def test_a_nested_spec_is_taken_and_a_flat_one_refused_with_the_nested_form() -> None:
     right, wrong = ast.parse(text("tao-execution-sdk/nested-spec.py")).body
-    declared = {"command": "cat {config_path}", "outputs": {"section.subsection.key": {"type": "folder"}}}
+    declared = {
+        "command": "cat {config_path}",
+        "outputs": {"section.subsection.key": {"type": "folder"}},
+    }
     assert build_entrypoint(specs=specs_of(right), **declared)["command"]
     with pytest.raises(SpecError, match=r"\{'section': \{'subsection': \{'key': 'value'\}\}\}"):
         build_entrypoint(specs=specs_of(wrong), **declared)
@@ -142,7 +151,9 @@ def test_a_key_is_resolved_to_its_image_and_an_image_stays_as_it_is(named: str) 
     assert given["image"] == "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"
 
 
-def test_monitoring_prints_status_and_log(sdk: LocalSDK, capsys: pytest.CaptureFixture[str]) -> None:
+def test_monitoring_prints_status_and_log(
+    sdk: LocalSDK, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("tao-execution-sdk/monitoring.py", sdk=sdk, job=ended(sdk, "echo hello"))
     assert capsys.readouterr().out.splitlines()[:3] == ["Complete", "exit code 0", "hello"]
 
@@ -156,7 +167,9 @@ def test_failure_analysis_says_whose_fault_it_was_and_what_to_do(
     assert "Mend the program" in suggestion
 
 
-def test_a_job_that_is_well_has_no_failure_analysis(sdk: LocalSDK, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_is_well_has_no_failure_analysis(
+    sdk: LocalSDK, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("tao-execution-sdk/failure-analysis.py", sdk=sdk, job=ended(sdk, "true"))
     assert capsys.readouterr().out == ""
 
@@ -190,7 +203,11 @@ def test_a_dataset_in_a_bucket_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
     store = s3_here.versitygw()
     store.bucket("my-bucket")
     store.s3().put("my-bucket", "coco/train/1.jpg", b"1")
-    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": store.url}
+    keys = {
+        "ACCESS_KEY": s3_here.ACCESS,
+        "SECRET_KEY": s3_here.SECRET,
+        "S3_ENDPOINT_URL": store.url,
+    }
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
     with LocalSDK() as sdk:
@@ -216,11 +233,15 @@ def test_a_job_is_found_again_by_its_id_and_state_file(sdk: LocalSDK, tmp_path: 
     with LocalSDK(state_file=state_file) as first:
         job = start(first, "sleep 60")
         again = [sys.executable, "-c", REATTACH, job.id, str(state_file)]
-        assert subprocess.run(again, capture_output=True, text=True, check=True).stdout == "Running\n"
+        assert (
+            subprocess.run(again, capture_output=True, text=True, check=True).stdout == "Running\n"
+        )
         assert first.cancel_job(job.id)
 
 
-def test_an_action_workflow_carries_a_run_over_to_another_process(sdk: LocalSDK, tmp_path: Path) -> None:
+def test_an_action_workflow_carries_a_run_over_to_another_process(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
     flow = ActionWorkflow(tmp_path / "runs", "dino-train")
     flow.write_metadata(action="train", platform="local")
     job = start(sdk, "echo trained")
@@ -241,7 +262,9 @@ def test_status_and_logs_are_asked_for_alike_on_every_platform(sdk: LocalSDK) ->
     assert (given["status"].status, given["logs"]) == ("Complete", "hello\n")
 
 
-def test_replicas_of_a_job_that_runs_have_no_issue(sdk: LocalSDK, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replicas_of_a_job_that_runs_have_no_issue(
+    sdk: LocalSDK, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = start(sdk, "sleep 60")
     run("kubernetes/replicas.py", sdk=sdk, job=job)
     assert capsys.readouterr().out == ""
@@ -265,7 +288,10 @@ def test_a_job_is_canceled(sdk: LocalSDK) -> None:
 def test_wall_times_have_their_defaults_and_can_be_chosen(tmp_path: Path) -> None:
     ask = text("slurm/wall-time.sh") + 'echo "$SLURM_TIME_HOURS $SLURM_TIMEOUT_HOURS"'
     chosen = {**os.environ, "SLURM_TIME_HOURS": "2"}
-    assert subprocess.run(["bash", "-euc", ask], env=chosen, capture_output=True, text=True).stdout == "2 3.8\n"
+    assert (
+        subprocess.run(["bash", "-euc", ask], env=chosen, capture_output=True, text=True).stdout
+        == "2 3.8\n"
+    )
 
 
 # All of them
@@ -283,4 +309,6 @@ def test_a_snippet_can_be_parsed(path: Path) -> None:
 def test_every_snippet_is_run_or_has_its_reason() -> None:
     here = Path(__file__).read_text(encoding="utf-8").partition("# TAO Execution SDK\n")[2]
     names = {f"{path.parent.name}/{path.name}" for path in SNIPPETS}
-    assert {name for name in names if f'"{name}"' not in here.replace("HERE / ", "")} == set(NOT_RUN)
+    assert {name for name in names if f'"{name}"' not in here.replace("HERE / ", "")} == set(
+        NOT_RUN
+    )

@@ -16,7 +16,9 @@ def callers_own() -> dict[str, str]:
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callers_own: dict[str, str]) -> Iterator[Client]:
+def client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callers_own: dict[str, str]
+) -> Iterator[Client]:
     """A client with a home, a state folder and a current folder of its own."""
     monkeypatch.chdir(tmp_path)
     environ = {

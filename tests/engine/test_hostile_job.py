@@ -1,4 +1,6 @@
-"""A job that writes what nobody can read: that is its own affair, and every other job is seen as before."""
+"""A job that writes what nobody can read: that is its own affair, and every other job is seen as
+before.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ WRITES = {
     "an event nested without an end": "python3 -c \"print('@tao ' + '{\\\"a\\\":' * 3000)\"",
     "an event that is none": 'echo "@tao {\\"event\\": \\"failed\\", \\"time\\": 1, \\"code\\": {}, \\"what\\": [1]}"',
     "a transfer that is none": (
-        'echo "@tao {\\"event\\": \\"transfer\\", \\"time\\": 1, \\"stage\\": \\"inputs\\", \\"bytes\\": \\"x\\"}"'
+
+            'echo "@tao {\\"event\\": \\"transfer\\", \\"time\\": 1, \\"stage\\": \\"inputs\\", '
+            '\\"bytes\\": \\"x\\"}"'
+
     ),
     "folders without an end": "for a in $(seq 30); do mkdir -p $a/{1..60}; done",
 }  # fmt: skip
@@ -35,8 +40,12 @@ WRITES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writes", WRITES)
-def test_one_hostile_job_does_not_keep_the_others_from_being_seen(client: Client, writes: str) -> None:
-    hostile = client.submit(JobSpec(command=f"cd $TAO_RESULTS_DIR; {WRITES[writes]}; exit 3", gpu_count=0), "local").job
+def test_one_hostile_job_does_not_keep_the_others_from_being_seen(
+    client: Client, writes: str
+) -> None:
+    hostile = client.submit(
+        JobSpec(command=f"cd $TAO_RESULTS_DIR; {WRITES[writes]}; exit 3", gpu_count=0), "local"
+    ).job
     other = client.submit(JobSpec(command="echo epoch 1/1 loss 0.5", gpu_count=0), "local").job
     client.wait_all([hostile.id, other.id], timeout=60)
     listed = {job.id: job for job in client.list_jobs()}
@@ -48,7 +57,9 @@ def test_one_hostile_job_does_not_keep_the_others_from_being_seen(client: Client
     assert client.results(other.id).progress.epoch == 1
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, "\xff\xfe", '{"attempt": 1' + "0" * 5000 + "}"])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"a":' * 200_000, "\xff\xfe", '{"attempt": 1' + "0" * 5000 + "}"]
+)
 def test_a_manifest_that_cannot_be_read_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "job" / ".tao").mkdir(parents=True)
     (tmp_path / "job" / ".tao" / "manifest.json").write_text(text, encoding="latin-1")
@@ -78,7 +89,9 @@ def test_a_line_of_a_status_file_that_never_ends_is_passed_over(
     assert told.endswith(b'{"epoch": 1}\n')
 
 
-def test_a_status_file_is_looked_for_in_a_number_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_file_is_looked_for_in_a_number_of_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(status_file, "MOST_FOLDERS", 10)
     for number in range(20):
         (tmp_path / f"{number:02}").mkdir()
@@ -90,7 +103,9 @@ def test_a_status_file_is_looked_for_in_a_number_of_folders(tmp_path: Path, monk
 
 def test_a_secret_that_a_job_prints_is_in_no_diagnosis_and_no_event(client: Client) -> None:
     spec = JobSpec(
-        command='echo "CUDA out of memory: $A_TOKEN"; exit 1', gpu_count=0, env_vars={"A_TOKEN": "hunter2-battery"}
+        command='echo "CUDA out of memory: $A_TOKEN"; exit 1',
+        gpu_count=0,
+        env_vars={"A_TOKEN": "hunter2-battery"},
     )
     job = client.submit(spec, "local").job
     client.wait_all([job.id], timeout=60)

@@ -41,7 +41,12 @@ def reading(uri):
     return JobSpec(command="cat {config_path}", gpu_count=0, specs={"x": uri}, inputs=["x"])
 
 
-HUB = ["hf_model://org/name", "hf_model://org/name/x", "hf_model://org/name/sub", "hf_model://org/name/sub/y"]
+HUB = [
+    "hf_model://org/name",
+    "hf_model://org/name/x",
+    "hf_model://org/name/sub",
+    "hf_model://org/name/sub/y",
+]
 
 
 @pytest.mark.parametrize("uri", [*HUB, "ngc://acme/net:1", "ngc://acme/net", "WEB/x"])
@@ -70,7 +75,9 @@ def test_a_job_that_cannot_have_its_input_is_not_submitted(client, servers, uri,
 
 
 def test_an_address_that_nobody_declared_is_looked_at_too(client):
-    spec = JobSpec(command="cat {config_path}", gpu_count=0, specs={"a": [{"b": "hf_model://org/gated"}]})
+    spec = JobSpec(
+        command="cat {config_path}", gpu_count=0, specs={"a": [{"b": "hf_model://org/gated"}]}
+    )
     with pytest.raises(Refused) as error:
         client.submit(spec, "local")
     assert error.value.code == "hub.gated" and "a[0].b" in str(error.value)

@@ -22,7 +22,9 @@ time.sleep(600)
 def test_a_lease_is_taken_over_from_the_dead_and_only_from_them(tmp_path: Path) -> None:
     path = tmp_path / "state" / "jobs.db"
     store = Store.open(path)
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     me = lease.this_process()

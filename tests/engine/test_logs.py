@@ -21,14 +21,22 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 
-def test_a_drain_that_was_cut_short_repeats_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drain_that_was_cut_short_repeats_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
     with Client(settings=Settings(environ)) as client:
         job = client.submit(JobSpec(command="seq 1 1000", gpu_count=0), "local").job
         client.wait(job.id, timeout=30)
         row = client.store.attempt(job.id)
-        client.engine.store.log_copies.append(row.attempt, b"1\n2\n3")  # killed before the cursor was saved
+        client.engine.store.log_copies.append(
+            row.attempt, b"1\n2\n3"
+        )  # killed before the cursor was saved
         drain(client.engine, job, row)
         drain(client.engine, job, client.store.attempt(job.id))
         size = client.engine.store.log_copies.size(row.attempt)
@@ -41,7 +49,11 @@ def test_the_copy_of_a_job_that_is_over_is_compressed_and_read_as_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
     with Client(settings=Settings(environ)) as client:
         job = client.submit(JobSpec(command="seq 1 300000", gpu_count=0), "local").job
         client.wait(job.id, timeout=60)
@@ -50,7 +62,9 @@ def test_the_copy_of_a_job_that_is_over_is_compressed_and_read_as_its_log(
         files = list((client.store.log_copies.directory / job.id).iterdir())
         assert [file.suffix for file in files] == [".gz"]
         assert files[0].stat().st_size < len(log) / 3
-        client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+        client.engine.backend_of(job).release(
+            client.engine.ref_of(job) or pytest.fail("it has a place")
+        )
         assert b"".join(client.follow_logs(job.id)) == log
         assert client.get_job_logs(job.id, tail=2) == "299999\n300000\n"
 
@@ -58,12 +72,18 @@ def test_the_copy_of_a_job_that_is_over_is_compressed_and_read_as_its_log(
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     monkeypatch.chdir(tmp_path)
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
     with Client(settings=Settings(environ)) as client:
         yield client
 
 
-def test_a_log_that_only_its_platform_has_is_not_shown_as_empty_while_that_is_away(client: Client) -> None:
+def test_a_log_that_only_its_platform_has_is_not_shown_as_empty_while_that_is_away(
+    client: Client,
+) -> None:
     job = client.submit(JobSpec(command="echo there; sleep 60", gpu_count=0), "local").job
     row = client.store.attempt(job.id)
     away = replace(row, attempt=replace(row.attempt, endpoint="elsewhere"))
@@ -85,12 +105,16 @@ def test_the_tail_of_a_kept_log_is_right_across_the_pieces_it_is_kept_in(
     log = b"one\ntwo words\n\nfour\nfive" + ending
     row = client.store.attempt(job.id)
     client.engine.store.log_copies.append(row.attempt, log)
-    client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+    client.engine.backend_of(job).release(
+        client.engine.ref_of(job) or pytest.fail("it has a place")
+    )
     last = log.splitlines(keepends=True)[-lines:] if lines else []
     assert b"".join(client.follow_logs(job.id, tail=lines, follow=False)) == b"".join(last)
 
 
-def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(client: Client) -> None:
+def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(
+    client: Client,
+) -> None:
     command = "printf 'begin '; head -c 30000000 /dev/zero | tr '\\0' x; printf ' end'; exit 3"
     job = client.submit(JobSpec(command=command, gpu_count=0), "local").job
     client.wait(job.id, timeout=30)
@@ -103,7 +127,9 @@ def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(cl
     assert most < 8_000_000
 
 
-def test_a_follower_whose_log_is_let_go_under_it_gets_the_rest_from_the_kept_copy(client: Client) -> None:
+def test_a_follower_whose_log_is_let_go_under_it_gets_the_rest_from_the_kept_copy(
+    client: Client,
+) -> None:
     log = b"".join(b"%d\n" % n for n in range(300_000))
     job = client.submit(JobSpec(command="seq 0 299999", gpu_count=0), "local").job
     client.wait(job.id, timeout=30)
@@ -157,7 +183,16 @@ def test_who_follows_is_told_once_that_the_backend_stays_away(
     client.engine._backends[job.platform, backend.endpoint] = Away(backend, times)  # pyright: ignore
     assert b"".join(client.follow_logs(job.id)) == b"once\n"
     said = [each.getMessage() for each in caplog.records if each.name == "tao_sdk.logs"]
-    assert said == [f"{job.id} cannot be seen now, its log goes on once it can: connection refused. Start it."] * told
+    assert (
+        said
+        == [
+            (
+                f"{job.id} cannot be seen now, its log goes on once it can: "
+                "connection refused. Start it."
+            )
+        ]
+        * told
+    )
 
 
 class Unreadable:
@@ -174,7 +209,9 @@ class Unreadable:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(client: Client, kept: bool) -> None:
+def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(
+    client: Client, kept: bool
+) -> None:
     job = client.submit(JobSpec(command="echo once", gpu_count=0), "local").job
     client.wait(job.id, timeout=30)
     if kept:
@@ -182,7 +219,9 @@ def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(client:
     backend = client.engine.backend_of(job)
     client.engine._backends[job.platform, backend.endpoint] = Unreadable(backend)  # pyright: ignore
     if kept:
-        assert client.get_job_logs(job.id) == b"".join(client.follow_logs(job.id)).decode() == "once\n"
+        assert (
+            client.get_job_logs(job.id) == b"".join(client.follow_logs(job.id)).decode() == "once\n"
+        )
         assert client.get_job_logs(job.id, tail=1) == "once\n"
         return
     for asked in ({}, {"tail": 1}, {"follow": False}):
@@ -191,7 +230,9 @@ def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(client:
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr", "err"])
-def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(client: Client, stream: str) -> None:
+def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(
+    client: Client, stream: str
+) -> None:
     job = client.submit(JobSpec(command="echo out; echo err >&2", gpu_count=0), "local").job.id
     client.wait(job, timeout=30)
     with pytest.raises(UsageError, match=stream):
@@ -202,7 +243,9 @@ def released(client: Client, command: str, **more: Any) -> str:
     """A job that has ended, whose place was then removed by somebody else."""
     job = client.submit(JobSpec(command=command, gpu_count=0, **more), "local").job
     client.wait(job.id, timeout=30)
-    client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+    client.engine.backend_of(job).release(
+        client.engine.ref_of(job) or pytest.fail("it has a place")
+    )
     return job.id
 
 
@@ -219,7 +262,9 @@ def test_a_log_whose_place_was_removed_is_read_among_the_results(client: Client)
     assert client.get_job_logs(job, tail=2) == "4\n5\n"
 
 
-def test_no_link_is_followed_from_the_results_to_a_log_elsewhere(client: Client, tmp_path: Path) -> None:
+def test_no_link_is_followed_from_the_results_to_a_log_elsewhere(
+    client: Client, tmp_path: Path
+) -> None:
     job = released(client, "seq 1 5; echo kept > $TAO_RESULTS_DIR/out", outputs=["out"])
     (tmp_path / "secret").write_text("not its log")
     log = Path(client.get_job_results_dir(job)) / ".tao" / "job.log"
@@ -235,9 +280,13 @@ def test_the_log_of_a_later_attempt_is_told_where_that_of_an_earlier_one_is_lost
     job = client.submit(JobSpec(command="echo again", gpu_count=0, retries=1), "local").job
     client.wait(job.id, timeout=30)
     first = client.store.attempt(job.id)
-    client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+    client.engine.backend_of(job).release(
+        client.engine.ref_of(job) or pytest.fail("it has a place")
+    )
     second = replace(first, attempt=replace(first.attempt, number=2))
     client.store.add_attempt(replace(client.store.get(job.id), attempt=2), second)
     client.store.log_copies.append(second.attempt, b"second\n")
     assert client.get_job_logs(job.id) == "second\n"
-    assert ["attempt 1" in each.getMessage() for each in caplog.records if each.name == "tao_sdk.logs"] == [True]
+    assert [
+        "attempt 1" in each.getMessage() for each in caplog.records if each.name == "tao_sdk.logs"
+    ] == [True]

@@ -1,4 +1,6 @@
-"""A look: what could not be seen of one job says nothing of the others, and nothing false of this one."""
+"""A look: what could not be seen of one job says nothing of the others, and nothing false of this
+one.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def until(client: Client, job: str, words: str) -> Job:
     return seen
 
 
-def test_evidence_that_cannot_be_read_keeps_the_status_and_the_look_at_the_others(client: Client) -> None:
+def test_evidence_that_cannot_be_read_keeps_the_status_and_the_look_at_the_others(
+    client: Client,
+) -> None:
     failing = run(client, SUPERVISOR_DIES, retries=1)
     fine = run(client, "true")
     Changed(client, failing, "evidence", cannot_be_asked)
@@ -70,7 +74,9 @@ def test_evidence_that_cannot_be_read_keeps_the_status_and_the_look_at_the_other
 
 
 class Refuses:
-    """The real backend, which refuses one verb for one job in words that nobody has foreseen, while it is `refusing`."""
+    """The real backend, which refuses one verb for one job in words that nobody has foreseen, while
+    it is `refusing`.
+    """
 
     def __init__(self, client: Client, job: str, verb: str) -> None:
         endpoint = client.store.attempt(job).attempt.endpoint
@@ -108,7 +114,9 @@ def test_a_job_of_which_no_evidence_is_to_be_had_ends_all_the_same(client: Clien
     assert until(client, job, "Error").exit_code == 3
 
 
-def test_a_job_that_is_removed_while_others_are_looked_at_keeps_none_from_being_judged(client: Client) -> None:
+def test_a_job_that_is_removed_while_others_are_looked_at_keeps_none_from_being_judged(
+    client: Client,
+) -> None:
     before, meanwhile, fine = (run(client, "true") for _ in range(3))
     jobs = [client.store.get(job) for job in (before, meanwhile, fine)]
     client.store.remove(before)
@@ -119,7 +127,9 @@ def test_a_job_that_is_removed_while_others_are_looked_at_keeps_none_from_being_
 
 
 @pytest.mark.parametrize("kind", [Unreachable, TaoError])
-def test_an_endpoint_that_cannot_be_asked_at_all_keeps_every_status(client: Client, kind: type[TaoError]) -> None:
+def test_an_endpoint_that_cannot_be_asked_at_all_keeps_every_status(
+    client: Client, kind: type[TaoError]
+) -> None:
     def cannot_be_asked() -> None:
         raise kind("connection refused")
 
@@ -154,7 +164,9 @@ def test_a_cancel_that_comes_while_the_end_is_read_is_not_lost(client: Client) -
 
 
 class Costly:
-    """The real backend, where looking is not cheap, what was listed is counted, and a job may be missing from a list."""
+    """The real backend, where looking is not cheap, what was listed is counted, and a job may be
+    missing from a list.
+    """
 
     def __init__(self, client: Client, job: str, **capabilities: float) -> None:
         endpoint = client.store.attempt(job).attempt.endpoint
@@ -169,7 +181,11 @@ class Costly:
         self.looks.append(len(refs))
         if self.hold is not None:
             assert self.hold.wait(20)
-        return dict.fromkeys(refs, Observation(Phase.ABSENT, "")) if self.missing else self._backend.observe(refs)
+        return (
+            dict.fromkeys(refs, Observation(Phase.ABSENT, ""))
+            if self.missing
+            else self._backend.observe(refs)
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -303,10 +319,15 @@ class KnowsStartsLate:
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         seen = self._backend.observe(refs)
-        return {ref: one if one.phase.ended else replace(one, started_at=None) for ref, one in seen.items()}
+        return {
+            ref: one if one.phase.ended else replace(one, started_at=None)
+            for ref, one in seen.items()
+        }
 
 
-def test_a_start_that_the_backend_tells_late_counts_from_when_it_was(client: Client, tmp_path: Path) -> None:
+def test_a_start_that_the_backend_tells_late_counts_from_when_it_was(
+    client: Client, tmp_path: Path
+) -> None:
     go = tmp_path / "go"
     job = run(client, f"until [ -e {go} ]; do sleep 0.05; done")
     KnowsStartsLate(client, job)
@@ -318,11 +339,19 @@ def test_a_start_that_the_backend_tells_late_counts_from_when_it_was(client: Cli
     assert ended.started < running.started
 
 
-def test_the_message_of_a_job_whose_runner_failed_is_its_reason(client: Client, tmp_path: Path) -> None:
+def test_the_message_of_a_job_whose_runner_failed_is_its_reason(
+    client: Client, tmp_path: Path
+) -> None:
     (tmp_path / "data.tar.gz").write_bytes(b"no archive")
     spec = {"data": str(tmp_path / "data.tar.gz")}
     job = client.submit(
-        JobSpec(command="true {config_path}", specs=spec, inputs={"data": {"type": "folder"}}, gpu_count=0), "local"
+        JobSpec(
+            command="true {config_path}",
+            specs=spec,
+            inputs={"data": {"type": "folder"}},
+            gpu_count=0,
+        ),
+        "local",
     ).job
     ended = client.wait(job.id, timeout=30)
     diagnosis = client.diagnose(job.id)

@@ -1,7 +1,7 @@
 """The engine decides by codes: it decides the same when every sentence of ours is noise.
 
-Each scenario is run twice on real processes: with our sentences as they are, and with noise in place of the sentences of
-reasons, rules, events and errors. What is asserted is the same.
+Each scenario is run twice on real processes: with our sentences as they are, and with noise in
+place of the sentences of reasons, rules, events and errors. What is asserted is the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def sentences(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def say_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "SENTENCES", dict.fromkeys(Reason, NOISE))
     monkeypatch.setattr(words, "IN_PLACE", {})
-    monkeypatch.setattr(rules, "RULES", [replace(rule, cause=NOISE, suggestion=NOISE) for rule in rules.RULES])
+    monkeypatch.setattr(
+        rules, "RULES", [replace(rule, cause=NOISE, suggestion=NOISE) for rule in rules.RULES]
+    )
     monkeypatch.setattr(parse, "NodeEvent", lambda name, _message: NodeEvent(name, NOISE))
     monkeypatch.setattr(parse, "Observation", with_noise_for_raw)
     monkeypatch.setattr(TaoError, "__init__", with_noise_for_words(TaoError.__init__))
@@ -59,7 +61,9 @@ def say_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_noise_for_words(plain: Callable[..., None]) -> Callable[..., None]:
     """The initializer of an error that keeps its command and says noise."""
 
-    def says_noise(error: TaoError, what: str, why: str = "", next: str = "", command: str = "") -> None:
+    def says_noise(
+        error: TaoError, what: str, why: str = "", next: str = "", command: str = ""
+    ) -> None:
         plain(error, NOISE, NOISE, NOISE, command)
 
     return says_noise
@@ -71,7 +75,9 @@ def with_noise_for_facts(plain: Callable[[bytes], Event | None]) -> Callable[[by
     def reads_noise(line: bytes) -> Event | None:
         event = plain(line)
         if event is not None:
-            event.facts.update({name: NOISE for name in ("what", "why", "next") if event.facts.get(name)})
+            event.facts.update(
+                {name: NOISE for name in ("what", "why", "next") if event.facts.get(name)}
+            )
         return event
 
     return reads_noise
@@ -145,7 +151,11 @@ def watch(client: Client) -> None:
 def test_a_lost_supervisor_is_tried_again_after_its_wait(client: Client) -> None:
     job = start(client, f'[ "$TAO_ATTEMPT" = 2 ] || {KILLS_ITS_SUPERVISOR}', retries=1)
     waiting = seen(client, job, lambda now: now.waits_for_next_attempt)
-    assert (waiting.status, waiting.reason_code, waiting.attempt) == (Status.PENDING, Reason.NEXT_ATTEMPT, 1)
+    assert (waiting.status, waiting.reason_code, waiting.attempt) == (
+        Status.PENDING,
+        Reason.NEXT_ATTEMPT,
+        1,
+    )
     assert waiting.next_attempt_at is not None and waiting.seen_at is not None
     assert (waiting.next_attempt_at - waiting.seen_at).total_seconds() == pytest.approx(0.5)
     assert explained(client, waiting) == ("supervisor_lost", True)
@@ -207,15 +217,23 @@ def test_a_job_that_cannot_be_seen_keeps_its_status(client: Client) -> None:
     assert (ended.status, ended.reason_code) == (Status.COMPLETE, None)
 
 
-def test_a_job_that_waits_for_its_next_attempt_waits_on_while_it_cannot_be_seen(client: Client) -> None:
+def test_a_job_that_waits_for_its_next_attempt_waits_on_while_it_cannot_be_seen(
+    client: Client,
+) -> None:
     job = start(client, KILLS_ITS_SUPERVISOR, retries=1)
     waiting = seen(client, job, lambda now: now.waits_for_next_attempt)
     restore = fail_from_now_on(client, job, "observe", Unreachable("connection refused"))
     unseen = client.get_job(job.id)
-    assert (unseen.reason_code, unseen.next_attempt_at) == (Reason.NOT_SEEN, waiting.next_attempt_at)
+    assert (unseen.reason_code, unseen.next_attempt_at) == (
+        Reason.NOT_SEEN,
+        waiting.next_attempt_at,
+    )
     restore()
     again = client.get_job(job.id)
-    assert (again.reason_code, again.next_attempt_at) == (Reason.NEXT_ATTEMPT, waiting.next_attempt_at)
+    assert (again.reason_code, again.next_attempt_at) == (
+        Reason.NEXT_ATTEMPT,
+        waiting.next_attempt_at,
+    )
 
 
 def test_a_job_whose_folder_is_gone_was_removed_outside(client: Client) -> None:
@@ -253,10 +271,23 @@ def test_what_the_runner_could_not_do_is_its_reason(client: Client, tmp_path: Pa
 
 
 def test_a_server_that_nobody_knows_is_read_from_the_events_host(client: Client) -> None:
-    for uri, rule in (("s3://acme/x", "bucket_not_in_aws"), ("https://data.example.invalid/x", "name_not_resolved")):
-        text = build_entrypoint(command="true {config_path}", specs={"data": uri}, inputs={"data": {"type": "file"}})
-        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "not-a-real-key", "AWS_DEFAULT_REGION": "eu-west-3"}
-        job = start(client, text["command"], env_vars={**keys, "TAO_RETRY_SECONDS": "0.1", "S3_ENDPOINT_URL": ""})
+    for uri, rule in (
+        ("s3://acme/x", "bucket_not_in_aws"),
+        ("https://data.example.invalid/x", "name_not_resolved"),
+    ):
+        text = build_entrypoint(
+            command="true {config_path}", specs={"data": uri}, inputs={"data": {"type": "file"}}
+        )
+        keys = {
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "not-a-real-key",
+            "AWS_DEFAULT_REGION": "eu-west-3",
+        }
+        job = start(
+            client,
+            text["command"],
+            env_vars={**keys, "TAO_RETRY_SECONDS": "0.1", "S3_ENDPOINT_URL": ""},
+        )
         ended = seen(client, job, has_ended)
         assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.RUNNER_FAILED)
         assert explained(client, ended) == (rule, False)
@@ -267,7 +298,11 @@ def test_an_image_without_python3_is_known_by_the_code_of_its_event(client: Clie
     for folder_of_python in ("/usr/bin", "/usr/local/bin", "/opt/conda/bin"):
         text = text.replace(f"{folder_of_python}/python3", "/nowhere/python3")
     ended = seen(client, start(client, f"PATH=/nowhere\n{text}"), has_ended)
-    assert (ended.status, ended.reason_code, ended.exit_code) == (Status.ERROR, Reason.RUNNER_FAILED, 127)
+    assert (ended.status, ended.reason_code, ended.exit_code) == (
+        Status.ERROR,
+        Reason.RUNNER_FAILED,
+        127,
+    )
     assert explained(client, ended) == ("missing_python3", False)
 
 
@@ -277,5 +312,8 @@ def test_the_command_that_mends_an_error_is_told_beside_its_words(client: Client
         client.remove(job.id)
     with pytest.raises(JobNotFound) as unknown:
         client.get_job("nothing-like-it")
-    assert (live.value.to_json()["next"], unknown.value.to_json()["next"]) == (f"tao cancel {job.id}", "tao ls")
+    assert (live.value.to_json()["next"], unknown.value.to_json()["next"]) == (
+        f"tao cancel {job.id}",
+        "tao ls",
+    )
     client.cancel_job(job.id)

@@ -1,6 +1,7 @@
 """A store with live jobs of the version before reasons were codes: it opens, and its jobs go on.
 
-Recorded: a job that waits for its second attempt, one that could not be looked at, and one at its time limit.
+Recorded: a job that waits for its second attempt, one that could not be looked at, and one at its
+time limit.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ RECORDED = Path(__file__).parents[1] / "store" / "recorded" / "live-jobs-2"
 
 @pytest.fixture
 def old_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    """A client of the recorded store and of the folders of its jobs, as if they had been made here."""
+    """A client of the recorded store and of the folders of its jobs, as if they had
+    been made here.
+    """
     monkeypatch.chdir(tmp_path)
     settings = Settings(
-        {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+        {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        }
     )
     with Client(settings=settings) as made:
         machine = made.engine.backend("local").endpoint
@@ -42,7 +49,9 @@ def old_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clie
 def restore(home: Path, machine: str) -> None:
     shutil.rmtree(home / "state")
     (home / "state").mkdir(mode=0o700)
-    placed = [text.replace("@HOME@", str(home)).replace("@MACHINE@", machine) for text in recorded_texts()]
+    placed = [
+        text.replace("@HOME@", str(home)).replace("@MACHINE@", machine) for text in recorded_texts()
+    ]
     database = sqlite3.connect(home / "state" / "jobs.db")
     database.executescript(placed[0])
     database.close()
@@ -69,7 +78,9 @@ def test_the_reasons_of_old_jobs_are_known_by_their_messages(old_client: Client)
     assert stored(old_client, "late").reason_code is None
 
 
-def test_the_next_attempt_of_an_old_job_is_due_a_while_after_it_was_seen_to_fail(old_client: Client) -> None:
+def test_the_next_attempt_of_an_old_job_is_due_a_while_after_it_was_seen_to_fail(
+    old_client: Client,
+) -> None:
     waiting = stored(old_client, "lost")
     assert waiting.next_attempt_at is not None and waiting.seen_at is not None
     after = waiting.next_attempt_at - waiting.seen_at
@@ -114,7 +125,13 @@ def test_a_job_that_waits_goes_on_waiting_while_it_cannot_be_seen(old_client: Cl
     real = old_client.engine.backend("local", endpoint)
     old_client.engine._backends["local", endpoint] = Away(real)  # pyright: ignore
     unseen = old_client.get_job(waiting.id)
-    assert (unseen.reason_code, unseen.next_attempt_at) == (Reason.NOT_SEEN, waiting.next_attempt_at)
+    assert (unseen.reason_code, unseen.next_attempt_at) == (
+        Reason.NOT_SEEN,
+        waiting.next_attempt_at,
+    )
     old_client.engine._backends["local", endpoint] = real  # pyright: ignore
     again = old_client.get_job(waiting.id)
-    assert (again.reason_code, again.next_attempt_at) == (Reason.NEXT_ATTEMPT, waiting.next_attempt_at)
+    assert (again.reason_code, again.next_attempt_at) == (
+        Reason.NEXT_ATTEMPT,
+        waiting.next_attempt_at,
+    )

@@ -1,4 +1,6 @@
-"""A placeholder that is not quite one stays in the command as it is: that is told before the job starts."""
+"""A placeholder that is not quite one stays in the command as it is: that is told before the job
+starts.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,19 @@ from tao_sdk.client import Client
 
 def placeholders(client: Client, command: str, **fields: Any) -> list[str]:
     findings = client.plan({"command": command, "gpu_count": 0, **fields}, "local").findings
-    return [f"{found.what} {found.fix}" for found in findings if found.code == "command.placeholder"]
+    return [
+        f"{found.what} {found.fix}" for found in findings if found.code == "command.placeholder"
+    ]
 
 
 @pytest.mark.parametrize(
     ("command", "fields", "told"),
     [
-        ("train {config_pth}", {"specs": {"a": 1}}, ["{config_pth}", "Did you mean {config_path}?"]),
+        (
+            "train {config_pth}",
+            {"specs": {"a": 1}},
+            ["{config_pth}", "Did you mean {config_path}?"],
+        ),
         ("train {configpath}", {}, ["{configpath}", "Did you mean {config_path}?"]),
         ("train {lerning_rate}", {"args": {"learning-rate": 1}}, ["Did you mean {learning_rate}?"]),
         ("train {config_path}", {}, ["{config_path}", "Give it specs."]),
@@ -39,5 +47,7 @@ def test_a_placeholder_that_nothing_replaces_is_told(
         ("awk '{print $1}' {a,b}.txt; function f { echo; }", {}),
     ],
 )
-def test_other_braces_are_the_commands_own(client: Client, command: str, fields: dict[str, Any]) -> None:
+def test_other_braces_are_the_commands_own(
+    client: Client, command: str, fields: dict[str, Any]
+) -> None:
     assert placeholders(client, command, **fields) == []

@@ -47,7 +47,9 @@ NODES = {"polar": Partition("polar", nodes=2, cpus=8, default=True)}
 
 @pytest.fixture
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was read of specs since: one entry each time that all inputs, or all values, were gone through."""
+    """What was read of specs since: one entry each time that all inputs, or all values, were gone
+    through.
+    """
     counted: list[str] = []
     inputs, leaves = SpecKeys.inputs, declared.leaves
 
@@ -64,16 +66,26 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return counted
 
 
-def test_a_local_plan_walks_the_inputs_of_its_spec_once(client: Client, walks: list[str], tmp_path: Path) -> None:
+def test_a_local_plan_walks_the_inputs_of_its_spec_once(
+    client: Client, walks: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "data").mkdir()
     specs = {"train": str(tmp_path / "data"), "out": ""}
-    spec = JobSpec(command="train {config_path}", gpu_count=0, specs=specs, inputs=["train"], outputs=["out"])
+    spec = JobSpec(
+        command="train {config_path}", gpu_count=0, specs=specs, inputs=["train"], outputs=["out"]
+    )
     client.plan(spec, "local")
     assert walks.count("inputs") == 1
 
 
 def test_a_retry_reads_the_inputs_of_its_spec_once(client: Client, walks: list[str]) -> None:
-    spec = JobSpec(command="exit 3", gpu_count=0, specs={"train": "/", "out": ""}, inputs=["train"], outputs=["out"])
+    spec = JobSpec(
+        command="exit 3",
+        gpu_count=0,
+        specs={"train": "/", "out": ""},
+        inputs=["train"],
+        outputs=["out"],
+    )
     job = client.submit(spec, "local").job
     client.wait(job.id, timeout=30)
     walks.clear()
@@ -88,7 +100,9 @@ def test_backends_plan_and_check_without_reading_the_spec_again(walks: list[str]
     walks.clear()
     near = DockerFacts(local=True, cwd="/here", home="/home/me", uid=0, gid=0)
     docker_checks.check(docker.plan(job, DockerOptions(), near, ATTEMPT), near)
-    cluster = SlurmFacts(Site("/base"), datetime.now(timezone.utc), base="/base", partitions=NODES, pyxis=True)
+    cluster = SlurmFacts(
+        Site("/base"), datetime.now(timezone.utc), base="/base", partitions=NODES, pyxis=True
+    )
     slurm_checks.check(slurm.plan(job, SlurmOptions(), cluster, ATTEMPT), cluster)
     assert walks == []
 

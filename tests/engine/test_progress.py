@@ -1,4 +1,6 @@
-"""Progress as the engine reads it: from the log, and from the status file where the log tells nothing."""
+"""Progress as the engine reads it: from the log, and from the status file where the log tells
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,25 @@ def test_a_job_that_prints_nothing_is_followed_by_its_status_file(client: Client
     client.wait(job.id, timeout=30)
     progress = client.results(job.id).progress
     assert (progress.epoch, progress.epochs) == (3, 3)
-    assert [event.data["epoch"] for event in client.events(job.id) if event.kind == "progress"] == [1, 2, 3]
+    assert [event.data["epoch"] for event in client.events(job.id) if event.kind == "progress"] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_second_look_reads_only_what_is_new(client: Client) -> None:
-    job = client.submit(JobSpec(command="echo epoch 1/9 loss 0.5; echo epoch 2/9 loss 0.4", gpu_count=0), "local").job
+    job = client.submit(
+        JobSpec(command="echo epoch 1/9 loss 0.5; echo epoch 2/9 loss 0.4", gpu_count=0), "local"
+    ).job
     client.wait(job.id, timeout=30)
     once = client.refresh_progress(client.get_job(job.id))
     twice = client.refresh_progress(once)
     assert twice.revision == once.revision
-    assert [event.data["epoch"] for event in client.events(job.id) if event.kind == "progress"] == [1, 2]
+    assert [event.data["epoch"] for event in client.events(job.id) if event.kind == "progress"] == [
+        1,
+        2,
+    ]
 
 
 MANY = "import sys\nfor n in range(1, 60001): sys.stdout.write(f'epoch {n}/60000 loss 0.5\\n')"
@@ -93,7 +104,8 @@ class Together:
     def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
         self.asked.append(len(cursors))
         return {
-            ref: NewLog(tuple(self._backend.logs(ref, LogRequest(cursor=cursor)))) for ref, cursor in cursors.items()
+            ref: NewLog(tuple(self._backend.logs(ref, LogRequest(cursor=cursor))))
+            for ref, cursor in cursors.items()
         }
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
@@ -105,7 +117,9 @@ class Together:
 
 
 @pytest.mark.slow
-def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_trip(client: Client) -> None:
+def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_trip(
+    client: Client,
+) -> None:
     command = "echo epoch 1/9 loss 2.0; sleep 60"
     jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(5)]
     for job in jobs:
@@ -122,7 +136,9 @@ def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_tr
 
 
 class SideBySide:
-    """A backend of which each log is a question to a server: it gives none before `together` are asked for."""
+    """A backend of which each log is a question to a server: it gives none before `together` are
+    asked for.
+    """
 
     def __init__(self, backend: Backend, together: int) -> None:
         self._backend, self.asked = backend, 0
@@ -138,13 +154,17 @@ class SideBySide:
         return getattr(self._backend, name)
 
 
-def test_the_logs_of_many_jobs_are_read_side_by_side_and_only_as_long_as_a_look_may_take(client: Client) -> None:
+def test_the_logs_of_many_jobs_are_read_side_by_side_and_only_as_long_as_a_look_may_take(
+    client: Client,
+) -> None:
     command = "echo epoch 1/9 loss 2.0; sleep 60"
     jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(6)]
     for job in jobs:
         while "epoch" not in client.get_job_logs(job.id):
             time.sleep(0.05)
-    running = [client.store.get(job.id) for job in client.list_jobs() if job.status is Status.RUNNING]
+    running = [
+        client.store.get(job.id) for job in client.list_jobs() if job.status is Status.RUNNING
+    ]
     backend = client.engine.backend_of(jobs[0])
     slow = SideBySide(backend, 3)
     client.engine._backends["local", backend.endpoint] = slow  # pyright: ignore
@@ -182,14 +202,18 @@ def shown_at_the_end(client: Client, job_id: str) -> tuple[Any, ...]:
     )
 
 
-def test_what_is_shown_does_not_depend_on_whether_the_log_or_the_status_file_was_read_first(client: Client) -> None:
+def test_what_is_shown_does_not_depend_on_whether_the_log_or_the_status_file_was_read_first(
+    client: Client,
+) -> None:
     log_first = client.submit(JobSpec(command=BOTH + LOG, gpu_count=0), "local").job
     at_log_first = shown_at_the_end(client, log_first.id)
     file_first = client.submit(JobSpec(command=BOTH + FILE_FIRST + LOG, gpu_count=0), "local").job
     folder = Path(file_first.results_dir)
     while not (folder / "early").exists():
         time.sleep(0.02)
-    assert client.refresh_progress(client.get_job(file_first.id)).progress.metrics["val_loss"] == 0.1
+    assert (
+        client.refresh_progress(client.get_job(file_first.id)).progress.metrics["val_loss"] == 0.1
+    )
     (folder / "go_on").touch()
     assert shown_at_the_end(client, file_first.id) == at_log_first
 

@@ -17,7 +17,12 @@ def test_a_header_stands_where_the_rank_changes_and_always_on_a_line_of_its_own(
 
 def test_a_line_that_is_written_in_pieces_is_not_broken_by_another_ranks() -> None:
     pieces = [(0, b"one "), (1, b"other\nhalf"), (0, b"line\nrest")]
-    assert list(in_whole_lines(pieces)) == [(1, b"other\n"), (0, b"one line\n"), (0, b"rest"), (1, b"half")]
+    assert list(in_whole_lines(pieces)) == [
+        (1, b"other\n"),
+        (0, b"one line\n"),
+        (0, b"rest"),
+        (1, b"half"),
+    ]
 
 
 def test_a_line_that_never_ends_is_passed_on_as_it_comes() -> None:
@@ -27,6 +32,11 @@ def test_a_line_that_never_ends_is_passed_on_as_it_comes() -> None:
 
 def test_events_of_two_ranks_that_come_in_pieces_are_both_left_out() -> None:
     event = b'@tao {"event": "stage", "time": 1.0, "stage": "command"}\n'
-    pieces = [(0, b"a\n" + event[:20]), (1, event[:30]), (0, event[20:] + b"b\n"), (1, event[30:] + b"c\n")]
+    pieces = [
+        (0, b"a\n" + event[:20]),
+        (1, event[:30]),
+        (0, event[20:] + b"b\n"),
+        (1, event[30:] + b"c\n"),
+    ]
     assert b"".join(data for rank, data in without_events(pieces) if rank == 0) == b"a\nb\n"
     assert b"".join(data for rank, data in without_events(pieces) if rank == 1) == b"c\n"

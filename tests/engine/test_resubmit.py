@@ -51,9 +51,14 @@ def waiting(client: Client, verb: str, error: TaoError) -> Job:
 
 @pytest.mark.parametrize(
     ("verb", "error"),
-    [("submit", Refused("The account is closed.")), ("plan_again", SpecError("The partition is gone."))],
+    [
+        ("submit", Refused("The account is closed.")),
+        ("plan_again", SpecError("The partition is gone.")),
+    ],
 )
-def test_a_refusal_of_a_further_attempt_is_an_end_like_any_other(client: Client, verb: str, error: TaoError) -> None:
+def test_a_refusal_of_a_further_attempt_is_an_end_like_any_other(
+    client: Client, verb: str, error: TaoError
+) -> None:
     job = waiting(client, verb, error)
     assert client.engine.store.keyring.load(job.id)
     ended = resubmit(client.engine, job)
@@ -66,7 +71,9 @@ def test_a_refusal_of_a_further_attempt_is_an_end_like_any_other(client: Client,
     assert client.store.lease_holder(lease_of(job.id)) is None
 
 
-def test_a_backend_that_cannot_be_asked_leaves_the_attempt_due_and_its_lease_free(client: Client) -> None:
+def test_a_backend_that_cannot_be_asked_leaves_the_attempt_due_and_its_lease_free(
+    client: Client,
+) -> None:
     job = waiting(client, "logs", Unreachable("connection refused"))
     with pytest.raises(Unreachable):
         resubmit(client.engine, job)

@@ -1,4 +1,6 @@
-"""The root of a job's results is checked before anything is stored; one that got into a store harms no other job."""
+"""The root of a job's results is checked before anything is stored; one that got into a store harms
+no other job.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,19 @@ def rooted(root: str, command: str = "true") -> JobSpec:
 
 @pytest.mark.parametrize(
     "root",
-    ["s3:///results", "s3://", "s3://ab/x", f"s3://{'a' * 64}/x", "s3://a..b/x", "s3://my bucket", "s3://ü-x-y/x"],
+    [
+        "s3:///results",
+        "s3://",
+        "s3://ab/x",
+        f"s3://{'a' * 64}/x",
+        "s3://a..b/x",
+        "s3://my bucket",
+        "s3://ü-x-y/x",
+    ],
 )
-def test_a_root_in_a_bucket_that_cannot_be_is_refused_before_anything_is_stored(client: Client, root: str) -> None:
+def test_a_root_in_a_bucket_that_cannot_be_is_refused_before_anything_is_stored(
+    client: Client, root: str
+) -> None:
     with pytest.raises(SpecError, match=r"TAO_RESULTS_ROOT is s3://.* Write s3://bucket/key"):
         client.submit(rooted(root), "local")
     assert client.list_jobs() == []
@@ -40,7 +52,9 @@ def test_a_root_in_a_bucket_that_cannot_be_is_refused_before_anything_is_stored(
         ("file://results", "Write file:///absolute/path"),
     ],
 )
-def test_a_root_of_another_scheme_is_refused_as_an_output_is(client: Client, root: str, told: str) -> None:
+def test_a_root_of_another_scheme_is_refused_as_an_output_is(
+    client: Client, root: str, told: str
+) -> None:
     with pytest.raises(SpecError, match=told):
         client.submit(rooted(root), "local")
     assert not [path for path in Path.cwd().iterdir() if path.name.endswith(":")]
@@ -59,7 +73,9 @@ def test_a_root_in_a_bucket_is_kept_as_it_is_written(client: Client) -> None:
 
 
 class ByName:
-    """The real backend, which sends the results to the bucket that S3_BUCKET_NAME names, as those of containers do."""
+    """The real backend, which sends the results to the bucket that S3_BUCKET_NAME names, as those
+    of containers do.
+    """
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
@@ -72,25 +88,35 @@ class ByName:
         return replace(self._backend.plan(job, *rest), results_dir=f"s3://{bucket}/results/job")
 
 
-def test_a_bucket_that_is_named_by_itself_is_held_to_the_same(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_is_named_by_itself_is_held_to_the_same(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = ByName(client.engine.backend("local"))
     monkeypatch.setattr(client.engine, "backend", lambda platform, endpoint: backend)
     with pytest.raises(SpecError, match="cannot be the name of a bucket"):
-        client.submit(JobSpec(command="true", gpu_count=0, env_vars={"S3_BUCKET_NAME": "s3://acme"}), "local")
+        client.submit(
+            JobSpec(command="true", gpu_count=0, env_vars={"S3_BUCKET_NAME": "s3://acme"}), "local"
+        )
     assert client.list_jobs() == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("address", ["s3:///results/job", f"s3://{'a' * 64}/results/job"])
-def test_a_store_that_holds_a_job_of_such_a_place_stays_usable(client: Client, address: str) -> None:
+def test_a_store_that_holds_a_job_of_such_a_place_stays_usable(
+    client: Client, address: str
+) -> None:
     request = Request(JobSpec(command="true", gpu_count=0), "local")
     planned = prepare(client.engine, request)
-    job = keep(client.engine, replace(planned, plan=replace(planned.plan, results_dir=address)), request)
+    job = keep(
+        client.engine, replace(planned, plan=replace(planned.plan, results_dir=address)), request
+    )
     client.engine.give_back(lease_of(job.id))
     settle(client.engine, job)
     assert client.wait(job.id, timeout=60).status == "Complete"
     assert [each.id for each in client.list_jobs()] == [job.id]
-    with pytest.raises(Unreachable, match="name of the server cannot be resolved|cannot be the name of a bucket"):
+    with pytest.raises(
+        Unreachable, match="name of the server cannot be resolved|cannot be the name of a bucket"
+    ):
         client.results(job.id)
     client.remove(job.id)
     assert client.list_jobs() == []

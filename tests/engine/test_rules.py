@@ -36,14 +36,27 @@ MISSING = {
     "why": "",
     "next": "Check it.",
 }
-SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could not be written.", "why": "", "next": ""}
+SPEC = {
+    "event": "failed",
+    "code": "spec.unwritable",
+    "what": "The spec could not be written.",
+    "why": "",
+    "next": "",
+}
 NO_PYTHON = {"event": "failed", "code": "python3.missing", "what": "noise"}
 
 
 def test_what_the_runner_says_reads_as_sentences() -> None:
-    why = {**MISSING, "what": "The input images is not there: /data/coco", "why": "The nearest folder is /data"}
+    why = {
+        **MISSING,
+        "what": "The input images is not there: /data/coco",
+        "why": "The nearest folder is /data",
+    }
     found = diagnose(Evidence(exit_code=125, runner=(why,)))
-    assert found.cause == "The input images is not there: /data/coco. The nearest folder is /data. Check it."
+    assert (
+        found.cause
+        == "The input images is not there: /data/coco. The nearest folder is /data. Check it."
+    )
 
 
 # rule, evidence, what the user reads, class, worth another try
@@ -55,7 +68,10 @@ def failed(code: str, what: str) -> dict[str, str]:
 CASES = [
     (
         "results_not_sent",
-        Evidence(exit_code=125, runner=(failed("output.lost", "2 of 9 files could not be sent to s3://b/results/j."),)),
+        Evidence(
+            exit_code=125,
+            runner=(failed("output.lost", "2 of 9 files could not be sent to s3://b/results/j."),),
+        ),
         "2 of 9 files",
         ErrClass.INFRA,
         False,
@@ -63,18 +79,57 @@ CASES = [
     (
         "results_no_place",
         Evidence(
-            exit_code=125, runner=(failed("output.unwritable", "The output o cannot be kept: /o is not writable."),)
+            exit_code=125,
+            runner=(
+                failed("output.unwritable", "The output o cannot be kept: /o is not writable."),
+            ),
         ),
         "/o is not writable",
         ErrClass.USER,
         False,
     ),
-    ("bad_link", Evidence(exit_code=1, log_tail=log("nccl-system-error")), "ncclSystemError", ErrClass.INFRA, True),
-    ("no_gpu", Evidence(exit_code=1, log_tail=log("no-cuda-gpus")), "No CUDA GPUs", ErrClass.INFRA, True),
-    ("driver_too_old", Evidence(exit_code=1, log_tail=log("driver-too-old")), "too old", ErrClass.INFRA, False),
-    ("bad_gpu", Evidence(exit_code=1, log_tail=log("xid")), "fallen off the bus", ErrClass.INFRA, True),
-    ("bad_gpu", Evidence(exit_code=1, log_tail=log("ecc")), "uncorrectable ECC", ErrClass.INFRA, True),
-    ("bus_error", Evidence(exit_code=135, log_tail=log("bus-error")), "Bus error", ErrClass.INFRA, True),
+    (
+        "bad_link",
+        Evidence(exit_code=1, log_tail=log("nccl-system-error")),
+        "ncclSystemError",
+        ErrClass.INFRA,
+        True,
+    ),
+    (
+        "no_gpu",
+        Evidence(exit_code=1, log_tail=log("no-cuda-gpus")),
+        "No CUDA GPUs",
+        ErrClass.INFRA,
+        True,
+    ),
+    (
+        "driver_too_old",
+        Evidence(exit_code=1, log_tail=log("driver-too-old")),
+        "too old",
+        ErrClass.INFRA,
+        False,
+    ),
+    (
+        "bad_gpu",
+        Evidence(exit_code=1, log_tail=log("xid")),
+        "fallen off the bus",
+        ErrClass.INFRA,
+        True,
+    ),
+    (
+        "bad_gpu",
+        Evidence(exit_code=1, log_tail=log("ecc")),
+        "uncorrectable ECC",
+        ErrClass.INFRA,
+        True,
+    ),
+    (
+        "bus_error",
+        Evidence(exit_code=135, log_tail=log("bus-error")),
+        "Bus error",
+        ErrClass.INFRA,
+        True,
+    ),
     ("bus_error", Evidence(exit_code=135), "exit code 135", ErrClass.INFRA, True),
     (
         "small_shared_memory",
@@ -83,7 +138,13 @@ CASES = [
         ErrClass.USER,
         False,
     ),
-    ("nothing_known", Evidence(exit_code=1, log_tail=log("program-xid")), "exit code 1", ErrClass.PROGRAM, False),
+    (
+        "nothing_known",
+        Evidence(exit_code=1, log_tail=log("program-xid")),
+        "exit code 1",
+        ErrClass.PROGRAM,
+        False,
+    ),
     (
         "cuda_oom",
         Evidence(exit_code=1, log_tail=log("nccl-system-error") + log("cuda-out-of-memory")),
@@ -91,7 +152,13 @@ CASES = [
         ErrClass.PROGRAM,
         False,
     ),
-    ("module_missing", Evidence(exit_code=1, log_tail=log("module-missing")), "'numpy'", ErrClass.USER, False),
+    (
+        "module_missing",
+        Evidence(exit_code=1, log_tail=log("module-missing")),
+        "'numpy'",
+        ErrClass.USER,
+        False,
+    ),
     (
         "traceback",
         Evidence(exit_code=1, log_tail=log("python-traceback")),
@@ -113,8 +180,20 @@ CASES = [
         ErrClass.PROGRAM,
         False,
     ),
-    ("host_oom", Evidence(exit_code=1, log_tail=log("host-out-of-memory")), "MemoryError", ErrClass.PROGRAM, False),
-    ("host_oom", Evidence(exit_code=137, backend_words="OOMKilled"), "OOMKilled", ErrClass.PROGRAM, False),
+    (
+        "host_oom",
+        Evidence(exit_code=1, log_tail=log("host-out-of-memory")),
+        "MemoryError",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "host_oom",
+        Evidence(exit_code=137, backend_words="OOMKilled"),
+        "OOMKilled",
+        ErrClass.PROGRAM,
+        False,
+    ),
     ("killed", Evidence(exit_code=137), "killed (SIGKILL", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=139), "SIGSEGV", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=143), "SIGTERM", ErrClass.PROGRAM, False),
@@ -125,25 +204,79 @@ CASES = [
         ErrClass.USER,
         False,
     ),
-    ("command_not_found", Evidence(exit_code=127, log_tail=log("command-not-found")), "pythn", ErrClass.USER, False),
-    ("program_missing", Evidence(exit_code=2, log_tail=log("program-not-there")), "train.py", ErrClass.USER, False),
+    (
+        "command_not_found",
+        Evidence(exit_code=127, log_tail=log("command-not-found")),
+        "pythn",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "program_missing",
+        Evidence(exit_code=2, log_tail=log("program-not-there")),
+        "train.py",
+        ErrClass.USER,
+        False,
+    ),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
-    ("missing_python3", Evidence(exit_code=127, runner=(NO_PYTHON,)), "no python3", ErrClass.USER, False),
-    ("input_missing", Evidence(exit_code=125, runner=(MISSING,)), "/data/coco is not there", ErrClass.USER, False),
-    ("runner_failed", Evidence(exit_code=125, runner=(SPEC,)), "The spec could not be written", ErrClass.USER, False),
-    ("disk_full", Evidence(exit_code=1, log_tail=log("disk-full")), "No space left on device", ErrClass.INFRA, False),
-    ("disk_full", Evidence(exit_code=125, runner=told("disk-full")), "do not fit", ErrClass.INFRA, False),
-    ("nan_loss", Evidence(exit_code=1, log_tail=log("nan-loss")), "epoch 4/20  loss nan", ErrClass.PROGRAM, False),
+    (
+        "missing_python3",
+        Evidence(exit_code=127, runner=(NO_PYTHON,)),
+        "no python3",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "input_missing",
+        Evidence(exit_code=125, runner=(MISSING,)),
+        "/data/coco is not there",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "runner_failed",
+        Evidence(exit_code=125, runner=(SPEC,)),
+        "The spec could not be written",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "disk_full",
+        Evidence(exit_code=1, log_tail=log("disk-full")),
+        "No space left on device",
+        ErrClass.INFRA,
+        False,
+    ),
+    (
+        "disk_full",
+        Evidence(exit_code=125, runner=told("disk-full")),
+        "do not fit",
+        ErrClass.INFRA,
+        False,
+    ),
+    (
+        "nan_loss",
+        Evidence(exit_code=1, log_tail=log("nan-loss")),
+        "epoch 4/20  loss nan",
+        ErrClass.PROGRAM,
+        False,
+    ),
     (
         "machine_restarted",
-        Evidence(reason="the machine was restarted while the job ran", reason_code=Reason.MACHINE_RESTARTED),
+        Evidence(
+            reason="the machine was restarted while the job ran",
+            reason_code=Reason.MACHINE_RESTARTED,
+        ),
         "restarted",
         ErrClass.INFRA,
         True,
     ),
     (
         "supervisor_lost",
-        Evidence(reason="its supervisor was killed; the exit code is not known", reason_code=Reason.SUPERVISOR_LOST),
+        Evidence(
+            reason="its supervisor was killed; the exit code is not known",
+            reason_code=Reason.SUPERVISOR_LOST,
+        ),
         "supervisor",
         ErrClass.INFRA,
         True,
@@ -158,42 +291,139 @@ CASES = [
     (
         "slow_source",
         Evidence(
-            exit_code=143, reason="time limit of 4h reached", reason_code=Reason.TIME_LIMIT, runner=told("slow-source")
+            exit_code=143,
+            reason="time limit of 4h reached",
+            reason_code=Reason.TIME_LIMIT,
+            runner=told("slow-source"),
         ),
         "train.images: ",
         ErrClass.INFRA,
         False,
     ),
-    ("hub_gated", Evidence(exit_code=125, runner=told("hub-gated")), "org/gated is gated", ErrClass.USER, False),
-    ("hub_private", Evidence(exit_code=125, runner=told("hub-private")), "HF_TOKEN is not set", ErrClass.USER, False),
-    ("ngc_refused", Evidence(exit_code=125, runner=told("ngc-key")), "NGC_KEY", ErrClass.USER, False),
+    (
+        "hub_gated",
+        Evidence(exit_code=125, runner=told("hub-gated")),
+        "org/gated is gated",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "hub_private",
+        Evidence(exit_code=125, runner=told("hub-private")),
+        "HF_TOKEN is not set",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "ngc_refused",
+        Evidence(exit_code=125, runner=told("ngc-key")),
+        "NGC_KEY",
+        ErrClass.USER,
+        False,
+    ),
     ("web_denied", Evidence(exit_code=125, runner=told("web-denied")), "403", ErrClass.USER, False),
-    ("s3_no_bucket", Evidence(exit_code=125, runner=told("s3-no-bucket")), "no-such-bucket", ErrClass.USER, False),
+    (
+        "s3_no_bucket",
+        Evidence(exit_code=125, runner=told("s3-no-bucket")),
+        "no-such-bucket",
+        ErrClass.USER,
+        False,
+    ),
     (
         "s3_no_bucket",
         Evidence(
-            exit_code=125, runner=({"event": "failed", "code": "s3.endpoint", "what": "It must begin with http"},)
+            exit_code=125,
+            runner=({"event": "failed", "code": "s3.endpoint", "what": "It must begin with http"},),
         ),
         "must begin with http",
         ErrClass.USER,
         False,
     ),
     ("s3_clock", Evidence(exit_code=125, runner=told("s3-clock")), "60 min", ErrClass.INFRA, True),
-    ("s3_keys", Evidence(exit_code=125, runner=told("s3-wrong-secret")), "secret key is wrong", ErrClass.USER, False),
-    ("s3_keys", Evidence(exit_code=125, runner=told("s3-unknown-key")), "know the access key", ErrClass.USER, False),
-    ("s3_keys", Evidence(exit_code=125, runner=told("s3-no-credentials")), "not public", ErrClass.USER, False),
-    ("s3_keys", Evidence(exit_code=125, runner=told("s3-expired")), "have expired", ErrClass.USER, False),
-    ("s3_denied", Evidence(exit_code=125, runner=told("s3-denied")), "s3://my-data/data", ErrClass.USER, False),
+    (
+        "s3_keys",
+        Evidence(exit_code=125, runner=told("s3-wrong-secret")),
+        "secret key is wrong",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "s3_keys",
+        Evidence(exit_code=125, runner=told("s3-unknown-key")),
+        "know the access key",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "s3_keys",
+        Evidence(exit_code=125, runner=told("s3-no-credentials")),
+        "not public",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "s3_keys",
+        Evidence(exit_code=125, runner=told("s3-expired")),
+        "have expired",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "s3_denied",
+        Evidence(exit_code=125, runner=told("s3-denied")),
+        "s3://my-data/data",
+        ErrClass.USER,
+        False,
+    ),
     ("s3_busy", Evidence(exit_code=125, runner=told("s3-busy")), "too busy", ErrClass.INFRA, True),
-    ("archive_broken", Evidence(exit_code=125, runner=told("archive-broken")), "x.tar.gz", ErrClass.USER, False),
-    ("data_damaged", Evidence(exit_code=125, runner=told("data-damaged")), "sha256", ErrClass.USER, False),
-    ("source_changing", Evidence(exit_code=125, runner=told("source-changing")), "4 readings", ErrClass.USER, False),
-    ("source_truncated", Evidence(exit_code=125, runner=told("source-truncated")), "missing", ErrClass.INFRA, True),
-    ("name_not_resolved", Evidence(exit_code=125, runner=told("name-not-resolved")), ".invalid", ErrClass.USER, False),
-    ("bucket_not_in_aws", Evidence(exit_code=125, runner=told("bucket-not-in-aws")), "acme", ErrClass.USER, False),
+    (
+        "archive_broken",
+        Evidence(exit_code=125, runner=told("archive-broken")),
+        "x.tar.gz",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "data_damaged",
+        Evidence(exit_code=125, runner=told("data-damaged")),
+        "sha256",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "source_changing",
+        Evidence(exit_code=125, runner=told("source-changing")),
+        "4 readings",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "source_truncated",
+        Evidence(exit_code=125, runner=told("source-truncated")),
+        "missing",
+        ErrClass.INFRA,
+        True,
+    ),
     (
         "name_not_resolved",
-        Evidence(exit_code=1, log_tail="socket.gaierror: [Errno -3] Temporary failure in name resolution\n"),
+        Evidence(exit_code=125, runner=told("name-not-resolved")),
+        ".invalid",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "bucket_not_in_aws",
+        Evidence(exit_code=125, runner=told("bucket-not-in-aws")),
+        "acme",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "name_not_resolved",
+        Evidence(
+            exit_code=1,
+            log_tail="socket.gaierror: [Errno -3] Temporary failure in name resolution\n",
+        ),
         "name resolution",
         ErrClass.USER,
         False,
@@ -212,12 +442,20 @@ CASES = [
         ErrClass.INFRA,
         True,
     ),
-    ("nothing_known", Evidence(exit_code=3, log_tail=log("unknown")), "exit code 3", ErrClass.PROGRAM, False),
+    (
+        "nothing_known",
+        Evidence(exit_code=3, log_tail=log("unknown")),
+        "exit code 3",
+        ErrClass.PROGRAM,
+        False,
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("rule", "evidence", "words", "err_class", "retryable"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
+    ("rule", "evidence", "words", "err_class", "retryable"),
+    CASES,
+    ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)],
 )
 def test_a_failure_is_explained_by_its_rule(
     rule: str, evidence: Evidence, words: str, err_class: ErrClass, retryable: bool
@@ -237,10 +475,15 @@ def test_what_to_do_about_a_name_that_is_not_known_is_said_once(recorded: str) -
 
 
 @pytest.mark.parametrize(
-    ("recorded", "rule"), [("name-not-resolved", "name_not_resolved"), ("bucket-not-in-aws", "bucket_not_in_aws")]
+    ("recorded", "rule"),
+    [("name-not-resolved", "name_not_resolved"), ("bucket-not-in-aws", "bucket_not_in_aws")],
 )
-def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sentence(recorded: str, rule: str) -> None:
-    events = tuple({**event, **dict.fromkeys(("what", "why", "next"), "noise")} for event in told(recorded))
+def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sentence(
+    recorded: str, rule: str
+) -> None:
+    events = tuple(
+        {**event, **dict.fromkeys(("what", "why", "next"), "noise")} for event in told(recorded)
+    )
     assert diagnose(Evidence(exit_code=125, runner=events)).rule == rule
 
 
@@ -255,30 +498,47 @@ def test_the_last_frame_of_a_traceback_is_quoted() -> None:
 
 
 def test_when_nothing_is_known_the_logs_last_lines_are_shown() -> None:
-    assert diagnose(Evidence(exit_code=3, log_tail=log("unknown"))).evidence.endswith("something odd happened")
+    assert diagnose(Evidence(exit_code=3, log_tail=log("unknown"))).evidence.endswith(
+        "something odd happened"
+    )
 
 
 def test_words_that_merely_sound_like_infrastructure_are_not_retried() -> None:
-    noise = "NCCL INFO error=0\nGPU 0 temperature 54\nRuntimeError: CUDA error: device-side assert triggered\n"
+    noise = (
+        "NCCL INFO error=0\nGPU 0 temperature 54\nRuntimeError: CUDA error: "
+        "device-side assert triggered\n"
+    )
     assert not diagnose(Evidence(exit_code=1, log_tail=noise)).retryable
 
 
 def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
-    found = diagnose(Evidence(phase="pending", reason="waits for 2 free GPUs (held by digits-1)", waited_seconds=725))
+    found = diagnose(
+        Evidence(
+            phase="pending", reason="waits for 2 free GPUs (held by digits-1)", waited_seconds=725
+        )
+    )
     assert found.cause == "Pending for 12 min: waits for 2 free GPUs (held by digits-1)."
 
 
 def test_the_limit_that_was_hit_is_named() -> None:
     asked = {"memory": "64m", "shm_size": "1g"}
     assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).cause
-    assert "(1g)" in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).cause
+    assert (
+        "(1g)"
+        in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).cause
+    )
     assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).cause
 
 
 def test_the_disk_that_is_full_is_named() -> None:
     ended = {"event": "ended", "exit_code": 1, "full": "/results/digits"}
-    found = diagnose(Evidence(exit_code=1, log_tail="tar: write error: No space left on device", runner=(ended,)))
-    assert found.cause == "A disk is full: tar: write error: No space left on device (full: /results/digits)"
+    found = diagnose(
+        Evidence(exit_code=1, log_tail="tar: write error: No space left on device", runner=(ended,))
+    )
+    assert (
+        found.cause
+        == "A disk is full: tar: write error: No space left on device (full: /results/digits)"
+    )
 
 
 def test_what_the_rule_recognized_stands_before_the_events_of_the_container() -> None:
@@ -288,9 +548,17 @@ def test_what_the_rule_recognized_stands_before_the_events_of_the_container() ->
 
 
 def test_an_event_of_the_container_that_the_rule_recognized_is_first_and_not_doubled() -> None:
-    events = (NodeEvent("Die", "exit code 137"), NodeEvent("OOMKilled", "the kernel ended a process"))
+    events = (
+        NodeEvent("Die", "exit code 137"),
+        NodeEvent("OOMKilled", "the kernel ended a process"),
+    )
     found = docker_rules.diagnose(
-        Evidence(exit_code=137, reason="OOMKilled: out of memory", reason_code=Reason.OUT_OF_MEMORY, events=events)
+        Evidence(
+            exit_code=137,
+            reason="OOMKilled: out of memory",
+            reason_code=Reason.OUT_OF_MEMORY,
+            events=events,
+        )
     )
     assert found is not None
     assert [event.node_event_name for event in found.events] == ["OOMKilled", "Die"]
@@ -300,8 +568,16 @@ def test_an_event_of_the_container_that_the_rule_recognized_is_first_and_not_dou
     ("evidence", "fault", "again"),
     [
         (Evidence(exit_code=1, log_tail=log("xid")), "the place", "helps"),
-        (Evidence(exit_code=1, log_tail=log("disk-full")), "the place", "may help after there is space"),
-        (Evidence(exit_code=1, log_tail=log("module-missing")), "how it was asked for", "does not help"),
+        (
+            Evidence(exit_code=1, log_tail=log("disk-full")),
+            "the place",
+            "may help after there is space",
+        ),
+        (
+            Evidence(exit_code=1, log_tail=log("module-missing")),
+            "how it was asked for",
+            "does not help",
+        ),
         (Evidence(exit_code=1, log_tail=log("python-traceback")), "your program", "does not help"),
     ],
 )
@@ -321,7 +597,10 @@ def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform()
         ("no_gpu", "No CUDA GPUs are available"),
         ("bad_gpu", "uncorrectable ECC"),
     ]:
-        for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=1, backend_words=words)):
+        for evidence in (
+            Evidence(exit_code=1, log_tail=words),
+            Evidence(exit_code=1, backend_words=words),
+        ):
             found, there = general[name].apply(evidence), on_slurm[f"slurm.{name}"].apply(evidence)
             assert found is not None
             assert there is not None

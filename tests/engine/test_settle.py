@@ -1,4 +1,6 @@
-"""A submit that was cut short: who finishes it, who may not, and what is known of the job afterwards."""
+"""A submit that was cut short: who finishes it, who may not, and what is known of the job
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def nothing_goes_on(client: Client) -> Iterator[None]:
 
 
 def kept(client: Client) -> Job:
-    """A job whose client died before the backend was called; the lease is taken over from the dead."""
+    """A job whose client died before the backend was called; the lease is taken
+    over from the dead.
+    """
     request = Request(JobSpec(command="sleep 30", gpu_count=0), "local")
     job = keep(client.engine, prepare(client.engine, request), request)
     client.engine.give_back(lease_of(job.id))
@@ -69,11 +73,17 @@ def test_a_submit_that_goes_on_elsewhere_is_not_taken_for_one_that_never_started
 def test_a_look_ends_a_job_that_was_to_be_canceled_and_never_started(client: Client) -> None:
     job = cancel.ask(client.engine, kept(client))
     seen = look(client.engine, [job])[0].job
-    assert (seen.status, seen.message, seen.started) == (Status.CANCELED, "canceled before it started", None)
+    assert (seen.status, seen.message, seen.started) == (
+        Status.CANCELED,
+        "canceled before it started",
+        None,
+    )
     assert not is_there(client, job)
 
 
-def test_a_job_that_was_canceled_while_another_looked_is_not_started_by_the_look(client: Client) -> None:
+def test_a_job_that_was_canceled_while_another_looked_is_not_started_by_the_look(
+    client: Client,
+) -> None:
     seen_before = kept(client)
     look(client.engine, [cancel.ask(client.engine, seen_before)])
     assert settle(client.engine, seen_before) is False
@@ -99,7 +109,11 @@ def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
     real = client.engine.backend("local", endpoint)
     client.engine._backends["local", endpoint] = Refusing(real)  # pyright: ignore
     seen = client.get_job(job.id)
-    assert (seen.status, seen.message, seen.started) == (Status.ERROR, "The account is closed. Open it.", None)
+    assert (seen.status, seen.message, seen.started) == (
+        Status.ERROR,
+        "The account is closed. Open it.",
+        None,
+    )
     why = client.diagnose(job.id)
     assert why is not None
     assert (why.cause, "Submit it again" in why.suggestion) == (seen.message, True)
@@ -124,7 +138,9 @@ class Broken:
         raise KeyError(f"no key for {''.join(secrets.values())}")
 
 
-A_JOB = JobSpec(command="sleep 30", gpu_count=0, env_vars={"A_TOKEN": "correct-horse"}, secrets=("A_TOKEN",))
+A_JOB = JobSpec(
+    command="sleep 30", gpu_count=0, env_vars={"A_TOKEN": "correct-horse"}, secrets=("A_TOKEN",)
+)
 
 
 def broken_submit(client: Client, *, starts: bool) -> tuple[Broken, str]:
@@ -135,10 +151,14 @@ def broken_submit(client: Client, *, starts: bool) -> tuple[Broken, str]:
     return broken, client.store.live()[0].id
 
 
-def test_a_job_whose_submit_met_an_unforeseen_error_is_ended_by_the_next_look_and_says_why(client: Client) -> None:
+def test_a_job_whose_submit_met_an_unforeseen_error_is_ended_by_the_next_look_and_says_why(
+    client: Client,
+) -> None:
     broken, job = broken_submit(client, starts=False)
     fine = kept(client)
-    assert client.store.get(job).message.startswith("its submit met an error that nobody foresaw (KeyError: ")
+    assert client.store.get(job).message.startswith(
+        "its submit met an error that nobody foresaw (KeyError: "
+    )
     seen = client.get_job(job)
     assert (seen.status, "KeyError: " in seen.message, broken.called) == (Status.ERROR, True, 1)
     assert "correct-horse" not in f"{seen.message} {list(client.events(job))}"
@@ -155,7 +175,9 @@ def test_a_job_that_was_started_all_the_same_is_adopted_by_the_next_look(client:
     assert broken.called == 1
 
 
-def test_a_look_that_meets_an_unforeseen_error_as_it_finishes_a_submit_meets_it_once(client: Client) -> None:
+def test_a_look_that_meets_an_unforeseen_error_as_it_finishes_a_submit_meets_it_once(
+    client: Client,
+) -> None:
     job = kept(client)
     broken = Broken(client, starts=False)
     with pytest.raises(KeyError):
@@ -164,7 +186,9 @@ def test_a_look_that_meets_an_unforeseen_error_as_it_finishes_a_submit_meets_it_
     assert (client.get_job(job.id).status, broken.called) == (Status.ERROR, 1)
 
 
-def test_a_job_whose_submit_met_an_unforeseen_error_can_be_canceled_and_forgotten(client: Client) -> None:
+def test_a_job_whose_submit_met_an_unforeseen_error_can_be_canceled_and_forgotten(
+    client: Client,
+) -> None:
     _, job = broken_submit(client, starts=False)
     assert client.cancel_job(job) is True
     assert client.get_job(job).status is Status.CANCELED
@@ -183,13 +207,17 @@ class Unwilling:
         raise TaoError("its log is of a kind that cannot be read")
 
 
-def test_a_submit_that_cannot_be_finished_keeps_no_other_job_from_being_judged(client: Client) -> None:
+def test_a_submit_that_cannot_be_finished_keeps_no_other_job_from_being_judged(
+    client: Client,
+) -> None:
     job, fine = kept(client), client.submit(JobSpec(command="true", gpu_count=0), "local").job
     endpoint = client.store.attempt(job.id).attempt.endpoint
     real = client.engine.backend("local", endpoint)
     client.engine._backends["local", endpoint] = Unwilling(real)  # pyright: ignore
     give_up = time.monotonic() + 30
-    while not look(client.engine, [client.store.get(job.id), client.store.get(fine.id)])[1].job.status.terminal:
+    while not look(client.engine, [client.store.get(job.id), client.store.get(fine.id)])[
+        1
+    ].job.status.terminal:
         assert time.monotonic() < give_up
     seen = client.store.get(job.id)
     assert (seen.status, "cannot be read" in seen.message) == (Status.PENDING, True)
@@ -197,11 +225,18 @@ def test_a_submit_that_cannot_be_finished_keeps_no_other_job_from_being_judged(c
 
 
 class Held:
-    """The real backend, which starts a job only once it is `let_go`, and cannot end any while it is `refusing`."""
+    """The real backend, which starts a job only once it is `let_go`, and cannot end any while it is
+    `refusing`.
+    """
 
     def __init__(self, client: Client, endpoint: str) -> None:
         self._backend = client.engine.backend("local", endpoint)
-        self.begun, self.let_go, self.refusing, self.called = threading.Event(), threading.Event(), False, 0
+        self.begun, self.let_go, self.refusing, self.called = (
+            threading.Event(),
+            threading.Event(),
+            False,
+            0,
+        )
         for place in ("", endpoint):
             client.engine._backends["local", place] = self  # pyright: ignore
 
@@ -228,7 +263,9 @@ def until_ended(client: Client, job: str) -> Job:
     return seen
 
 
-def canceled_while_it_starts(client: Client, held: Held, starting: Callable[[], object], monkeypatch: Any) -> str:
+def canceled_while_it_starts(
+    client: Client, held: Held, starting: Callable[[], object], monkeypatch: Any
+) -> str:
     """The id of a job whose cancel was given up, for it was still being started."""
     monkeypatch.setattr(cancel, "SETTLE_SECONDS", 0.2)
     starter = threading.Thread(target=starting)
@@ -242,12 +279,18 @@ def canceled_while_it_starts(client: Client, held: Held, starting: Callable[[], 
 
 
 def starts(client: Client, who: str) -> tuple[Held, Callable[[], object]]:
-    """(the backend, what starts a job there): a submit, or a look that finishes one which was cut short."""
+    """(the backend, what starts a job there): a submit, or a look that finishes one which was cut
+    short.
+    """
     if who == "submit":
         endpoint = client.engine.backend("local").endpoint
-        return Held(client, endpoint), lambda: client.submit(JobSpec(command="sleep 30", gpu_count=0), "local")
+        return Held(client, endpoint), lambda: client.submit(
+            JobSpec(command="sleep 30", gpu_count=0), "local"
+        )
     job = kept(client)
-    return Held(client, client.store.attempt(job.id).attempt.endpoint), lambda: look(client.engine, [job])
+    return Held(client, client.store.attempt(job.id).attempt.endpoint), lambda: look(
+        client.engine, [job]
+    )
 
 
 @pytest.mark.parametrize("who", ["submit", "look"])
@@ -267,13 +310,18 @@ def test_a_job_that_could_not_be_ended_when_it_had_started_goes_on_and_can_be_ca
     job = canceled_while_it_starts(client, held, starting, monkeypatch)
     seen = client.store.get(job)
     assert not seen.status.terminal
-    assert seen.message == f"it was to end and could not be told so (Only its owner may end it.): tao cancel {job}"
+    assert (
+        seen.message
+        == f"it was to end and could not be told so (Only its owner may end it.): tao cancel {job}"
+    )
     held.refusing = False
     assert client.cancel_job(job) is True
     assert client.get_job(job).status is Status.CANCELED
 
 
-def test_a_job_that_was_started_and_is_to_end_is_ended_by_the_look_that_adopts_it(client: Client) -> None:
+def test_a_job_that_was_started_and_is_to_end_is_ended_by_the_look_that_adopts_it(
+    client: Client,
+) -> None:
     job = kept(client)
     row = client.store.attempt(job.id)
     backend = client.engine.backend_of(job)
@@ -305,7 +353,9 @@ def test_a_job_is_started_once_however_long_its_start_takes(
 
 
 class Slow:
-    """The real backend, which needs some seconds between two calls to get any further with a submit."""
+    """The real backend, which needs some seconds between two calls to get any further with a
+    submit.
+    """
 
     def __init__(self, backend: Any, seconds: float) -> None:
         self._backend, self.seconds, self.called = backend, seconds, 0
@@ -316,7 +366,17 @@ class Slow:
     def submit(self, plan: Any, secrets: Mapping[str, str]) -> Any:
         self.called += 1
         of = plan.attempt
-        return Ref("local", of.endpoint, "", of.job_id, "", of, ready=False, step="instance", retry_after=self.seconds)
+        return Ref(
+            "local",
+            of.endpoint,
+            "",
+            of.job_id,
+            "",
+            of,
+            ready=False,
+            step="instance",
+            retry_after=self.seconds,
+        )
 
 
 @pytest.mark.parametrize(("seconds", "calls"), [(600, 1), (0, 4)])
@@ -328,7 +388,10 @@ def test_a_submit_is_gone_on_with_when_the_backend_wants_it_and_not_at_every_loo
     slow = Slow(client.engine.backend("local", endpoint), seconds)
     client.engine._backends["local", endpoint] = slow  # pyright: ignore
     seen = [look(client.engine, [client.store.get(job.id)])[0].job for _ in range(4)]
-    assert (slow.called, {(each.status, each.message) for each in seen}) == (calls, {(Status.PENDING, "instance")})
+    assert (slow.called, {(each.status, each.message) for each in seen}) == (
+        calls,
+        {(Status.PENDING, "instance")},
+    )
     assert client.cancel_job(job.id) is True
 
 
@@ -339,4 +402,9 @@ def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:
     late = cancel.ask(client.engine, ended)
     assert (late.status, late.message, late.cancel_asked) == (ended.status, ended.message, False)
     details = {"pid": 1}
-    assert change(client.engine, job.id, lambda now: replace(now, backend_details=details)).backend_details == details
+    assert (
+        change(
+            client.engine, job.id, lambda now: replace(now, backend_details=details)
+        ).backend_details
+        == details
+    )

@@ -32,16 +32,27 @@ def test_an_output_that_nothing_names_is_told_before_submit(client: Client) -> N
         {"outputs": {"model": {"type": "folder"}}, "files": {"train.py": b"out = spec['model']"}},
     ],
 )
-def test_nothing_is_told_of_an_output_that_the_program_may_know(client: Client, fields: dict[str, Any]) -> None:
+def test_nothing_is_told_of_an_output_that_the_program_may_know(
+    client: Client, fields: dict[str, Any]
+) -> None:
     assert told(client, "output.unread", specs=SPECS, **fields) == []
 
 
 @pytest.mark.parametrize("name", ["TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR"])
-def test_a_variable_that_is_always_the_sdks_own_is_told_and_not_used(client: Client, name: str) -> None:
-    given = {"command": f"echo is ${name}.", "gpu_count": 0, "env_vars": {name: "mine", "OTHER": "1"}}
+def test_a_variable_that_is_always_the_sdks_own_is_told_and_not_used(
+    client: Client, name: str
+) -> None:
+    given = {
+        "command": f"echo is ${name}.",
+        "gpu_count": 0,
+        "env_vars": {name: "mine", "OTHER": "1"},
+    }
     submission = client.submit(given, "local")
     assert [each.text for each in submission.findings if each.code == "env_vars.ours"] == [
-        f"{name} in env_vars is not used: in the job it is always the SDK's own. -> Leave it out, or give it another name."
+        (
+            f"{name} in env_vars is not used: in the job it is always the SDK's own. -> Leave it "
+            "out, or give it another name."
+        )
     ]
     client.wait(submission.job.id)
     assert "is mine." not in client.get_job_logs(submission.job.id)

@@ -1,4 +1,6 @@
-"""Before a job is submitted: keys for the buckets that it needs, or a word that a role gives them."""
+"""Before a job is submitted: keys for the buckets that it needs, or a word that a
+role gives them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ BUCKET = "s3://acme-training/results"
 
 
 def opened(tmp_path: Path, **environ: str) -> Client:
-    base = {"TAO_SDK_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    base = {
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }
     return Client(settings=Settings({**base, **environ}))
 
 
@@ -89,14 +95,23 @@ def test_a_public_bucket_is_read_without_keys_and_another_one_is_not(tmp_path: P
     policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]}).encode()
     assert server.s3().ask("PUT", public, "", {"policy": ""}, policy).status in (200, 204)
     with opened(tmp_path, S3_ENDPOINT_URL=server.url) as client:
-        reading = JobSpec(command="true", gpu_count=0, inputs={f"{tmp_path}/x": f"s3://{public}/data/a"})
+        reading = JobSpec(
+            command="true", gpu_count=0, inputs={f"{tmp_path}/x": f"s3://{public}/data/a"}
+        )
         assert not [each for each in client.plan(reading, "local").findings if "input" in each.what]
         with pytest.raises(CredentialError, match=closed):
-            client.plan(JobSpec(command="true", gpu_count=0, inputs={"/nowhere": f"s3://{closed}/data/a"}), "local")
+            client.plan(
+                JobSpec(command="true", gpu_count=0, inputs={"/nowhere": f"s3://{closed}/data/a"}),
+                "local",
+            )
 
 
-@pytest.mark.parametrize("bucket", [{}, {"S3_BUCKET_NAME": "acme-training"}], ids=["named-at-run-time", "in-env-vars"])
-def test_keys_in_env_vars_win_over_those_of_the_caller_under_every_name(tmp_path: Path, bucket: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "bucket", [{}, {"S3_BUCKET_NAME": "acme-training"}], ids=["named-at-run-time", "in-env-vars"]
+)
+def test_keys_in_env_vars_win_over_those_of_the_caller_under_every_name(
+    tmp_path: Path, bucket: dict[str, str]
+) -> None:
     environ = {
         "HOME": str(tmp_path),
         "ACCESS_KEY": "AKIA-of-the-caller",
@@ -112,9 +127,13 @@ def test_keys_in_env_vars_win_over_those_of_the_caller_under_every_name(tmp_path
 
 
 @pytest.mark.parametrize("where", ["env_vars", "environment"])
-def test_a_profile_without_keys_is_no_login_as_no_job_can_use_it(tmp_path: Path, where: str) -> None:
+def test_a_profile_without_keys_is_no_login_as_no_job_can_use_it(
+    tmp_path: Path, where: str
+) -> None:
     (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text("[profile lab]\nsso_session = acme\nregion = eu-west-1\n")
+    (tmp_path / ".aws" / "config").write_text(
+        "[profile lab]\nsso_session = acme\nregion = eu-west-1\n"
+    )
     said = {"AWS_PROFILE": "lab"}
     with opened(tmp_path, **(said if where == "environment" else {})) as client:
         with pytest.raises(CredentialError, match="The AWS profile lab has no keys") as error:
@@ -125,6 +144,11 @@ def test_a_profile_without_keys_is_no_login_as_no_job_can_use_it(tmp_path: Path,
 
 def test_a_profile_with_keys_is_a_login(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "credentials").write_text("[lab]\naws_access_key_id = me\naws_secret_access_key = my-secret\n")
+    (tmp_path / ".aws" / "credentials").write_text(
+        "[lab]\naws_access_key_id = me\naws_secret_access_key = my-secret\n"
+    )
     with opened(tmp_path, AWS_PROFILE="lab") as client:
-        assert set(client.plan(sending(), "local").plan.secrets) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+        assert set(client.plan(sending(), "local").plan.secrets) == {
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+        }

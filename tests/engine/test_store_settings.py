@@ -1,4 +1,6 @@
-"""What a job is told of its S3 store is checked before anything is stored, and told by the name that the caller gave it."""
+"""What a job is told of its S3 store is checked before anything is stored, and told by the name
+that the caller gave it.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +45,18 @@ WRONG = [
 
 
 def client_with(tmp_path: Path, **environ: str) -> Client:
-    known = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    known = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
     return Client(settings=Settings({**known, **environ}))
 
 
 @pytest.mark.parametrize(("name", "value", "error"), WRONG)
-def test_what_no_store_can_have_is_refused_by_its_name(tmp_path: Path, name: str, value: str, error: type[Exception]):
+def test_what_no_store_can_have_is_refused_by_its_name(
+    tmp_path: Path, name: str, value: str, error: type[Exception]
+):
     with client_with(tmp_path, **{**STORE, name: value}) as client:
         with pytest.raises(error) as told:
             client.submit(JobSpec(command="true", gpu_count=0), "local")
@@ -77,7 +85,8 @@ def test_what_a_job_says_of_its_own_store_is_refused_likewise(
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["https://store", "http://[::1]:9000", "HTTPS://s3.example.com/base/", "http://me:pw@h:1"]
+    "endpoint",
+    ["https://store", "http://[::1]:9000", "HTTPS://s3.example.com/base/", "http://me:pw@h:1"],
 )
 def test_a_store_as_there_are_is_taken(tmp_path: Path, endpoint: str):
     with client_with(tmp_path, **{**STORE, "S3_ENDPOINT_URL": endpoint}) as client:
@@ -90,15 +99,37 @@ def test_keys_that_a_job_without_a_bucket_does_not_use_do_not_stop_it(tmp_path: 
 
 
 @pytest.mark.parametrize("uri", ["s3://my bucket/k", "s3://-b/k", "s3://b$(id)/k"])
-def test_an_input_in_a_bucket_of_no_possible_name_is_refused_with_its_place(tmp_path: Path, uri: str):
-    spec = JobSpec(command="cat {config_path}", gpu_count=0, specs={"data": uri}, inputs=["data"], config_format="yaml")
-    with client_with(tmp_path) as client, pytest.raises(SpecError, match=r"specs\.data is s3://.*name of a bucket"):
+def test_an_input_in_a_bucket_of_no_possible_name_is_refused_with_its_place(
+    tmp_path: Path, uri: str
+):
+    spec = JobSpec(
+        command="cat {config_path}",
+        gpu_count=0,
+        specs={"data": uri},
+        inputs=["data"],
+        config_format="yaml",
+    )
+    with (
+        client_with(tmp_path) as client,
+        pytest.raises(SpecError, match=r"specs\.data is s3://.*name of a bucket"),
+    ):
         client.submit(spec, "local")
 
 
-@pytest.mark.parametrize("uri", ["s3://b\nucket/k", "s3://bucket/k\r\nx: 1", "https://h/x\x1b[2J", "hf_model://o/n\n"])
+@pytest.mark.parametrize(
+    "uri", ["s3://b\nucket/k", "s3://bucket/k\r\nx: 1", "https://h/x\x1b[2J", "hf_model://o/n\n"]
+)
 def test_an_address_with_a_control_character_is_refused_without_it(tmp_path: Path, uri: str):
-    spec = JobSpec(command="cat {config_path}", gpu_count=0, specs={"data": uri}, inputs=["data"], config_format="yaml")
-    with client_with(tmp_path) as client, pytest.raises(SpecError, match=r"specs\.data is .*control character") as told:
+    spec = JobSpec(
+        command="cat {config_path}",
+        gpu_count=0,
+        specs={"data": uri},
+        inputs=["data"],
+        config_format="yaml",
+    )
+    with (
+        client_with(tmp_path) as client,
+        pytest.raises(SpecError, match=r"specs\.data is .*control character") as told,
+    ):
         client.submit(spec, "local")
     assert str(told.value).isprintable()

@@ -81,9 +81,13 @@ def watch(client: Client, seconds: float = 30) -> None:
 
 
 @pytest.mark.slow
-def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(client: Client, receiver: Any) -> None:
+def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(
+    client: Client, receiver: Any
+) -> None:
     epochs = "for e in $(seq 1 21); do echo epoch $e/21 loss 0.$e; done"
-    job = run(client, epochs, hooks={"on_epoch_milestone": url(receiver), "on_complete": url(receiver)})
+    job = run(
+        client, epochs, hooks={"on_epoch_milestone": url(receiver), "on_complete": url(receiver)}
+    )
     watch(client)
     assert [(got["hook"], got.get("epoch")) for got in receiver.got] == [
         ("on_epoch_milestone", 10),
@@ -121,7 +125,9 @@ def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
     assert kinds.count("hook-done") == 1
 
 
-def test_a_webhook_whose_answer_comes_drop_by_drop_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_whose_answer_comes_drop_by_drop_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hooks, "DELIVERY_SECONDS", 0.5)
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -139,7 +145,9 @@ def test_a_webhook_whose_answer_comes_drop_by_drop_is_given_up(monkeypatch: pyte
         over.set()
 
 
-def test_a_webhook_that_sends_the_message_elsewhere_has_failed_and_nothing_is_sent_there(receiver: Any) -> None:
+def test_a_webhook_that_sends_the_message_elsewhere_has_failed_and_nothing_is_sent_there(
+    receiver: Any,
+) -> None:
     class Elsewhere(Receiver):
         def do_POST(self) -> None:
             self.send_response(307)
@@ -153,7 +161,9 @@ def test_a_webhook_that_sends_the_message_elsewhere_has_failed_and_nothing_is_se
     assert receiver.got == []
 
 
-def test_the_login_in_a_webhooks_address_is_a_header_and_part_of_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_login_in_a_webhooks_address_is_a_header_and_part_of_no_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looked_up: list[str] = []
     headers: dict[str, str] = {}
     resolve = socket.getaddrinfo
@@ -189,7 +199,11 @@ def test_a_failed_hook_is_tried_again_after_a_time_however_often_is_looked(clien
 def test_the_tries_of_a_hook_lie_ever_further_apart(failed: int) -> None:
     now = utc_now()
     failures = [now - timedelta(hours=1)] * (failed - 1)
-    waits = [seconds for seconds in range(1000) if hooks.is_time([*failures, now], now + timedelta(seconds=seconds))]
+    waits = [
+        seconds
+        for seconds in range(1000)
+        if hooks.is_time([*failures, now], now + timedelta(seconds=seconds))
+    ]
     assert waits[0] == (5, 30, 180, 900, 900, 900)[failed - 1]
     assert hooks.is_time([*failures, now + timedelta(seconds=9)], now), "the clock was set back"
 
@@ -225,7 +239,9 @@ def test_callbacks_come_in_order_however_many_poll(client: Client) -> None:
 
     epochs = "for e in $(seq 1 30); do echo epoch $e/30; done"
     job = run(
-        client, epochs, hooks={"on_epoch_milestone": slow_at_first, "on_complete": lambda job: seen.append("end")}
+        client,
+        epochs,
+        hooks={"on_epoch_milestone": slow_at_first, "on_complete": lambda job: seen.append("end")},
     )
     pollers = [threading.Thread(target=client.wait, args=(job, 30)) for _ in range(4)]
     for poller in pollers:
@@ -277,7 +293,9 @@ class Sometimes:
     def observe(self, refs: Any) -> Any:
         if self.reachable:
             return self.backend.observe(refs)
-        return {ref: Observation(Phase.UNREACHABLE, "", reason="connection refused") for ref in refs}
+        return {
+            ref: Observation(Phase.UNREACHABLE, "", reason="connection refused") for ref in refs
+        }
 
 
 def test_a_backend_that_cannot_be_asked_changes_no_status(client: Client) -> None:
@@ -340,7 +358,9 @@ def test_jobs_that_live_elsewhere_are_named_once_however_long_it_is_watched(
 def test_looks_become_rarer_to_a_bound_that_goes_with_what_is_polite_there(
     client: Client, asked: float | None, longest: float
 ) -> None:
-    """Polite on the local platform is a second; nobody looks more often while nothing changes than while something does."""
+    """Polite on the local platform is a second; nobody looks more often while nothing changes than
+    while something does.
+    """
     job = run(client, "sleep 60")
     watcher = Watcher(client.engine, poll_seconds=asked)
     watcher.pass_once()
@@ -364,14 +384,18 @@ class NoLogOf:
         return self.backend.logs(ref, request)
 
 
-def test_a_job_that_cannot_be_tried_again_holds_up_no_other(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_cannot_be_tried_again_holds_up_no_other(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retry, "FIRST_WAIT_SECONDS", 0.0)
     fails_once = "[ $TAO_ATTEMPT = 2 ] || { kill -9 $PPID; sleep 0.1; }"
     good = run(client, fails_once, retries=1)
     bad = run(client, fails_once, retries=1)
     assert [job.id for job in client.store.live()] == [bad, good], "the bad one comes first"
     endpoint = client.store.attempt(bad).attempt.endpoint
-    client.engine._backends["local", endpoint] = NoLogOf(client.engine.backend("local", endpoint), bad)  # pyright: ignore
+    client.engine._backends["local", endpoint] = NoLogOf(
+        client.engine.backend("local", endpoint), bad
+    )  # pyright: ignore
     stop = threading.Event()
     watcher = threading.Thread(target=client.watch, args=(stop,))
     watcher.start()
@@ -384,10 +408,15 @@ def test_a_job_that_cannot_be_tried_again_holds_up_no_other(client: Client, monk
 def test_a_watcher_that_leaves_gives_the_watch_back(client: Client) -> None:
     job = run(client, "true")
     watch(client)
-    assert client.store.lease_holder(lease_of(("local", client.store.attempt(job).attempt.endpoint))) is None
+    assert (
+        client.store.lease_holder(lease_of(("local", client.store.attempt(job).attempt.endpoint)))
+        is None
+    )
 
 
-def test_a_receiver_that_does_not_speak_http_holds_up_no_other(client: Client, receiver: Any) -> None:
+def test_a_receiver_that_does_not_speak_http_holds_up_no_other(
+    client: Client, receiver: Any
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as odd:
 
         def answer() -> None:
@@ -397,7 +426,9 @@ def test_a_receiver_that_does_not_speak_http_holds_up_no_other(client: Client, r
                 connection.sendall(b"SSH-2.0-OpenSSH\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
-        first = run(client, "true", hooks={"on_complete": f"http://127.0.0.1:{odd.getsockname()[1]}/hook"})
+        first = run(
+            client, "true", hooks={"on_complete": f"http://127.0.0.1:{odd.getsockname()[1]}/hook"}
+        )
         second = run(client, "true", hooks={"on_complete": url(receiver)})
         client.wait_all([first, second], timeout=30)
         Watcher(client.engine).deliver()
@@ -405,7 +436,9 @@ def test_a_receiver_that_does_not_speak_http_holds_up_no_other(client: Client, r
     assert [event.kind for event in client.events(first)].count("hook-failed") == 1
 
 
-def test_a_job_that_is_removed_while_its_hook_is_told_keeps_none_from_being_told(client: Client, receiver: Any) -> None:
+def test_a_job_that_is_removed_while_its_hook_is_told_keeps_none_from_being_told(
+    client: Client, receiver: Any
+) -> None:
     class Removing(list[Any]):
         def append(self, body: Any) -> None:
             super().append(body)
@@ -421,11 +454,17 @@ def test_a_job_that_is_removed_while_its_hook_is_told_keeps_none_from_being_told
     assert [got["job"]["id"] for got in receiver.got] == [first, second]
 
 
-def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told(client: Client) -> None:
+def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told(
+    client: Client,
+) -> None:
     told: list[str] = []
     jobs = [run(client, "true"), run(client, "true")]
     client.wait_all(jobs, timeout=30)
-    of_job = {"gone-0123456789": {}, jobs[0]: {"on_complete": lambda job: 1 / 0}, jobs[1]: {"on_complete": told.append}}
+    of_job = {
+        "gone-0123456789": {},
+        jobs[0]: {"on_complete": lambda job: 1 / 0},
+        jobs[1]: {"on_complete": told.append},
+    }
     watcher = Watcher(client.engine, hooks.Callbacks(of_job=of_job))  # pyright: ignore
     watcher.fire_callbacks()
     assert [job.id for job in told] == [jobs[1]]  # pyright: ignore
@@ -443,7 +482,10 @@ def test_a_job_submitted_to_a_watcher_that_is_about_to_leave_is_watched(
             super().append(body)
             if len(self) == 2:  # the last delivery before the watcher leaves
                 client.submit(
-                    JobSpec(command="true", gpu_count=0, hooks={"on_complete": lambda job: fired.set()}), "local"
+                    JobSpec(
+                        command="true", gpu_count=0, hooks={"on_complete": lambda job: fired.set()}
+                    ),
+                    "local",
                 )
 
     receiver.got, receiver.fails = Late(), 1
@@ -471,7 +513,11 @@ def test_a_store_that_cannot_be_read_for_a_while_does_not_end_the_watch(
 def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_fails(
     client: Client, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    job = run(client, "true", hooks={"on_complete": "seq 100000; echo $HOOK_TOKEN: no such channel >&2; exit 3"})
+    job = run(
+        client,
+        "true",
+        hooks={"on_complete": "seq 100000; echo $HOOK_TOKEN: no such channel >&2; exit 3"},
+    )
     watch(client)
     failures = [event.raw for event in client.events(job) if event.kind == "hook-failed"]
     assert failures

@@ -85,18 +85,22 @@ def test_the_same_seed_gives_the_same_model(tmp_path: Path, whole: Path):
     train(tmp_path)
     again = weights(tmp_path / "results/train/model_epoch_020.npz")
     assert all(
-        np.array_equal(again[name], value) for name, value in weights(whole / "train/model_epoch_020.npz").items()
+        np.array_equal(again[name], value)
+        for name, value in weights(whole / "train/model_epoch_020.npz").items()
     )
 
 
-def test_a_resumed_training_ends_with_the_weights_of_one_that_was_never_interrupted(tmp_path: Path, whole: Path):
+def test_a_resumed_training_ends_with_the_weights_of_one_that_was_never_interrupted(
+    tmp_path: Path, whole: Path
+):
     half = whole / "train" / "model_epoch_010.npz"
     ended = train(tmp_path, resume_training_checkpoint_path=str(half))
     resumed = weights(tmp_path / "results/train/model_epoch_020.npz")
     assert "epoch 11/20" in ended.stdout
     assert "epoch 10/20" not in ended.stdout
     assert all(
-        np.array_equal(resumed[name], value) for name, value in weights(whole / "train/model_epoch_020.npz").items()
+        np.array_equal(resumed[name], value)
+        for name, value in weights(whole / "train/model_epoch_020.npz").items()
     )
 
 
@@ -109,14 +113,18 @@ def test_sigterm_leaves_a_whole_checkpoint_and_exit_code_143(tmp_path: Path):
         assert process.wait(timeout=30) == 143
     assert [path.name for path in (tmp_path / "results/train").iterdir()] == ["model_epoch_001.npz"]
     assert int(weights(tmp_path / "results/train/model_epoch_001.npz")["epoch"]) == 1
-    assert json.loads((tmp_path / "results/status.json").read_text().splitlines()[-1])["status"] == "FAILURE"
+    assert (
+        json.loads((tmp_path / "results/status.json").read_text().splitlines()[-1])["status"]
+        == "FAILURE"
+    )
 
 
 def test_a_failure_is_told_in_the_status_file(tmp_path: Path):
     ended = train(tmp_path, resume_training_checkpoint_path="/nowhere/model.npz")
     assert ended.returncode == 1
     assert (
-        "/nowhere/model.npz" in json.loads((tmp_path / "results/status.json").read_text().splitlines()[-1])["message"]
+        "/nowhere/model.npz"
+        in json.loads((tmp_path / "results/status.json").read_text().splitlines()[-1])["message"]
     )
 
 
@@ -129,19 +137,28 @@ def test_the_job_file_carries_every_file_that_the_trainer_needs(tmp_path: Path):
     spec.update(dict.fromkeys(job["outputs"], "out"))
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     line = job["command"].replace("{config_path}", "spec.json").replace("python3", sys.executable)
-    ended = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "out/train/model_epoch_001.npz").is_file()
 
 
 def test_the_trainer_runs_on_old_pythons_and_needs_numpy_only():
     tree = ast.parse((DIGITS / "train.py").read_text(), feature_version=(3, 8))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     assert imported - set(sys.stdlib_module_names) == {"numpy"}
 
 
 def test_the_data_is_scikit_learns():
-    sklearn = pytest.importorskip("sklearn.datasets", reason="the data was made with scikit-learn, which is not here")
+    sklearn = pytest.importorskip(
+        "sklearn.datasets", reason="the data was made with scikit-learn, which is not here"
+    )
     digits, ours = sklearn.load_digits(), weights(DIGITS / "digits.npz")
     assert np.array_equal(digits.data, ours["images"])
     assert np.array_equal(digits.target, ours["labels"])

@@ -20,10 +20,19 @@ RUN = Path(__file__).parents[2] / "examples" / "s3" / "run.py"
 
 def test_data_and_results_of_digits_lie_in_a_bucket_by_one_command(tmp_path: Path) -> None:
     go_programs.program("versitygw")
-    known = {name: value for name, value in os.environ.items() if "KEY" not in name and not name.startswith("AWS_")}
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if "KEY" not in name and not name.startswith("AWS_")
+    }
     environ = {**known, "TAO_SDK_STATE_DIR": str(tmp_path / "state"), "PYTHONUTF8": "1"}
     ran = subprocess.run(
-        [sys.executable, str(RUN)], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        [sys.executable, str(RUN)],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "inputs 45.4 kB" in ran.stdout

@@ -1,4 +1,6 @@
-"""The parsers of foreign words take their seeds and a little noise; `make fuzz` searches for longer."""
+"""The parsers of foreign words take their seeds and a little noise; `make fuzz` searches for
+longer.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,15 @@ def test_a_parser_takes_its_seeds_and_noise(name: str) -> None:
     for seed in targets.SEEDS[name]:
         target(seed)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    @given(st.sampled_from(targets.SEEDS[name]), st.integers(0, 400), st.integers(0, 9), st.binary(max_size=6))
+    @settings(
+        max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    @given(
+        st.sampled_from(targets.SEEDS[name]),
+        st.integers(0, 400),
+        st.integers(0, 9),
+        st.binary(max_size=6),
+    )
     def changed(seed: bytes, at: int, gone: int, new: bytes) -> None:
         target(seed[:at] + new + seed[at + gone :])
 

@@ -1,4 +1,6 @@
-"""The command as a person types it, in a home of its own; what it started is ended after the test."""
+"""The command as a person types it, in a home of its own; what it started is ended
+after the test.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def example() -> str:
 @pytest.fixture
 def tao(tmp_path: Path) -> Iterator[Tao]:
     command = Tao(tmp_path)
-    command.env["PATH"] = f"{Path(sys.executable).parent}:{command.env['PATH']}"  # jobs find the example's numpy
+    command.env["PATH"] = (
+        f"{Path(sys.executable).parent}:{command.env['PATH']}"  # jobs find the example's numpy
+    )
     yield command
     for job in json.loads(command("ls", "--json").out or "[]"):
         if job["status"] in ("Pending", "Running"):

@@ -30,5 +30,9 @@ def test_what_an_error_says_to_do_next_can_be_done_as_it_stands(tao: Tao) -> Non
 
 def test_the_exit_code_and_the_last_line_tell_how_a_job_ended(tao: Tao) -> None:
     ran = tao("run", "--json", "--gpus", "0", "--", "exit 3")
-    assert (ran.code, ran.json_lines[-1]["status"], ran.json_lines[-1]["exit_code"]) == (1, "Error", 3)
+    assert (ran.code, ran.json_lines[-1]["status"], ran.json_lines[-1]["exit_code"]) == (
+        1,
+        "Error",
+        3,
+    )
     assert tao("why", "--json", ran.json_lines[-1]["id"]).json["diagnosis"]["retryable"] is False

@@ -27,7 +27,9 @@ def test_a_job_that_left_nothing_is_not_said_to_have_written_nothing_yet(tao: Ta
     assert "The job left nothing there." in tao("results", job).out
 
 
-def test_a_canceled_training_says_which_checkpoints_count_and_a_retry_goes_on(tao: Tao, example: str) -> None:
+def test_a_canceled_training_says_which_checkpoints_count_and_a_retry_goes_on(
+    tao: Tao, example: str
+) -> None:
     assert tao("run", example, "--detach", "--name", "long").code == 0
     tao.until("epoch 3/20", "logs", "long")
     assert tao("cancel", "long").code == 0

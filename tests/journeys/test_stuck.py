@@ -13,7 +13,9 @@ pytestmark = pytest.mark.slow
 
 def test_why_shows_what_a_running_job_printed_last(tao: Tao) -> None:
     os.mkfifo(tao.home / "never")
-    job = tao.run_detached("for n in 1 2 3 4; do echo step $n; done; printf 'waiting for \\033[31mdata'; cat never")
+    job = tao.run_detached(
+        "for n in 1 2 3 4; do echo step $n; done; printf 'waiting for \\033[31mdata'; cat never"
+    )
     tao.until("data", "logs", job)
     told = tao("why", job).out
     assert told.startswith("Running for ")

@@ -23,14 +23,22 @@ TAO = [sys.executable, "-m", "tao_sdk.cli.main"]
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
     python = str(Path(sys.executable).parent)
-    return {**os.environ, "TAO_SDK_STATE_DIR": str(tmp_path / "state"), "PATH": f"{python}:{os.environ['PATH']}"}
+    return {
+        **os.environ,
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        "PATH": f"{python}:{os.environ['PATH']}",
+    }
 
 
 def tao(surroundings: dict[str, str], cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TAO, *words], env=surroundings, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [*TAO, *words], env=surroundings, cwd=cwd, capture_output=True, text=True, timeout=120
+    )
 
 
-def started(surroundings: dict[str, str], cwd: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
+def started(
+    surroundings: dict[str, str], cwd: Path, *more: str
+) -> tuple[subprocess.Popen[str], str]:
     """`tao run` in the foreground, and the id of its job, once the first epoch was seen."""
     running = subprocess.Popen(
         [*TAO, "run", str(JOB), *more],
@@ -58,7 +66,9 @@ def processes(job_id: str) -> list[int]:
             environ = (process / "environ").read_bytes() if process.name.isdigit() else b""
         except OSError:
             continue
-        if f"TAO_JOB_ID={job_id}".encode() in environ.split(b"\0") or job_id.encode() in environ + _command(process):
+        if f"TAO_JOB_ID={job_id}".encode() in environ.split(
+            b"\0"
+        ) or job_id.encode() in environ + _command(process):
             found.append(int(process.name))
     return [pid for pid in found if pid != os.getpid()]
 
@@ -70,21 +80,27 @@ def _command(process: Path) -> bytes:
         return b""
 
 
-def test_killing_the_client_in_mid_training_loses_nothing(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_killing_the_client_in_mid_training_loses_nothing(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
     running, job_id = started(surroundings, tmp_path)
     running.kill()
     running.wait()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     log = tao(surroundings, elsewhere, "logs", "-f", job_id)
-    assert [int(e) for e in re.findall(r"^epoch (\d+)/20", log.stdout, re.MULTILINE)] == list(range(1, 21))
+    assert [int(e) for e in re.findall(r"^epoch (\d+)/20", log.stdout, re.MULTILINE)] == list(
+        range(1, 21)
+    )
     assert tao(surroundings, elsewhere, "wait", job_id).returncode == 0
     job = json.loads(tao(surroundings, elsewhere, "status", job_id, "--json").stdout)
     assert (job["status"], job["exit_code"], job["attempt"]) == ("Complete", 0, 1)
     assert Path(job["results_dir"]).parent == tmp_path / "runs"
 
 
-def test_ctrl_c_detaches_and_says_how_to_come_back(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_ctrl_c_detaches_and_says_how_to_come_back(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
     running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.2"}, tmp_path)
     time.sleep(1)
     running.send_signal(signal.SIGINT)
@@ -100,7 +116,9 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(surroundings: dict[str, str],
 def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.5"}, tmp_path, "--retries", "1")
+    running, job_id = started(
+        {**surroundings, "TAO_SYNC_SECONDS": "0.5"}, tmp_path, "--retries", "1"
+    )
     while not json.loads(tao(surroundings, tmp_path, "results", job_id, "--json").stdout)["newest"]:
         time.sleep(0.1)
     for pid in processes(job_id):
@@ -114,9 +132,13 @@ def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(
     assert epochs[-1] == 20
 
 
-def test_two_clients_and_a_watcher_see_the_same_end(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_two_clients_and_a_watcher_see_the_same_end(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
     running, job_id = started(surroundings, tmp_path)
-    watching = subprocess.Popen([*TAO, "watch"], env=surroundings, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    watching = subprocess.Popen(
+        [*TAO, "watch"], env=surroundings, cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
     assert tao(surroundings, tmp_path, "wait", job_id).returncode == 0
     assert watching.wait(timeout=30) == 0
     running.communicate(timeout=30)

@@ -48,7 +48,9 @@ def newest(listing: Files, **kwargs: Any) -> str | None:
 
 
 def best_epoch(epoch: int, epochs: int | None = None, from_zero: bool = False) -> Progress:
-    return Progress(epoch=epoch, epochs=epochs, best=Best(epoch, "accuracy", 0.9), counts_from_zero=from_zero)
+    return Progress(
+        epoch=epoch, epochs=epochs, best=Best(epoch, "accuracy", 0.9), counts_from_zero=from_zero
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,9 @@ def best_epoch(epoch: int, epochs: int | None = None, from_zero: bool = False) -
         ("train/vit_fold2_epoch_7.pth.tar", 7, None),
     ],
 )
-def test_epoch_and_step_are_read_from_the_names_that_trainers_give(path: str, epoch: int | None, step: int | None):
+def test_epoch_and_step_are_read_from_the_names_that_trainers_give(
+    path: str, epoch: int | None, step: int | None
+):
     found = only(path)
     assert (found.epoch, found.step) == (epoch, step)
 
@@ -127,7 +131,9 @@ def test_what_is_no_checkpoint_of_this_training_is_left_out(path: str):
     assert checkpoints(files(path)) == []
 
 
-@pytest.mark.parametrize("folder", ["train/last.ckpt", "train/epoch=3-step=40.ckpt", "train/ckpt_3", "train/Epoch-3"])
+@pytest.mark.parametrize(
+    "folder", ["train/last.ckpt", "train/epoch=3-step=40.ckpt", "train/ckpt_3", "train/Epoch-3"]
+)
 def test_a_folder_that_is_resumed_from_as_one_is_listed_as_one(folder: str):
     inside = f"{folder}/zero_pp_rank_0_mp_rank_00_model_states.pt"
     assert checkpoint_folder(inside) == folder  # of the runner, which resumes
@@ -139,9 +145,13 @@ def test_an_empty_file_is_no_checkpoint():
 
 
 def test_the_newest_is_the_furthest_trained_and_not_the_last_written():
-    assert newest(files("train/model_epoch_010.pth", "train/model_epoch_009.pth")) == "train/model_epoch_010.pth"
     assert (
-        newest(files("train/epoch=3-step=900.ckpt", "train/epoch=3-step=1000.ckpt")) == "train/epoch=3-step=1000.ckpt"
+        newest(files("train/model_epoch_010.pth", "train/model_epoch_009.pth"))
+        == "train/model_epoch_010.pth"
+    )
+    assert (
+        newest(files("train/epoch=3-step=900.ckpt", "train/epoch=3-step=1000.ckpt"))
+        == "train/epoch=3-step=1000.ckpt"
     )
     assert newest(files("c/iter_2000.pt", "c/iter_10000.pt", "c/iter_500.pt")) == "c/iter_10000.pt"
 
@@ -153,9 +163,9 @@ def test_a_checkpoint_named_latest_is_not_taken_for_the_newest():
 
 
 def test_an_exported_engine_is_nothing_to_train_on():
-    assert newest(files("train/model_epoch_001.pth", "export/model_epoch_002.onnx", "export/model.engine")) == (
-        "train/model_epoch_001.pth"
-    )
+    assert newest(
+        files("train/model_epoch_001.pth", "export/model_epoch_002.onnx", "export/model.engine")
+    ) == ("train/model_epoch_001.pth")
 
 
 def test_the_newest_one_is_never_complete_without_a_manifest():
@@ -164,7 +174,9 @@ def test_the_newest_one_is_never_complete_without_a_manifest():
 
 
 def test_of_files_written_in_the_same_second_none_is_complete_without_a_manifest():
-    found = checkpoints([("train/model_epoch_001.pth", 9, 5.0), ("train/model_epoch_002.pth", 9, 5.0)])
+    found = checkpoints(
+        [("train/model_epoch_001.pth", 9, 5.0), ("train/model_epoch_002.pth", 9, 5.0)]
+    )
     assert [each.complete for each in found] == [False, False]
 
 
@@ -189,15 +201,22 @@ def test_one_that_was_still_being_written_when_the_manifest_was_made_is_not_comp
 def test_a_folder_that_lacks_a_shard_is_not_complete():
     listing = files("c/step_9/model-1-of-2.safetensors", "c/step_9/model-2-of-2.safetensors")
     assert [each.complete for each in checkpoints(listing, manifest=manifest(listing))] == [True]
-    assert [each.complete for each in checkpoints(listing[:1], manifest=manifest(listing))] == [False]
-    assert [each.complete for each in checkpoints(listing, manifest=manifest(listing[:1]))] == [False]
-
-
-@pytest.mark.parametrize("broken", [{}, {"files": None}, {"files": "x"}, {"files": [None, {"path": 1}, {"size": 3}]}])
-def test_a_manifest_that_cannot_be_understood_vouches_for_nothing(broken: dict[str, Any]):
-    assert [each.complete for each in checkpoints(files("train/epoch_1.pth", "train/epoch_2.pth"), "", broken)] == [
+    assert [each.complete for each in checkpoints(listing[:1], manifest=manifest(listing))] == [
         False
-    ] * 2
+    ]
+    assert [each.complete for each in checkpoints(listing, manifest=manifest(listing[:1]))] == [
+        False
+    ]
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {"files": None}, {"files": "x"}, {"files": [None, {"path": 1}, {"size": 3}]}]
+)
+def test_a_manifest_that_cannot_be_understood_vouches_for_nothing(broken: dict[str, Any]):
+    assert [
+        each.complete
+        for each in checkpoints(files("train/epoch_1.pth", "train/epoch_2.pth"), "", broken)
+    ] == [False] * 2
 
 
 def test_paths_of_the_manifest_are_relative_to_the_results():
@@ -259,7 +278,9 @@ def test_what_is_chosen_is_complete():
     names = [f"train/model_epoch_{n:03}.npz" for n in (1, 2, 3)]
     listing = [(f"/runs/j/{path}", size, mtime) for path, size, mtime in files(*names)]
     whole = choose(listing, "/runs/j", manifest(files(*names)), best_epoch(3, 3))
-    growing = choose(listing, "/runs/j", manifest(files(*names), **{names[2]: 50}), best_epoch(3, 3))
+    growing = choose(
+        listing, "/runs/j", manifest(files(*names), **{names[2]: 50}), best_epoch(3, 3)
+    )
     assert (whole.best, whole.newest) == ("/runs/j/train/model_epoch_003.npz",) * 2
     assert (growing.best, growing.newest) == (None, "/runs/j/train/model_epoch_002.npz")
     assert choose([], "/runs/j", None, Progress()).newest is None

@@ -21,14 +21,22 @@ def training(epochs: int, *, of: int | None = None) -> Progress:
     reader = ProgressReader()
     for n in range(1, epochs + 1):
         reader.feed(
-            f"epoch {n}/{of or epochs} loss {2 / n:.4f} val_loss {2.2 / n:.4f} accuracy {1 - 0.5 / n:.4f}\n".encode()
+            (
+                f"epoch {n}/{of or epochs} loss {2 / n:.4f} val_loss {2.2 / n:.4f} accuracy "
+                f"{1 - 0.5 / n:.4f}\n"
+            ).encode()
         )
     return reader.progress
 
 
 def of_values(values: list[float]) -> Progress:
     history = tuple(EpochMetrics(n, {"loss": value}) for n, value in enumerate(values, 1))
-    return Progress(epoch=len(values), metrics=history[-1].metrics, history=history, best=Best(1, "loss", values[0]))
+    return Progress(
+        epoch=len(values),
+        metrics=history[-1].metrics,
+        history=history,
+        best=Best(1, "loss", values[0]),
+    )
 
 
 def texts(svg: str) -> list[str]:
@@ -37,14 +45,25 @@ def texts(svg: str) -> list[str]:
 
 def lines(svg: str) -> list[list[tuple[float, float]]]:
     drawn = [
-        path.get("d", "") for path in ElementTree.fromstring(svg).iter(f"{SVG}path") if "line" in path.get("class", "")
+        path.get("d", "")
+        for path in ElementTree.fromstring(svg).iter(f"{SVG}path")
+        if "line" in path.get("class", "")
     ]
-    return [[(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path)] for path in drawn]
+    return [
+        [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path)]
+        for path in drawn
+    ]
 
 
 def test_the_picture_names_its_curves_their_last_values_and_the_best_epoch():
     said = texts(curve_svg(training(20)))
-    assert {"val_loss 0.11", "loss 0.1", "accuracy 0.975", "best 0.975 in epoch 20", "epoch"} <= set(said)
+    assert {
+        "val_loss 0.11",
+        "loss 0.1",
+        "accuracy 0.975",
+        "best 0.975 in epoch 20",
+        "epoch",
+    } <= set(said)
 
 
 def test_a_loss_goes_down_and_an_accuracy_up():
@@ -82,7 +101,8 @@ def test_letters_that_no_document_can_hold_leave_a_picture_that_can_be_read(odd:
     ElementTree.fromstring(svg.encode())
     assert odd not in svg
     broken = Progress(
-        epoch=2, history=(EpochMetrics(1, {f"loss{odd}": 1.0}), EpochMetrics(2, {f"loss{odd}": math.nan}))
+        epoch=2,
+        history=(EpochMetrics(1, {f"loss{odd}": 1.0}), EpochMetrics(2, {f"loss{odd}": math.nan})),
     )
     ElementTree.fromstring(curve_svg(broken).encode())
 
@@ -134,7 +154,9 @@ def test_the_plot_labels_its_axes():
 
 
 def test_what_cannot_share_an_axis_is_not_drawn_on_one():
-    history = tuple(EpochMetrics(n, {"accuracy": 0.9, "f1": 0.8, "perplexity": 40.0}) for n in (1, 2))
+    history = tuple(
+        EpochMetrics(n, {"accuracy": 0.9, "f1": 0.8, "perplexity": 40.0}) for n in (1, 2)
+    )
     ((_, series),) = panels_of(Progress(epoch=2, history=history))
     assert [some.name for some in series] == ["accuracy", "f1"]
 

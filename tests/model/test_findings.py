@@ -11,7 +11,9 @@ from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.finding import Finding, Severity
 
 
-@pytest.mark.parametrize("command", [TOOLKIT, install_command("docker"), "export SLURM_ACCOUNT=vision"])
+@pytest.mark.parametrize(
+    "command", [TOOLKIT, install_command("docker"), "export SLURM_ACCOUNT=vision"]
+)
 def test_a_command_that_mends_it_is_what_comes_next(command: str) -> None:
     told = Finding(Severity.ERROR, "x", "It is broken.", command=command).to_json()
     assert (told["next"], told["fix"], told["hint"]) == (command, command, "")
@@ -24,9 +26,14 @@ def test_words_are_a_hint_whatever_they_look_like(advice: str) -> None:
 
 
 def test_words_before_a_command_are_the_hint_beside_it() -> None:
-    finding = Finding(Severity.ERROR, "x", "It is broken.", "", "Export NGC_KEY, or run:", "docker login nvcr.io")
+    finding = Finding(
+        Severity.ERROR, "x", "It is broken.", "", "Export NGC_KEY, or run:", "docker login nvcr.io"
+    )
     told = finding.to_json()
-    assert (told["next"], told["hint"]) == ("docker login nvcr.io", "Export NGC_KEY, or run: docker login nvcr.io")
+    assert (told["next"], told["hint"]) == (
+        "docker login nvcr.io",
+        "Export NGC_KEY, or run: docker login nvcr.io",
+    )
     assert replace(finding, severity=Severity.WARNING).to_json() == {**told, "severity": "warning"}
 
 

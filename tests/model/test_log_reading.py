@@ -1,4 +1,6 @@
-"""What the store keeps of the reading of a log: as it was, also when an earlier version wrote it."""
+"""What the store keeps of the reading of a log: as it was, also when an earlier
+version wrote it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,25 @@ from tao_sdk.model.progress import Best, EpochMetrics, Progress
 from tao_sdk.model.status import Status
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
-BY_LOG = Progress(3, 9, {"loss": 0.5}, Best(2, "loss", 0.4), None, (EpochMetrics(2, {"loss": 0.4}),), ("wer",), True)
+BY_LOG = Progress(
+    3,
+    9,
+    {"loss": 0.5},
+    Best(2, "loss", 0.4),
+    None,
+    (EpochMetrics(2, {"loss": 0.4}),),
+    ("wer",),
+    True,
+)
 BY_FILE = Progress(4, 9, {"val_loss": 0.6})
 
 # what versions before this one stored
 EARLIER = {
-    "epoch": 3, "epochs": 9, "metrics": {"loss": 0.5}, "best_epoch": 2, "best_metric": "loss", "best_value": 0.4,
+    "epoch": 3, "epochs": 9, "metrics": {"loss": 0.5}, "best_epoch": 2, "best_metric": "loss",
+    "best_value": 0.4,
     "eta_seconds": None, "history": [{"epoch": 2, "metrics": {"loss": 0.4}}], "not_finite": ["wer"],
-    "counts_from_zero": True, "attempt": 1, "cursor": "120", "rest": b"epoch 4".hex(), "as_of": "2026-11-22T12:00:00.000Z",
+    "counts_from_zero": True, "attempt": 1, "cursor": "120", "rest": b"epoch 4".hex(),
+    "as_of": "2026-11-22T12:00:00.000Z",
     "whole": False, "pace": [[1, 5.0], [3, 9.0]], "status_file": {"path": "", "offset": 0},
 }  # fmt: skip
 
@@ -31,7 +44,9 @@ EARLIER = {
     "reading",
     [
         LogReading(),
-        LogReading(BY_LOG, Progress(), 3, 1, "120", b"epoch 4 \xff", NOON, False, Pace((1, 5.0), (3, 9.0))),
+        LogReading(
+            BY_LOG, Progress(), 3, 1, "120", b"epoch 4 \xff", NOON, False, Pace((1, 5.0), (3, 9.0))
+        ),
         LogReading(Progress(), BY_FILE, 4, 2, "7", status_file=FilePlace("/r/status.json", 80)),
     ],
 )
@@ -46,7 +61,9 @@ def test_a_reading_that_an_earlier_version_stored_goes_on():
 
 
 def test_what_an_earlier_version_read_of_a_status_file_is_still_shown():
-    reading = LogReading.from_json({**EARLIER, "status_file": {"path": "/r/status.json", "offset": 80}})
+    reading = LogReading.from_json(
+        {**EARLIER, "status_file": {"path": "/r/status.json", "offset": 80}}
+    )
     assert reading.progress == replace(BY_LOG, as_of=NOON)
     assert reading.log_progress == Progress()
 

@@ -17,7 +17,9 @@ from tao_sdk.model.progress import Best, EpochMetrics, Progress, milestones, ric
 from tao_sdk.model.progress_lines import LineReader
 from tao_sdk.model.progress_reader import HISTORY, ProgressReader
 
-TEN_EPOCHS = "".join(f"epoch {n}/10  loss {1 / n:.3f}  accuracy {1 - 0.5 / n:.3f}\n" for n in range(1, 11)).encode()
+TEN_EPOCHS = "".join(
+    f"epoch {n}/10  loss {1 / n:.3f}  accuracy {1 - 0.5 / n:.3f}\n" for n in range(1, 11)
+).encode()
 
 
 def read(*lines: str) -> Progress:
@@ -64,7 +66,9 @@ def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]
 def test_where_the_stream_is_cut_changes_nothing(cuts: list[int]):
     reader = ProgressReader()
     edges = [0, *sorted(cuts), len(TEN_EPOCHS)]
-    updates = [update for begin, end in pairwise(edges) for update in reader.feed(TEN_EPOCHS[begin:end])]
+    updates = [
+        update for begin, end in pairwise(edges) for update in reader.feed(TEN_EPOCHS[begin:end])
+    ]
     assert epochs(updates) == list(range(1, 11))
     assert reader.progress == ProgressReader().feed(TEN_EPOCHS)[-1]
 
@@ -95,8 +99,18 @@ def test_every_multiple_crossed_between_two_looks_is_a_milestone():
         ("Epoch: [3][ 10/100]  Time 0.1 (0.2)  Loss 1.5e-01 (2.0e-01)", 3, None, {"loss": 0.15}),
         ("Train Epoch: 9 [4200/60000 (7%)]\tLoss: 0.345", 9, None, {"loss": 0.345}),
         ("Epoch 00003: val_loss improved from 0.2 to 0.1, saving model", 3, None, {}),
-        ("| epoch 003 | valid on 'valid' subset | loss 4.125 | ppl 17.45", 3, None, {"loss": 4.125, "ppl": 17.45}),
-        ("Epoch(val) [4][50/50]  accuracy/top1: 95.5  data_time: 0.2", 4, None, {"accuracy/top1": 95.5}),
+        (
+            "| epoch 003 | valid on 'valid' subset | loss 4.125 | ppl 17.45",
+            3,
+            None,
+            {"loss": 4.125, "ppl": 17.45},
+        ),
+        (
+            "Epoch(val) [4][50/50]  accuracy/top1: 95.5  data_time: 0.2",
+            4,
+            None,
+            {"accuracy/top1": 95.5},
+        ),
         ("{'loss': 0.25, 'learning_rate': 5e-05, 'epoch': 2.5}", 2, None, {"loss": 0.25}),
         ("INFO:root:2026-11-21 epoch=7 val_loss=0.125 lr=1e-4", 7, None, {"val_loss": 0.125}),
         ("\x1b[32mEpoch 5/9\x1b[0m mAP: 0.41 mIoU=0.5", 5, 9, {"mAP": 0.41, "mIoU": 0.5}),
@@ -145,16 +159,21 @@ def test_metrics_on_lines_of_their_own_belong_to_the_epoch_that_is_open():
     seen = read(
         "Epoch 1/2",
         " 1/45 [>.....] - ETA: 12s - loss: 2.3000",
-        "45/45 [=====] - 1s 5ms/step - loss: 0.9000 - accuracy: 0.80 - val_loss: 1.0 - val_accuracy: 0.7",
+        "45/45 [=====] - 1s 5ms/step - loss: 0.9000 - accuracy: 0.80 - "
+        "val_loss: 1.0 - val_accuracy: 0.7",
         "Epoch 2/2",
-        "45/45 [=====] - 1s 5ms/step - loss: 0.5000 - accuracy: 0.90 - val_loss: 0.6 - val_accuracy: 0.8",
+        "45/45 [=====] - 1s 5ms/step - loss: 0.5000 - accuracy: 0.90 - "
+        "val_loss: 0.6 - val_accuracy: 0.8",
     )
     assert [entry.metrics["loss"] for entry in seen.history] == [0.9, 0.5]
     assert seen.best == Best(2, "val_accuracy", 0.8)
 
 
 def test_a_progress_bar_redrawn_with_carriage_returns_counts_its_epochs_from_one():
-    bars = [f"\rEpoch {n}: {share:3}%|###   | {share}/100 [00:01<00:09, 9.9it/s, train_loss={1 - n / 10 - share / 1000:.3f}]"
+    bars = [(
+        f"\rEpoch {n}: {share:3}%|###   | {share}/100 [00:01<00:09, 9.9it/s, "
+        f"train_loss={1 - n / 10 - share / 1000:.3f}]"
+    )
             for n in range(3) for share in (0, 50, 100)]  # fmt: skip
     reader = ProgressReader()
     updates = [update for bar in bars for update in reader.feed(bar.encode())] + reader.end()
@@ -164,11 +183,17 @@ def test_a_progress_bar_redrawn_with_carriage_returns_counts_its_epochs_from_one
 
 
 def test_epochs_counted_from_zero_never_pass_the_total():
-    assert [read(*[f"Epoch {n}/24" for n in range(last + 1)]).epoch for last in (0, 10, 24)] == [1, 11, 24]
+    assert [read(*[f"Epoch {n}/24" for n in range(last + 1)]).epoch for last in (0, 10, 24)] == [
+        1,
+        11,
+        24,
+    ]
 
 
 def status(**fields: object) -> str:
-    return json.dumps({"date": "11/21/2026", "time": "5:4:3", "status": "RUNNING", "verbosity": "INFO", **fields})
+    return json.dumps(
+        {"date": "11/21/2026", "time": "5:4:3", "status": "RUNNING", "verbosity": "INFO", **fields}
+    )
 
 
 def test_tao_status_lines_give_epoch_metrics_and_the_time_left():
@@ -182,7 +207,9 @@ def test_tao_status_lines_give_epoch_metrics_and_the_time_left():
     assert seen.metrics == {"loss": 0.5, "val_accuracy": 0.91, "mean average precision": 0.4}
 
 
-@pytest.mark.parametrize(("told", "seconds"), [("0:06", 6), ("0:04:24", 264), ("1 day, 2:00:00", 93600), (12.5, 12.5)])
+@pytest.mark.parametrize(
+    ("told", "seconds"), [("0:06", 6), ("0:04:24", 264), ("1 day, 2:00:00", 93600), (12.5, 12.5)]
+)
 def test_the_time_left_is_read_however_it_is_written(told: object, seconds: float):
     assert read(status(epoch=1, eta=told)).eta_seconds == seconds
 
@@ -214,7 +241,9 @@ def test_of_equally_good_epochs_the_first_is_the_best():
 
 
 def test_a_value_halfway_through_an_epoch_is_not_its_result():
-    seen = read("Epoch 1/3", "loss: 0.5", "loss: 0.9", "Epoch 2/3", "loss: 0.8", "Epoch 3/3", "loss: 0.85")
+    seen = read(
+        "Epoch 1/3", "loss: 0.5", "loss: 0.9", "Epoch 2/3", "loss: 0.8", "Epoch 3/3", "loss: 0.85"
+    )
     assert seen.best == Best(2, "loss", 0.8)
 
 
@@ -228,17 +257,23 @@ def test_late_news_of_an_earlier_epoch_goes_to_that_epoch():
     seen = read("epoch 3/9 loss 0.3", "epoch 4/9 loss 0.2", "epoch 3 val_loss 0.35")
     assert seen.epoch == 4
     assert seen.metrics == {"loss": 0.2}
-    assert seen.history == (EpochMetrics(3, {"loss": 0.3, "val_loss": 0.35}), EpochMetrics(4, {"loss": 0.2}))
+    assert seen.history == (
+        EpochMetrics(3, {"loss": 0.3, "val_loss": 0.35}),
+        EpochMetrics(4, {"loss": 0.2}),
+    )
 
 
 @pytest.mark.parametrize(
-    "metric", ["loss", "val_loss", "box_error", "WER", "test_cer", "perplexity", "rmse", "time", "clsloss"]
+    "metric",
+    ["loss", "val_loss", "box_error", "WER", "test_cer", "perplexity", "rmse", "time", "clsloss"],
 )
 def test_less_is_better_for_errors_and_costs(metric: str):
     assert smaller_is_better(metric)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "mAP", "val_acc", "IoU", "answer_score", "power", "f1"])
+@pytest.mark.parametrize(
+    "metric", ["accuracy", "mAP", "val_acc", "IoU", "answer_score", "power", "f1"]
+)
 def test_more_is_better_for_scores(metric: str):
     assert not smaller_is_better(metric)
 
@@ -252,7 +287,9 @@ def test_a_loss_that_became_nan_is_named_and_not_shown_as_its_last_value():
 
 def test_a_metric_that_recovers_is_no_longer_named():
     assert read("epoch 1 loss nan", "epoch 2 loss 0.5").not_finite == ()
-    assert read(status(epoch=1, kpi={"loss": math.inf}), status(epoch=2, kpi={"loss": 1.5})).metrics == {"loss": 1.5}
+    assert read(
+        status(epoch=1, kpi={"loss": math.inf}), status(epoch=2, kpi={"loss": 1.5})
+    ).metrics == {"loss": 1.5}
 
 
 @settings(deadline=None)
@@ -356,9 +393,14 @@ def with_digits(kind: str, random: Random) -> bytes:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(LIKE_EACH_OTHER), st.randoms(use_true_random=False)), max_size=12), st.booleans()
+    st.lists(
+        st.tuples(st.sampled_from(LIKE_EACH_OTHER), st.randoms(use_true_random=False)), max_size=12
+    ),
+    st.booleans(),
 )
-def test_a_line_means_the_same_whatever_lines_of_its_kind_were_read_before(kinds, epoch_known: bool):
+def test_a_line_means_the_same_whatever_lines_of_its_kind_were_read_before(
+    kinds, epoch_known: bool
+):
     lines = [with_digits(kind, random) for kind, random in kinds]
     reader = LineReader()
     assert [reader.read(line, epoch_known) for line in lines] == [
@@ -369,8 +411,13 @@ def test_a_line_means_the_same_whatever_lines_of_its_kind_were_read_before(kinds
 def test_what_lines_that_differ_in_digits_say_is_searched_for_once(monkeypatch: pytest.MonkeyPatch):
     searched: list[str] = []
     search = progress_lines.shape_of_text
-    monkeypatch.setattr(progress_lines, "shape_of_text", lambda text: searched.append(text) or search(text))
-    log = "".join(f"epoch {n // 1000 + 1}/20  step {n % 1000:03}  loss {1 / (n + 1):.4f}\n" for n in range(20_000))
+    monkeypatch.setattr(
+        progress_lines, "shape_of_text", lambda text: searched.append(text) or search(text)
+    )
+    log = "".join(
+        f"epoch {n // 1000 + 1}/20  step {n % 1000:03}  loss {1 / (n + 1):.4f}\n"
+        for n in range(20_000)
+    )
     reader = ProgressReader()
     reader.feed(log.encode())
     assert (reader.progress.epoch, reader.progress.epochs) == (20, 20)
@@ -408,7 +455,12 @@ ODD_LINES = [
 
 @st.composite
 def odd_logs(draw: st.DrawFn) -> bytes:
-    kinds = draw(st.lists(st.tuples(st.sampled_from(ODD_LINES), st.sampled_from("\n\r\b"), st.integers()), max_size=20))
+    kinds = draw(
+        st.lists(
+            st.tuples(st.sampled_from(ODD_LINES), st.sampled_from("\n\r\b"), st.integers()),
+            max_size=20,
+        )
+    )
     return b"".join(with_digits(kind, Random(seed)) + end.encode() for kind, end, seed in kinds)
 
 
@@ -456,6 +508,10 @@ def test_the_epochs_alone_are_those_of_the_whole_progress(pieces: list[bytes]):
 def test_metrics_of_endless_names_are_bounded_in_each_epoch_and_in_all():
     reader = ProgressReader()
     names = ("".join("abcdefghij"[int(digit)] for digit in str(n)) for n in range(20_000))
-    reader.feed("".join(f"epoch {n // 100 + 1}: loss_{name} {n}.5\n" for n, name in enumerate(names)).encode())
+    reader.feed(
+        "".join(
+            f"epoch {n // 100 + 1}: loss_{name} {n}.5\n" for n, name in enumerate(names)
+        ).encode()
+    )
     assert reader.progress.epoch == 200
     assert max(len(entry.metrics) for entry in reader.progress.history) <= 64

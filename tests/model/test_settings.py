@@ -21,8 +21,14 @@ def write(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def test_the_environment_wins_over_the_file_and_the_file_over_the_profile(tmp_path: Path) -> None:
-    write(tmp_path / ".config/tao/.env", "NGC_KEY=file\nexport HF_TOKEN='file'\n# a comment\nUNKNOWN=1\n")
-    write(tmp_path / ".config/tao/config.yaml", "profiles: {default: {HF_TOKEN: profile, SLURM_USER: profile}}")
+    write(
+        tmp_path / ".config/tao/.env",
+        "NGC_KEY=file\nexport HF_TOKEN='file'\n# a comment\nUNKNOWN=1\n",
+    )
+    write(
+        tmp_path / ".config/tao/config.yaml",
+        "profiles: {default: {HF_TOKEN: profile, SLURM_USER: profile}}",
+    )
     read = settings(tmp_path, NGC_KEY="environment", HF_TOKEN="")
     assert [read.get(name) for name in ("NGC_KEY", "HF_TOKEN", "SLURM_USER", "UNKNOWN")] == [
         "environment",
@@ -33,7 +39,9 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_profile(tmp_pa
     assert Settings(read.environ, {"NGC_KEY": "explicit"}).get("NGC_KEY") == "explicit"
 
 
-def test_an_env_file_that_others_can_read_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
+def test_an_env_file_that_others_can_read_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path,
+) -> None:
     write(tmp_path / ".config/tao/.env", "NGC_KEY=1", 0o644)
     with pytest.raises(UsageError, match="chmod 600"):
         settings(tmp_path).get("NGC_KEY")
@@ -52,15 +60,21 @@ def test_an_env_file_that_others_can_read_is_refused_with_the_command_that_mends
         ("# none yet", ""),
     ],
 )
-def test_a_value_of_the_env_file_is_what_a_shell_would_read(tmp_path: Path, written: str, meant: str) -> None:
+def test_a_value_of_the_env_file_is_what_a_shell_would_read(
+    tmp_path: Path, written: str, meant: str
+) -> None:
     write(tmp_path / ".config/tao/.env", f"NGC_KEY={written}\n")
     assert settings(tmp_path).env_file == {"NGC_KEY": meant}
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
-def test_a_quote_that_is_not_closed_is_told_with_its_line_and_without_the_value(tmp_path: Path, quote: str) -> None:
+def test_a_quote_that_is_not_closed_is_told_with_its_line_and_without_the_value(
+    tmp_path: Path, quote: str
+) -> None:
     write(tmp_path / ".config/tao/.env", f"# mine\nNGC_KEY={quote}nvapi-1\n")
-    with pytest.raises(UsageError, match=r"\.env:2: the quote before the value of NGC_KEY is not closed") as refused:
+    with pytest.raises(
+        UsageError, match=r"\.env:2: the quote before the value of NGC_KEY is not closed"
+    ) as refused:
         settings(tmp_path).get("NGC_KEY")
     assert "nvapi-1" not in str(refused.value)
 
@@ -76,7 +90,9 @@ def test_a_relative_state_folder_is_refused(tmp_path: Path) -> None:
         _ = settings(tmp_path, TAO_SDK_STATE_DIR="state").state_dir
 
 
-def test_a_relative_folder_in_an_xdg_variable_is_ignored_as_its_specification_says(tmp_path: Path) -> None:
+def test_a_relative_folder_in_an_xdg_variable_is_ignored_as_its_specification_says(
+    tmp_path: Path,
+) -> None:
     relative = settings(tmp_path, XDG_STATE_HOME="state", XDG_CONFIG_HOME="config")
     assert relative.state_dir == tmp_path / ".local/state/tao"
     assert relative.config_dir == tmp_path / ".config/tao"
@@ -112,14 +128,18 @@ def test_a_profile_that_was_named_has_to_be_there(tmp_path: Path) -> None:
     write(tmp_path / ".config/tao/config.yaml", "profiles: {lab: {NGC_KEY: 1}}")
     assert settings(tmp_path, TAO_PROFILE="lab").get("NGC_KEY") == "1"
     assert settings(tmp_path).get("NGC_KEY") is None
-    with pytest.raises(UsageError, match="TAO_PROFILE is 'lap', which is no profile of .* It has: lab"):
+    with pytest.raises(
+        UsageError, match="TAO_PROFILE is 'lap', which is no profile of .* It has: lab"
+    ):
         settings(tmp_path, TAO_PROFILE="lap").get("NGC_KEY")
 
 
 def test_a_profile_with_a_secret_has_to_be_private(tmp_path: Path) -> None:
     path = tmp_path / ".config/tao/config.yaml"
     write(path, "profiles:\n  lab: {NGC_KEY: hunter2}", 0o644)
-    with pytest.raises(UsageError, match=r"config\.yaml:2: NGC_KEY is a secret, .*chmod 600") as refused:
+    with pytest.raises(
+        UsageError, match=r"config\.yaml:2: NGC_KEY is a secret, .*chmod 600"
+    ) as refused:
         settings(tmp_path).get("HF_TOKEN")
     assert "hunter2" not in str(refused.value)
     write(path, "profiles: {default: {SLURM_USER: me}}", 0o644)

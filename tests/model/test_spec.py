@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.secrets import Redactor, Secret, SecretRef, is_secret_name, shown_target, split_secrets
+from tao_sdk.model.secrets import (
+    Redactor,
+    Secret,
+    SecretRef,
+    is_secret_name,
+    shown_target,
+    split_secrets,
+)
 from tao_sdk.model.spec import JobSpec, dns_label, mint_id, read_spec, stored_spec
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
 
@@ -18,25 +25,52 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
     [
         ({"comand": "true"}, "unknown key 'comand'. Did you mean command?"),
         ({"command": ""}, "command is missing"),
-        ({"command": "true", "gpu_count": "four"}, "gpu_count is 'four'; it must be a whole number of -1 or more."),
+        (
+            {"command": "true", "gpu_count": "four"},
+            "gpu_count is 'four'; it must be a whole number of -1 or more.",
+        ),
         ({"command": "true", "gpu_count": 1.5}, "gpu_count is 1.5"),
         ({"command": "true", "gpu_count": True}, "gpu_count is True"),
-        ({"command": "true", "num_nodes": 0}, "num_nodes is 0; it must be a whole number of 1 or more."),
-        ({"command": "true", "time_limit": "soon"}, "time_limit is 'soon'; it must be a duration such as 90s"),
+        (
+            {"command": "true", "num_nodes": 0},
+            "num_nodes is 0; it must be a whole number of 1 or more.",
+        ),
+        (
+            {"command": "true", "time_limit": "soon"},
+            "time_limit is 'soon'; it must be a duration such as 90s",
+        ),
         ({"command": "true", "time_limit": 0}, "time_limit is 0"),
         ({"command": "true", "memory": "lots"}, "memory is 'lots'; it must be a size such as 512m"),
-        ({"command": "true", "mode": "yaml"}, "mode is 'yaml'; it must be one of config, args, passthrough."),
-        ({"command": "true", "labels": ["a"]}, "labels is a list; it must be a mapping of names to texts."),
+        (
+            {"command": "true", "mode": "yaml"},
+            "mode is 'yaml'; it must be one of config, args, passthrough.",
+        ),
+        (
+            {"command": "true", "labels": ["a"]},
+            "labels is a list; it must be a mapping of names to texts.",
+        ),
         ({"command": "true", "env_vars": {"A B": "1"}}, "env_vars has the name 'A B'"),
         ({"command": "true", "env_vars": {"A": "\0"}}, "contains a NUL byte"),
-        ({"command": "true", "env_vars": {"A": "\ud800"}}, "env_vars['A'] is neither text nor bytes"),
-        ({"command": "true", "env_vars": {"A": Secret("\ud800")}}, "env_vars['A'] is neither text nor bytes"),
+        (
+            {"command": "true", "env_vars": {"A": "\ud800"}},
+            "env_vars['A'] is neither text nor bytes",
+        ),
+        (
+            {"command": "true", "env_vars": {"A": Secret("\ud800")}},
+            "env_vars['A'] is neither text nor bytes",
+        ),
         ({"command": "echo \udcff"}, "command contains bytes that are not UTF-8"),
         ({"command": "true", "name": "\udcff"}, "name contains bytes that are not UTF-8"),
-        ({"command": "true", "labels": {"\udcff": "x"}}, "labels contains bytes that are not UTF-8"),
+        (
+            {"command": "true", "labels": {"\udcff": "x"}},
+            "labels contains bytes that are not UTF-8",
+        ),
         ({"command": "true", "specs": {}, "args": {}}, "both specs and args are given"),
         ({"command": "true", "hooks": {"on_compleet": "x"}}, "Did you mean on_complete?"),
-        ({"command": "true", "hooks": {"on_error": {"a": "b"}}}, "hooks.on_error is {'a': 'b'}; it must be a command"),
+        (
+            {"command": "true", "hooks": {"on_error": {"a": "b"}}},
+            "hooks.on_error is {'a': 'b'}; it must be a command",
+        ),
         (
             {"command": "true", "hooks": {"on_error": "htp://x"}},
             "it must be a command, a list of its words, or the address",
@@ -50,20 +84,33 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
             {"command": "true", "env_vars": {"A": "x" * 200_000}},
             "env_vars['A'] has 200,002 bytes; Linux starts no program with",
         ),
-        ({"command": "true", "env_vars": {"A_KEY": Secret("a\0b")}}, "env_vars['A_KEY'] contains a NUL byte"),
+        (
+            {"command": "true", "env_vars": {"A_KEY": Secret("a\0b")}},
+            "env_vars['A_KEY'] contains a NUL byte",
+        ),
     ],
 )
-def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(values: dict[str, object], words: str) -> None:
+def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(
+    values: dict[str, object], words: str
+) -> None:
     with pytest.raises(SpecError, match=re.escape(words)):
         read_spec(values)
 
 
 def test_a_stored_spec_reads_back_without_its_secrets() -> None:
     spec = read_spec(
-        {"command": "true", "env_vars": {"A": 1, "KEY": Secret("x")}, "time_limit": "90m", "labels": {"a": True}}
+        {
+            "command": "true",
+            "env_vars": {"A": 1, "KEY": Secret("x")},
+            "time_limit": "90m",
+            "labels": {"a": True},
+        }
     )
     kept = JobSpec(
-        command="true", env_vars=split_secrets(spec.env_vars)[0], time_limit=spec.time_limit, labels=spec.labels
+        command="true",
+        env_vars=split_secrets(spec.env_vars)[0],
+        time_limit=spec.time_limit,
+        labels=spec.labels,
     )
     back = stored_spec(kept.to_json())
     assert back == kept
@@ -95,16 +142,23 @@ def test_durations_and_sizes_as_people_write_them() -> None:
 
 
 def test_no_form_of_a_secret_shows_its_value() -> None:
-    assert "hunter22" not in repr(Secret("hunter22")) + str(Secret("hunter22")) + f"{Secret('hunter22')}"
+    assert (
+        "hunter22"
+        not in repr(Secret("hunter22")) + str(Secret("hunter22")) + f"{Secret('hunter22')}"
+    )
 
 
 def test_a_name_is_secret_by_its_words_but_for_the_few_that_are_known_not_to_be() -> None:
     assert all(map(is_secret_name, ("NGC_KEY", "hf_token", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY")))
-    assert not any(map(is_secret_name, ("SSH_KEY_PATH", "TOKENIZERS_PARALLELISM", "PATH", "S3_BUCKET_NAME")))
+    assert not any(
+        map(is_secret_name, ("SSH_KEY_PATH", "TOKENIZERS_PARALLELISM", "PATH", "S3_BUCKET_NAME"))
+    )
 
 
 def test_a_variable_that_holds_a_secret_among_others_is_secret_too() -> None:
-    plain, values = split_secrets({"URL": "https://me:hunter22@host", "GIT_TOKEN": "hunter22", "N": "1"})
+    plain, values = split_secrets(
+        {"URL": "https://me:hunter22@host", "GIT_TOKEN": "hunter22", "N": "1"}
+    )
     assert plain == {"URL": SecretRef("URL"), "GIT_TOKEN": SecretRef("GIT_TOKEN"), "N": "1"}
     assert values == {"URL": "https://me:hunter22@host", "GIT_TOKEN": "hunter22"}
 
@@ -128,5 +182,7 @@ def test_the_longest_secret_is_replaced_first() -> None:
         (["curl", "https://host/?k=v"], ["curl", "https://host/?k=***"]),
     ],
 )
-def test_a_hooks_target_is_shown_without_logins_and_the_values_of_a_query(target: object, shown: object) -> None:
+def test_a_hooks_target_is_shown_without_logins_and_the_values_of_a_query(
+    target: object, shown: object
+) -> None:
     assert shown_target(target) == shown

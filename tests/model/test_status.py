@@ -30,7 +30,10 @@ def test_one_look_that_finds_nothing_decides_nothing_and_two_do() -> None:
 
 def test_a_look_that_could_not_be_made_does_not_count_as_absence() -> None:
     once = advance(RUNNING, seen(Phase.ABSENT))
-    assert advance(advance(once, seen(Phase.UNREACHABLE)), seen(Phase.UNREACHABLE)).status is Status.RUNNING
+    assert (
+        advance(advance(once, seen(Phase.UNREACHABLE)), seen(Phase.UNREACHABLE)).status
+        is Status.RUNNING
+    )
 
 
 def test_being_seen_again_forgets_the_absence() -> None:

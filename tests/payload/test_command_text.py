@@ -37,7 +37,9 @@ def test_an_argument_without_a_value_is_left_out_wherever_it_stands(nothing):
 
 
 @pytest.mark.parametrize("nothing", [None, "", False, []])
-@pytest.mark.parametrize("word", ['x="{a}"', '"x={a}"', "--x='{a}'", '--x "{a}"', "+train.lr={a}", "'{a}'"])
+@pytest.mark.parametrize(
+    "word", ['x="{a}"', '"x={a}"', "--x='{a}'", '--x "{a}"', "+train.lr={a}", "'{a}'"]
+)
 def test_quotes_around_an_argument_without_a_value_go_with_it(nothing, word):
     assert words(f"show {word} y", {"a": nothing}) == ["y"]
 
@@ -90,7 +92,13 @@ def test_numbers_and_mappings_are_written_as_programs_read_them():
 
 
 def test_flags_are_appended_with_two_dashes_however_they_were_given():
-    assert words("show", {"a": 1}, ["--verbose", "quiet", "-x"]) == ["--a", "1", "--verbose", "--quiet", "-x"]
+    assert words("show", {"a": 1}, ["--verbose", "quiet", "-x"]) == [
+        "--a",
+        "1",
+        "--verbose",
+        "--quiet",
+        "-x",
+    ]
 
 
 def test_a_dash_in_a_name_is_an_underscore_in_a_placeholder_too():
@@ -98,7 +106,13 @@ def test_a_dash_in_a_name_is_an_underscore_in_a_placeholder_too():
 
 
 def test_other_braces_survive():
-    assert words("a=1; show ${a} {} {other} '{\"a\": {}}' {a}", {"a": "v"}) == ["1", "{}", "{other}", '{"a": {}}', "v"]
+    assert words("a=1; show ${a} {} {other} '{\"a\": {}}' {a}", {"a": "v"}) == [
+        "1",
+        "{}",
+        "{other}",
+        '{"a": {}}',
+        "v",
+    ]
 
 
 @pytest.mark.slow
@@ -106,10 +120,15 @@ def test_other_braces_survive():
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
 def test_any_value_arrives_as_one_word_wherever_the_placeholder_stands(value):
     command = 'show {a} "{a}" \'{a}\' k={a} "k={a}"'
-    assert words(command, {"a": value, "b": value}) == [value] * 3 + [f"k={value}"] * 2 + ["--b", value]
+    assert words(command, {"a": value, "b": value}) == [value] * 3 + [f"k={value}"] * 2 + [
+        "--b",
+        value,
+    ]
 
 
-@pytest.mark.parametrize("value", ["it's; id #", "$(id)", "`id`", "a\nb", "*", "~", "-x", '"', "\\", "!"])
+@pytest.mark.parametrize(
+    "value", ["it's; id #", "$(id)", "`id`", "a\nb", "*", "~", "-x", '"', "\\", "!"]
+)
 def test_a_value_is_never_run(value):
     assert words("show {a}", {"a": value, "b": value}) == [value, "--b", value]
     assert words("show {a}", {"a": Hole("a", "")}, values={"a": value}) == [value]
@@ -123,10 +142,15 @@ def test_a_here_document_and_a_comment_do_not_confuse_the_quotes():
 
 
 def test_a_here_document_gets_the_value_as_it_is():
-    command = "cat {config_path} <<'PY'\nopen('{config_path}') $HOME `id` \\ $(id)\nPY\necho {config_path}"
+    command = (
+        "cat {config_path} <<'PY'\nopen('{config_path}') $HOME `id` \\ "
+        "$(id)\nPY\necho {config_path}"
+    )
     text = fill(with_config_path(command), {"{config_path}": "/a b"})
     done = subprocess.run(
-        ["bash", "-c", f'cat() {{ echo "$1"; command cat; }}\n{text}'], capture_output=True, text=True
+        ["bash", "-c", f'cat() {{ echo "$1"; command cat; }}\n{text}'],
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "/a b\nopen('/a b') $HOME `id` \\ $(id)\n/a b\n"
 

@@ -1,4 +1,6 @@
-"""build_entrypoint: modes, what is refused before submit, sizes, and that the same input gives the same bytes."""
+"""build_entrypoint: modes, what is refused before submit, sizes, and that the same input gives the
+same bytes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ DETR = {
         "train_data_sources": [{"image_dir": "/data/train", "json_file": "/data/train.json"}],
         "num_classes": 80,
     },
-    "train": {"num_gpus": 8, "num_epochs": 12, "optim": {"lr": 0.0002}, "resume_training_checkpoint_path": ""},
+    "train": {
+        "num_gpus": 8,
+        "num_epochs": 12,
+        "optim": {"lr": 0.0002},
+        "resume_training_checkpoint_path": "",
+    },
     "results_dir": "",
 }
 INPUTS = {
@@ -63,9 +70,14 @@ def test_it_returns_a_command_and_an_args_template():
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_the_same_input_gives_the_same_bytes_in_another_process_too(seed):
     here = str(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {here!r}); import test_entrypoint as t; print(t.detr(), end='')"
+    code = (
+        f"import sys; sys.path.insert(0, {here!r}); import test_entrypoint "
+        "as t; print(t.detr(), end='')"
+    )
     env = {**os.environ, "PYTHONHASHSEED": seed}
-    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
     assert run.stdout == detr()
 
 
@@ -75,7 +87,9 @@ def test_a_job_of_local_files_that_may_send_to_a_bucket_is_at_most_48_kilobytes(
 
 
 def test_one_that_copies_paths_of_its_container_is_at_most_49_kilobytes():
-    passthrough = build_entrypoint(command="python3 a.py", inputs={"/d": "/s"}, outputs=["/o"], files={"a.py": "pass"})
+    passthrough = build_entrypoint(
+        command="python3 a.py", inputs={"/d": "/s"}, outputs=["/o"], files={"a.py": "pass"}
+    )
     assert len(passthrough["command"].encode()) <= 49 * 1024
 
 
@@ -94,11 +108,16 @@ def test_the_program_of_a_job_is_packed_once_and_not_for_every_job():
 def test_the_text_is_plain_ascii_without_long_lines():
     text = detr(specs={**DETR, "x": "é😀" * 5000})
     assert text.isascii()
-    assert not set(text.partition("<<'TAO_PAYLOAD'")[2].partition("TAO_PAYLOAD")[0]) & set("'\"`\\$!")
+    assert not set(text.partition("<<'TAO_PAYLOAD'")[2].partition("TAO_PAYLOAD")[0]) & set(
+        "'\"`\\$!"
+    )
     assert max(map(len, text.splitlines())) <= 1000
 
 
-OPTIONAL = {f"runner.{name}" for name in ("spec", "inputs.fetch", "files", "outputs.resume", "outputs.copies")}
+OPTIONAL = {
+    f"runner.{name}"
+    for name in ("spec", "inputs.fetch", "files", "outputs.resume", "outputs.copies")
+}
 
 
 def test_only_what_the_job_can_need_is_packed():
@@ -139,7 +158,11 @@ def test_every_module_a_packed_one_imports_is_packed_with_it():
         assert needed.at_once | needed.later <= packed | NEVER_HERE, module
 
 
-NEVER_HERE = {"runner.inputs.unpacking", "runner.inputs.archive", "runner.inputs.annotation"}  # no input asks for them
+NEVER_HERE = {
+    "runner.inputs.unpacking",
+    "runner.inputs.archive",
+    "runner.inputs.annotation",
+}  # no input asks for them
 
 
 @pytest.mark.parametrize("path", PACKED, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -164,7 +187,9 @@ def test_all_that_can_be_packed_is_written_out_as_it_was():
 
 
 def program(text):
-    """What Python runs: the syntax tree without docstrings, annotations and what only a type checker reads."""
+    """What Python runs: the syntax tree without docstrings, annotations and what only a type
+    checker reads.
+    """
 
     class Strip(ast.NodeTransformer):
         def visit(self, node):
@@ -183,7 +208,13 @@ def program(text):
     def is_nothing(node):
         if isinstance(node, ast.ImportFrom):
             return node.module == "__future__"
-        named = node.test if isinstance(node, ast.If) else node.targets[0] if isinstance(node, ast.Assign) else None
+        named = (
+            node.test
+            if isinstance(node, ast.If)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
         checked = isinstance(named, ast.Name) and named.id == "TYPE_CHECKING"
         return checked or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
@@ -201,7 +232,9 @@ def program(text):
     ],
 )
 def test_the_mode_follows_what_is_passed_and_a_named_one_has_to_agree(arguments, mode):
-    assert build_entrypoint(command="true", **arguments) == build_entrypoint(command="true", mode=mode, **arguments)
+    assert build_entrypoint(command="true", **arguments) == build_entrypoint(
+        command="true", mode=mode, **arguments
+    )
     for other in {"config", "args", "passthrough"} - {mode}:
         assert f"means '{mode}'" in refused(mode=other, **arguments)
 
@@ -226,7 +259,9 @@ def test_an_unknown_format_names_what_is_allowed(wrong):
     assert "toml, yaml, json" in refused(specs={}, config_format=wrong)
 
 
-@pytest.mark.parametrize("uri", ["hf_model://o/n", "hf_dataset://o/n", "ngc://o/t/n:1", "http://h/x", "https://h/x"])
+@pytest.mark.parametrize(
+    "uri", ["hf_model://o/n", "hf_dataset://o/n", "ngc://o/t/n:1", "http://h/x", "https://h/x"]
+)
 def test_results_cannot_be_written_where_nothing_takes_them(uri):
     told = refused(specs={"a": {"b": uri}}, outputs=["a.b"], config_format="yaml")
     assert uri in told and "s3://bucket/prefix" in told
@@ -234,7 +269,8 @@ def test_results_cannot_be_written_where_nothing_takes_them(uri):
 
 
 @pytest.mark.parametrize(
-    "uri", ["hf_model://", "hf_dataset:///x", "ngc://org", "ngc://", "http://", "https:///x", "s3:///k"]
+    "uri",
+    ["hf_model://", "hf_dataset:///x", "ngc://org", "ngc://", "http://", "https:///x", "s3:///k"],
 )
 def test_an_address_that_is_not_complete_is_answered_with_its_shape(uri):
     told = refused(specs={"a": uri}, inputs=["a"], config_format="yaml")
@@ -262,7 +298,10 @@ def test_a_mistaken_scheme_is_answered_with_what_to_write(wrong, right):
 
 
 def test_an_address_that_no_program_reads_is_fetched_wherever_it_stands():
-    tree = {"m": {"n": ["hf_model://org/name", {"o": "ngc://org/x:1"}]}, "captions": ["hf_model://is/text"]}
+    tree = {
+        "m": {"n": ["hf_model://org/name", {"o": "ngc://org/x:1"}]},
+        "captions": ["hf_model://is/text"],
+    }
     keys = declared.SpecKeys(values.plain_mapping(tree, "specs"), "specs")
     assert keys.inputs({"captions": {"type": "list"}}) == []
     assert [each["key"] for each in keys.undeclared()] == ["m.n[0]", "m.n[1].o"]
@@ -270,11 +309,19 @@ def test_an_address_that_no_program_reads_is_fetched_wherever_it_stands():
 
 
 def test_an_address_of_a_shared_file_system_becomes_the_path_that_it_names_but_in_a_text():
-    tree = {"m": ["lustre:///a/b", {"o": "slurm:///c"}], "glob": "lustre:///d/*.jpg", "note": "lustre:///is/text"}
+    tree = {
+        "m": ["lustre:///a/b", {"o": "slurm:///c"}],
+        "glob": "lustre:///d/*.jpg",
+        "note": "lustre:///is/text",
+    }
     keys = declared.SpecKeys(values.plain_mapping(tree, "specs"), "specs")
     keys.inputs({"glob": {"type": "local_glob"}, "note": {"type": "text"}})
     keys.put_shared()
-    assert keys.tree == {"m": ["/a/b", {"o": "/c"}], "glob": "/d/*.jpg", "note": "lustre:///is/text"}
+    assert keys.tree == {
+        "m": ["/a/b", {"o": "/c"}],
+        "glob": "/d/*.jpg",
+        "note": "lustre:///is/text",
+    }
 
 
 @pytest.mark.parametrize(
@@ -317,15 +364,23 @@ def test_an_output_that_is_a_path_beside_specs_is_refused_with_what_to_write(key
 
 def test_an_output_that_is_nearly_a_key_left_empty_is_refused_with_that_key():
     specs = {"train": {"results_dir": "", "epochs": 1}}
-    assert "train.results_dir?" in refused(specs=specs, outputs=["train.reslts_dir"], config_format="yaml")
-    build_entrypoint(command="true", specs=specs, outputs=["train.results_dir", "train.results_dir2", "results_dir"])
+    assert "train.results_dir?" in refused(
+        specs=specs, outputs=["train.reslts_dir"], config_format="yaml"
+    )
+    build_entrypoint(
+        command="true",
+        specs=specs,
+        outputs=["train.results_dir", "train.results_dir2", "results_dir"],
+    )
 
 
 def test_an_input_comes_after_the_annotation_that_it_needs():
     keys = declared.SpecKeys({"media": "s3://b/m/", "list": "s3://b/l.json"}, "specs")
     found = keys.inputs({"media": {"selective": {"annotation": "list"}}, "list": {}})
     assert [each["key"] for each in found] == ["list", "media"]
-    assert found[1]["options"] == {"selective": {"annotation": "list", "format": "", "keys": ["video"]}}
+    assert found[1]["options"] == {
+        "selective": {"annotation": "list", "format": "", "keys": ["video"]}
+    }
 
 
 @pytest.mark.parametrize("uri", ["file://relative/path", "lustre://x"])
@@ -340,19 +395,31 @@ def test_an_address_is_quoted_without_its_secrets():
 
 @pytest.mark.parametrize(
     ("field", "written", "meant"),
-    [("inputs", "optonal", "optional"), ("inputs", "container-path", "container_path"), ("outputs", "typ", "type")],
+    [
+        ("inputs", "optonal", "optional"),
+        ("inputs", "container-path", "container_path"),
+        ("outputs", "typ", "type"),
+    ],
 )
-def test_a_misspelt_attribute_is_told_instead_of_ignored_and_one_of_others_is_left_to_them(field, written, meant):
+def test_a_misspelt_attribute_is_told_instead_of_ignored_and_one_of_others_is_left_to_them(
+    field, written, meant
+):
     def told(attribute):
         specs = {"data": "/data", "results_dir": ""}
         key = {"inputs": "data", "outputs": "results_dir"}[field]
-        return {"command": "x", "specs": specs, field: {key: {attribute: "file", "description": "what is read"}}}
+        return {
+            "command": "x",
+            "specs": specs,
+            field: {key: {attribute: "file", "description": "what is read"}},
+        }
 
     assert f"Did you mean {meant}?" in refused(**told(written))
     build_entrypoint(**told("type"))
 
 
-@pytest.mark.parametrize("specs", [{}, {"a": {}}, {"a": {"b": ""}}, {"a": {"b": None}}, {"a": {"b": []}}])
+@pytest.mark.parametrize(
+    "specs", [{}, {"a": {}}, {"a": {"b": ""}}, {"a": {"b": None}}, {"a": {"b": []}}]
+)
 def test_a_declared_input_that_the_spec_does_not_have_is_refused_with_its_key(specs):
     told = refused(specs=specs, inputs={"a.b": {"type": "file"}}, config_format="yaml")
     assert "a.b" in told and "optional" in told
@@ -383,7 +450,12 @@ def test_arguments_with_a_config_path_in_the_command_are_refused():
 
 
 def test_null_at_an_output_or_optional_input_is_fine_in_toml():
-    build_entrypoint(command="true", specs={"o": None, "i": None}, outputs=["o"], inputs={"i": {"optional": True}})
+    build_entrypoint(
+        command="true",
+        specs={"o": None, "i": None},
+        outputs=["o"],
+        inputs={"i": {"optional": True}},
+    )
     assert "specs.x is None" in refused(specs={"x": None})
 
 
@@ -421,7 +493,9 @@ def test_inputs_that_would_lie_in_each_other_are_refused():
     assert "/in/same" in refused(specs=specs, inputs=about)
 
 
-@pytest.mark.parametrize("path", ["/", "//", "/proc", "/proc/", "//proc/self", "/sys/class", "/dev", "/tmp/../dev"])
+@pytest.mark.parametrize(
+    "path", ["/", "//", "/proc", "/proc/", "//proc/self", "/sys/class", "/dev", "/tmp/../dev"]
+)
 def test_all_of_a_machine_and_what_its_kernel_shows_are_no_output(path):
     with pytest.raises(SpecError, match="outputs has .*(all of the machine|the kernel shows)"):
         build_entrypoint(command="x", outputs=[path])
@@ -438,16 +512,18 @@ def test_a_path_without_a_name_is_no_output(path):
         build_entrypoint(command="true", outputs=[path])
 
 
-@pytest.mark.parametrize("outputs", [["s3://b/x"], {"/out": "s3://b/x"}, {"/out": {"uri": "s3://b/x"}}])
+@pytest.mark.parametrize(
+    "outputs", [["s3://b/x"], {"/out": "s3://b/x"}, {"/out": {"uri": "s3://b/x"}}]
+)
 def test_a_passthrough_output_with_an_address_of_its_own_is_refused_with_what_to_write(outputs):
     with pytest.raises(SpecError, match="TAO_RESULTS_ROOT: s3://bucket/prefix"):
         build_entrypoint(command="true", outputs=outputs)
 
 
 def test_an_optional_passthrough_input_that_is_empty_is_skipped():
-    assert build_entrypoint(command="true", inputs={"/d": {"uri": "", "optional": True}}) == build_entrypoint(
-        command="true"
-    )
+    assert build_entrypoint(
+        command="true", inputs={"/d": {"uri": "", "optional": True}}
+    ) == build_entrypoint(command="true")
 
 
 def test_a_job_id_that_leaves_the_results_is_refused():
@@ -462,7 +538,9 @@ def test_secrets_in_values_are_not_quoted_by_errors():
 @pytest.mark.slow
 def test_a_spec_of_four_megabytes_builds():
     specs = {f"k{number}": json.dumps(list(range(100))) for number in range(12_000)}
-    assert len(build_entrypoint(command="true", specs=specs, config_format="yaml")["command"]) > 10_000
+    assert (
+        len(build_entrypoint(command="true", specs=specs, config_format="yaml")["command"]) > 10_000
+    )
 
 
 def test_args_run_end_to_end_with_inputs_and_outputs(tmp_path):
@@ -476,13 +554,23 @@ def test_args_run_end_to_end_with_inputs_and_outputs(tmp_path):
             "name": "it's; id #",
             "fast": True,
         },
-        inputs={"predictions-json": {"type": "file"}, "videos-dir": {"type": "folder", "optional": True}},
+        inputs={
+            "predictions-json": {"type": "file"},
+            "videos-dir": {"type": "folder", "optional": True},
+        },
         outputs={"results-dir": {"type": "folder"}},
     )["command"]
     env = {**os.environ, "TAO_RESULTS_ROOT": str(tmp_path / "r"), "TAO_JOB_ID": "j"}
     done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        *(f"{tmp_path}/p.json", "--results-dir", f"{tmp_path}/r/j/results-dir", "--name", "it's; id #", "--fast"),
+        *(
+            f"{tmp_path}/p.json",
+            "--results-dir",
+            f"{tmp_path}/r/j/results-dir",
+            "--name",
+            "it's; id #",
+            "--fast",
+        ),
     ]
 
 
@@ -508,11 +596,18 @@ def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch):
     source.cache_clear()
     pack.bootstrap.cache_clear()
     with ThreadPoolExecutor(8) as pool:
-        packed = list(pool.map(lambda _: build_entrypoint(command="true {config_path}", specs={})["command"], range(8)))
+        packed = list(
+            pool.map(
+                lambda _: build_entrypoint(command="true {config_path}", specs={})["command"],
+                range(8),
+            )
+        )
     assert len(set(packed)) == 1 and overlaps and not any(overlaps)
 
 
 @pytest.mark.parametrize("bucket", ["127.0.0.1:9#", "host:443", "a#b", "user@host", "a b"])
-def test_an_input_in_a_bucket_that_would_become_another_host_is_refused_before_it_is_submitted(bucket):
+def test_an_input_in_a_bucket_that_would_become_another_host_is_refused_before_it_is_submitted(
+    bucket,
+):
     with pytest.raises(ValueError, match="cannot be the name of a bucket"):
         build_entrypoint(command="x {config_path}", specs={"x": f"s3://{bucket}/k"}, inputs=["x"])

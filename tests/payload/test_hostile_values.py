@@ -1,4 +1,6 @@
-"""Hostile values in every place of a command, run by real shells: the value arrives, and nothing of it is run."""
+"""Hostile values in every place of a command, run by real shells: the value arrives, and nothing of
+it is run.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ HOSTILE = [
 VALUES = st.one_of(
     st.sampled_from(HOSTILE),
     st.text("'\"`$(){};|&<>\\\n\t #*?[]~!-=/aX", min_size=1, max_size=12),
-    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=8),
+    st.text(
+        st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=8
+    ),
 )
 
 
@@ -64,9 +68,15 @@ def run(shell, folder, command, value, known=True):
     text = fill(with_arguments(SHOW + command, {"x": x}, ()), {} if known else {"x": value})
     before = sorted(folder.iterdir())
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-    done = subprocess.run([*shell, "-c", text], cwd=folder, env=env, capture_output=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [*shell, "-c", text], cwd=folder, env=env, capture_output=True, stdin=subprocess.DEVNULL
+    )
     assert sorted(folder.iterdir()) == before, text
-    return done.stdout.decode("utf-8", "surrogateescape"), done.stderr.decode("utf-8", "replace"), text
+    return (
+        done.stdout.decode("utf-8", "surrogateescape"),
+        done.stderr.decode("utf-8", "replace"),
+        text,
+    )
 
 
 # what stands in a command -> what the value becomes there
@@ -130,7 +140,9 @@ def commands(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(commands(), VALUES, st.booleans(), st.sampled_from(SHELLS))
 @example(("show {x}", ["%s"]), "$(touch X)", False, SHELLS[0])
 def test_only_the_value_arrives_and_nothing_is_run(tmp_path: Path, made, value, known, shell):
@@ -162,7 +174,9 @@ FIXED = [
 @pytest.mark.parametrize("shell", SHELLS, ids="-".join)
 @pytest.mark.parametrize(("command", "becomes"), FIXED)
 @pytest.mark.parametrize("known", [True, False])
-def test_a_hostile_value_arrives_in_every_usual_place(tmp_path: Path, shell, command, becomes, known):
+def test_a_hostile_value_arrives_in_every_usual_place(
+    tmp_path: Path, shell, command, becomes, known
+):
     for value in HOSTILE:
         out, err, text = run(shell, tmp_path, command.replace("%%", "%"), value, known)
         assert out == becomes.replace("%s", value), (text, err)
@@ -349,7 +363,9 @@ def test_the_command_finds_no_variable_of_ours_in_its_environment(shell):
 
 def test_a_variable_that_the_command_uses_itself_is_left_to_it():
     text = fill(with_arguments('TAO_ARG_1=mine; echo "$TAO_ARG_1" {x}', {"x": "a b"}, ()), {})
-    assert subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "mine a b\n"
+    assert (
+        subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "mine a b\n"
+    )
 
 
 @settings(max_examples=300, deadline=None)

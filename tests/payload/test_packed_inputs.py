@@ -10,8 +10,17 @@ from tao_sdk.payload.source import imports
 from tao_sdk.runner.document import Input
 from tao_sdk.script_runner import build_entrypoint
 
-ADDRESSES = ["s3://b/k", "hf_model://o/n", "hf_dataset://o/n", "ngc://o/n:1", "http://h/x", "https://h/x"]
-OPTIONAL = {f"runner.inputs.{name}" for name in ("unpacking", "archive", "annotation")}  # only some jobs need them
+ADDRESSES = [
+    "s3://b/k",
+    "hf_model://o/n",
+    "hf_dataset://o/n",
+    "ngc://o/n:1",
+    "http://h/x",
+    "https://h/x",
+]
+OPTIONAL = {
+    f"runner.inputs.{name}" for name in ("unpacking", "archive", "annotation")
+}  # only some jobs need them
 
 
 def modules(uri, **options):
@@ -32,7 +41,12 @@ def test_a_scheme_is_packed_with_everything_that_it_imports(uri):
 
 @pytest.mark.parametrize("uri", ["/data/x", "file:///data/x", "lustre:///data/x"])
 def test_nothing_that_fetches_is_packed_for_local_inputs(uri):
-    assert not modules(uri) & {"runner.inputs.staging", "net.transfer", "net.web", "runner.inputs.archive"}
+    assert not modules(uri) & {
+        "runner.inputs.staging",
+        "net.transfer",
+        "net.web",
+        "runner.inputs.archive",
+    }
 
 
 def test_archives_and_annotations_are_packed_where_an_input_needs_them():
@@ -40,7 +54,9 @@ def test_archives_and_annotations_are_packed_where_an_input_needs_them():
     assert "runner.inputs.archive" not in modules("s3://b/x.tar.gz", extract="no")
     assert "runner.inputs.archive" in modules("s3://b/x.TAR.GZ")
     assert "runner.inputs.archive" in modules("s3://b/folder/", extract="yes")
-    assert "runner.inputs.archive" in modules("https://h/download?id=7")  # the server says what it is called
+    assert "runner.inputs.archive" in modules(
+        "https://h/download?id=7"
+    )  # the server says what it is called
     assert "runner.inputs.annotation" in modules(
         "s3://b/f/", selective={"annotation": "a", "format": "", "keys": ["video"]}
     )
@@ -58,7 +74,10 @@ def test_a_job_that_fetches_by_every_scheme_and_sends_is_at_most_88_kilobytes():
     specs = {f"a{number}": uri for number, uri in enumerate([*ADDRESSES, "https://h/x.tar.gz"])}
     wanted = {"inputs": list(specs), "outputs": ["out"], "config_format": "yaml"}
     specs |= {"out": "", "resume_training_checkpoint_path": ""}
-    assert len(build_entrypoint(command="train -e {config_path}", specs=specs, **wanted)["command"]) <= 88 * 1024
+    assert (
+        len(build_entrypoint(command="train -e {config_path}", specs=specs, **wanted)["command"])
+        <= 88 * 1024
+    )
 
 
 def test_nothing_that_writes_to_a_bucket_is_packed_for_a_job_without_outputs():

@@ -120,11 +120,19 @@ AWKWARD = [
     ),
 ]
 TEXT = st.one_of(st.sampled_from(AWKWARD), st.text(max_size=8))
-NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+NUMBERS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+)
 
 
 def trees(leaves):
-    branches = lambda children: st.one_of(st.lists(children, max_size=3), st.dictionaries(TEXT, children, max_size=3))  # noqa: E731
+    def branches(children):
+        return st.one_of(
+            st.lists(children, max_size=3), st.dictionaries(TEXT, children, max_size=3)
+        )
+
     return st.dictionaries(TEXT, st.recursive(leaves, branches, max_leaves=12), max_size=4)
 
 
@@ -178,7 +186,9 @@ def test_an_awkward_string_stays_that_string_as_value_and_as_key(text, config_fo
 
 
 @pytest.mark.parametrize("config_format", READERS)
-@pytest.mark.parametrize("value", [1e-05, 1e16, 1e22, 5e-324, -0.0, 0.1, 1.0, 123456789.123, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize(
+    "value", [1e-05, 1e16, 1e22, 5e-324, -0.0, 0.1, 1.0, 123456789.123, 2**63 - 1, -(2**63)]
+)
 def test_a_number_stays_that_number(value, config_format):
     equal, written = reads_back({"lr": value, "list": [value]}, config_format)
     assert equal, written

@@ -1,4 +1,6 @@
-"""Real jobs: an entrypoint is built, run by a real shell under a real interpreter, and what came out is divided."""
+"""Real jobs: an entrypoint is built, run by a real shell under a real interpreter, and what came
+out is divided.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,9 @@ class Jobs:
         )
         return divided(done.returncode, done.stdout, done.stderr, self.results)
 
-    def start(self, command: str, *, env: dict[str, str] | None = None, **arguments: Any) -> Started:
+    def start(
+        self, command: str, *, env: dict[str, str] | None = None, **arguments: Any
+    ) -> Started:
         text = build_entrypoint(command=command, **arguments)["command"]
         return Started(
             subprocess.Popen(

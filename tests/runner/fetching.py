@@ -1,4 +1,6 @@
-"""A program that fetches from S3 as a job does: the environment names the server, arguments the address and the folder."""
+"""A program that fetches from S3 as a job does: the environment names the server, arguments the
+address and the folder.
+"""
 
 import os
 import sys

@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 from tao_sdk.net import crc
 
 SIZES = st.sampled_from([0, 1, 8, 8, 8, 13, 4096])
-PARTS = st.lists(SIZES.flatmap(lambda size: st.one_of(st.just(bytes(size)), st.binary(min_size=size, max_size=size))))
+PARTS = st.lists(
+    SIZES.flatmap(
+        lambda size: st.one_of(st.just(bytes(size)), st.binary(min_size=size, max_size=size))
+    )
+)
 
 
 @given(PARTS)
 def test_the_parts_checksums_make_that_of_the_whole(parts):
-    assert crc.joined((zlib.crc32(part), len(part)) for part in parts) == zlib.crc32(b"".join(parts))
+    assert crc.joined((zlib.crc32(part), len(part)) for part in parts) == zlib.crc32(
+        b"".join(parts)
+    )
 
 
 def test_the_one_part_of_a_small_file_costs_nothing_more(monkeypatch):

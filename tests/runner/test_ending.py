@@ -1,4 +1,6 @@
-"""What the command wrote last: whole where it ended by itself, not known to be where it was ended."""
+"""What the command wrote last: whole where it ended by itself, not known to be
+where it was ended.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def test_a_checkpoint_that_was_saved_when_the_job_was_told_to_end_is_whole(jobs,
 
 
 def test_what_was_written_by_a_command_that_had_to_be_killed_may_have_been_cut_off(jobs):
-    command = "trap 'echo half > $TAO_RESULTS_DIR/epoch_7.pth' TERM; echo ready; while :; do sleep 0.05; done"
+    command = (
+        "trap 'echo half > $TAO_RESULTS_DIR/epoch_7.pth' TERM; echo "
+        "ready; while :; do sleep 0.05; done"
+    )
     job = jobs.start(command, files={"x": ""}, env={"TAO_GRACE": "1"})
     job.until(b"ready")
     job.process.send_signal(signal.SIGTERM)
@@ -42,7 +47,9 @@ def test_what_was_written_by_a_command_that_had_to_be_killed_may_have_been_cut_o
 
 
 def test_what_was_written_just_before_the_end_was_asked_for_may_have_been_cut_off(jobs):
-    job = jobs.start("echo half > $TAO_RESULTS_DIR/epoch_7.pth; echo ready; exec sleep 100", files={"x": ""})
+    job = jobs.start(
+        "echo half > $TAO_RESULTS_DIR/epoch_7.pth; echo ready; exec sleep 100", files={"x": ""}
+    )
     job.until(b"ready")
     job.process.send_signal(signal.SIGTERM)
     assert job.ended().files["epoch_7.pth"]["sha256"] is None

@@ -1,4 +1,6 @@
-"""Entries: whatever happens to the machine or the runner, an entry that is there is whole and of the version in its mark."""
+"""Entries: whatever happens to the machine or the runner, an entry that is there is whole and of
+the version in its mark.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import Report
 
 SOURCE = Path(entry.__file__).parents[3]
-SHUTDOWN, KEEP_NAMES = 0x8004587D, 1  # the ioctl with which ext4 and xfs are tested: no data are written out any more
+SHUTDOWN, KEEP_NAMES = (
+    0x8004587D,
+    1,
+)  # the ioctl with which ext4 and xfs are tested: no data are written out any more
 KILLED = """
 import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -79,7 +84,9 @@ print(steps)
 
 
 @pytest.mark.parametrize("settles_later", ["", "yes"])
-def test_a_process_killed_at_any_step_leaves_what_the_next_one_can_go_on_from(tmp_path, settles_later):
+def test_a_process_killed_at_any_step_leaves_what_the_next_one_can_go_on_from(
+    tmp_path, settles_later
+):
     argv = [sys.executable, "-ISc", KILLED, str(SOURCE), str(tmp_path), settles_later]
     ran = subprocess.run(argv, capture_output=True, check=False, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -104,7 +111,9 @@ class Disk:
         self.call("umount", str(self.folder))
 
     def cut(self) -> None:
-        """What is in memory only is lost; names, which the file system writes out in their order, are not."""
+        """What is in memory only is lost; names, which the file system writes out in their order,
+        are not.
+        """
         fd = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", KEEP_NAMES))
@@ -141,7 +150,9 @@ def test_after_a_power_cut_an_entry_is_whole_or_made_anew(disk):
 
 
 def test_after_a_power_cut_what_the_disk_had_not_yet_is_made_anew(disk, monkeypatch):
-    """The job went on before the disk had its input; the mark says that it counts on the machine as it was."""
+    """The job went on before the disk had its input; the mark says that it counts on the machine as
+    it was.
+    """
     made, free = [], threading.Event()
 
     def make(part: str) -> str:
@@ -164,7 +175,9 @@ def test_after_a_power_cut_what_the_disk_had_not_yet_is_made_anew(disk, monkeypa
 
 
 @pytest.mark.parametrize("settles_later", [True, False])
-def test_what_was_settled_counts_after_another_start_of_the_machine(disk, monkeypatch, settles_later):
+def test_what_was_settled_counts_after_another_start_of_the_machine(
+    disk, monkeypatch, settles_later
+):
     def make(part: str) -> str:
         Path(part, "made").write_bytes(b"x" * 5_000_000)
         return str(Path(part, "made"))
@@ -180,7 +193,9 @@ def test_what_was_settled_counts_after_another_start_of_the_machine(disk, monkey
 
 
 def test_another_machine_waits_for_the_disk_of_the_one_that_made_an_entry(tmp_path, monkeypatch):
-    """Ranks of one job share its folder; one that goes on may not find the data replaced under its hands."""
+    """Ranks of one job share its folder; one that goes on may not find the data replaced under its
+    hands.
+    """
     free, told, settling = threading.Event(), [], Settling()
     here = entry.machine()
     monkeypatch.setattr(entry, "sync", lambda _: free.wait())
@@ -192,8 +207,12 @@ def test_another_machine_waits_for_the_disk_of_the_one_that_made_an_entry(tmp_pa
     path = tmp_path / "data"
     Entry(str(path), settling).ensure("1", make, lambda: None)
     inode = path.stat().st_ino
-    monkeypatch.setattr(entry, "machine", lambda: here if threading.current_thread() is not other else "elsewhere")
-    other = threading.Thread(target=lambda: Entry(str(path)).ensure("1", make, lambda: (told.append(1), free.set())))
+    monkeypatch.setattr(
+        entry, "machine", lambda: here if threading.current_thread() is not other else "elsewhere"
+    )
+    other = threading.Thread(
+        target=lambda: Entry(str(path)).ensure("1", make, lambda: (told.append(1), free.set()))
+    )
     other.start()
     other.join()
     assert told and path.stat().st_ino == inode
@@ -237,4 +256,6 @@ def test_a_job_waits_until_the_disk_has_what_it_shares_with_others(tmp_path, mon
     synced = []
     monkeypatch.setattr(entry, "sync", synced.append)
     assert staged(tmp_path, mount=str(tmp_path / "mount")).marked() == "1"
-    assert len([path for path in synced if path.startswith(str(tmp_path))]) == 1  # others may still settle theirs
+    assert (
+        len([path for path in synced if path.startswith(str(tmp_path))]) == 1
+    )  # others may still settle theirs

@@ -1,4 +1,6 @@
-"""Event lines among a command's bytes: every event comes out, and the command's bytes are exactly what they were."""
+"""Event lines among a command's bytes: every event comes out, and the command's bytes are exactly
+what they were.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ TRICKY = [
     b"x",
 ]
 EVENT = object()
-PIECES = st.lists(st.one_of(st.just(EVENT), st.sampled_from(TRICKY), st.binary(max_size=20)), max_size=12)
+PIECES = st.lists(
+    st.one_of(st.just(EVENT), st.sampled_from(TRICKY), st.binary(max_size=20)), max_size=12
+)
 
 
 def woven(pieces):
@@ -45,7 +49,9 @@ def woven(pieces):
             events += 1
             joined = bool(user) and not user.endswith(b"\n")
             stream += (
-                (SEAM + encode("stage", {"stage": "x", "joined": True})) if joined else encode("stage", {"stage": "x"})
+                (SEAM + encode("stage", {"stage": "x", "joined": True}))
+                if joined
+                else encode("stage", {"stage": "x"})
             )
         else:
             user += piece
@@ -141,7 +147,11 @@ def test_an_event_behind_an_open_line_starts_its_own_line_and_the_bytes_are_rest
 def test_where_both_streams_are_one_an_event_starts_its_own_line_too(jobs):
     text = build_entrypoint(command="echo first >&2; printf 'open'")["command"]
     both = subprocess.run(
-        ["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+        ["bash", "-c", text],
+        env=jobs.environment(None),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
     ).stdout
     divider = EventFilter()
     out, events = divider.feed(both)
@@ -150,8 +160,16 @@ def test_where_both_streams_are_one_an_event_starts_its_own_line_too(jobs):
 
 
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
-    lambda children: st.one_of(st.lists(children, max_size=3), st.dictionaries(st.text(), children, max_size=3)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(),
+    ),
+    lambda children: st.one_of(
+        st.lists(children, max_size=3), st.dictionaries(st.text(), children, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -181,7 +199,14 @@ def test_a_line_that_holds_what_no_event_holds_is_the_commands(facts):
 def test_a_failure_quotes_no_secret_of_the_jobs_environment(capfd):
     """A server may answer with the token that it was sent."""
     report = Report(
-        secrets_of({"HF_TOKEN": "hf_tok", "MY_api_key": "hf_tok-longer\n", "A_TOKEN": "on", "HOME": "/root"})
+        secrets_of(
+            {
+                "HF_TOKEN": "hf_tok",
+                "MY_api_key": "hf_tok-longer\n",
+                "A_TOKEN": "on",
+                "HOME": "/root",
+            }
+        )
     )
     report.fail(Failure("hub.private", "hf_tok-longer is on /root", "you sent Bearer hf_tok"))
     report.queue("warning", code="x", what="hf_tok")
@@ -204,7 +229,11 @@ def test_every_warning_of_the_runner_says_what_why_and_what_to_do_next():
 
 
 def is_warning(call):
-    named = isinstance(call.args[0], ast.Constant) and call.args[0].value == "warning" if call.args else False
+    named = (
+        isinstance(call.args[0], ast.Constant) and call.args[0].value == "warning"
+        if call.args
+        else False
+    )
     return named or (call.func.attr == "warn" and len(call.args) > 0)
 
 

@@ -18,7 +18,9 @@ from tao_sdk.script_runner import build_entrypoint
 PACKAGE = Path(tao_sdk.__file__).parent
 PACKED = [path for room in ("net", "runner") for path in (PACKAGE / room).rglob("*.py")]
 SHELLS = [
-    shell for shell in (["bash"], ["dash"], ["busybox", "sh"], ["sh"], ["bash", "--posix"]) if shutil.which(shell[0])
+    shell
+    for shell in (["bash"], ["dash"], ["busybox", "sh"], ["sh"], ["bash", "--posix"])
+    if shutil.which(shell[0])
 ]
 VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
@@ -58,7 +60,11 @@ def alone(folder: Path, python: Path) -> str:
 
 def everything(data: Path) -> str:
     """An entrypoint that needs every part of the runner."""
-    specs = {"in": {"data": [str(data)]}, "out": "", "train": {"resume_training_checkpoint_path": None, "lr": 1e-05}}
+    specs = {
+        "in": {"data": [str(data)]},
+        "out": "",
+        "train": {"resume_training_checkpoint_path": None, "lr": 1e-05},
+    }
     return build_entrypoint(
         command="cat {config_path}; cat hello.txt; printf 'no newline' >&2",
         specs=specs,
@@ -72,7 +78,9 @@ def everything(data: Path) -> str:
 @pytest.mark.parametrize("version", sorted(NEW_ENOUGH))
 def test_a_job_runs_under_every_python_from_3_8_on(version, jobs, tmp_path):
     (tmp_path / "d.txt").write_text("x")
-    ran = jobs.run_text(everything(tmp_path / "d.txt"), env={"PATH": alone(tmp_path, NEW_ENOUGH[version])})
+    ran = jobs.run_text(
+        everything(tmp_path / "d.txt"), env={"PATH": alone(tmp_path, NEW_ENOUGH[version])}
+    )
     assert ran.code == 0, ran.raw
     assert "héllo".encode() in ran.out and b"lr: 1.0e-05" in ran.out
     assert ran.err == b"no newline"
@@ -84,7 +92,10 @@ def test_a_passthrough_job_is_kept_under_every_python_from_3_8_on(version, jobs,
     ran = jobs.run(
         f"mkdir -p {tmp_path}/o; echo 1 > {tmp_path}/o/a; sleep 0.3; echo 2 >> {tmp_path}/o/a.log",
         outputs=[f"{tmp_path}/o"],
-        env={"PATH": f"{alone(tmp_path, NEW_ENOUGH[version])}:/usr/bin:/bin", "TAO_SYNC_SECONDS": "0.05"},
+        env={
+            "PATH": f"{alone(tmp_path, NEW_ENOUGH[version])}:/usr/bin:/bin",
+            "TAO_SYNC_SECONDS": "0.05",
+        },
     )
     assert ran.code == 0, ran.raw
     assert set(ran.files) == {"o/a", "o/a.log"}
@@ -94,7 +105,9 @@ def said(raw: bytes) -> tuple[str, list[tuple[str, str, str]]]:
     """The lines for people, and of each event its name, code and what."""
     divider = EventFilter()
     text, events = divider.feed(raw)
-    return text.decode(), [(event.name, event.facts["code"], event.facts["what"]) for event in events]
+    return text.decode(), [
+        (event.name, event.facts["code"], event.facts["what"]) for event in events
+    ]
 
 
 @pytest.mark.parametrize("version", sorted(TOO_OLD))
@@ -138,7 +151,9 @@ def test_the_text_works_as_an_argument_and_as_a_file_of_every_shell(shell, jobs,
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_a_spec_of_four_megabytes_works_as_a_file_of_every_shell(shell, jobs, tmp_path):
     specs = {f"key{number}": f"{number * 7919:032x}" * 8 for number in range(15_000)}
-    text = build_entrypoint(command="wc -c < {config_path}", specs=specs, config_format="json")["command"]
+    text = build_entrypoint(command="wc -c < {config_path}", specs=specs, config_format="json")[
+        "command"
+    ]
     (tmp_path / "job.sh").write_text(text)
     ran = jobs.run_text(str(tmp_path / "job.sh"), shell=tuple(shell))
     assert (ran.code, ran.err) == (0, b"")
@@ -162,7 +177,9 @@ def test_the_command_runs_under_bash_even_when_the_entrypoint_is_started_by_sh(j
 
 def test_no_value_is_in_an_argument_and_no_file_lies_at_a_guessable_name(jobs):
     ran = jobs.run(
-        "tr '\\0' ' ' < /proc/$PPID/cmdline; echo; ls -A $TMPDIR", specs={"token": "s3cr3t-value"}, config_format="yaml"
+        "tr '\\0' ' ' < /proc/$PPID/cmdline; echo; ls -A $TMPDIR",
+        specs={"token": "s3cr3t-value"},
+        config_format="yaml",
     )
     assert b"s3cr3t-value" not in ran.out
     assert ran.out.endswith(b"\nresults\n")
@@ -173,14 +190,22 @@ def test_the_commands_environment_is_the_jobs_and_nothing_more(jobs):
     seen = dict(line.split(b"=", 1) for line in ran.out.split(b"\0") if line)
     for shells_own in (b"PWD", b"SHLVL", b"_", b"OLDPWD"):
         seen.pop(shells_own, None)
-    expected = {**jobs.env, "LANG": "C", "ODD": "a\nb 'c' \"d\"", "TAO_RESULTS_DIR": str(jobs.results)}
+    expected = {
+        **jobs.env,
+        "LANG": "C",
+        "ODD": "a\nb 'c' \"d\"",
+        "TAO_RESULTS_DIR": str(jobs.results),
+    }
     assert seen == {name.encode(): value.encode() for name, value in expected.items()}
 
 
 def modules_of(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {
-        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
     }
     return names | {
         (node.module or "").split(".")[0]
@@ -189,9 +214,20 @@ def modules_of(path: Path) -> set[str]:
     }
 
 
-# What a python3 cut down to its minimum does not have (Debian's python3-minimal), and what is slow to import.
+# What a python3 cut down to its minimum does not have (Debian's python3-minimal), and what is slow
+# to import.
 ABSENT = {"json", "shutil", "base64", "dataclasses", "uuid", "queue", "csv"}
-SLOW = {"typing", "subprocess", "tempfile", "logging", "pathlib", "inspect", "asyncio", "urllib", "site"}
+SLOW = {
+    "typing",
+    "subprocess",
+    "tempfile",
+    "logging",
+    "pathlib",
+    "inspect",
+    "asyncio",
+    "urllib",
+    "site",
+}
 
 
 def test_a_job_needs_no_module_that_a_minimal_python_lacks_and_none_that_is_slow(jobs, tmp_path):
@@ -201,7 +237,11 @@ def test_a_job_needs_no_module_that_a_minimal_python_lacks_and_none_that_is_slow
     python3.chmod(0o755)
     ran = jobs.run_text(everything(tmp_path / "d.txt"), env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert ran.code == 0
-    loaded = {line.split("|")[-1].strip().split(".")[0] for line in ran.err.decode().splitlines() if "|" in line}
+    loaded = {
+        line.split("|")[-1].strip().split(".")[0]
+        for line in ran.err.decode().splitlines()
+        if "|" in line
+    }
     assert {"tao_sdk", "os", "signal"} <= loaded
     assert not loaded & (ABSENT | SLOW)
 
@@ -217,6 +257,9 @@ def test_the_runner_is_written_in_the_syntax_of_python_3_8():
 
 
 def test_importing_the_script_runner_leaves_logging_as_it_was():
-    code = "import sys, logging; import tao_sdk.script_runner; print(logging.root.handlers, logging.root.level)"
+    code = (
+        "import sys, logging; import tao_sdk.script_runner; print(logging.root.handlers, "
+        "logging.root.level)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] 30"

@@ -57,7 +57,9 @@ def test_a_hundred_megabytes_pass_in_flat_memory(jobs, tmp_path):
     text = build_entrypoint(command="head -c 100000000 /dev/zero")["command"]
     env = jobs.environment(None)
     peak = int(
-        subprocess.run([PYTHON, "-c", code, "bash", "-c", text], env=env, capture_output=True, check=True).stdout
+        subprocess.run(
+            [PYTHON, "-c", code, "bash", "-c", text], env=env, capture_output=True, check=True
+        ).stdout
     )
     assert peak < 40_000  # KiB
     assert (jobs.results / ".tao" / "job.log").stat().st_size == 100_000_000
@@ -79,9 +81,14 @@ def test_a_reader_that_goes_away_does_not_end_the_command(jobs):
 
 
 def test_a_slow_reader_gets_every_byte_of_both_streams_after_the_command_has_ended(jobs):
-    text = build_entrypoint(command="head -c 150000 /dev/zero; head -c 150000 /dev/zero >&2")["command"]
+    text = build_entrypoint(command="head -c 150000 /dev/zero; head -c 150000 /dev/zero >&2")[
+        "command"
+    ]
     process = subprocess.Popen(
-        ["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ["bash", "-c", text],
+        env=jobs.environment(None),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     waits_for_a_reader(process.pid)
     out, err = process.communicate(timeout=30)
@@ -128,7 +135,8 @@ def test_a_signal_that_is_no_end_lets_the_command_go_on(jobs):
 
 def test_a_command_that_ignores_the_end_is_killed_after_the_grace_with_its_whole_group(jobs):
     job = jobs.start(
-        "trap '' TERM; (echo child $BASHPID; while :; do sleep 0.05; done) & sleep 0.2; echo ready; while :; do sleep 0.05; done",
+        "trap '' TERM; (echo child $BASHPID; while :; do sleep 0.05; done) & sleep 0.2; echo "
+        "ready; while :; do sleep 0.05; done",
         env={"TAO_GRACE": "0.3"},
     )
     job.until(b"ready\n")
@@ -165,9 +173,13 @@ def test_a_daemon_that_writes_for_ever_does_not_hold_the_job(jobs):
 
 
 def test_closed_standard_streams_do_not_harm_the_job(jobs, tmp_path):
-    text = build_entrypoint(command=f"cat; echo out; echo err >&2; echo done > {tmp_path}/done; exit 6")["command"]
+    text = build_entrypoint(
+        command=f"cat; echo out; echo err >&2; echo done > {tmp_path}/done; exit 6"
+    )["command"]
     done = subprocess.run(
-        ["bash", "-c", 'exec bash -c "$1" <&- >&- 2>&-', "_", text], env=jobs.environment(None), check=False
+        ["bash", "-c", 'exec bash -c "$1" <&- >&- 2>&-', "_", text],
+        env=jobs.environment(None),
+        check=False,
     )
     assert done.returncode == 6
     assert (tmp_path / "done").read_text() == "done\n"
@@ -187,12 +199,16 @@ def test_a_job_killed_at_any_moment_of_its_start_can_be_started_again(jobs, tmp_
         time.sleep(moment * 0.004)
         started.process.kill()
         started.process.communicate()
-    ran = jobs.run("cat {config_path} c; cat $(dirname {config_path})/../../deep/target/x; wc -c < a/b", **job)
+    ran = jobs.run(
+        "cat {config_path} c; cat $(dirname {config_path})/../../deep/target/x; wc -c < a/b", **job
+    )
     assert (ran.code, ran.out[-9:]) == (0, b"cx100000\n"), ran.raw
 
 
 def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(jobs, tmp_path):
-    """Unpacking waits on a full pipe: the runner is certainly before the command when the signal comes."""
+    """Unpacking waits on a full pipe: the runner is certainly before the command when the signal
+    comes.
+    """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):
@@ -200,7 +216,9 @@ def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(job
             pass
     os.set_blocking(writer, True)
     text = build_entrypoint(command="echo never")["command"]
-    process = subprocess.Popen(["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=writer)
+    process = subprocess.Popen(
+        ["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=writer
+    )
     waits_for_a_reader(process.pid)
     process.terminate()
     os.close(writer)
@@ -223,7 +241,10 @@ def waits_for_a_reader(pid: int) -> None:
 def test_a_command_longer_than_an_argument_may_be_runs(jobs, tmp_path):
     filler = "x" * 200_000
     ran = jobs.run_text(
-        write(tmp_path, build_entrypoint(command=f": {filler}\necho $0 | head -c 3; exit 9")["command"]),
+        write(
+            tmp_path,
+            build_entrypoint(command=f": {filler}\necho $0 | head -c 3; exit 9")["command"],
+        ),
         shell=("bash",),
     )
     assert ran.code == 9
@@ -237,7 +258,19 @@ def write(folder, text):
 
 
 @pytest.mark.parametrize(
-    "text", ["'", '"', "$HOME `id` $(id)", "{}{config_path", "a\nb\n", "日本 é", "\\", "TAO_PAYLOAD", "%s %%", "\t!#~"]
+    "text",
+    [
+        "'",
+        '"',
+        "$HOME `id` $(id)",
+        "{}{config_path",
+        "a\nb\n",
+        "日本 é",
+        "\\",
+        "TAO_PAYLOAD",
+        "%s %%",
+        "\t!#~",
+    ],
 )
 def test_any_character_survives_in_every_field(jobs, tmp_path, text):
     import json
@@ -246,7 +279,8 @@ def test_any_character_survives_in_every_field(jobs, tmp_path, text):
     folder.mkdir()
     (folder / "f").write_text("x")
     ran = jobs.run(
-        f"cat {{config_path}}; printf '%s' {shell_quoted(text)} >&2; cat {shell_quoted(text.replace('/', '') + '.f')} >&2",
+        f"cat {{config_path}}; printf '%s' {shell_quoted(text)} >&2; cat "
+        f"{shell_quoted(text.replace('/', '') + '.f')} >&2",
         specs={"k": text, text.replace(".", ""): 1, "in": str(folder / "f")},
         inputs=["in"],
         config_format="json",
@@ -284,11 +318,16 @@ def test_a_path_of_the_job_that_another_shell_would_run_ends_it_before_the_comma
 
 
 def test_a_command_with_a_placeholder_takes_the_place_of_its_shell_and_ends_as_it_likes(jobs):
-    """bash starts the last command of its text in its own place: a signal's answer is the command's."""
+    """bash starts the last command of its text in its own place: a signal's answer is the
+    command's.
+    """
     code = (
-        "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(60)"
+        "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', "
+        "flush=True); time.sleep(60)"
     )
-    job = jobs.start(PYTHON + " {script}", args={"script": "ready 1.py"}, files={"ready 1.py": code})
+    job = jobs.start(
+        PYTHON + " {script}", args={"script": "ready 1.py"}, files={"ready 1.py": code}
+    )
     job.until(b"ready\n")
     job.process.terminate()
     assert job.ended().code == 7

@@ -69,12 +69,17 @@ def test_a_name_with_percent_signs_is_found_as_written_and_as_decoded(jobs, data
 
 @pytest.mark.parametrize("value", ["", None])
 def test_an_optional_input_that_is_empty_is_skipped(jobs, value):
-    ran = show(jobs, {"in": value, "a": 1}, {"in": {"optional": True}, "not.there": {"optional": True}})
+    ran = show(
+        jobs, {"in": value, "a": 1}, {"in": {"optional": True}, "not.there": {"optional": True}}
+    )
     assert spec_of(ran) == {"in": value, "a": 1}
 
 
 def test_an_optional_input_that_is_given_and_missing_is_an_error(jobs):
-    assert show(jobs, {"in": "/nowhere/x"}, {"in": {"optional": True}}).failure["code"] == "input.missing"
+    assert (
+        show(jobs, {"in": "/nowhere/x"}, {"in": {"optional": True}}).failure["code"]
+        == "input.missing"
+    )
 
 
 def test_a_missing_input_ends_the_job_before_the_command_with_place_and_advice(jobs, data):
@@ -157,7 +162,10 @@ def test_ranks_that_put_an_input_at_one_place_do_not_disturb_each_other(tmp_path
     (tmp_path / "data" / "x").touch()
     for number in range(500):
         (tmp_path / f"old-{number}").symlink_to("before")
-    ranks = [subprocess.Popen([sys.executable, "-c", LINKS, tmp_path], stdout=subprocess.PIPE) for _ in range(3)]
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", LINKS, tmp_path], stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
     (tmp_path / "go").touch()
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
     assert len(list(tmp_path.iterdir())) == 1003
@@ -178,16 +186,24 @@ def test_a_path_that_is_mounted_already_is_only_looked_for(jobs, data):
 def test_an_input_that_may_not_be_read_is_told_with_the_user(jobs, data):
     (data / "list.json").chmod(0)
     as_nobody = (
-        ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c") if os.geteuid() == 0 else ("bash", "-c")
+        ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c")
+        if os.geteuid() == 0
+        else ("bash", "-c")
     )
-    text = build_entrypoint(command="echo never", specs={"in": f"{data}/list.json"}, inputs=["in"])["command"]
+    text = build_entrypoint(command="echo never", specs={"in": f"{data}/list.json"}, inputs=["in"])[
+        "command"
+    ]
     ran = jobs.run_text(text, shell=as_nobody)
     assert (ran.failure["code"], ran.out) == ("input.unreadable", b"")
     assert f"user {os.geteuid()}" in ran.failure["why"]
 
 
 def test_files_of_the_job_lie_where_it_says_and_scripts_can_be_run(jobs, tmp_path):
-    files = {"bin/run": "#!/bin/sh\necho ran $1\n", f"{tmp_path}/abs/x": b"\x00\xff", "a b/'c'": "é"}
+    files = {
+        "bin/run": "#!/bin/sh\necho ran $1\n",
+        f"{tmp_path}/abs/x": b"\x00\xff",
+        "a b/'c'": "é",
+    }
     ran = jobs.run(f"bin/run it; cat {tmp_path}/abs/x \"a b/'c'\"; pwd", files=files)
     assert ran.out == b"ran it\n\x00\xff\xc3\xa9" + str(jobs.results / "work").encode() + b"\n"
     assert ran.named("fetched")[0].facts["bytes"] == sum(
@@ -197,7 +213,9 @@ def test_files_of_the_job_lie_where_it_says_and_scripts_can_be_run(jobs, tmp_pat
 
 def test_without_files_the_command_starts_where_the_image_says(jobs, tmp_path):
     assert jobs.run("pwd").out.decode().strip() == str(tmp_path)
-    assert jobs.run("pwd", files={f"{tmp_path}/only/absolute": ""}).out.decode().strip() == str(tmp_path)
+    assert jobs.run("pwd", files={f"{tmp_path}/only/absolute": ""}).out.decode().strip() == str(
+        tmp_path
+    )
 
 
 def test_a_file_that_cannot_be_written_is_told(jobs, tmp_path):

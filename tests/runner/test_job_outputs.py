@@ -47,12 +47,18 @@ def test_an_absolute_path_is_the_users_word_and_kept(jobs, tmp_path):
 
 
 def test_a_nested_or_absent_output_key_is_filled_in(jobs):
-    ran = jobs.run("cat {config_path}", specs={"a": 1}, outputs=["train.out.dir"], config_format="yaml")
-    assert yaml.safe_load(ran.out) == {"a": 1, "train": {"out": {"dir": str(jobs.results / "train.out.dir")}}}
+    ran = jobs.run(
+        "cat {config_path}", specs={"a": 1}, outputs=["train.out.dir"], config_format="yaml"
+    )
+    assert yaml.safe_load(ran.out) == {
+        "a": 1,
+        "train": {"out": {"dir": str(jobs.results / "train.out.dir")}},
+    }
 
 
 @pytest.mark.parametrize(
-    ("given", "name"), [("", "onnx_file"), ("model.onnx", "model.onnx"), ("deep/model.onnx", "model.onnx")]
+    ("given", "name"),
+    [("", "onnx_file"), ("model.onnx", "model.onnx"), ("deep/model.onnx", "model.onnx")],
 )
 def test_an_output_file_has_a_folder_of_its_own(jobs, given, name):
     ran = jobs.run(
@@ -71,11 +77,15 @@ def test_the_results_root_wins_over_the_bucket(jobs):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may write to /results")
-def test_without_root_and_bucket_results_are_in_the_container_and_the_loss_is_announced_twice(jobs, tmp_path):
+def test_without_root_and_bucket_results_are_in_the_container_and_the_loss_is_announced_twice(
+    jobs, tmp_path
+):
     job = f"test-{os.getpid()}"
     existed = Path("/results").exists()
     ran = jobs.run(
-        "echo $TAO_RESULTS_DIR", outputs=[str(tmp_path / "o")], env={"TAO_RESULTS_ROOT": "", "TAO_JOB_ID": job}
+        "echo $TAO_RESULTS_DIR",
+        outputs=[str(tmp_path / "o")],
+        env={"TAO_RESULTS_ROOT": "", "TAO_JOB_ID": job},
     )
     assert ran.out.decode().strip() == f"/results/{job}"
     assert ran.warnings.count("output.ephemeral") == 2
@@ -112,9 +122,16 @@ def test_the_command_is_told_where_results_are_kept(jobs):
 
 
 def test_the_manifest_lists_every_file_with_size_and_checksum(jobs):
-    ran = jobs.run("cd $TAO_RESULTS_DIR; mkdir -p a/b; printf one > a/b/1; : > empty; printf x > \"ü 'q'\n\"")
+    ran = jobs.run(
+        "cd $TAO_RESULTS_DIR; mkdir -p a/b; printf one > a/b/1; : > empty; printf x > \"ü 'q'\n\""
+    )
     assert ran.manifest["whole"] is True
-    assert (ran.manifest["schema"], ran.manifest["job"], ran.manifest["attempt"], ran.manifest["exit_code"]) == (
+    assert (
+        ran.manifest["schema"],
+        ran.manifest["job"],
+        ran.manifest["attempt"],
+        ran.manifest["exit_code"],
+    ) == (
         1,
         "job-1",
         1,
@@ -125,21 +142,32 @@ def test_the_manifest_lists_every_file_with_size_and_checksum(jobs):
     assert ran.files["a/b/1"]["sha256"] == hashlib.sha256(b"one").hexdigest()
 
 
-def test_the_manifest_is_renewed_while_the_command_runs_and_a_growing_file_has_no_checksum(jobs, eventually):
+def test_the_manifest_is_renewed_while_the_command_runs_and_a_growing_file_has_no_checksum(
+    jobs, eventually
+):
     job = jobs.start(
-        "cd $TAO_RESULTS_DIR; echo done > still; while [ ! -e stop ]; do echo line >> growing; sleep 0.01; done",
+        "cd $TAO_RESULTS_DIR; echo done > still; while [ ! -e stop ]; do echo line >> "
+        "growing; sleep 0.01; done",
         env={"TAO_SYNC_SECONDS": "0.4"},
     )
     path = jobs.results / ".tao" / "manifest.json"
 
     def still_is_known():
-        files = {each["path"]: each for each in json.loads(path.read_text())["files"]} if path.exists() else {}
+        files = (
+            {each["path"]: each for each in json.loads(path.read_text())["files"]}
+            if path.exists()
+            else {}
+        )
         return files if files.get("still", {}).get("sha256") else None
 
     files = eventually(still_is_known)
     manifest = json.loads(path.read_text())
     (jobs.results / "stop").write_text("")
-    assert (manifest["whole"], manifest["exit_code"], files["growing"]["sha256"]) == (False, None, None)
+    assert (manifest["whole"], manifest["exit_code"], files["growing"]["sha256"]) == (
+        False,
+        None,
+        None,
+    )
     assert job.ended().files["growing"]["sha256"]
 
 
@@ -158,7 +186,8 @@ def test_results_are_looked_after_once_a_minute_unless_the_job_says_otherwise():
 
 def test_excluded_prefixes_are_left_out_and_nothing_else(jobs):
     command = (
-        "cd $TAO_RESULTS_DIR; mkdir -p inputs/deep inputs2 keep; touch inputs/x inputs/deep/y inputs2/z keep/inputs"
+        "cd $TAO_RESULTS_DIR; mkdir -p inputs/deep inputs2 keep; touch inputs/x inputs/deep/y "
+        "inputs2/z keep/inputs"
     )
     assert set(jobs.run(command, upload_excludes=["inputs/"]).files) == {"inputs2/z", "keep/inputs"}
 
@@ -170,7 +199,10 @@ def test_a_pattern_may_exclude_too(jobs):
 
 def test_what_is_excluded_is_not_copied_either(jobs, tmp_path):
     out = tmp_path / "out"
-    command = f"mkdir -p {out}/cache {out}/keep; touch {out}/cache/x {out}/keep/y {out}/keep/z.tmp {out}/w"
+    command = (
+        f"mkdir -p {out}/cache {out}/keep; touch {out}/cache/x "
+        f"{out}/keep/y {out}/keep/z.tmp {out}/w"
+    )
     jobs.run(command, outputs={str(out): "folder"}, upload_excludes=["out/cache/", "*.tmp"])
     assert {each.name for each in (jobs.results / "out").rglob("*") if each.is_file()} == {"y", "w"}
 
@@ -183,12 +215,17 @@ def test_a_folder_that_is_an_output_is_there_for_the_command(jobs, tmp_path):
 def test_what_cannot_be_kept_costs_only_itself_and_is_told(jobs):
     code = "import socket; socket.socket(socket.AF_UNIX).bind('sock')"
     ran = jobs.run(
-        f'cd $TAO_RESULTS_DIR; echo 1 > good; ln -s /nowhere broken; mkfifo pipe; python3 -c "{code}"; ln -s . loop'
+        "cd $TAO_RESULTS_DIR; echo 1 > good; ln -s /nowhere broken; mkfifo pipe; python3 -c "
+        f'"{code}"; ln -s . loop'
     )
     assert ran.code == 0
     assert set(ran.files) == {"good"}
     assert ran.warnings == ["output.left_out"]
-    assert [each.split(":")[0] for each in ran.named("warning")[0].facts["paths"]] == ["broken", "pipe", "sock"]
+    assert [each.split(":")[0] for each in ran.named("warning")[0].facts["paths"]] == [
+        "broken",
+        "pipe",
+        "sock",
+    ]
     assert len(ran.manifest["left_out"]) == 3
 
 
@@ -196,7 +233,8 @@ def test_a_link_to_a_file_or_folder_is_kept_as_what_it_points_to(jobs, tmp_path)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "f").write_text("f")
     ran = jobs.run(
-        f"cd $TAO_RESULTS_DIR; echo 1 > epoch_1.pth; ln -s epoch_1.pth latest.pth; ln -s {tmp_path}/outside linked"
+        "cd $TAO_RESULTS_DIR; echo 1 > epoch_1.pth; ln -s epoch_1.pth latest.pth; ln -s "
+        f"{tmp_path}/outside linked"
     )
     assert set(ran.files) == {"epoch_1.pth", "latest.pth", "linked/f"}
 
@@ -207,7 +245,8 @@ def test_a_link_to_a_folder_that_holds_the_results_is_left_out_and_told(jobs, tm
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "round").symlink_to(tmp_path)
     ran = jobs.run(
-        f"cd $TAO_RESULTS_DIR; echo 1 > x; ln -s . self; ln -s / all; ln -s .. jobs; ln -s {tmp_path}/outside outside",
+        "cd $TAO_RESULTS_DIR; echo 1 > x; ln -s . self; ln -s / all; ln -s .. jobs; ln -s "
+        f"{tmp_path}/outside outside",
         timeout=60,
     )
     assert ran.code == 0 and set(ran.files) == {"x"}
@@ -219,7 +258,9 @@ def test_a_link_to_a_folder_that_holds_the_results_is_left_out_and_told(jobs, tm
 
 @pytest.mark.parametrize("ending", ["exit 3", "kill -KILL $$", "kill -TERM $PPID; sleep 100"])
 def test_results_are_accounted_for_however_the_command_ends(jobs, ending):
-    ran = jobs.run(f"cd $TAO_RESULTS_DIR; echo 1 > old; touch -d '1 hour ago' old; echo 1 > fresh; {ending}")
+    ran = jobs.run(
+        f"cd $TAO_RESULTS_DIR; echo 1 > old; touch -d '1 hour ago' old; echo 1 > fresh; {ending}"
+    )
     assert ran.manifest["whole"] is True
     assert ran.manifest["exit_code"] == ran.code != 0
     assert ran.files["old"]["sha256"]
@@ -237,7 +278,9 @@ def test_passthrough_outputs_are_copied_below_their_last_names(jobs, tmp_path):
     assert set(ran.files) == {"out/deep/x", "model.onnx"}
 
 
-def test_a_relative_path_is_what_the_command_sees_there_also_beside_its_files(jobs, tmp_path, monkeypatch):
+def test_a_relative_path_is_what_the_command_sees_there_also_beside_its_files(
+    jobs, tmp_path, monkeypatch
+):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "earlier").write_text("of another run")
     monkeypatch.chdir(tmp_path)
@@ -282,10 +325,15 @@ def test_an_output_above_the_place_of_results_leaves_jobs_out(jobs, tmp_path):
     above = tmp_path / "above"
     env = {"TAO_RESULTS_ROOT": f"{above}/runs"}
     ran = jobs.run(
-        f"echo 1 > {above}/x; echo 2 > {above}/runs/y; echo 3 > $TAO_RESULTS_DIR/z", outputs=[f"{above}"], env=env
+        f"echo 1 > {above}/x; echo 2 > {above}/runs/y; echo 3 > $TAO_RESULTS_DIR/z",
+        outputs=[f"{above}"],
+        env=env,
     )
     assert (ran.code, ran.warnings) == (0, [])
-    found = {str(path.relative_to(above / "runs" / "job-1")) for path in (above / "runs" / "job-1").rglob("[xyz]")}
+    found = {
+        str(path.relative_to(above / "runs" / "job-1"))
+        for path in (above / "runs" / "job-1").rglob("[xyz]")
+    }
     assert found == {"above/x", "above/runs/y", "z"}
 
 
@@ -302,7 +350,10 @@ def test_an_output_of_the_spec_that_was_never_written_is_told(jobs, kind):
 
 
 def test_nothing_is_told_of_an_optional_output_that_was_never_written(jobs):
-    wanted = {"out": {"type": "folder", "optional": True}, "model": {"type": "file", "optional": True}}
+    wanted = {
+        "out": {"type": "folder", "optional": True},
+        "model": {"type": "file", "optional": True},
+    }
     ran = jobs.run("true {config_path}", specs={"a": 1}, outputs=wanted)
     assert (ran.code, ran.warnings) == (0, [])
     ran = jobs.run("true", outputs={"/tmp/never/out": {"optional": True}, "/tmp/never/other": {}})
@@ -319,18 +370,25 @@ def test_nothing_is_told_of_an_optional_output_that_was_never_written(jobs):
         ("true", {"TAO_RANK": "1"}),
     ],
 )
-def test_nothing_is_told_of_an_output_with_a_file_nor_after_a_failure_nor_by_a_further_rank(jobs, command, env):
+def test_nothing_is_told_of_an_output_with_a_file_nor_after_a_failure_nor_by_a_further_rank(
+    jobs, command, env
+):
     ran = jobs.run(command, args={"out": ""}, outputs={"out": {"type": "folder"}}, env=env)
     assert ran.warnings == []
 
 
 def test_outputs_are_kept_when_the_command_fails(jobs, tmp_path):
-    ran = jobs.run(f"mkdir {tmp_path}/o; echo 50 > {tmp_path}/o/epoch_50.pth; exit 1", outputs=[f"{tmp_path}/o"])
+    ran = jobs.run(
+        f"mkdir {tmp_path}/o; echo 50 > {tmp_path}/o/epoch_50.pth; exit 1",
+        outputs=[f"{tmp_path}/o"],
+    )
     assert ran.code == 1
     assert (jobs.results / "o" / "epoch_50.pth").read_text() == "50\n"
 
 
-def test_outputs_are_copied_as_they_grow_and_a_file_in_motion_never_appears_half(jobs, tmp_path, eventually):
+def test_outputs_are_copied_as_they_grow_and_a_file_in_motion_never_appears_half(
+    jobs, tmp_path, eventually
+):
     out, kept = tmp_path / "o", jobs.results / "o"
     job = jobs.start(
         f"mkdir {out}; echo whole > {out}/still.pth; while [ ! -e {tmp_path}/stop ]; do "
@@ -367,7 +425,9 @@ def test_a_growing_file_that_was_rewritten_is_copied_whole(jobs, tmp_path, event
 
 @pytest.mark.parametrize("looks", [1, 2])
 def test_a_table_in_which_one_row_was_changed_is_kept_as_it_is(jobs, tmp_path, eventually, looks):
-    """It begins and ends as before; a look may have taken it for a file that was only appended to."""
+    """It begins and ends as before; a look may have taken it for a file that was
+    only appended to.
+    """
     out, kept = tmp_path / "out", jobs.results / "out" / "x.csv"
     rows = [f"row {number:05}" for number in range(30_000)]
     job = jobs.start(
@@ -388,10 +448,13 @@ def test_a_table_in_which_one_row_was_changed_is_kept_as_it_is(jobs, tmp_path, e
     assert kept.read_text().split("\n") == rows
 
 
-def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_still_is(jobs, tmp_path):
+def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_still_is(
+    jobs, tmp_path
+):
     out = tmp_path / "o"
     ran = jobs.run(
-        f"mkdir {out}; echo 1 > {out}/x; mkdir -p $TAO_RESULTS_DIR; echo > $TAO_RESULTS_DIR/o", outputs=[str(out)]
+        f"mkdir {out}; echo 1 > {out}/x; mkdir -p $TAO_RESULTS_DIR; echo > $TAO_RESULTS_DIR/o",
+        outputs=[str(out)],
     )
     assert ran.code == 125
     assert ran.failure["code"] == "output.lost"
@@ -399,13 +462,19 @@ def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_st
     assert ran.manifest["exit_code"] == 0
 
 
-AS_NOBODY = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c") if os.geteuid() == 0 else BASH
+AS_NOBODY = (
+    ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c")
+    if os.geteuid() == 0
+    else BASH
+)
 
 
 def test_a_file_that_nobody_can_read_costs_only_itself(jobs, tmp_path):
     out = tmp_path / "o"
     command = f"mkdir {out}; echo 1 > {out}/x; chmod 0 {out}/x; echo 2 > {out}/y"
-    ran = jobs.run_text(build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY)
+    ran = jobs.run_text(
+        build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY
+    )
     assert (ran.code, ran.stages[-1], ran.warnings) == (0, "done", ["output.left_out"]), ran.raw
     assert [path.name for path in (jobs.results / "o").iterdir()] == ["y"]
 
@@ -413,8 +482,13 @@ def test_a_file_that_nobody_can_read_costs_only_itself(jobs, tmp_path):
 def test_a_growing_file_that_may_only_be_read_is_copied_again_when_it_was_replaced(jobs, tmp_path):
     out = tmp_path / "o"
     for content in ("old", "old and new"):
-        command = f"mkdir -p {out}; rm -f {out}/x.txt; echo -n {content!r} > {out}/x.txt; chmod 444 {out}/x.txt"
-        ran = jobs.run_text(build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY)
+        command = (
+            f"mkdir -p {out}; rm -f {out}/x.txt; echo -n {content!r} > "
+            f"{out}/x.txt; chmod 444 {out}/x.txt"
+        )
+        ran = jobs.run_text(
+            build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY
+        )
         assert ran.code == 0, ran.raw
         assert (jobs.results / "o" / "x.txt").read_text() == content
 
@@ -423,7 +497,9 @@ def test_a_full_disk_is_told_and_leaves_no_half_files(jobs, tmp_path, request):
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)],
+        capture_output=True,
+        check=False,
     ).returncode:
         pytest.skip("needs the right to mount")
     request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(small)], check=False))
@@ -441,7 +517,11 @@ def test_a_full_disk_is_told_and_leaves_no_half_files(jobs, tmp_path, request):
 def test_every_rank_has_its_own_log_and_rank_0_the_manifest(jobs, tmp_path):
     jobs.run("echo zero")
     before = (jobs.results / ".tao" / "manifest.json").read_bytes()
-    jobs.run(f"mkdir {tmp_path}/o; echo 1 > {tmp_path}/o/x; echo two", outputs=[f"{tmp_path}/o"], env={"TAO_RANK": "2"})
+    jobs.run(
+        f"mkdir {tmp_path}/o; echo 1 > {tmp_path}/o/x; echo two",
+        outputs=[f"{tmp_path}/o"],
+        env={"TAO_RANK": "2"},
+    )
     own = jobs.results / ".tao"
     assert (own / "job.log").read_text() == "zero\n"
     assert (own / "job.rank-2.log").read_text() == "two\n"
@@ -484,12 +564,18 @@ def test_what_stands_still_is_copied_once_also_to_a_disk_with_coarse_times(coars
     out.mkdir()
     (out / "x.pth").write_bytes(b"x")
     os.utime(out / "x.pth", (1_600_000_000.5, 1_600_000_000.5))
-    copies = Copies([{"path": str(out), "name": "o"}], Place({"TAO_RESULTS_ROOT": str(coarse_disk)}, "job-1"), [])
+    copies = Copies(
+        [{"path": str(out), "name": "o"}],
+        Place({"TAO_RESULTS_ROOT": str(coarse_disk)}, "job-1"),
+        [],
+    )
     copies.renew(final=False)
     copies.renew(final=False)
     first = (coarse_disk / "job-1" / "o" / "x.pth").open()  # keeps its number from being used again
     copies.renew(final=True)
-    assert os.path.samestat(os.fstat(first.fileno()), (coarse_disk / "job-1" / "o" / "x.pth").stat())
+    assert os.path.samestat(
+        os.fstat(first.fileno()), (coarse_disk / "job-1" / "o" / "x.pth").stat()
+    )
     (out / "x.pth").write_bytes(b"y")
     copies.renew(final=True)
     assert (coarse_disk / "job-1" / "o" / "x.pth").read_bytes() == b"y"
@@ -498,7 +584,9 @@ def test_what_stands_still_is_copied_once_also_to_a_disk_with_coarse_times(coars
 
 @pytest.mark.parametrize("name", ["model.pth", "train.log"])
 def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(tmp_path, name):
-    """Else the kept one would have the old bytes and the new time, and nobody would ever look again."""
+    """Else the kept one would have the old bytes and the new time, and nobody would ever look
+    again.
+    """
     size, out, new = 300_000_000, tmp_path / "o", tmp_path / "new"
     place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job-1")
     kept = Path(place.folder) / "o"
@@ -520,7 +608,9 @@ def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(t
             other.truncate(size)
             other.write(b"new")
         os.utime(out / name, (1_600_000_000, 1_600_000_000))
-        (kept / name).write_bytes(b"") if name.endswith("log") else (kept / name).unlink(missing_ok=True)
+        (kept / name).write_bytes(b"") if name.endswith("log") else (kept / name).unlink(
+            missing_ok=True
+        )
         with ThreadPoolExecutor() as pool:
             replaced = pool.submit(replace)
             copies.renew(True)

@@ -1,4 +1,6 @@
-"""What answers in place of the store: captive portals, web servers, other endpoints. None of it is believed."""
+"""What answers in place of the store: captive portals, web servers, other endpoints. None of it is
+believed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ LIST = b"<?xml version='1.0'?><ListBucketResult></ListBucketResult>"
 
 
 class Portal(WebServer):
-    """Answers every question alike; `real` are the requests that the store answers, by their path."""
+    """Answers every question alike; `real` are the requests that the store answers,
+    by their path.
+    """
 
     def __init__(self, reply: Reply) -> None:
         self.reply, self.real = reply, {}
@@ -89,7 +93,9 @@ def test_the_one_who_looks_at_files_from_here_is_told_of_the_page(portal):
 
 
 def test_an_object_that_is_a_web_page_is_fetched_from_a_store_that_says_little(tmp_path):
-    """Its listing shows that it is a store, be its answers to objects as bare as those of a web server."""
+    """Its listing shows that it is a store, be its answers to objects as bare as those of a web
+    server.
+    """
     portal = Portal(Reply(200, PAGE, {**HTML, "ETag": etag(PAGE)}))
     portal.real[("GET", "/b")] = Reply(200, LIST)
     found = s3_source.look("s3://b/index.html", "", s3_here.minio().s3(portal.url).web)
@@ -163,12 +169,16 @@ def test_the_page_of_a_portal_gives_no_keys(tmp_path):
     )
     with Endpoint(lambda *_: (200, PAGE.decode())) as endpoint:
         for way in ways:
-            s3 = s3_here.minio().s3(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", **way(endpoint.url))
+            s3 = s3_here.minio().s3(
+                AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", **way(endpoint.url)
+            )
             with pytest.raises(Failure) as failure:
                 s3.head("b", "k")
             assert failure.value.code == "s3.credentials"
         s3 = s3_here.minio().s3(
-            AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_EC2_METADATA_SERVICE_ENDPOINT=endpoint.url
+            AWS_ACCESS_KEY_ID="",
+            AWS_SECRET_ACCESS_KEY="",
+            AWS_EC2_METADATA_SERVICE_ENDPOINT=endpoint.url,
         )
         assert s3.credentials.get() is None
 
@@ -198,7 +208,10 @@ def test_who_sends_us_to_another_host_is_told_with_that_host_and_gets_nothing_th
 
 def test_an_endpoint_that_a_store_names_in_its_body_is_told():
     portal = Portal(
-        Reply(301, b"<Error><Code>PermanentRedirect</Code><Endpoint>b.store.example.org</Endpoint></Error>")
+        Reply(
+            301,
+            b"<Error><Code>PermanentRedirect</Code><Endpoint>b.store.example.org</Endpoint></Error>",
+        )
     )
     with pytest.raises(Failure) as failure:
         s3_here.minio().s3(portal.url).head("b", "k")
@@ -228,7 +241,11 @@ def test_a_bucket_of_another_region_is_asked_for_at_the_endpoint_of_that_region(
 @pytest.mark.parametrize(
     "told",
     [
-        Reply(301, b"<Error><Code>PermanentRedirect</Code></Error>", {"x-amz-bucket-region": "eu-west-3"}),
+        Reply(
+            301,
+            b"<Error><Code>PermanentRedirect</Code></Error>",
+            {"x-amz-bucket-region": "eu-west-3"},
+        ),
         Reply(307, b"<Error><Endpoint>b.s3-eu-west-3.amazonaws.com</Endpoint></Error>"),
         Reply(307, b"", {"Location": "http://b.s3.eu-west-3.amazonaws.com/k"}),
     ],
@@ -236,7 +253,9 @@ def test_a_bucket_of_another_region_is_asked_for_at_the_endpoint_of_that_region(
 def test_aws_is_followed_to_the_region_of_the_bucket_and_signed_for_it(told, monkeypatch):
     web, real = WebServer(), socket.getaddrinfo
     port = web.http.server_address[1]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, *rest, **named: real("127.0.0.1", *rest, **named))
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda _host, *rest, **named: real("127.0.0.1", *rest, **named)
+    )
 
     def answer(request):
         if request.headers["host"] != f"s3.eu-west-3.amazonaws.com:{port}":
@@ -256,7 +275,9 @@ def test_a_store_that_wants_https_is_asked_by_https():
     bucket = server.bucket()
     server.s3().put(bucket, "k", b"x")
     web = WebServer()
-    web.odd[f"/{bucket}/k"] = lambda _: Reply(301, b"", {"Location": f"https://127.0.0.1:{server.port}/{bucket}/k"})
+    web.odd[f"/{bucket}/k"] = lambda _: Reply(
+        301, b"", {"Location": f"https://127.0.0.1:{server.port}/{bucket}/k"}
+    )
     found = server.s3(web.url).head(bucket, "k")
     assert found and found.size == 1
     web.close()

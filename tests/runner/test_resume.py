@@ -123,8 +123,13 @@ FOLDER = (
 @pytest.fixture
 def folders(jobs):
     """An attempt that left two checkpoints that are folders, and an older one that is a file."""
-    older = "echo 1 > $TAO_RESULTS_DIR/results_dir/epoch_1.pth; touch -d '1 hour ago' $TAO_RESULTS_DIR/results_dir/epoch_1.pth"
-    made = [FOLDER.format(n=n, age=age) for n, age in (("checkpoint-900", 9), ("checkpoint-1000", 2))]
+    older = (
+        "echo 1 > $TAO_RESULTS_DIR/results_dir/epoch_1.pth; touch -d '1 hour ago' "
+        "$TAO_RESULTS_DIR/results_dir/epoch_1.pth"
+    )
+    made = [
+        FOLDER.format(n=n, age=age) for n, age in (("checkpoint-900", 9), ("checkpoint-1000", 2))
+    ]
     assert attempt(jobs, 1, "; ".join([older, *made])).code == 0
     return jobs.results / "results_dir"
 
@@ -137,24 +142,34 @@ def test_a_folder_of_files_is_a_checkpoint(jobs, folders):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", ["rm inner/optim.pt", "echo 2 >> config.json", "echo 3 > model-3.safetensors"])
+@pytest.mark.parametrize(
+    "change", ["rm inner/optim.pt", "echo 2 >> config.json", "echo 3 > model-3.safetensors"]
+)
 def test_a_folder_in_which_anything_changed_since_is_not_trusted(jobs, folders, change):
     subprocess.run(change, shell=True, cwd=folders / "checkpoint-1000", check=True)
     assert resumed_from(attempt(jobs, 2)) == str(folders / "checkpoint-900")
 
 
-def test_a_folder_of_which_one_file_was_being_written_when_the_command_failed_is_not_trusted(jobs, folders):
+def test_a_folder_of_which_one_file_was_being_written_when_the_command_failed_is_not_trusted(
+    jobs, folders
+):
     """Nor is any file of it taken for a checkpoint of its own."""
     for name in ("checkpoint-900", "checkpoint-1000"):
         shutil.rmtree(folders / name)
-    more = FOLDER.format(n="checkpoint-1100", age=1) + "; echo more >> checkpoint-1100/model-2.safetensors; exit 1"
+    more = (
+        FOLDER.format(n="checkpoint-1100", age=1)
+        + "; echo more >> checkpoint-1100/model-2.safetensors; exit 1"
+    )
     attempt(jobs, 2, more)
     assert resumed_from(attempt(jobs, 3)) == str(folders / "epoch_1.pth")
 
 
 def test_a_file_alone_in_its_folder_is_the_checkpoint_itself(jobs, first):
     attempt(
-        jobs, 2, "mkdir $TAO_RESULTS_DIR/results_dir/epoch_5; echo 5 > $TAO_RESULTS_DIR/results_dir/epoch_5/model.pth"
+        jobs,
+        2,
+        "mkdir $TAO_RESULTS_DIR/results_dir/epoch_5; echo 5 > "
+        "$TAO_RESULTS_DIR/results_dir/epoch_5/model.pth",
     )
     assert resumed_from(attempt(jobs, 3)) == str(first / "epoch_5" / "model.pth")
 
@@ -167,11 +182,15 @@ def test_a_file_alone_in_its_folder_is_the_checkpoint_itself(jobs, first):
         ("echo run --from='{resume}'", "run --lr 1", "run --from=PATH --lr 1"),
     ],
 )
-def test_an_argument_is_filled_and_left_out_where_there_is_no_checkpoint(jobs, first, command, anew, again):
+def test_an_argument_is_filled_and_left_out_where_there_is_no_checkpoint(
+    jobs, first, command, anew, again
+):
     more = {"files": {"data.npz": "data"}, "env": {"TAO_ATTEMPT": "2"}}
 
     def said():
-        ran = jobs.run(command, args={"lr": 1, "resume": ""}, outputs=[], resume_key="resume", **more)
+        ran = jobs.run(
+            command, args={"lr": 1, "resume": ""}, outputs=[], resume_key="resume", **more
+        )
         assert ran.code == 0, ran.raw
         return ran.out.decode().strip()
 
@@ -183,7 +202,11 @@ def test_an_argument_is_filled_and_left_out_where_there_is_no_checkpoint(jobs, f
 def test_a_named_key_that_is_set_is_the_users_and_one_without_specs_is_refused(jobs, first):
     specs = {"restore": "/my/own.pth", "results_dir": ""}
     ran = jobs.run(
-        "cat {config_path}", specs=specs, outputs=["results_dir"], config_format="json", resume_key="restore"
+        "cat {config_path}",
+        specs=specs,
+        outputs=["results_dir"],
+        config_format="json",
+        resume_key="restore",
     )
     assert json.loads(ran.out)["restore"] == "/my/own.pth"
     with pytest.raises(ValueError, match="resume_key"):
@@ -196,7 +219,8 @@ def test_a_null_stays_null_when_there_is_nothing_to_resume(jobs):
 
 def test_a_job_killed_with_its_runner_resumes_from_what_was_synced(jobs, eventually):
     job = jobs.start(
-        "cd $TAO_RESULTS_DIR/results_dir; echo 1 > epoch_1.pth; while :; do echo more >> epoch_2.pth; sleep 0.01; done",
+        "cd $TAO_RESULTS_DIR/results_dir; echo 1 > epoch_1.pth; while :; do echo more >> "
+        "epoch_2.pth; sleep 0.01; done",
         specs={"train": {KEY: ""}, "results_dir": ""},
         outputs=["results_dir"],
         config_format="json",
@@ -218,7 +242,9 @@ def test_a_job_killed_with_its_runner_resumes_from_what_was_synced(jobs, eventua
 
 
 def hashed(path, name):
-    return any(each["path"] == name and each["sha256"] for each in json.loads(path.read_text())["files"])
+    return any(
+        each["path"] == name and each["sha256"] for each in json.loads(path.read_text())["files"]
+    )
 
 
 def child_of(pid):
@@ -232,7 +258,10 @@ def child_of(pid):
         b'{"files": [], "folders": {"a": [1e999, 1]}}',
         b'{"files": ' + b"9" * 5000 + b"}",
         b"\xff\xfe",
-        b'{"files": [{"path": "../../x.pth", "size": 1, "mtime": 1, "sha256": "a"}], "folders": {}}',
+        (
+            b'{"files": [{"path": "../../x.pth", "size": 1, "mtime": 1, '
+            b'"sha256": "a"}], "folders": {}}'
+        ),
         b'{"files": [{"path": "/x.pth", "size": 1, "mtime": 1, "sha256": "a"}], "folders": {}}',
     ],
 )

@@ -71,7 +71,9 @@ def test_ten_thousand_keys_are_listed_all_page_by_page():
 
 def page(content: bytes) -> bytes:
     """Of a listing."""
-    return b"<?xml version='1.0' encoding='UTF-8'?>\n<ListBucketResult>%s</ListBucketResult>" % content
+    return (
+        b"<?xml version='1.0' encoding='UTF-8'?>\n<ListBucketResult>%s</ListBucketResult>" % content
+    )
 
 
 def test_a_listing_may_end_with_a_page_that_holds_nothing():
@@ -79,7 +81,9 @@ def test_a_listing_may_end_with_a_page_that_holds_nothing():
     web = WebServer()
     more = b"<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1</NextContinuationToken>"
     full = more + b"<Contents><Key>a</Key><Size>1</Size></Contents>"
-    web.odd["/b"] = lambda request: Reply(200, page(b"" if "continuation-token=t%261" in request.query else full))
+    web.odd["/b"] = lambda request: Reply(
+        200, page(b"" if "continuation-token=t%261" in request.query else full)
+    )
     assert [each.key for each in s3_here.minio().s3(web.url).list("b", "")] == ["a"]
     assert len(web.seen) == 2
     web.close()
@@ -125,7 +129,10 @@ def test_an_object_of_many_parts_is_what_was_sent(server, tmp_path):
     assert version.strip('"').endswith("-3")
     assert b"".join(map(bytes, s3.get(bucket, "large", 0, len(content), version))) == content
     start = (8 << 20) - 5
-    assert b"".join(map(bytes, s3.get(bucket, "large", start, start + 10, version))) == content[start : start + 10]
+    assert (
+        b"".join(map(bytes, s3.get(bucket, "large", start, start + 10, version)))
+        == content[start : start + 10]
+    )
 
 
 def test_parts_are_sent_side_by_side(server_line, tmp_path):
@@ -135,8 +142,13 @@ def test_parts_are_sent_side_by_side(server_line, tmp_path):
 
     def wait_for_the_second():
         for _ in range(400):
-            upload = inner(s3.ask("GET", bucket, "", {"uploads": "", "prefix": "large"}).text, "UploadId")
-            if "<PartNumber>2</PartNumber>" in s3.ask("GET", bucket, "large", {"uploadId": upload}).text:
+            upload = inner(
+                s3.ask("GET", bucket, "", {"uploads": "", "prefix": "large"}).text, "UploadId"
+            )
+            if (
+                "<PartNumber>2</PartNumber>"
+                in s3.ask("GET", bucket, "large", {"uploadId": upload}).text
+            ):
                 arrived.append(2)
                 return
             time.sleep(0.05)
@@ -151,7 +163,9 @@ def test_parts_are_sent_side_by_side(server_line, tmp_path):
 def test_an_object_of_more_than_5_gb_has_few_enough_parts_and_is_read_at_any_place(tmp_path):
     """No single request may store so much. The file has holes, so that it is quickly there."""
     assert {s3_put.part_size(size) for size in (0, 5 << 30, 70 << 30)} == {8 << 20}
-    assert all(-(-size // s3_put.part_size(size)) <= 10_000 for size in (80 << 30, 1 << 40, 5 << 40))
+    assert all(
+        -(-size // s3_put.part_size(size)) <= 10_000 for size in (80 << 30, 1 << 40, 5 << 40)
+    )
     server = s3_here.versitygw()  # keeps objects as files
     s3, bucket = server.s3(), server.bucket()
     with (server.folder / "data" / bucket / "huge").open("wb") as file:
@@ -195,7 +209,9 @@ def test_an_object_that_was_replaced_is_not_read_as_the_one_before(server):
 
 @pytest.mark.parametrize("status, told", [(200, ""), (206, "bytes 0-4/20")])
 def test_bytes_that_were_not_asked_for_are_never_taken_for_those_that_were(tmp_path, status, told):
-    """Of a cache on the way that knows no ranges: where an object has no checksum, nothing else would tell."""
+    """Of a cache on the way that knows no ranges: where an object has no checksum, nothing else
+    would tell.
+    """
     web, content = WebServer(), os.urandom(20)
     headers = {"etag": '"0-2"', **({"content-range": told} if told else {})}
     web.odd["/b/k"] = lambda _: Reply(status, content, headers)
@@ -274,12 +290,18 @@ def test_a_bucket_in_another_region_is_found_there(server):
 
 @pytest.mark.parametrize("verb", ["head", "list"])
 def test_a_store_that_redirects_to_another_region_is_asked_there(verb):
-    """As AWS does: the head of a 301 names the region, also where there is no body. An endpoint of its own goes with it."""
+    """As AWS does: the head of a 301 names the region, also where there is no body. An endpoint of
+    its own goes with it.
+    """
 
     def answer(request):
         if "/eu-west-3/s3/" in request.headers["authorization"]:
             return Reply(200, b"<ListBucketResult></ListBucketResult>", {"ETag": '"1"'})
-        return Reply(301, b"<Error><Code>PermanentRedirect</Code></Error>", {"x-amz-bucket-region": "eu-west-3"})
+        return Reply(
+            301,
+            b"<Error><Code>PermanentRedirect</Code></Error>",
+            {"x-amz-bucket-region": "eu-west-3"},
+        )
 
     web = WebServer()
     web.odd.update({"/b/k": answer, "/b": answer})
@@ -313,7 +335,9 @@ def test_buckets_are_named_in_the_host_where_that_is_the_style():
 
 
 class Names:
-    """Names that this process resolves by itself: no DNS server of the tests' own is asked by the system's resolver."""
+    """Names that this process resolves by itself: no DNS server of the tests' own is asked by the
+    system's resolver.
+    """
 
     def __init__(self, addresses):
         self.addresses = addresses
@@ -322,7 +346,9 @@ class Names:
         import socket
 
         self.real = socket.getaddrinfo
-        socket.getaddrinfo = lambda host, *rest, **named: self.real(self.addresses.get(host, host), *rest, **named)
+        socket.getaddrinfo = lambda host, *rest, **named: self.real(
+            self.addresses.get(host, host), *rest, **named
+        )
 
     def __exit__(self, *_):
         import socket
@@ -331,7 +357,9 @@ class Names:
 
 
 def test_a_clock_that_is_wrong_is_corrected_once_by_the_servers():
-    server = s3_here.moto()  # takes requests of any time; the line says what a server with another clock would
+    server = (
+        s3_here.moto()
+    )  # takes requests of any time; the line says what a server with another clock would
     bucket = server.bucket()
     with link_here.Link(server.address) as link:
         link.faults(skew_seconds=3600)
@@ -341,11 +369,15 @@ def test_a_clock_that_is_wrong_is_corrected_once_by_the_servers():
         assert s3.head(bucket, "k").size == 1
         assert link.counts["403"] == 1
         assert 3500 < s3.skew < 3700
-        assert [(facts["code"], "60 min" in facts["what"]) for facts in told] == [("s3.clock", True)]
+        assert [(facts["code"], "60 min" in facts["what"]) for facts in told] == [
+            ("s3.clock", True)
+        ]
 
 
 def test_a_clock_that_is_wrong_again_is_told():
-    server = s3_here.minio()  # with a clock of its own, so that the line's is wrong whatever the client takes
+    server = (
+        s3_here.minio()
+    )  # with a clock of its own, so that the line's is wrong whatever the client takes
     bucket = server.bucket()
     with link_here.Link(server.address) as link:
         link.faults(skew_seconds=-3600)
@@ -373,7 +405,9 @@ def test_a_store_that_stays_busy_is_told(server_line):
     assert failure.value.code == "s3.busy"
 
 
-def test_a_store_that_stays_busy_while_it_is_read_is_told_and_no_connection_is_used_by_two(server_line):
+def test_a_store_that_stays_busy_while_it_is_read_is_told_and_no_connection_is_used_by_two(
+    server_line,
+):
     server, link, bucket = server_line
     large = {name: os.urandom(3_000_000) for name in "ab"}
     for name, content in large.items():
@@ -383,7 +417,9 @@ def test_a_store_that_stays_busy_while_it_is_read_is_told_and_no_connection_is_u
     with pytest.raises(Failure) as failure:
         next(s3.get(bucket, "a", 0, 3_000_000, ""))
     assert failure.value.code == "s3.busy" and "SlowDown" in failure.value.why
-    assert time.monotonic() - began < wire.SILENCE / 2  # nobody waits for an answer that was read already
+    assert (
+        time.monotonic() - began < wire.SILENCE / 2
+    )  # nobody waits for an answer that was read already
     link.faults()
     views = {name: s3.get(bucket, name, 0, 3_000_000, "") for name in large}
     got = dict.fromkeys(large, b"")
@@ -418,7 +454,9 @@ def test_a_body_that_was_cut_on_its_way_is_sent_again(server_line, tmp_path):
 @pytest.mark.parametrize("says", ["etag", "x-amz-checksum-crc32"])
 @pytest.mark.parametrize("better", [True, False])
 def test_a_store_that_says_it_has_another_body_is_sent_it_again_and_is_not_believed(says, better):
-    """Stores that check nothing answer 200 to what they got a part of, and tell of what they have."""
+    """Stores that check nothing answer 200 to what they got a part of, and tell of
+    what they have.
+    """
     kept = []
 
     def keep(request):
@@ -439,7 +477,9 @@ def test_a_store_that_says_it_has_another_body_is_sent_it_again_and_is_not_belie
     web.close()
 
 
-def test_a_body_that_never_arrives_as_it_was_sent_is_told_and_nothing_is_left(server_line, tmp_path):
+def test_a_body_that_never_arrives_as_it_was_sent_is_told_and_nothing_is_left(
+    server_line, tmp_path
+):
     server, link, bucket = server_line
     path = tmp_path / "large"
     path.write_bytes(os.urandom(9 << 20))
@@ -499,15 +539,24 @@ def test_an_upload_whose_completion_fails_in_an_answer_that_began_as_a_success_i
     with pytest.raises(Failure) as failure:
         server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "large", str(path))
     assert failure.value.code == ("s3.busy" if code == "InternalError" else "s3.denied")
-    assert (link.counts["200"] > 2) == (code == "InternalError")  # with the one that tried to give it up
+    assert (link.counts["200"] > 2) == (
+        code == "InternalError"
+    )  # with the one that tried to give it up
     assert server.s3().head(bucket, "large") is None
 
 
-def test_an_upload_whose_completion_failed_in_such_an_answer_is_completed_by_another_try(server_line, tmp_path):
+def test_an_upload_whose_completion_failed_in_such_an_answer_is_completed_by_another_try(
+    server_line, tmp_path
+):
     server, link, bucket = server_line
     path = tmp_path / "large"
     path.write_bytes(bytes(9 << 20))
-    late = {"expired": s3_here.ACCESS, "expired_at": 1, "expired_status": 200, "expired_code": "InternalError"}
+    late = {
+        "expired": s3_here.ACCESS,
+        "expired_at": 1,
+        "expired_status": 200,
+        "expired_code": "InternalError",
+    }
     with called(link.faults) as hook:
         link.faults(**late, methods="POST", match="large?uploadId=", hook=hook.url, hook_at=2)
         version = server.s3(link.url).put(bucket, "large", str(path))
@@ -565,7 +614,9 @@ def test_nothing_listens_there_is_told_at_once_by_its_own_words():
     assert failure.value.code == "web.refused"
 
 
-@pytest.mark.parametrize("endpoint", ["minio.example.com:9000", "localhost:9000", "http:/localhost:9000"])
+@pytest.mark.parametrize(
+    "endpoint", ["minio.example.com:9000", "localhost:9000", "http:/localhost:9000"]
+)
 def test_an_endpoint_that_is_no_address_is_told_by_the_name_of_its_variable(endpoint):
     with pytest.raises(Failure) as failure:
         S3(Web({"S3_ENDPOINT_URL": endpoint})).head("bucket", "k")

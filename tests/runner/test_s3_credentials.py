@@ -1,4 +1,6 @@
-"""Where the keys come from: small real servers stand for the container's, the instance's and the token service's endpoint."""
+"""Where the keys come from: small real servers stand for the container's, the instance's and the
+token service's endpoint.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def reads(**environ):
 def test_a_session_token_of_the_environment():
     keys = session()
     minio = s3_here.minio()
-    environ = {"AWS_ACCESS_KEY_ID": keys["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"]}
+    environ = {
+        "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
+    }
     minio.s3(**environ, AWS_SESSION_TOKEN=keys["Token"]).put(minio.bucket(), "k", b"x")
     with pytest.raises(Failure) as failure:
         minio.s3(**environ, AWS_SESSION_TOKEN="not-the-token").put(minio.bucket(), "k", b"x")
@@ -45,7 +50,9 @@ def test_a_containers_endpoint_gives_keys_to_whoever_has_the_token(tmp_path):
     token.write_text("the-token\n")
 
     def answer(_method, _path, headers, _body):
-        return (200, json.dumps(session())) if headers["authorization"] == "the-token" else (401, "")
+        return (
+            (200, json.dumps(session())) if headers["authorization"] == "the-token" else (401, "")
+        )
 
     with Endpoint(answer) as endpoint:
         reads(
@@ -54,7 +61,10 @@ def test_a_containers_endpoint_gives_keys_to_whoever_has_the_token(tmp_path):
         )
         assert len(endpoint.asked) == 1
         with pytest.raises(Failure) as failure:
-            reads(AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url, AWS_CONTAINER_AUTHORIZATION_TOKEN="wrong")
+            reads(
+                AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url,
+                AWS_CONTAINER_AUTHORIZATION_TOKEN="wrong",
+            )
     assert failure.value.code == "s3.credentials"
     assert "401" in failure.value.why
 
@@ -79,8 +89,14 @@ def test_a_web_identity_is_changed_into_keys_by_the_token_service(tmp_path):
     token.write_text("web-identity-token")
 
     def answer(_method, _path, _headers, body):
-        if "WebIdentityToken=web-identity-token" not in body or "Action=AssumeRoleWithWebIdentity" not in body:
-            return 400, "<Error><Code>InvalidIdentityToken</Code><Message>No such token.</Message></Error>"
+        if (
+            "WebIdentityToken=web-identity-token" not in body
+            or "Action=AssumeRoleWithWebIdentity" not in body
+        ):
+            return (
+                400,
+                "<Error><Code>InvalidIdentityToken</Code><Message>No such token.</Message></Error>",
+            )
         keys = session()
         inner = "".join(
             f"<{name}>{keys[key]}</{name}>"
@@ -131,7 +147,9 @@ def test_keys_that_still_hold_good_are_used_while_no_others_can_be_had(found, st
 
     def answer(_method, path, _headers, _body):
         return (
-            (status, "") if away else (200, "r" if path.endswith(("token", "credentials/")) else json.dumps(session()))
+            (status, "")
+            if away
+            else (200, "r" if path.endswith(("token", "credentials/")) else json.dumps(session()))
         )
 
     with Endpoint(answer) as endpoint:
@@ -151,7 +169,12 @@ def test_without_keys_a_public_bucket_is_read():
     minio = s3_here.minio()
     s3, bucket = minio.s3(), minio.bucket()
     s3.put(bucket, "k", b"x")
-    anyone = {"Effect": "Allow", "Principal": "*", "Action": ["s3:GetObject"], "Resource": [f"arn:aws:s3:::{bucket}/*"]}
+    anyone = {
+        "Effect": "Allow",
+        "Principal": "*",
+        "Action": ["s3:GetObject"],
+        "Resource": [f"arn:aws:s3:::{bucket}/*"],
+    }
     policy = json.dumps({"Version": "2012-10-17", "Statement": [anyone]}).encode()
     assert s3.ask("PUT", bucket, "", {"policy": ""}, policy).status in (200, 204)
     nobody = minio.s3(AWS_ACCESS_KEY_ID="")

@@ -54,7 +54,9 @@ def fetched(s3, address, folder, tell=None, **options):
 
 def seen(folder: Path) -> dict[str, bytes]:
     """The files that a command would see."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".tao-part")]
+    paths = [
+        path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".tao-part")
+    ]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -68,9 +70,16 @@ def stored(server, sizes: dict[str, int]) -> tuple[str, dict[str, bytes]]:
 
 
 def test_a_runner_that_is_killed_at_any_time_goes_on_and_shows_only_whole_files(minio, tmp_path):
-    bucket, contents = stored(minio, {"large": 24 * MIB, **{f"small/{number:02}": 50_000 for number in range(30)}})
+    bucket, contents = stored(
+        minio, {"large": 24 * MIB, **{f"small/{number:02}": 50_000 for number in range(30)}}
+    )
     folder = tmp_path / "in"
-    argv = [sys.executable, "-ISc", Path(__file__).with_name("fetching.py").read_text(), str(SOURCE)]
+    argv = [
+        sys.executable,
+        "-ISc",
+        Path(__file__).with_name("fetching.py").read_text(),
+        str(SOURCE),
+    ]
     kills = 0
     pick = random.Random(7)
     while True:
@@ -94,7 +103,12 @@ def test_what_is_complete_is_not_fetched_again(minio, link, tmp_path):
     link.faults(busy=1, match="data/large", methods="GET")
     told, others = Told(), set(threading.enumerate())
     with pytest.raises(Failure):
-        fetched(minio.s3(link.url, TAO_RETRY_SECONDS="0.5"), f"s3://{bucket}/data", tmp_path / "in", told)
+        fetched(
+            minio.s3(link.url, TAO_RETRY_SECONDS="0.5"),
+            f"s3://{bucket}/data",
+            tmp_path / "in",
+            told,
+        )
     assert seen(tmp_path / "in").keys() <= {"small", "empty"}
     for each in set(threading.enumerate()) - others:
         each.join()  # a try of theirs may still be on its way
@@ -127,7 +141,9 @@ def test_a_part_that_a_crash_of_the_machine_spoilt_is_fetched_again(minio, link,
 def test_a_source_that_changed_since_the_last_attempt_is_fetched_anew(minio, tmp_path):
     bucket, _ = stored(minio, {"one": 9 * MIB, "two": 5})
     fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
-    (tmp_path / "in" / ".one.0123456789ab.tao-part").write_bytes(b"what a killed one had of an older version")
+    (tmp_path / "in" / ".one.0123456789ab.tao-part").write_bytes(
+        b"what a killed one had of an older version"
+    )
     new = os.urandom(9 * MIB)
     minio.s3().put(bucket, "data/one", new)
     fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
@@ -151,7 +167,9 @@ def test_a_source_that_changed_since_the_last_attempt_is_fetched_anew(minio, tmp
 )
 @pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
 def test_whatever_the_network_does_the_bytes_are_those_of_the_source(minio, tmp_path, faults, tls):
-    bucket, contents = stored(minio, {"large": 20 * MIB, **{f"small{number}": 300_000 for number in range(6)}})
+    bucket, contents = stored(
+        minio, {"large": 20 * MIB, **{f"small{number}": 300_000 for number in range(6)}}
+    )
     with link_here.Link(minio.address, tls=tls) as link:
         link.faults(methods="GET", match="data/", **faults)
         told = Told()
@@ -232,7 +250,9 @@ def test_a_source_replaced_in_mid_download_is_read_again_and_not_mixed(minio, li
 def test_a_server_that_is_away_for_a_while_is_waited_for(tmp_path):
     server = s3_here.Server(s3_here.minio_command, ready="/minio/health/cluster").start()
     try:
-        bucket, contents = stored(server, {"large": 24 * MIB, **{f"small{number}": 1000 for number in range(20)}})
+        bucket, contents = stored(
+            server, {"large": 24 * MIB, **{f"small{number}": 1000 for number in range(20)}}
+        )
         with link_here.Link(server.address) as link:
             link.faults(rate=10e6)
             threading.Timer(0.5, server.stop).start()
@@ -266,7 +286,9 @@ def test_inputs_that_do_not_fit_are_told_before_the_first_byte(minio, link, smal
     assert link.counts == {"HEAD": 1, "GET": 1}
 
 
-def test_a_disk_that_others_fill_meanwhile_is_told_and_nothing_half_is_seen(minio, link, small_disk):
+def test_a_disk_that_others_fill_meanwhile_is_told_and_nothing_half_is_seen(
+    minio, link, small_disk
+):
     bucket, _ = stored(minio, {"large": 16 * MIB})
 
     def fill():
@@ -324,14 +346,22 @@ except ValueError:
     with open(sys.argv[2] + "/x") as file:
         print(file.read())
 """
-FOR_SECURITY = "[algorithms]\ndefault_properties = fips=yes\n[providers]\ndefault = active\n[active]\nactivate = 1\n"
+FOR_SECURITY = (
+    "[algorithms]\ndefault_properties = fips=yes\n[providers]\ndefault = "
+    "active\n[active]\nactivate = 1\n"
+)
 FOR_ANYTHING = "[algorithms]\n[providers]\nbase = active\n[active]\nactivate = 1\n"
 
 
-@pytest.mark.parametrize("forbidden", [FOR_SECURITY, FOR_ANYTHING], ids=["for security", "for anything"])
-def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched_and_sent(tmp_path, forbidden):
+@pytest.mark.parametrize(
+    "forbidden", [FOR_SECURITY, FOR_ANYTHING], ids=["for security", "for anything"]
+)
+def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched_and_sent(
+    tmp_path, forbidden
+):
     (tmp_path / "openssl.cnf").write_text(
-        f"openssl_conf = start\n[start]\nalg_section = algorithms\nproviders = providers\n{forbidden}"
+        "openssl_conf = start\n[start]\nalg_section = algorithms\nproviders = "
+        f"providers\n{forbidden}"
     )
     etag = "781e5e245d69b566979b86e28d23f2c7"  # the MD5 of 0123456789
     argv = [sys.executable, "-ISc", WITHOUT_MD5, str(SOURCE), str(tmp_path / "in"), etag]

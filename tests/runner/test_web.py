@@ -19,7 +19,9 @@ from tao_sdk.net.wire import excepted, proxy_for, split
 
 
 class Lines:
-    """A server that answers each connection's requests with given bytes, and keeps what it was sent."""
+    """A server that answers each connection's requests with given bytes, and keeps what it was
+    sent.
+    """
 
     def __init__(self, *answers: bytes) -> None:
         self.answers, self.asked = list(answers), []
@@ -69,7 +71,10 @@ def test_redirects_without_an_end_are_told():
     [
         b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\ntrailer: x\r\n\r\n",
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+            b"chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\ntrailer: x\r\n\r\n"
+        ),
         b"HTTP/1.0 200 OK\r\n\r\nhello",
     ],
 )
@@ -78,7 +83,8 @@ def test_bodies_of_every_kind_are_read(answer):
 
 
 @pytest.mark.parametrize(
-    "answer", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhe", b""]
+    "answer",
+    [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhe", b""],
 )
 def test_what_is_no_http_or_no_whole_answer_is_told(answer):
     with pytest.raises(Failure) as failure:
@@ -95,14 +101,21 @@ def test_https_goes_through_a_proxy_and_http_is_asked_of_it():
         s3.put(bucket, "k", b"x")
         assert tunnel.asked == [f"CONNECT {server.address} HTTP/1.1"]
         assert "proxy-authorization: Basic dXNlcjpwQHNz" in tunnel.heads[0]
-        server.s3(HTTPS_PROXY=f"http://127.0.0.1:{tunnel.port}", NO_PROXY="127.0.0.0/8").head(bucket, "k")
+        server.s3(HTTPS_PROXY=f"http://127.0.0.1:{tunnel.port}", NO_PROXY="127.0.0.0/8").head(
+            bucket, "k"
+        )
         assert len(tunnel.asked) == 1
     plain = Lines(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
     Web({"http_proxy": plain.url}).ask("GET", "http://example.invalid/a?b")
-    assert plain.asked[0].startswith("GET http://example.invalid/a?b HTTP/1.1\r\nhost: example.invalid")
+    assert plain.asked[0].startswith(
+        "GET http://example.invalid/a?b HTTP/1.1\r\nhost: example.invalid"
+    )
 
 
-LOGIN = b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n"
+LOGIN = (
+    b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: "
+    b"Basic\r\ncontent-length: 0\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -111,9 +124,15 @@ def test_a_proxy_that_wants_a_login_is_told_at_once_as_the_proxy(scheme, given):
     proxy = Lines(LOGIN)
     address = proxy.url.partition("://")[2]
     with pytest.raises(Failure) as failure:
-        Web({f"{scheme}_proxy": f"http://{given}{address}"}).ask("GET", f"{scheme}://store.example.org/k")
+        Web({f"{scheme}_proxy": f"http://{given}{address}"}).ask(
+            "GET", f"{scheme}://store.example.org/k"
+        )
     said = failure.value
-    assert (said.code, address in said.what, "store.example.org" in said.what) == ("web.proxy", True, True)
+    assert (said.code, address in said.what, "store.example.org" in said.what) == (
+        "web.proxy",
+        True,
+        True,
+    )
     assert f"{scheme.upper()}_PROXY" in said.next and "login" in said.what
     assert "hunter2" not in str(said)
     assert len(proxy.asked) == 1
@@ -142,10 +161,17 @@ def test_a_proxy_that_is_not_there_is_told_as_the_proxy_and_not_as_the_server(sc
 
 
 def test_a_proxy_that_does_not_speak_http_is_told_as_the_proxy():
-    proxy = Lines(b"\x05\xff" * 50 + b"\r\n\r\n", b"\x05\xff" * 50 + b"\r\n\r\n", b"\x05\xff\r\n\r\n")
+    proxy = Lines(
+        b"\x05\xff" * 50 + b"\r\n\r\n", b"\x05\xff" * 50 + b"\r\n\r\n", b"\x05\xff\r\n\r\n"
+    )
     with pytest.raises(Failure) as failure:
-        Web({"https_proxy": proxy.url, "TAO_RETRY_SECONDS": "0.5"}).ask("GET", "https://store.example.org/k")
-    assert (failure.value.code, proxy.url.partition("://")[2] in failure.value.what) == ("web.proxy", True)
+        Web({"https_proxy": proxy.url, "TAO_RETRY_SECONDS": "0.5"}).ask(
+            "GET", "https://store.example.org/k"
+        )
+    assert (failure.value.code, proxy.url.partition("://")[2] in failure.value.what) == (
+        "web.proxy",
+        True,
+    )
 
 
 class Tunnel:
@@ -211,7 +237,9 @@ def test_a_connection_that_broke_in_mid_answer_is_asked_again():
 )
 def test_no_proxy(host, exceptions, excepts):
     assert excepted(host, 80, exceptions) is excepts
-    assert (proxy_for(("http", host, 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": exceptions}) is None) is excepts
+    assert (
+        proxy_for(("http", host, 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": exceptions}) is None
+    ) is excepts
 
 
 def test_what_gives_keys_to_this_machine_alone_is_not_asked_through_a_proxy():
@@ -240,7 +268,10 @@ def test_this_machine_is_known_in_every_way_to_write_its_address(address, here):
 
 
 def test_addresses_are_taken_apart():
-    assert split("https://u:p@Host.example/a%20b?c#d") == (("https", "host.example", 443), "/a%20b?c")
+    assert split("https://u:p@Host.example/a%20b?c#d") == (
+        ("https", "host.example", 443),
+        "/a%20b?c",
+    )
     assert split("http://[::1]:8080") == (("http", "::1", 8080), "/")
     assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
     assert resolved("http://h/a/b?c", "d") == "http://h/a/d"
@@ -262,7 +293,9 @@ def test_a_redirect_may_name_a_query_alone_and_leads_where_it_leads_others(start
     server.close()
 
 
-def test_pauses_between_tries_grow_differ_from_anybody_elses_and_are_as_long_as_the_server_asks(monkeypatch):
+def test_pauses_between_tries_grow_differ_from_anybody_elses_and_are_as_long_as_the_server_asks(
+    monkeypatch,
+):
     slept = []
     monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
     one, other = web.Patience(300), web.Patience(300)
@@ -290,8 +323,12 @@ def test_a_server_that_does_not_answer_is_told_of_once_while_it_is_waited_for():
     assert told == [("waiting", {"host": address})]
 
 
-@pytest.mark.parametrize("host", [".s3.example.com", "a" * 64 + ".example.com", "a..b", "\udcff.example.com"])
-@pytest.mark.parametrize("proxy, code", [("", "web.dns"), ("http://" + "p" * 64 + ".example.com", "web.proxy")])
+@pytest.mark.parametrize(
+    "host", [".s3.example.com", "a" * 64 + ".example.com", "a..b", "\udcff.example.com"]
+)
+@pytest.mark.parametrize(
+    "proxy, code", [("", "web.dns"), ("http://" + "p" * 64 + ".example.com", "web.proxy")]
+)
 def test_a_name_that_no_host_can_have_is_told_as_one_that_nobody_knows(host, proxy, code):
     with pytest.raises(Failure) as failure:
         Web({"https_proxy": proxy, "TAO_RETRY_SECONDS": "0.1"}).ask("GET", f"https://{host}/")

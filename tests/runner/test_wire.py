@@ -47,7 +47,9 @@ def test_what_tls_gives_in_small_pieces_is_passed_on_in_large_ones():
             secure.recv(RECORD)
             secure.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size))
 
-    passed_on = list(pieces("https", server(give), TlsTrust({"SSL_CERT_FILE": str(authority().bundle)})))
+    passed_on = list(
+        pieces("https", server(give), TlsTrust({"SSL_CERT_FILE": str(authority().bundle)}))
+    )
     assert sum(map(len, passed_on)) == size
     assert len(passed_on) < size / RECORD / 2
 

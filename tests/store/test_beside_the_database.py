@@ -22,7 +22,11 @@ from tao_sdk.store import Keyring, LogCopies, Store, log_copies, log_segments
 from tao_sdk.store.payload_files import LARGEST_IN_A_ROW, Document, PayloadFiles, split
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters()),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
@@ -42,10 +46,21 @@ def test_a_large_value_is_a_file_and_a_small_one_is_not(store: Store) -> None:
     small, large = "x" * (LARGEST_IN_A_ROW - 2), "x" * (LARGEST_IN_A_ROW - 1)  # with its two quotes
     add(store, "digits-a1", spec={"packed": small})
     assert payloads(store) == []
-    add(store, "digits-a2", spec={"packed": large}, options={"native": large}, plan={"request": large})
+    add(
+        store,
+        "digits-a2",
+        spec={"packed": large},
+        options={"native": large},
+        plan={"request": large},
+    )
     assert len(payloads(store)) == 1, "the same value is kept once"
     job = store.get("digits-a2")
-    assert job.spec["packed"] == job.options["native"] == store.attempt(job.id).plan["request"] == large
+    assert (
+        job.spec["packed"]
+        == job.options["native"]
+        == store.attempt(job.id).plan["request"]
+        == large
+    )
 
 
 def test_a_large_value_is_read_only_when_it_is_asked_for(store: Store) -> None:
@@ -76,7 +91,9 @@ def test_a_file_stays_until_the_last_job_that_needs_it_is_removed(store: Store) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(st.characters()), JSON, max_size=4))
-def test_any_object_comes_back_as_it_went_in(tmp_path_factory: pytest.TempPathFactory, value: dict[str, Any]) -> None:
+def test_any_object_comes_back_as_it_went_in(
+    tmp_path_factory: pytest.TempPathFactory, value: dict[str, Any]
+) -> None:
     files = PayloadFiles(tmp_path_factory.getbasetemp() / "any")
     text, _ = split(value, files)
     document = Document(text, files)
@@ -195,7 +212,9 @@ def test_a_compressed_copy_is_read_as_the_plain_one_was(
 
 def test_a_compressed_copy_takes_a_fraction_and_grows_on_where_more_comes(tmp_path: Path) -> None:
     copies = LogCopies(tmp_path / "logs")
-    log = b"".join(b"epoch %d: loss 0.%06d lr 1e-4\n" % (n, n * 7919 % 1000003) for n in range(200_000))
+    log = b"".join(
+        b"epoch %d: loss 0.%06d lr 1e-4\n" % (n, n * 7919 % 1000003) for n in range(200_000)
+    )
     copies.append(ATTEMPT, log)
     copies.compress(ATTEMPT.job_id)
     [file] = (copies.directory / "digits-a1").iterdir()
@@ -255,7 +274,11 @@ def test_a_long_log_is_read_in_flat_memory(tmp_path: Path) -> None:
 
 def test_a_document_is_a_mapping_for_whoever_reads_it(store: Store) -> None:
     job = add(store, "digits-a1", spec={"env_vars": {"A": "b"}}, options={})
-    assert isinstance(job.spec, Mapping) and {**job.spec} == {"env_vars": {"A": "b"}} and dict(job.options) == {}
+    assert (
+        isinstance(job.spec, Mapping)
+        and {**job.spec} == {"env_vars": {"A": "b"}}
+        and dict(job.options) == {}
+    )
     assert store.add(job_like(job, "digits-a2"), row(store, "digits-a2")).spec == job.spec, (
         "as it was read it can be added"
     )

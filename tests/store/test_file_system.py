@@ -1,4 +1,6 @@
-"""Which journal a store gets, by the file system it lies on. The lines are recorded from /proc/self/mountinfo."""
+"""Which journal a store gets, by the file system it lies on. The lines are recorded from
+/proc/self/mountinfo.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,16 @@ MOUNTINFO = r"""
         ("/dev/shm/x", "tmpfs", False),
     ],
 )
-def test_a_path_lies_on_the_innermost_mount_above_it(path: str, file_system: str, network: bool) -> None:
+def test_a_path_lies_on_the_innermost_mount_above_it(
+    path: str, file_system: str, network: bool
+) -> None:
     assert file_system_of(path, MOUNTINFO) == file_system
     assert is_network(file_system) is network
 
 
-@pytest.mark.parametrize("name", "nfs nfs4 lustre gpfs cifs smb3 fuse.glusterfs beegfs ceph glusterfs afs 9p".split())
+@pytest.mark.parametrize(
+    "name", "nfs nfs4 lustre gpfs cifs smb3 fuse.glusterfs beegfs ceph glusterfs afs 9p".split()
+)
 def test_file_systems_of_other_machines_get_the_rollback_journal(name: str) -> None:
     assert is_network(name)
 
@@ -56,7 +62,9 @@ def test_an_empty_table_of_mounts_means_a_local_disk() -> None:
     assert not is_network(file_system_of("/home", ""))
 
 
-def test_the_journal_is_a_file_beside_the_database_where_memory_cannot_be_shared(path: Path, journal: bool) -> None:
+def test_the_journal_is_a_file_beside_the_database_where_memory_cannot_be_shared(
+    path: Path, journal: bool
+) -> None:
     with Store.open(path, wal=journal) as store:
         store.acquire("watch", "a", 60)
         assert path.with_name("jobs.db-shm").exists() == journal

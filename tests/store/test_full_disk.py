@@ -1,4 +1,6 @@
-"""A disk that is full: a clear error, nothing half done, and all is well again once there is room."""
+"""A disk that is full: a clear error, nothing half done, and all is well again once
+there is room.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_a_full_disk_at_the_first_opening_is_told(small_disk: Path) -> None:
     Store.open(small_disk / "state" / "jobs.db").close()
 
 
-def test_the_jobs_of_a_full_disk_can_be_listed_by_several_and_written_once_there_is_room(small_disk: Path) -> None:
+def test_the_jobs_of_a_full_disk_can_be_listed_by_several_and_written_once_there_is_room(
+    small_disk: Path,
+) -> None:
     path = small_disk / "jobs.db"
     with Store.open(path) as store:
         job = add(store, "digits-a1")
@@ -116,7 +120,9 @@ def test_a_limit_on_the_size_of_files_is_told_and_nothing_is_half_written(path: 
     assert done.stdout.endswith("True\n"), "what was told to be written is there, and no more"
     with Store.open(path) as store:
         assert {event.raw for event in store.events()} == {"", "x" * 1000}
-        assert store.record([NewEvent("digits-a1", "note", raw=row(store, "digits-a1").attempt.store_id)])
+        assert store.record(
+            [NewEvent("digits-a1", "note", raw=row(store, "digits-a1").attempt.store_id)]
+        )
 
 
 def test_a_read_only_file_system_is_called_that(small_disk: Path) -> None:

@@ -34,7 +34,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
         jobs = [
             add(
                 store,
-                f"digits-{(n * 7919) % 100:03}",  # ids are random: their order is not that of the jobs
+                # ids are random: their order is not that of the jobs
+                f"digits-{(n * 7919) % 100:03}",
                 status=list(Status)[n % 5],
                 platform=PLATFORMS[n % 3],
                 labels={"team": str(n % 4), "run": str(n % 3)} if n % 2 else {"team": str(n % 4)},
@@ -98,7 +99,9 @@ def test_a_limit_of_nothing_lists_nothing(filled: Filled) -> None:
     ],
 )
 def test_a_short_list_of_many_jobs_reads_few_rows(wanted: Wanted, tmp_path: Path) -> None:
-    """The work is counted in SQLite's own steps, so a busy machine changes nothing; a scan of the jobs takes 100,000."""
+    """The work is counted in SQLite's own steps, so a busy machine changes nothing; a scan of the
+    jobs takes 100,000.
+    """
     with Store.open(tmp_path / "state" / "jobs.db"):
         db = sqlite3.connect(tmp_path / "state" / "jobs.db")
     with db:

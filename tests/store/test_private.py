@@ -29,10 +29,22 @@ def test_nothing_of_the_store_can_be_read_by_others(path: Path) -> None:
             store.log_copies.append(row(store, job.id).attempt, b"log")
             found = [path.parent, *path.parent.rglob("*")]
             modes = {file.name: mode(file) for file in found}
-            wrong = {file.name for file in found if modes[file.name] != (0o700 if file.is_dir() else 0o600)}
+            wrong = {
+                file.name
+                for file in found
+                if modes[file.name] != (0o700 if file.is_dir() else 0o600)
+            }
     finally:
         os.umask(before)
-    assert {"jobs.db", "jobs.db-wal", "jobs.db-shm", "secrets", "payloads", "logs", "jobs.db.d"} <= modes.keys()
+    assert {
+        "jobs.db",
+        "jobs.db-wal",
+        "jobs.db-shm",
+        "secrets",
+        "payloads",
+        "logs",
+        "jobs.db.d",
+    } <= modes.keys()
     assert wrong == set()
 
 
@@ -42,7 +54,11 @@ def test_nobody_else_can_write_into_a_folder_that_was_made_above_the_store(tmp_p
         Store.open(tmp_path / "new" / "state" / "tao" / "jobs.db").close()
     finally:
         os.umask(before)
-    assert {mode(tmp_path / "new"), mode(tmp_path / "new/state"), mode(tmp_path / "new/state/tao")} == {0o700}
+    assert {
+        mode(tmp_path / "new"),
+        mode(tmp_path / "new/state"),
+        mode(tmp_path / "new/state/tao"),
+    } == {0o700}
 
 
 def test_a_database_that_others_could_read_is_closed_to_them(path: Path) -> None:
@@ -134,8 +150,12 @@ def test_a_file_in_place_of_the_directory_is_told(path: Path) -> None:
         Store.open(path)
 
 
-@pytest.mark.parametrize("content", [b"not a database at all, but long enough to look at" * 50, b"a few words"])
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but long enough to look at" * 50, b"a few words"]
+)
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(
+    path: Path, content: bytes
+) -> None:
     path.parent.mkdir(mode=0o700)
     path.write_bytes(content)
     with pytest.raises(StoreError, match="not a database"):
@@ -144,7 +164,9 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, con
 
 
 @pytest.mark.parametrize("job_id", ["../../escape", "a/b", ".hidden", "", "a\0b"])
-def test_an_id_that_could_climb_out_of_the_folder_is_refused(store: Store, job_id: str, tmp_path: Path) -> None:
+def test_an_id_that_could_climb_out_of_the_folder_is_refused(
+    store: Store, job_id: str, tmp_path: Path
+) -> None:
     with pytest.raises(StoreError):
         store.log_copies.append(row(store, job_id).attempt, b"log")
     if job_id:
@@ -189,7 +211,9 @@ def test_a_link_of_another_user_on_the_way_to_the_store_is_refused(tmp_path: Pat
         Store.open(tmp_path / "link" / "state" / "jobs.db")
 
 
-def test_the_state_directory_is_looked_at_also_where_the_store_lies_elsewhere(tmp_path: Path) -> None:
+def test_the_state_directory_is_looked_at_also_where_the_store_lies_elsewhere(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(StoreError, match="every user can rename"):

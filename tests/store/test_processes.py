@@ -1,4 +1,6 @@
-"""Many processes and threads at once: no lost update, no "database is locked", and a readable store whoever is killed."""
+"""Many processes and threads at once: no lost update, no "database is locked", and a readable store
+whoever is killed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent, Store, database
 
-FORK = multiprocessing.get_context("fork")  # nobody has opened a store yet when they fork, and it is fast
+FORK = multiprocessing.get_context(
+    "fork"
+)  # nobody has opened a store yet when they fork, and it is fast
 PATIENCE = 60.0
 TURNS = 12
 
@@ -49,7 +53,9 @@ def open_together(number: int, folder: Path, wal: bool, barrier: Barrier) -> Non
             add(store, f"digits-{number}")
 
 
-def test_eight_processes_that_open_a_new_store_at_once_all_get_it(tmp_path: Path, journal: bool) -> None:
+def test_eight_processes_that_open_a_new_store_at_once_all_get_it(
+    tmp_path: Path, journal: bool
+) -> None:
     in_processes(8, open_together, tmp_path, journal, FORK.Barrier(8))
     for turn in range(TURNS):
         with Store.open(tmp_path / f"{turn}" / "jobs.db", wal=journal) as store:
@@ -72,7 +78,9 @@ def read_on(number: int, path: Path, wal: bool, until: int) -> None:
     with Store.open(path, wal=wal) as store:
         while len(seen) < until:
             job = store.get("digits-a1")
-            seen += [event.seq for event in store.events("digits-a1", since=seen[-1] if seen else 1)]
+            seen += [
+                event.seq for event in store.events("digits-a1", since=seen[-1] if seen else 1)
+            ]
             assert job.progress.epoch <= len(seen)
     assert seen == list(range(2, until + 2))
 
@@ -114,7 +122,9 @@ def take_turns(number: int, path: Path, barrier: Barrier) -> None:
             while not store.acquire("watch", str(number), 60):
                 time.sleep(0.001)
             job = store.get("digits-a1")
-            assert store.update(replace(job, absent_looks=job.absent_looks + 1)), "nobody else acts under the lease"
+            assert store.update(replace(job, absent_looks=job.absent_looks + 1)), (
+                "nobody else acts under the lease"
+            )
             store.release_lease("watch", str(number))
 
 
@@ -129,9 +139,13 @@ def test_of_many_processes_one_at_a_time_holds_a_lease(path: Path) -> None:
 def write_for_ever(path: Path, wal: bool) -> None:
     with Store.open(path, wal=wal) as store:
         for n in range(1_000_000):
-            job = add(store, f"digits-{os.getpid()}-{n}", plan={"files": f"{os.getpid()}-{n}" * 20_000})
+            job = add(
+                store, f"digits-{os.getpid()}-{n}", plan={"files": f"{os.getpid()}-{n}" * 20_000}
+            )
             store.confirm(ref(row(store, job.id).attempt))
-            job = store.update(replace(job, status=Status.COMPLETE), [NewEvent(job.id, "status", Status.COMPLETE)])
+            job = store.update(
+                replace(job, status=Status.COMPLETE), [NewEvent(job.id, "status", Status.COMPLETE)]
+            )
             if n % 2:
                 store.remove(f"digits-{os.getpid()}-{n}")
 
@@ -151,7 +165,9 @@ def test_a_writer_that_is_killed_leaves_a_store_that_can_be_read(path: Path, jou
         for job in jobs:
             assert store.attempt(job.id).plan["files"] == job.id.removeprefix("digits-") * 20_000
             statuses = [event.status for event in store.events(job.id)]
-            assert statuses == ([Status.PENDING, Status.COMPLETE] if job.status.terminal else [Status.PENDING])
+            assert statuses == (
+                [Status.PENDING, Status.COMPLETE] if job.status.terminal else [Status.PENDING]
+            )
         store.sweep()
         assert len(list((store.directory / "payloads").iterdir())) == len(jobs)
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -188,7 +204,9 @@ def hold(path: Path, seconds: float, held: threading.Event) -> None:
         db.execute("ROLLBACK")
 
 
-def test_a_writer_that_takes_longer_than_five_seconds_is_waited_for(store: Store, path: Path) -> None:
+def test_a_writer_that_takes_longer_than_five_seconds_is_waited_for(
+    store: Store, path: Path
+) -> None:
     """SQLite's default patience, with which the published store fails in every call."""
     job = add(store, "digits-a1")
     held = threading.Event()
@@ -199,7 +217,9 @@ def test_a_writer_that_takes_longer_than_five_seconds_is_waited_for(store: Store
     holder.join(PATIENCE)
 
 
-def test_a_database_that_is_never_let_go_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_never_let_go_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
     held = threading.Event()
     with Store.open(path) as store:
@@ -239,7 +259,9 @@ def test_a_store_is_used_from_many_threads(path: Path, journal: bool) -> None:
         assert len(store.events("digits-a1")) == 1 + 8 * 20
 
 
-def test_a_store_that_was_open_before_a_fork_serves_parent_and_child(path: Path, journal: bool) -> None:
+def test_a_store_that_was_open_before_a_fork_serves_parent_and_child(
+    path: Path, journal: bool
+) -> None:
     with Store.open(path, wal=journal) as store:
         add(store, "digits-a1")
 
@@ -254,13 +276,18 @@ def test_a_store_that_was_open_before_a_fork_serves_parent_and_child(path: Path,
         for child in children:
             child.join(PATIENCE)
         assert [child.exitcode for child in children] == [0, 0]
-        assert sorted(event.raw for event in store.events("digits-a1"))[1:] == ["child"] * 100 + ["parent"] * 50
+        assert (
+            sorted(event.raw for event in store.events("digits-a1"))[1:]
+            == ["child"] * 100 + ["parent"] * 50
+        )
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 @pytest.mark.parametrize("verb", ["add", "confirm", "claim", "add_attempt"])
 def test_what_was_decided_is_on_disk_before_it_is_done(store: Store, verb: str) -> None:
-    """SQLite syncs the journal at a commit when `synchronous` is FULL; what it was set to is read from its own trace."""
+    """SQLite syncs the journal at a commit when `synchronous` is FULL; what it was set to is read
+    from its own trace.
+    """
     job = add(store, "digits-a1")
     statements: list[str] = []
     with store._db.read() as db:  # pyright: ignore[reportPrivateUsage]
@@ -273,4 +300,9 @@ def test_what_was_decided_is_on_disk_before_it_is_done(store: Store, verb: str) 
     }[verb]()
     store.record([NewEvent(job.id, "note")])
     settings = [words for words in statements if "synchronous" in words or words == "COMMIT"]
-    assert settings == ["PRAGMA synchronous = FULL", "COMMIT", "PRAGMA synchronous = NORMAL", "COMMIT"]
+    assert settings == [
+        "PRAGMA synchronous = FULL",
+        "COMMIT",
+        "PRAGMA synchronous = NORMAL",
+        "COMMIT",
+    ]

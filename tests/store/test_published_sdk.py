@@ -1,6 +1,7 @@
 """A database of the published SDK: its jobs are taken over once, and it is never altered.
 
-The database is made with the tables, columns and settings that the published SDK uses, by their documented names.
+The database is made with the tables, columns and settings that the published SDK uses, by their
+documented names.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ def theirs_in_use(folder: Path) -> Iterator[Path]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and ".v8." not in path.name}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.is_file() and ".v8." not in path.name
+    }
 
 
 def opened(state_file: Path) -> Store:
@@ -93,7 +98,11 @@ def test_its_jobs_are_taken_over_with_their_ids_and_statuses(theirs: Path, named
             "6b2f-fourth": ("brev", Status.UNKNOWN),
         }
         first = found["6b2f-first"]
-        assert (first.image, first.results_dir, first.progress.epoch) == ("nvcr.io/x:1", "/results/1", 20)
+        assert (first.image, first.results_dir, first.progress.epoch) == (
+            "nvcr.io/x:1",
+            "/results/1",
+            20,
+        )
         assert dict(first.spec) == {"image": "nvcr.io/x:1", "specs": {"train": {"lr": 0.1}}}
         assert first.backend_details["backend_job_id"] == "native-1"
         assert first.imported_from
@@ -116,7 +125,12 @@ def test_they_are_taken_over_once(theirs: Path) -> None:
         store.remove("6b2f-first")
         add(store, "digits-a1")
     with opened(theirs) as store:
-        assert {job.id for job in store.list()} == {"6b2f-second", "6b2f-third", "6b2f-fourth", "digits-a1"}
+        assert {job.id for job in store.list()} == {
+            "6b2f-second",
+            "6b2f-third",
+            "6b2f-fourth",
+            "digits-a1",
+        }
 
 
 def test_our_store_is_still_found_when_theirs_is_gone(theirs: Path) -> None:
@@ -184,7 +198,9 @@ def test_a_state_file_names_the_database(
     assert store_path(state_file, tmp_path / "state") == tmp_path / expected
 
 
-def test_a_store_of_theirs_in_the_state_folder_is_taken_over_by_ours_beside_it(theirs: Path) -> None:
+def test_a_store_of_theirs_in_the_state_folder_is_taken_over_by_ours_beside_it(
+    theirs: Path,
+) -> None:
     before = contents(theirs.parent)
     with open_store(None, theirs.parent) as store:
         assert store.path == theirs.with_name("jobs.db")
@@ -195,7 +211,9 @@ def test_a_store_of_theirs_in_the_state_folder_is_taken_over_by_ours_beside_it(t
     assert contents(theirs.parent).items() >= before.items()
 
 
-def test_a_damaged_store_of_theirs_keeps_nobody_from_ours(theirs: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_store_of_theirs_keeps_nobody_from_ours(
+    theirs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with closing(sqlite3.connect(theirs)) as db:
         db.executescript("UPDATE jobs SET created_at = X'00ff'")
     with open_store(None, theirs.parent) as store:

@@ -1,4 +1,6 @@
-"""Versions of the schema: an old store is brought up to date with all it holds, a newer one is left alone."""
+"""Versions of the schema: an old store is brought up to date with all it holds, a newer one is left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,16 @@ def test_an_old_store_is_brought_up_to_date(recorded: Path, path: Path, tmp_path
 def test_what_an_old_store_holds_is_still_there(recorded: Path, path: Path) -> None:
     with Store.open(restored(recorded, path)) as store:
         newest, running, ended = store.list()
-        assert (newest.id, newest.parent, newest.labels) == ("segformer-0000000003", ended.id, {"team": "vision"})
+        assert (newest.id, newest.parent, newest.labels) == (
+            "segformer-0000000003",
+            ended.id,
+            {"team": "vision"},
+        )
         assert (ended.status, ended.exit_code, ended.progress.epoch) == (Status.COMPLETE, 0, 1)
-        assert newest.spec["command"] == "python train.py" and newest.options["venv_path"] == "/opt/venv"
+        assert (
+            newest.spec["command"] == "python train.py"
+            and newest.options["venv_path"] == "/opt/venv"
+        )
         assert store.attempt(running.id).ref is not None and store.attempt(newest.id).ref is None
         assert [event.seq for event in store.events()] == list(range(1, 7))
         assert store.jobs_with_undelivered("hook-due", "hook-done") == [ended.id]
@@ -58,7 +67,9 @@ def test_what_an_old_store_holds_is_still_there(recorded: Path, path: Path) -> N
         assert store.add_attempt(store.get(running.id), row(store, running.id, 2))
 
 
-def test_an_update_that_fails_half_way_leaves_the_old_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_that_fails_half_way_leaves_the_old_version(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store.open(path) as store:
         add(store, "digits-a1")
     before = shape(path)

@@ -1,4 +1,6 @@
-"""What the store promises of one job: kept as given, changed only by who has seen its newest state, final when ended."""
+"""What the store promises of one job: kept as given, changed only by who has seen its newest state,
+final when ended.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,10 @@ ENDED = sorted(TERMINAL)
 def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
     moment = utc_now()
     job = Job(
-        "digits-a1", "digits", "slurm", Status.RUNNING, "on node-3", 1, 3, "python:3.11", 4, {"team": "vision"}, "digits-a0",
-        LogReading(Progress(3, metrics={"loss": 0.25}), attempt=1, rest=b"epo"), moment, moment, moment, moment,
+        "digits-a1", "digits", "slurm", Status.RUNNING, "on node-3", 1, 3, "python:3.11", 4,
+        {"team": "vision"}, "digits-a0",
+        LogReading(Progress(3, metrics={"loss": 0.25}), attempt=1, rest=b"epo"), moment, moment,
+        moment, moment,
         "/results/digits-a1", {"slurm_job_id": 1812},
         {"command": "train", "specs": {"a": [1, 2]}}, {"partition": "gpu"}, True, 1,
         endpoint="host-1",
@@ -40,7 +44,9 @@ def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
 
 
 def test_the_newest_attempts_of_many_jobs_come_at_once(store: Store) -> None:
-    jobs = [store.add(Job(f"many-{n}", "many", "local"), row(store, f"many-{n}")) for n in range(1200)]
+    jobs = [
+        store.add(Job(f"many-{n}", "many", "local"), row(store, f"many-{n}")) for n in range(1200)
+    ]
     newer = replace(row(store, "many-7"), attempt=replace(row(store, "many-7").attempt, number=2))
     assert store.add_attempt(replace(jobs[7], attempt=2), newer)
     found = store.newest_attempts([*(job.id for job in jobs), "nobodys"])
@@ -49,7 +55,11 @@ def test_the_newest_attempts_of_many_jobs_come_at_once(store: Store) -> None:
 
 
 def test_a_store_has_one_id_of_its_own(path: Path, tmp_path: Path) -> None:
-    with Store.open(path) as first, Store.open(path) as again, Store.open(tmp_path / "other" / "jobs.db") as other:
+    with (
+        Store.open(path) as first,
+        Store.open(path) as again,
+        Store.open(tmp_path / "other" / "jobs.db") as other,
+    ):
         assert first.store_id == again.store_id != other.store_id
 
 
@@ -75,8 +85,10 @@ def test_a_second_job_of_the_same_id_is_refused_and_changes_nothing(store: Store
 def test_every_part_of_a_job_that_can_change_is_written(store: Store) -> None:
     job = add(store, "digits-a1")
     changed = replace(
-        job, status=Status.ERROR, message="killed", exit_code=137, reading=LogReading(Progress(epoch=2)), started=utc_now(),
-        ended=utc_now(), seen_at=utc_now(), results_dir="/elsewhere", backend_details={"pid": 5}, cancel_asked=True,
+        job, status=Status.ERROR, message="killed", exit_code=137,
+        reading=LogReading(Progress(epoch=2)), started=utc_now(),
+        ended=utc_now(), seen_at=utc_now(), results_dir="/elsewhere", backend_details={"pid": 5},
+        cancel_asked=True,
         absent_looks=2, attempt=1,
     )  # fmt: skip
     written = store.update(changed)
@@ -97,7 +109,9 @@ def test_what_is_known_of_a_job_beside_its_details_is_written(store: Store) -> N
     }
 
 
-def test_what_an_earlier_version_kept_among_the_details_is_read(store: Store, tmp_path: Path) -> None:
+def test_what_an_earlier_version_kept_among_the_details_is_read(
+    store: Store, tmp_path: Path
+) -> None:
     job = add(store, "digits-a1")
     kept = '{"pid": 1, "released": true, "results_at": "there", "asked_retries": 1}'
     with sqlite3.connect(next(tmp_path.rglob("*.db"))) as db:
@@ -110,7 +124,10 @@ def test_what_an_earlier_version_kept_among_the_details_is_read(store: Store, tm
 def test_who_has_not_seen_the_newest_state_changes_nothing(store: Store) -> None:
     job = add(store, "digits-a1")
     first = store.update(replace(job, message="first"), [NewEvent(job.id, "note", raw="first")])
-    assert store.update(replace(job, message="second"), [NewEvent(job.id, "note", raw="second")]) is None
+    assert (
+        store.update(replace(job, message="second"), [NewEvent(job.id, "note", raw="second")])
+        is None
+    )
     assert store.get(job.id) == first
     assert [event.raw for event in store.events(job.id)] == ["", "first"]
 
@@ -128,7 +145,9 @@ def test_an_ended_job_keeps_its_status(store: Store, end: Status, after: Status)
     ended = store.update(replace(add(store, "digits-a1"), status=end))
     assert ended is not None
     written = store.update(replace(ended, status=after, reading=LogReading(Progress(epoch=20))))
-    assert (written is not None) == (after is end), "its progress may still be written, its status not changed"
+    assert (written is not None) == (after is end), (
+        "its progress may still be written, its status not changed"
+    )
     assert store.get("digits-a1").status is end
     assert store.get("digits-a1").progress.epoch == (20 if after is end else 0)
 
@@ -142,11 +161,18 @@ def test_no_order_of_writes_changes_an_end(tmp_path_factory: pytest.TempPathFact
         with Store.open(path) as store:
             job = add(store, "digits-a1")
             for status in statuses:
-                job = store.update(replace(job, status=status), [NewEvent(job.id, "status", status)]) or job
+                job = (
+                    store.update(replace(job, status=status), [NewEvent(job.id, "status", status)])
+                    or job
+                )
             first_end = next((status for status in statuses if status.terminal), None)
             assert first_end is None or store.get(job.id).status is first_end
             told = [event.status for event in store.events(job.id)]
-            assert [status for status in told if status and status.terminal][:2] in ([], [first_end], [first_end] * 2)
+            assert [status for status in told if status and status.terminal][:2] in (
+                [],
+                [first_end],
+                [first_end] * 2,
+            )
             store.remove(job.id)
 
     writes()
@@ -185,7 +211,9 @@ def test_events_come_back_as_recorded_and_in_their_order(store: Store) -> None:
     assert store.record([]) == []
     assert store.events(since=2) == [replace(recorded[0], raw="R \\udcff \0 é"), *recorded[1:]]
     assert [event.kind for event in store.events("digits-a1")] == ["status", "status", "progress"]
-    assert [event.seq for event in store.events("digits-a1", since=recorded[0].seq)] == [recorded[2].seq]
+    assert [event.seq for event in store.events("digits-a1", since=recorded[0].seq)] == [
+        recorded[2].seq
+    ]
     assert store.events("digits-a1", limit=1)[0].seq == 1
     assert store.events(limit=0) == []
 
@@ -205,9 +233,13 @@ def test_a_further_attempt_is_kept_together_with_what_it_changes(store: Store) -
     assert store.attempt(job.id).plan == {"request": "again"}
     assert store.attempt(job.id, 1).plan == {"request": {"command": "true"}}
     assert [attempt.attempt.number for attempt in store.attempts(job.id)] == [1, 2]
-    assert store.add_attempt(replace(job, attempt=2), row(store, job.id, 3)) is None, "someone else acted first"
+    assert store.add_attempt(replace(job, attempt=2), row(store, job.id, 3)) is None, (
+        "someone else acted first"
+    )
     with pytest.raises(StoreError, match="attempt 2 already"):
-        store.add_attempt(changed, row(store, job.id, 2, files="x" * 100_000), [NewEvent(job.id, "retry")])
+        store.add_attempt(
+            changed, row(store, job.id, 2, files="x" * 100_000), [NewEvent(job.id, "retry")]
+        )
     assert [file for file in store.directory.rglob("*") if file.is_file()] == []
     assert store.get(job.id) == changed
     assert [event.kind for event in store.events(job.id)] == ["status", "retry"]
@@ -247,7 +279,13 @@ def test_a_plan_is_read_back_whole_with_its_files(store: Store) -> None:
     attempt = row(store, "digits-a1").attempt
     files = (StagedFile("data.npz", bytes(range(256)) * 1000), StagedFile("train.py", b"print()"))
     plan = Plan(
-        attempt, Said("python train.py"), files, ("NGC_KEY",), "/results", notes=("a note",), backend_details={"pid": 3}
+        attempt,
+        Said("python train.py"),
+        files,
+        ("NGC_KEY",),
+        "/results",
+        notes=("a note",),
+        backend_details={"pid": 3},
     )
     add(store, "digits-a1", plan=plan.to_json())
     assert Plan.from_json(store.attempt("digits-a1").plan, attempt, Said.from_json) == plan
@@ -278,7 +316,9 @@ def test_a_name_that_several_jobs_have_is_asked_back_for(store: Store) -> None:
             store.resolve(text)
 
 
-@pytest.mark.parametrize("text", ["", "nothing", "%", "_", "digits-a1'; DROP TABLE jobs", "DIGITS-A1", "\U0010ffff"])
+@pytest.mark.parametrize(
+    "text", ["", "nothing", "%", "_", "digits-a1'; DROP TABLE jobs", "DIGITS-A1", "\U0010ffff"]
+)
 def test_what_names_no_job_is_not_found(store: Store, text: str) -> None:
     add(store, "digits-a1")
     for look in (store.resolve, store.get, store.attempt):
@@ -323,9 +363,15 @@ def test_a_clock_that_was_set_back_does_not_keep_a_lease_for_ever(store: Store, 
 def test_a_hook_is_claimed_once(path: Path) -> None:
     with Store.open(path) as one, Store.open(path) as other:
         add(one, "digits-a1")
-        claims = [store.claim("digits-a1", "on_epoch_milestone", key) for key in ("10", "20") for store in (one, other)]
+        claims = [
+            store.claim("digits-a1", "on_epoch_milestone", key)
+            for key in ("10", "20")
+            for store in (one, other)
+        ]
     with Store.open(path) as later:
-        assert not later.claim("digits-a1", "on_epoch_milestone", "10"), "not even after everyone has left"
+        assert not later.claim("digits-a1", "on_epoch_milestone", "10"), (
+            "not even after everyone has left"
+        )
         with pytest.raises(JobNotFound):
             later.claim("digits-a9", "on_complete", "")
     assert claims == [True, False, True, False]
@@ -334,7 +380,9 @@ def test_a_hook_is_claimed_once(path: Path) -> None:
 def test_hooks_are_due_until_each_was_delivered(store: Store) -> None:
     for job_id in ("digits-a1", "digits-a2", "digits-a3"):
         add(store, job_id)
-    due = store.record([NewEvent(job_id, "hook-due") for job_id in ("digits-a1", "digits-a2", "digits-a1")])
+    due = store.record(
+        [NewEvent(job_id, "hook-due") for job_id in ("digits-a1", "digits-a2", "digits-a1")]
+    )
     twice = [NewEvent("digits-a1", "hook-done", data={"of": due[0].seq})] * 2
     store.record([*twice, NewEvent("digits-a2", "hook-done", data={"of": due[1].seq})])
     assert store.jobs_with_undelivered("hook-due", "hook-done") == ["digits-a1"]
@@ -374,7 +422,11 @@ def test_a_closed_store_says_so(path: Path) -> None:
 
 def test_a_job_is_shown_as_json_from_the_store(store: Store) -> None:
     job = add(
-        store, "digits-a1", labels={"team": "vision"}, reading=LogReading(Progress(epoch=1)), backend_details={"pid": 1}
+        store,
+        "digits-a1",
+        labels={"team": "vision"},
+        reading=LogReading(Progress(epoch=1)),
+        backend_details={"pid": 1},
     )
     assert json.loads(json.dumps(store.get(job.id).to_json())) == job.to_json()
 

@@ -1,4 +1,5 @@
-"""What tests share: the real servers and clusters they run against, and what they need to look behind the SDK.
+"""What tests share: the real servers and clusters they run against, and what they need to look
+behind the SDK.
 
 servers/   S3, hubs, web and ssh servers, links between machines, archives
 dockerd/   a Docker daemon of the tests' own, its registries and recorders
@@ -10,4 +11,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]  # on PYTHONPATH, it lets a process that a test starts import `support`
+TESTS = Path(__file__).parents[
+    1
+]  # on PYTHONPATH, it lets a process that a test starts import `support`

@@ -40,7 +40,9 @@ class Store:
         return {each["path"]: each for each in self.manifest(folder).get("files", [])}
 
     def lets_anybody(self, *actions: str) -> dict[str, str]:
-        """From now on everybody may do these, and what the environment of somebody without keys is."""
+        """From now on everybody may do these, and what the environment of somebody
+        without keys is.
+        """
         may = {"Effect": "Allow", "Principal": "*", "Action": list(actions)}
         below = {**may, "Resource": [f"arn:aws:s3:::{self.name}", f"arn:aws:s3:::{self.name}/*"]}
         body = json.dumps({"Version": "2012-10-17", "Statement": [below]}).encode()
@@ -51,7 +53,11 @@ class Store:
 
 def run(jobs, store, command, env=None, **more):
     """A job with one output, results_dir, in which the command starts."""
-    return jobs.run(f"cd $TAO_RESULTS_DIR/results_dir; {command}", env={**store.env, **(env or {})}, **wanted(more))
+    return jobs.run(
+        f"cd $TAO_RESULTS_DIR/results_dir; {command}",
+        env={**store.env, **(env or {})},
+        **wanted(more),
+    )
 
 
 def start(jobs, store, command, env=None, **more):
@@ -69,7 +75,12 @@ def let_go(jobs) -> None:
 
 
 def wanted(more):
-    return {"specs": {"results_dir": ""}, "outputs": ["results_dir"], "config_format": "json", **more}
+    return {
+        "specs": {"results_dir": ""},
+        "outputs": ["results_dir"],
+        "config_format": "json",
+        **more,
+    }
 
 
 def uploads(store) -> list[str]:
@@ -84,9 +95,13 @@ def newest(store, name):
 
 
 def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
-    """The results of an attempt that begins, as its runner sends them; the test writes and says when to look."""
+    """The results of an attempt that begins, as its runner sends them; the test writes and says
+    when to look.
+    """
     env = {"TAO_ATTEMPT": str(attempt), "TAO_RANK": str(rank), "TAO_SYNC_SECONDS": "9"}
-    place = Place({**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1")
+    place = Place(
+        {**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1"
+    )
     Path(place.own).mkdir(parents=True, exist_ok=True)
     s3 = store.server.s3(url, TAO_RETRY_SECONDS="0.3")
     bucket = Bucket(Remote(s3, place.remote), [(place.folder, "")], place, [])

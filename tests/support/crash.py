@@ -1,6 +1,7 @@
 """Submits one job and kills itself with SIGKILL at the n-th line of the SDK that submit executes.
 
-Run as: -m support.crash PLATFORM STATE_DIR FILE N. Prints nothing; with N = 0 it prints how many lines there are.
+Run as: -m support.crash PLATFORM STATE_DIR FILE N. Prints nothing; with N = 0 it prints how many
+lines there are.
 """
 
 from __future__ import annotations

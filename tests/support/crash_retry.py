@@ -1,6 +1,7 @@
 """Tries one job again and kills itself with SIGKILL at the n-th line of the SDK that this executes.
 
-Run as: -m support.crash_retry PLATFORM STATE_DIR JOB N. Prints nothing; with N = 0 it prints how many lines there are.
+Run as: -m support.crash_retry PLATFORM STATE_DIR JOB N. Prints nothing; with N = 0 it prints how
+many lines there are.
 """
 
 from __future__ import annotations

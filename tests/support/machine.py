@@ -1,4 +1,6 @@
-"""This machine as the tests of the local backend use it: real processes, a state folder of its own, a stand-in nvidia-smi."""
+"""This machine as the tests of the local backend use it: real processes, a state folder of its own,
+a stand-in nvidia-smi.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ NO_OPTIONS = LocalOptions()
 
 
 def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What `condition` answers once that is true. A test that waits here fails by running out of time."""
+    """What `condition` answers once that is true. A test that waits here fails by running out of
+    time.
+    """
     latest = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < latest, "it did not come to that in time"
@@ -55,7 +59,9 @@ class Machine:
         path = f"{self.programs}:{os.environ['PATH']}"
         return LocalBackend(Settings({**os.environ, "PATH": path, **environ}), self.state)
 
-    def plan(self, command: str, options: LocalOptions = NO_OPTIONS, **spec: Any) -> Plan[LocalRequest]:
+    def plan(
+        self, command: str, options: LocalOptions = NO_OPTIONS, **spec: Any
+    ) -> Plan[LocalRequest]:
         return self.planned(JobSpec(command=command, **{"gpu_count": 0, **spec}), options)[0]
 
     def planned(
@@ -68,7 +74,11 @@ class Machine:
         return plan, facts, self.backend.check(plan, facts)
 
     def submit(
-        self, command: str, options: LocalOptions = NO_OPTIONS, given: Mapping[str, str] | None = None, **spec: Any
+        self,
+        command: str,
+        options: LocalOptions = NO_OPTIONS,
+        given: Mapping[str, str] | None = None,
+        **spec: Any,
     ) -> Ref:
         return self.start(self.plan(command, options, **spec), given)
 
@@ -89,7 +99,9 @@ class Machine:
 
     def says(self, ref: Ref, words: bytes) -> None:
         """Wait until the job has printed this."""
-        until(lambda: words in b"".join(chunk.data for chunk in self.backend.logs(ref, LogRequest())))
+        until(
+            lambda: words in b"".join(chunk.data for chunk in self.backend.logs(ref, LogRequest()))
+        )
 
     def folder(self, ref: Ref) -> Folder:
         return self.backend.folder(ref.attempt)
@@ -128,7 +140,10 @@ class Machine:
         """From now on nvidia-smi lists this many GPUs, with this much memory in use (MiB)."""
         self.gpus = [f"GPU-{secrets.token_hex(8)}" for _ in range(number)]
         memory = [*used, *[4] * (number - len(used))]
-        lines = [f"{n}, {uuid}, Stand-in X1, 81559 MiB, {memory[n]} MiB" for n, uuid in enumerate(self.gpus)]
+        lines = [
+            f"{n}, {uuid}, Stand-in X1, 81559 MiB, {memory[n]} MiB"
+            for n, uuid in enumerate(self.gpus)
+        ]
         self.program("nvidia-smi", "".join(f"echo '{line}'\n" for line in lines))
 
     @property

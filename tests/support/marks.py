@@ -1,6 +1,8 @@
-"""Which servers a test uses: its marks say so, and whatever leads to a server asks for the mark here.
+"""Which servers a test uses: its marks say so, and whatever leads to a server asks for the mark
+here.
 
-So `-m "not docker"` leaves out every test that uses dockerd, and no other. The marks are listed in pyproject.toml.
+So `-m "not docker"` leaves out every test that uses dockerd, and no other. The marks are listed in
+pyproject.toml.
 """
 
 from __future__ import annotations
@@ -22,4 +24,7 @@ def need(mark: str) -> None:
     """Fail the test that runs unless it has this mark."""
     for item in running:
         if item.get_closest_marker(mark) is None:
-            pytest.fail(f"{item.nodeid} uses what only tests marked `{mark}` may use. Mark it: @pytest.mark.{mark}")
+            pytest.fail(
+                f"{item.nodeid} uses what only tests marked `{mark}` may use. Mark it: "
+                f"@pytest.mark.{mark}"
+            )

@@ -1,6 +1,7 @@
 """Pages: the Markdown files that people read, as blocks and links.
 
-Here: how a page is read. Not here: how a block is run (test_doc_blocks.py) and where links may lead (test_doc_links.py).
+Here: how a page is read. Not here: how a block is run (test_doc_blocks.py) and where links may lead
+(test_doc_links.py).
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 SHELL = frozenset({"sh", "bash", "shell"})
 PYTHON = frozenset({"python", "py"})
@@ -24,7 +30,9 @@ _LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `why_not_run` is the reason that the page gives; `printed`: it shows what the block before it prints."""
+    """A fenced block. `why_not_run` is the reason that the page gives; `printed`: it shows what the
+    block before it prints.
+    """
 
     language: str
     text: str
@@ -38,7 +46,9 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Every fenced block of a page, in order. A mark stands in the last line with text before it."""
+    """Every fenced block of a page, in order. A mark stands in the last line with
+    text before it.
+    """
     found: list[Block] = []
     inside: list[str] | None = None
     language, begun, before = "", 0, ""
@@ -72,7 +82,9 @@ def links(page: Path) -> Iterator[tuple[int, str]]:
         if _FENCE.match(line):
             fenced = not fenced
         elif not fenced:
-            yield from ((number, match[1]) for match in _LINK.finditer(re.sub(r"`[^`]*`", "", line)))
+            yield from (
+                (number, match[1]) for match in _LINK.finditer(re.sub(r"`[^`]*`", "", line))
+            )
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,4 +1,6 @@
-"""The backends that the contract suite runs on, and what it needs to know of each to look behind it."""
+"""The backends that the contract suite runs on, and what it needs to know of each to look behind
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tao_sdk.model.status import Status
 
 
 class PlacedClient(Client):
-    """A client whose jobs get what the place needs where the test does not say: an image, the test's folder."""
+    """A client whose jobs get what the place needs where the test does not say: an image, the
+    test's folder.
+    """
 
     def __init__(self, place: Place, environ: Mapping[str, str], watch: bool = False) -> None:
         self.place = place
@@ -35,12 +39,17 @@ class PlacedClient(Client):
         return super().plan(self.placed(spec), platform, *more, **named)
 
     def placed(self, spec: JobSpec) -> JobSpec:
-        return replace(spec, **{name: value for name, value in self.place.spec.items() if not getattr(spec, name)})
+        return replace(
+            spec,
+            **{name: value for name, value in self.place.spec.items() if not getattr(spec, name)},
+        )
 
 
 @dataclass(frozen=True)
 class Place:
-    """One backend under test. `running` counts the processes of a job that really run, without asking the SDK."""
+    """One backend under test. `running` counts the processes of a job that really run, without
+    asking the SDK.
+    """
 
     platform: str
     state: Path
@@ -65,8 +74,14 @@ def processes_of(job_id: str) -> int:
 
 
 def pids_of(job_id: str) -> list[int]:
-    """The live processes whose environment says that they belong to the job. A zombie is not live."""
-    found = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and _belongs(pid, job_id) and _lives(pid)]
+    """The live processes whose environment says that they belong to the job. A
+    zombie is not live.
+    """
+    found = [
+        pid
+        for pid in Path("/proc").iterdir()
+        if pid.name.isdigit() and _belongs(pid, job_id) and _lives(pid)
+    ]
     return [int(pid.name) for pid in found]
 
 
@@ -87,7 +102,9 @@ def _lives(process: Path) -> bool:
 def until_it_runs(client: Client, job: Job, words: bytes = b"") -> None:
     for _ in range(400):
         seen = client.get_job(job.id)
-        if seen.status is not Status.PENDING and words in b"".join(client.follow_logs(job.id, follow=False)):
+        if seen.status is not Status.PENDING and words in b"".join(
+            client.follow_logs(job.id, follow=False)
+        ):
             return
         time.sleep(0.05)
     raise AssertionError(f"{job.id} does not run: {seen}")
@@ -98,7 +115,9 @@ def local(folder: Path) -> Place:
 
 
 def docker(folder: Path) -> Place:
-    """The job sees the test's folder, and the daemon's socket, by which the place fails: someone kills the container."""
+    """The job sees the test's folder, and the daemon's socket, by which the place fails: someone
+    kills the container.
+    """
     host = dockerd_here.host()
     socket = host.removeprefix("unix://")
     kill = (
@@ -111,18 +130,31 @@ def docker(folder: Path) -> Place:
         "keep_results": True,
     }
     fails = f'python3 -c "{kill}"; sleep 5'
-    return Place("docker", folder / "state", processes_of, fails, spec=spec, surroundings={"DOCKER_HOST": host})
+    return Place(
+        "docker",
+        folder / "state",
+        processes_of,
+        fails,
+        spec=spec,
+        surroundings={"DOCKER_HOST": host},
+    )
 
 
 def slurm(folder: Path) -> Place:
-    """The test's folder is moved to where the cluster's machines see it, and keeps its name for the test and the job.
+    """The test's folder is moved to where the cluster's machines see it, and keeps its name for the
+    test and the job.
 
-    The place fails when the node of the job does; that SLURM starts such a job again by itself is left out.
+    The place fails when the node of the job does; that SLURM starts such a job again by itself is
+    left out.
     """
     there = cluster_here.place()
     begins = not folder.is_symlink()
     if begins:
-        own = there.folder / "ours" / f"{folder.name}-{os.getpid()}-{len(list((there.folder / 'ours').iterdir()))}"
+        own = (
+            there.folder
+            / "ours"
+            / f"{folder.name}-{os.getpid()}-{len(list((there.folder / 'ours').iterdir()))}"
+        )
         own.mkdir()
         own.chmod(0o1777)
         folder.rmdir()
@@ -138,7 +170,11 @@ def slurm(folder: Path) -> Place:
     }
     if begins:
         (own / "base").mkdir()
-        os.chown(own / "base", cluster_files.UIDS[cluster_files.USER], cluster_files.UIDS[cluster_files.USER])
+        os.chown(
+            own / "base",
+            cluster_files.UIDS[cluster_files.USER],
+            cluster_files.UIDS[cluster_files.USER],
+        )
         known_here.keep(more, folder / "state")
     fails = f"echo $SLURMD_NODENAME > {folder}/fails; sleep 60"
     return Place(
@@ -155,7 +191,9 @@ def slurm(folder: Path) -> Place:
 
 @functools.cache
 def fail_nodes() -> None:
-    """The session's cluster, with images, and with nodes that fail when the file `fails` of a test names them."""
+    """The session's cluster, with images, and with nodes that fail when the file `fails` of a test
+    names them.
+    """
     cluster = cluster_here.cluster()
     cluster_images.place(cluster)
 

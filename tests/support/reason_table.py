@@ -1,4 +1,6 @@
-"""The table of reasons in docs/failures.md. `PYTHONPATH=tests python -m support.reason_table` writes it anew."""
+"""The table of reasons in docs/failures.md. `PYTHONPATH=tests python -m support.reason_table`
+writes it anew.
+"""
 
 from __future__ import annotations
 

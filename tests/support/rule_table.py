@@ -20,7 +20,10 @@ def again(rule: Rule) -> str:
 def table() -> str:
     head = "| rule | cause | class | what to do | again |\n|---|---|---|---|---|\n"
     rows = [
-        f"| `{rule.name}` | {rule.cause} | `{rule.err_class.value}` | {rule.suggestion} | {again(rule)} |\n"
+        (
+            f"| `{rule.name}` | {rule.cause} | `{rule.err_class.value}` | "
+            f"{rule.suggestion} | {again(rule)} |\n"
+        )
         for rule in RULES
     ]
     return head + "".join(rows)

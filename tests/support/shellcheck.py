@@ -20,6 +20,8 @@ def complaints_of_text(text: str, shell: str = "sh", only: str = "") -> list[str
 
 def checked(words: list[str], text: str = "") -> list[str]:
     debian.need("shell text", {"shellcheck": "shellcheck"})
-    done = subprocess.run(["shellcheck", "--format=gcc", *words], input=text, capture_output=True, text=True)
+    done = subprocess.run(
+        ["shellcheck", "--format=gcc", *words], input=text, capture_output=True, text=True
+    )
     assert done.returncode in (0, 1), done.stderr
     return done.stdout.splitlines()

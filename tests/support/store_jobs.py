@@ -11,7 +11,8 @@ from tao_sdk.store import Store
 
 def row(store: Store, job_id: str, number: int = 1, **plan: Any) -> AttemptRow:
     return AttemptRow(
-        Attempt(job_id, number, "local", "host-1", store.store_id), plan or {"request": {"command": "true"}}
+        Attempt(job_id, number, "local", "host-1", store.store_id),
+        plan or {"request": {"command": "true"}},
     )
 
 
@@ -22,5 +23,11 @@ def add(store: Store, job_id: str, *, plan: dict[str, Any] | None = None, **fiel
 
 def ref(attempt: Attempt, native_id: str = "17") -> Ref:
     return Ref(
-        attempt.platform, attempt.endpoint, "", native_id, f"boot:{native_id}", attempt, details={"pid": native_id}
+        attempt.platform,
+        attempt.endpoint,
+        "",
+        native_id,
+        f"boot:{native_id}",
+        attempt,
+        details={"pid": native_id},
     )

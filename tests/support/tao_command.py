@@ -42,9 +42,16 @@ class Tao:
     def __init__(self, home: Path) -> None:
         self.home = home
         kept = {
-            name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV")
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV")
         }
-        self.env = {**kept, "HOME": str(home), "TAO_SDK_STATE_DIR": str(home / "state"), "COLUMNS": "100"}
+        self.env = {
+            **kept,
+            "HOME": str(home),
+            "TAO_SDK_STATE_DIR": str(home / "state"),
+            "COLUMNS": "100",
+        }
 
     def __call__(self, *args: str, timeout: float = 60, **env: str) -> Ran:
         done = subprocess.run(
@@ -66,7 +73,9 @@ class Tao:
 
     def bytes(self, *args: str) -> bytes:
         """What it prints, byte for byte."""
-        return subprocess.run([*COMMAND, *args], cwd=self.home, env=self.env, stdout=subprocess.PIPE, timeout=60).stdout
+        return subprocess.run(
+            [*COMMAND, *args], cwd=self.home, env=self.env, stdout=subprocess.PIPE, timeout=60
+        ).stdout
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -16,12 +16,20 @@ from support.tao_command import COMMAND, Tao
 COLOR = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|9[0-7])[0-9;]*m")
 
 
-def on_terminal(tao: Tao, *args: str, columns: int = 80, interrupt_after: str = "", **env: str) -> tuple[int, str]:
+def on_terminal(
+    tao: Tao, *args: str, columns: int = 80, interrupt_after: str = "", **env: str
+) -> tuple[int, str]:
     """The exit code, and everything that was written to a terminal of that width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-    env = {**{name: value for name, value in tao.env.items() if name != "COLUMNS"}, "TERM": "xterm-256color", **env}
-    running = subprocess.Popen([*COMMAND, *args], cwd=tao.home, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
+    env = {
+        **{name: value for name, value in tao.env.items() if name != "COLUMNS"},
+        "TERM": "xterm-256color",
+        **env,
+    }
+    running = subprocess.Popen(
+        [*COMMAND, *args], cwd=tao.home, env=env, stdin=theirs, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     written = bytearray()
     while True:

@@ -1,7 +1,7 @@
 """What each parser must do with any bytes from elsewhere: come to a value, or to its own one error.
 
-One function for each parser; an exception that gets through it is a finding. `make fuzz` has atheris search for findings, and
-the tests run each on the inputs in SEEDS and on a little noise.
+One function for each parser; an exception that gets through it is a finding. `make fuzz` has
+atheris search for findings, and the tests run each on the inputs in SEEDS and on a little noise.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def manifest(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    "progress": progress, "events": events, "sacct": sacct, "s3_xml": s3_xml_answer, "archives": archives,
+    "progress": progress, "events": events, "sacct": sacct, "s3_xml": s3_xml_answer,
+    "archives": archives,
     "hub_json": hub_json, "job_file": job_file, "manifest": manifest,
 }  # fmt: skip
 
@@ -124,7 +125,11 @@ def packed(kind: str) -> bytes:
             zipped.writestr("a/b.txt", "words")
         return data.getvalue()
     with tarfile.open(fileobj=data, mode=f"w:{kind}") as tar:
-        for name, of in (("a", tarfile.DIRTYPE), ("a/b", tarfile.REGTYPE), ("a/c", tarfile.SYMTYPE)):
+        for name, of in (
+            ("a", tarfile.DIRTYPE),
+            ("a/b", tarfile.REGTYPE),
+            ("a/c", tarfile.SYMTYPE),
+        ):
             entry = tarfile.TarInfo(name)
             entry.type, entry.linkname, entry.mode = of, "b", 0o755
             tar.addfile(entry)
@@ -138,7 +143,10 @@ SEEDS: dict[str, list[bytes]] = {
         b"Epoch 99999999999999999999999999/3: loss nan lr=1e-5\repoch 2\r",
     ],
     "events": [
-        b'@tao {"event": "stage", "time": 1, "stage": "command"}\nwords @tao {\n@tao {"event": 5}\n',
+        (
+            b'@tao {"event": "stage", "time": 1, "stage": "command"}\nwords '
+            b'@tao {\n@tao {"event": 5}\n'
+        ),
         b'@tao {"event": "x", "time": 1' + b"0" * 400 + b"}\n@tao " + DEEP[:9000] + b"\n",
     ],
     "sacct": [
@@ -153,12 +161,14 @@ SEEDS: dict[str, list[bytes]] = {
         b"<Error><Code>NoSuchKey</Code><Message>&lt;&unknown;</Message></Error>",
     ],
     "archives": [packed(""), packed("gz"), packed("zip")],
-    "hub_json": [b'[{"type": "file", "path": "a"}]', b'<https://h/next?cursor=1>; rel="next"', DEEP],
+    "hub_json": [b'[{"type": "file", "path": "a"}]', b'<https://h/next?cursor=1>; rel="next"',
+         DEEP],
     "job_file": [
         b"command: echo hi\ngpu_count: 1\noptions: {local: {}}\n",
         b"a: &a [1, *a]\n<<: {b: !!python/object:x {}}\n",
         b'{"command": "x", "specs": {"a": 1e400, "b": [' + b"[" * 5000,
         b"command: 0x" + b"f" * 5000,
     ],
-    "manifest": [b'{"attempt": 1, "whole": true, "exit_code": 0}', DEEP, b'{"attempt": 1' + b"0" * 5000 + b"}"],
+    "manifest": [b'{"attempt": 1, "whole": true, "exit_code": 0}', DEEP,
+         b'{"attempt": 1' + b"0" * 5000 + b"}"],
 }  # fmt: skip

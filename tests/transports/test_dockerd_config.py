@@ -1,4 +1,6 @@
-"""Docker's config file, whatever it holds: no daemon is needed to be told that it cannot be understood."""
+"""Docker's config file, whatever it holds: no daemon is needed to be told that it cannot be
+understood.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ def test_what_images_are_called_is_taken(image: str) -> None:
     refuse_malformed(image)
 
 
-@pytest.mark.parametrize("image", ["my image", "x:a b", "https://nvcr.io/x", "x//y", "-x", "x@sha256:1", "x\n", "é"])
+@pytest.mark.parametrize(
+    "image", ["my image", "x:a b", "https://nvcr.io/x", "x//y", "-x", "x@sha256:1", "x\n", "é"]
+)
 def test_what_no_image_can_be_called_is_refused_by_its_name(image: str) -> None:
     with pytest.raises(Refused) as refused:
         refuse_malformed(image)

@@ -1,4 +1,6 @@
-"""Processes are known for good, looked at without being mistaken, and started with nothing of ours."""
+"""Processes are known for good, looked at without being mistaken, and started with
+nothing of ours.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ def test_what_a_leader_left_behind_is_still_its_group(session: Callable[[str], I
     until(lambda: not process.groups(leader))
 
 
-def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(session: Callable[[str], Identity]) -> None:
+def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(
+    session: Callable[[str], Identity],
+) -> None:
     leader = session("trap '' TERM; set -m; sleep 30 & sleep 30 & wait")
     until(lambda: len(process.groups(leader)) == 3)
     process.ask_to_end(leader)
@@ -116,7 +120,9 @@ def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(session
     until(lambda: not process.groups(leader))
 
 
-@pytest.mark.parametrize(("end", "number"), [(process.ask_to_end, signal.SIGTERM), (process.kill, signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("end", "number"), [(process.ask_to_end, signal.SIGTERM), (process.kill, signal.SIGKILL)]
+)
 def test_one_that_is_to_begin_a_session_and_has_not_yet_is_ended_alone(
     end: Callable[[Identity], None], number: int
 ) -> None:
@@ -125,7 +131,9 @@ def test_one_that_is_to_begin_a_session_and_has_not_yet_is_ended_alone(
     assert child.wait(10) == -number
 
 
-def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(session: Callable[[str], Identity]) -> None:
+def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(
+    session: Callable[[str], Identity],
+) -> None:
     leader = session("exec sleep 30")
     stranger = Identity(leader.pid, str(int(leader.start) - 1), leader.boot, leader.space)
     process.kill(stranger)

@@ -1,4 +1,6 @@
-"""Scripts on a login node: one connection for all, healed when it is lost, and every way in which a log-in can fail."""
+"""Scripts on a login node: one connection for all, healed when it is lost, and every way in which a
+log-in can fail.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +72,18 @@ def test_all_scripts_of_all_clients_share_one_connection(sshd: Sshd) -> None:
 
 
 def test_what_a_profile_prints_is_no_part_of_the_answer(start: Callable[..., Sshd]) -> None:
-    noisy = start('ForceCommand echo Welcome; printf "no newline"; sh -c "$SSH_ORIGINAL_COMMAND"; echo goodbye')
+    noisy = start(
+        'ForceCommand echo Welcome; printf "no newline"; sh -c '
+        '"$SSH_ORIGINAL_COMMAND"; echo goodbye'
+    )
     assert Ssh(noisy.login()).run("printf mine").out == b"mine"
 
 
 def test_neither_the_script_nor_its_input_shows_in_a_command_line(sshd: Sshd) -> None:
     client = Ssh(sshd.login())
     thread = threading.Thread(
-        target=client.run, args=("echo private-name >/dev/null; cat >/dev/null; sleep 1", b"private-value")
+        target=client.run,
+        args=("echo private-name >/dev/null; cat >/dev/null; sleep 1", b"private-value"),
     )
     thread.start()
     time.sleep(0.5)
@@ -112,11 +118,15 @@ def test_a_socket_that_nobody_answers_at_is_healed(sshd: Sshd) -> None:
     assert client.run("echo here").out == b"here\n"
 
 
-def test_a_host_that_allows_few_sessions_serves_many_over_one_connection(start: Callable[..., Sshd]) -> None:
+def test_a_host_that_allows_few_sessions_serves_many_over_one_connection(
+    start: Callable[..., Sshd],
+) -> None:
     small = start("MaxSessions 2")
     Ssh(small.login()).run("true")
     with ThreadPoolExecutor(12) as threads:
-        answers = list(threads.map(lambda n: Ssh(small.login()).run(f"sleep 0.05; echo {n}").out, range(12)))
+        answers = list(
+            threads.map(lambda n: Ssh(small.login()).run(f"sleep 0.05; echo {n}").out, range(12))
+        )
     assert answers == [b"%d\n" % n for n in range(12)]
     assert small.logins() == 1
 
@@ -126,14 +136,19 @@ def test_many_scripts_wait_for_each_other_and_are_never_more_than_the_sessions(s
     (sshd.folder / "busy").mkdir()
     script = f"touch {sshd.folder}/busy/$$; sleep 0.1; {count}; rm {sshd.folder}/busy/$$"
     with ThreadPoolExecutor(24) as threads:
-        seen = [int(answer.out) for answer in threads.map(lambda _: Ssh(sshd.login()).run(script), range(24))]
+        seen = [
+            int(answer.out)
+            for answer in threads.map(lambda _: Ssh(sshd.login()).run(script), range(24))
+        ]
     assert 2 <= max(seen) <= ssh.SESSIONS
     assert sshd.logins() == 1
 
 
 def test_a_script_whose_answer_is_lost_is_told_as_that(sshd: Sshd) -> None:
     with pytest.raises(Unreachable, match="one: "):
-        Ssh(sshd.login()).run("echo half; kill -9 $(ps -o ppid= -p $PPID) $PPID $$; sleep 5", seconds=10)
+        Ssh(sshd.login()).run(
+            "echo half; kill -9 $(ps -o ppid= -p $PPID) $PPID $$; sleep 5", seconds=10
+        )
 
 
 def test_a_script_that_takes_too_long_is_given_up_and_the_connection_stays(sshd: Sshd) -> None:
@@ -144,7 +159,9 @@ def test_a_script_that_takes_too_long_is_given_up_and_the_connection_stays(sshd:
     assert sshd.logins() == 1
 
 
-def test_a_connection_that_hangs_is_closed_and_another_opened(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_hangs_is_closed_and_another_opened(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ssh, "PROBE_SECONDS", 0.5)
     client = Ssh(sshd.login())
     client.run("true")
@@ -160,12 +177,17 @@ def test_a_connection_that_hangs_is_closed_and_another_opened(sshd: Sshd, monkey
             os.kill(pid, 9)
 
 
-def test_the_next_login_host_answers_when_the_first_refuses_and_at_every_call_anew(start: Callable[..., Sshd]) -> None:
+def test_the_next_login_host_answers_when_the_first_refuses_and_at_every_call_anew(
+    start: Callable[..., Sshd],
+) -> None:
     first, second = start(), start()
     config = first.folder / "ssh_config"
     text = second.folder.joinpath("ssh_config").read_text().replace("Host one", "Host other")
     trusted = second.folder.joinpath("known_hosts").read_text().replace("one ", "other ")
-    config.write_text(text.split("Host two")[0].replace("HostKeyAlias one", "HostKeyAlias other") + config.read_text())
+    config.write_text(
+        text.split("Host two")[0].replace("HostKeyAlias one", "HostKeyAlias other")
+        + config.read_text()
+    )
     with first.folder.joinpath("known_hosts").open("a") as known:
         known.write(trusted)
     shutil.copy(first.folder / "user.pub", second.folder / "authorized")
@@ -189,19 +211,28 @@ def test_a_host_that_takes_connections_and_says_nothing_is_passed_over(sshd: Ssh
 
 def test_when_no_host_answers_every_one_is_named_with_ssh_s_words(sshd: Sshd) -> None:
     settings = LoginSettings(hosts="MOON_HOST", second_host="name a second one")
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9.*[Cc]onnection refused.*no\.such\.host.*resolve") as told:
+    with pytest.raises(
+        Unreachable, match=r"127\.0\.0\.1:9.*[Cc]onnection refused.*no\.such\.host.*resolve"
+    ) as told:
         Ssh(sshd.login("127.0.0.1:9", "no.such.host.invalid", settings=settings)).run("true")
-    assert told.value.next == "Check MOON_HOST, the network and the VPN; name a second one. Check MOON_HOST."
+    assert (
+        told.value.next
+        == "Check MOON_HOST, the network and the VPN; name a second one. Check MOON_HOST."
+    )
 
 
-def test_a_changed_host_key_stops_everything_and_names_the_two_commands_that_settle_it(sshd: Sshd) -> None:
+def test_a_changed_host_key_stops_everything_and_names_the_two_commands_that_settle_it(
+    sshd: Sshd,
+) -> None:
     Ssh(sshd.login()).run("true")
     sshd.stop()
     sshd.make_key("host")
     sshd.start()
     with pytest.raises(HostKeyChanged) as told:
         Ssh(sshd.login("one", "two")).run("true")
-    forget, connect = told.value.next.removeprefix("If the new key is right, run: ").split(" and then: ")
+    forget, connect = told.value.next.removeprefix("If the new key is right, run: ").split(
+        " and then: "
+    )
     assert sshd.logins() == 1
     subprocess.run(forget, shell=True, check=True, capture_output=True)
     asks = connect.replace("ssh ", f"ssh -F {sshd.folder}/ssh_config -o BatchMode=yes ", 1)
@@ -258,7 +289,9 @@ def test_many_who_wait_for_a_log_in_that_fails_have_its_answer(sshd: Sshd) -> No
 
     with ThreadPoolExecutor(12) as threads:
         assert all(threads.map(refused, range(12)))
-    assert sshd.log.count("Connection from") - 1 < 12 / 2  # one is the test's own look whether it listens
+    assert (
+        sshd.log.count("Connection from") - 1 < 12 / 2
+    )  # one is the test's own look whether it listens
 
 
 def test_a_key_that_others_can_read_is_refused_and_left_as_it_is(sshd: Sshd) -> None:
@@ -279,7 +312,9 @@ def test_the_key_that_is_named_is_used_and_no_other(sshd: Sshd) -> None:
     sshd.make_key("mine")
     key = sshd.folder / "mine"
     config = sshd.folder / "ssh_config"
-    config.write_text("\n".join(line for line in config.read_text().splitlines() if "IdentityFile" not in line))
+    config.write_text(
+        "\n".join(line for line in config.read_text().splitlines() if "IdentityFile" not in line)
+    )
     with pytest.raises(Unreachable, match="Permission denied"):
         Ssh(sshd.login(key=str(key))).run("true")
     shutil.copy(f"{key}.pub", sshd.folder / "authorized")
@@ -295,7 +330,11 @@ def test_a_key_in_the_agent_is_used(sshd: Sshd) -> None:
         environ = {**sshd.login().environ, "SSH_AUTH_SOCK": str(agent)}
         subprocess.run(["ssh-add", "-q", str(sshd.folder / "user")], env=environ, check=True)
         config = sshd.folder / "ssh_config"
-        config.write_text("\n".join(line for line in config.read_text().splitlines() if "IdentityFile" not in line))
+        config.write_text(
+            "\n".join(
+                line for line in config.read_text().splitlines() if "IdentityFile" not in line
+            )
+        )
         assert Ssh(sshd.login(environ=environ)).run("true").rc == 0
     finally:
         process.terminate()
@@ -307,7 +346,11 @@ def test_a_jump_host_of_the_users_configuration_is_used(sshd: Sshd) -> None:
         text = config.read()
         config.seek(0)
         config.write(
-            f"Host behind\n  HostName 127.0.0.1\n  Port {sshd.port}\n  HostKeyAlias two\n  ProxyJump one\n" + text
+            (
+                f"Host behind\n  HostName 127.0.0.1\n  Port {sshd.port}\n  "
+                "HostKeyAlias two\n  ProxyJump one\n"
+            )
+            + text
         )
     client = Ssh(sshd.login("behind"))
     assert [client.run("true").rc for _ in range(2)] == [0, 0]
@@ -323,7 +366,12 @@ def test_host_and_port_may_stand_in_the_list(sshd: Sshd) -> None:
 
 @pytest.mark.parametrize(
     ("host", "parts"),
-    [("login", ("login", "")), ("login:2222", ("login", "2222")), ("[::1]:22", ("::1", "22")), ("::1", ("::1", ""))],
+    [
+        ("login", ("login", "")),
+        ("login:2222", ("login", "2222")),
+        ("[::1]:22", ("::1", "22")),
+        ("::1", ("::1", "")),
+    ],
 )
 def test_an_address_is_a_name_and_perhaps_a_port(host: str, parts: tuple[str, str]) -> None:
     assert ssh.address(host) == parts
@@ -366,17 +414,23 @@ def test_where_connections_are_opened_by_hand_none_is_opened_by_us(sshd: Sshd) -
     with pytest.raises(NotOpen) as told:
         Ssh(login).run("true")
     assert sshd.logins() == 0
-    by_hand = told.value.next.removeprefix("Open one: ").replace("ssh ", f"ssh -F {sshd.folder}/ssh_config ", 1)
+    by_hand = told.value.next.removeprefix("Open one: ").replace(
+        "ssh ", f"ssh -F {sshd.folder}/ssh_config ", 1
+    )
     subprocess.run(by_hand, shell=True, check=True, stdin=subprocess.DEVNULL, capture_output=True)
     assert Ssh(login).run("echo here").out == b"here\n"
     assert sshd.logins() == 1
 
 
-def test_a_connection_that_the_users_configuration_names_is_used_by_those_who_open_none(sshd: Sshd) -> None:
+def test_a_connection_that_the_users_configuration_names_is_used_by_those_who_open_none(
+    sshd: Sshd,
+) -> None:
     with (sshd.folder / "ssh_config").open("a") as config:
         config.write(f"  ControlPath {sshd.folder}/cm-%C\n")
     subprocess.run(
-        ["ssh", "-F", str(sshd.folder / "ssh_config"), "-fNM", "-l", ME, "one"], check=True, stderr=subprocess.DEVNULL
+        ["ssh", "-F", str(sshd.folder / "ssh_config"), "-fNM", "-l", ME, "one"],
+        check=True,
+        stderr=subprocess.DEVNULL,
     )
     assert Ssh(sshd.login(reuse_only=True)).run("echo here").out == b"here\n"
     assert sshd.logins() == 1

@@ -1,15 +1,29 @@
 """The command line of an OCI runtime, as far as the shim must understand it.
 
-The command is found by its position, as the low-level runtime finds it: a container named `create` is not a creation.
+The command is found by its position, as the low-level runtime finds it: a container named `create`
+is not a creation.
 """
 
-# Flags before the command that take the next word as their value: runc's, crun's and youki's, and the bundle, which
-# counts wherever it stands.
+# Flags before the command that take the next word as their value: runc's, crun's and youki's, and
+# the bundle, which counts wherever it stands.
 GLOBAL_VALUES = frozenset(
-    ("log", "log-format", "log-level", "root", "r", "criu", "rootless", "cgroup-manager", "b", "bundle")
+    (
+        "log",
+        "log-format",
+        "log-level",
+        "root",
+        "r",
+        "criu",
+        "rootless",
+        "cgroup-manager",
+        "b",
+        "bundle",
+    )
 )
 # Flags of `create` that take a value, so that `--pid-file --bundle` would not be read as a bundle.
-CREATE_VALUES = frozenset(("b", "bundle", "console-socket", "pid-file", "preserve-fds", "f", "config"))
+CREATE_VALUES = frozenset(
+    ("b", "bundle", "console-socket", "pid-file", "preserve-fds", "f", "config")
+)
 COMMANDS = frozenset(
     [
         "checkpoint",
@@ -102,7 +116,9 @@ class CommandLine:
 
 
 def flag(word: str) -> "tuple[str, str, bool]":
-    """(name, value, whether the word holds the value); the name is empty for a word that is no flag."""
+    """(name, value, whether the word holds the value); the name is empty for a word that is no
+    flag.
+    """
     if not word.startswith("-"):
         return "", "", False
     name, equals, value = word.lstrip("-").partition("=")
@@ -110,7 +126,9 @@ def flag(word: str) -> "tuple[str, str, bool]":
 
 
 def takes_value(name: str, following: str) -> bool:
-    """Whether a global flag takes the next word. An unknown one does when that word can be neither flag nor command."""
+    """Whether a global flag takes the next word. An unknown one does when that word can be neither
+    flag nor command.
+    """
     if name in GLOBAL_VALUES:
         return True
     if name in ("debug", "version", "v", "help", "h", "systemd-cgroup"):

@@ -18,12 +18,15 @@ def load(path: str) -> "dict[str, Any]":
     try:
         raw = paths.read_bytes(path)
     except OSError as error:
-        raise RuntimeFault(f"error opening OCI specification file: open {path}: {reason(error)}") from None
+        raise RuntimeFault(
+            f"error opening OCI specification file: open {path}: {reason(error)}"
+        ) from None
     try:
         return spec_of(raw)
     except (json_text.JsonFault, UnicodeDecodeError) as error:
         raise RuntimeFault(
-            f"error loading OCI specification from file: error reading OCI specification: {error} ({path})"
+            "error loading OCI specification from file: error reading OCI "
+            f"specification: {error} ({path})"
         ) from None
 
 
@@ -37,7 +40,8 @@ def spec_of(raw: bytes) -> "dict[str, Any]":
     return spec  # pyright: ignore[reportUnknownVariableType]
 
 
-# The parts that the shim reads or extends, and what each must be for that. The low-level runtime judges the rest.
+# The parts that the shim reads or extends, and what each must be for that. The low-level runtime
+# judges the rest.
 SHAPES: "tuple[tuple[str, type], ...]" = (
     ("ociVersion", str),
     ("annotations", dict),
@@ -67,7 +71,9 @@ ITEMS = {"process.args": str, "process.env": str, "process.user.additionalGids":
 
 
 def check_shape(spec: "dict[str, Any]") -> None:
-    """Refuse a spec whose parts have the wrong type, as the low-level runtime will, before anything is changed."""
+    """Refuse a spec whose parts have the wrong type, as the low-level runtime will, before anything
+    is changed.
+    """
     for name, wanted in SHAPES:
         found: Any = spec
         for key in name.split("."):
@@ -75,12 +81,15 @@ def check_shape(spec: "dict[str, Any]") -> None:
         if found is None:
             continue
         item = ITEMS.get(name, dict)
-        if not isinstance(found, wanted) or (wanted is list and not all(isinstance(one, item) for one in found)):
+        if not isinstance(found, wanted) or (
+            wanted is list and not all(isinstance(one, item) for one in found)
+        ):
             raise json_text.JsonFault(f"{name} has the wrong type")
 
 
 def save(path: str, spec: "dict[str, Any]") -> None:
-    """Put the spec in the file's place: a reader sees the old text or the new one, with the same owner and mode.
+    """Put the spec in the file's place: a reader sees the old text or the new one, with the same
+    owner and mode.
 
     Not synced to disk: a bundle does not outlive the boot that made it.
     """
@@ -93,7 +102,9 @@ def save(path: str, spec: "dict[str, Any]") -> None:
 
 def replace(target: str, content: bytes) -> None:
     old = posix.stat(target)
-    posix.close(posix.open(target, posix.O_WRONLY | posix.O_CLOEXEC))  # who may not write it may not replace it either
+    posix.close(
+        posix.open(target, posix.O_WRONLY | posix.O_CLOEXEC)
+    )  # who may not write it may not replace it either
     draft = f"{target}.{posix.getpid()}.tmp"
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW
     descriptor = posix.open(draft, flags, 0o600)

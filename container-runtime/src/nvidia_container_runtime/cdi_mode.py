@@ -16,13 +16,24 @@ JIT_KIND = "runtime.nvidia.com/gpu"
 
 def qualified(devices: "list[str]", kind: str) -> "list[str]":
     """Whole names; the device that stands for no GPU is called none."""
-    return list(dict.fromkeys(name if names.is_qualified(name) else f"{kind}={name or 'none'}" for name in devices))
+    return list(
+        dict.fromkeys(
+            name if names.is_qualified(name) else f"{kind}={name or 'none'}" for name in devices
+        )
+    )
 
 
 def container_edits(
-    devices: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str, specs: "Specs"
+    devices: "list[str]",
+    container: request.Container,
+    settings: Settings,
+    journal: "Journal",
+    ctk: str,
+    specs: "Specs",
 ) -> "dict[str, Any]":
-    """What gives a container these devices; from the driver itself also what else the container asks for."""
+    """What gives a container these devices; from the driver itself also what else the container
+    asks for.
+    """
     generated = [name for name in devices if names.split(name)[0] == JIT_KIND]
     if not generated:
         from .cdi_registry import Registry
@@ -30,9 +41,13 @@ def container_edits(
         return Registry(settings[RUNTIME + "modes.cdi.spec-dirs"], journal, specs).edits(devices)
     if len(generated) < len(devices):
         others = ", ".join(name for name in devices if name not in generated)
-        raise RuntimeFault(f"mixing CDI devices of {JIT_KIND} with others is not supported: {others}")
+        raise RuntimeFault(
+            f"mixing CDI devices of {JIT_KIND} with others is not supported: {others}"
+        )
     try:
-        return generated_edits([names.split(name)[1] for name in generated], container, settings, journal, ctk)
+        return generated_edits(
+            [names.split(name)[1] for name in generated], container, settings, journal, ctk
+        )
     except RuntimeFault as fault:
         raise RuntimeFault(f"failed to create the automatic CDI modifier: {fault}") from None
 
@@ -44,4 +59,9 @@ def generated_edits(
 
     extras = request.gated_features(container)
     extras += ["imex/" + channel for channel in demands.imex_channels(container, settings)]
-    return edits.joined([jit.container_edits(ids, settings, journal, ctk), *jit.extra_edits(extras, settings, journal)])
+    return edits.joined(
+        [
+            jit.container_edits(ids, settings, journal, ctk),
+            *jit.extra_edits(extras, settings, journal),
+        ]
+    )

@@ -1,4 +1,6 @@
-"""The CDI devices of a host: all spec folders read, conflicts settled, names turned into container edits."""
+"""The CDI devices of a host: all spec folders read, conflicts settled, names turned into container
+edits.
+"""
 
 from . import edits, paths, trusted
 from .errors import RuntimeFault, reason
@@ -16,9 +18,13 @@ REFUSED_SHOWN, WHY_SHOWN = 5, 200
 
 
 class Registry:
-    """Qualified name -> (its spec, its device). A later folder wins; two of one folder make the name unusable."""
+    """Qualified name -> (its spec, its device). A later folder wins; two of one folder make the
+    name unusable.
+    """
 
-    def __init__(self, folders: "Sequence[str]", journal: "Journal", specs: "Specs | None" = None) -> None:
+    def __init__(
+        self, folders: "Sequence[str]", journal: "Journal", specs: "Specs | None" = None
+    ) -> None:
         self.devices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self.journal = journal
         self.specs = specs or Specs()
@@ -49,7 +55,9 @@ class Registry:
             del self.devices[name]
 
     def read_spec(self, path: str) -> "dict[str, Any] | None":
-        """A broken spec is no reason to refuse containers that do not need it; one of another user is."""
+        """A broken spec is no reason to refuse containers that do not need it; one of another user
+        is.
+        """
         try:
             content = trusted.read(path, "CDI spec")
         except OSError as error:
@@ -78,7 +86,9 @@ class Registry:
         return RuntimeFault(words)
 
     def edits(self, names: "Sequence[str]") -> "dict[str, Any]":
-        """The edits of these devices in their order, with those of a spec before its first device."""
+        """The edits of these devices in their order, with those of a spec before
+        its first device.
+        """
         unknown = [name for name in names if name not in self.devices]
         if unknown:
             raise self.unresolvable(unknown)

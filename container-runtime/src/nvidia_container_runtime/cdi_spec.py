@@ -1,4 +1,6 @@
-"""One CDI spec file: read, checked as strictly as the specification asks, nothing unknown let through."""
+"""One CDI spec file: read, checked as strictly as the specification asks, nothing unknown let
+through.
+"""
 
 from . import json_text, names, yaml
 
@@ -7,15 +9,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSIONS = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
-HOOK_NAMES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+HOOK_NAMES = (
+    "prestart",
+    "createRuntime",
+    "createContainer",
+    "startContainer",
+    "poststart",
+    "poststop",
+)
 
-# Field -> its type; a list of one type stands for a list of it, a dict for an object with those fields.
+# Field -> its type; a list of one type stands for a list of it, a dict for an object with those
+# fields.
 INTEL_RDT = {
     "closID": str, "l3CacheSchema": str, "memBwSchema": str, "enableCMT": bool, "enableMBM": bool,
     "schemata": [str], "enableMonitoring": bool,
 }  # fmt: skip
 NODE = {
-    "path": str, "hostPath": str, "type": str, "major": int, "minor": int, "fileMode": int, "permissions": str,
+    "path": str, "hostPath": str, "type": str, "major": int, "minor": int, "fileMode": int,
+    "permissions": str,
     "uid": int, "gid": int,
 }  # fmt: skip
 EDITS = {
@@ -28,7 +39,13 @@ EDITS = {
     "additionalGids": [int],
 }
 DEVICE = {"name": str, "annotations": {"*": str}, "containerEdits": EDITS}
-SPEC = {"cdiVersion": str, "kind": str, "annotations": {"*": str}, "devices": [DEVICE], "containerEdits": EDITS}
+SPEC = {
+    "cdiVersion": str,
+    "kind": str,
+    "annotations": {"*": str},
+    "devices": [DEVICE],
+    "containerEdits": EDITS,
+}
 
 
 class CdiFault(ValueError):
@@ -46,7 +63,9 @@ def parse(text: str, is_json: bool) -> "dict[str, Any]":
 
 
 def typed(value: "Any", shape: "Any") -> "Any":
-    """What YAML holds, by what the field is: `true` is a text where a text is wanted. A null is no text of a list."""
+    """What YAML holds, by what the field is: `true` is a text where a text is wanted. A null is no
+    text of a list.
+    """
     if isinstance(value, yaml.Plain):
         return value.text if shape is str else value.value
     if isinstance(value, list):
@@ -125,7 +144,9 @@ def check_edits(edits: "dict[str, Any]", where: str) -> None:
         if (node.get("type") or "") not in ("", "b", "c", "u", "p"):
             raise CdiFault(f"{where}: device {node['path']!r} has invalid type {node['type']!r}")
         if any(letter not in "rwm" for letter in node.get("permissions") or ""):
-            raise CdiFault(f"{where}: device {node['path']!r} has invalid permissions {node['permissions']!r}")
+            raise CdiFault(
+                f"{where}: device {node['path']!r} has invalid permissions {node['permissions']!r}"
+            )
     for hook in edits.get("hooks") or []:
         if (hook or {}).get("hookName") not in HOOK_NAMES:
             raise CdiFault(f"{where}: invalid hook name {(hook or {}).get('hookName')!r}")
@@ -168,7 +189,10 @@ def version_key(version: str) -> "tuple[int, ...]":
 def needed_version(spec: "dict[str, Any]", devices: "list[dict[str, Any]]") -> "tuple[int, ...]":
     """The earliest version of the specification that has every field used here."""
     needed = (0, 3, 0)
-    for edits in [spec.get("containerEdits") or {}, *(device.get("containerEdits") or {} for device in devices)]:
+    for edits in [
+        spec.get("containerEdits") or {},
+        *(device.get("containerEdits") or {} for device in devices),
+    ]:
         rdt = edits.get("intelRdt") or {}
         if edits.get("netDevices") or rdt.get("schemata") or rdt.get("enableMonitoring"):
             return (1, 1, 0)

@@ -4,7 +4,12 @@ from . import demands, request, schema
 from .errors import RuntimeFault
 from .settings import CLI, RUNTIME, Settings
 
-COMPATIBILITY = {"ldconfig": "ldconfig", "mount": "mount", "disabled": "disabled", "hook": "disabled"}
+COMPATIBILITY = {
+    "ldconfig": "ldconfig",
+    "mount": "mount",
+    "disabled": "disabled",
+    "hook": "disabled",
+}
 
 
 class Call:
@@ -50,7 +55,10 @@ def common_flags(call: Call) -> "list[str]":
     flags = [
         (config[CLI + "root"], f"--root={config[CLI + 'root']}"),
         (config[CLI + "load-kmods"], "--load-kmods"),
-        (not creates_channels and call.knows("--no-create-imex-channels"), "--no-create-imex-channels"),
+        (
+            not creates_channels and call.knows("--no-create-imex-channels"),
+            "--no-create-imex-channels",
+        ),
         (config[CLI + "no-pivot"], "--no-pivot"),
         (debug, f"--debug={debug}"),
         (config[CLI + "ldcache"], f"--ldcache={config[CLI + 'ldcache']}"),

@@ -1,4 +1,5 @@
-"""What the installed nvidia-container-cli understands, by its own help. Older ones refuse the later flags.
+"""What the installed nvidia-container-cli understands, by its own help. Older ones refuse the later
+flags.
 
 The tool is asked once. The answer is remembered as long as the tool's file stays the same.
 """
@@ -20,7 +21,10 @@ def help_text(cli: str, place: str, environment: "Environment") -> str:
     record = memory.recalled(place + ".cli") if file else None
     if record and record[0] == file:
         return record[1]
-    answers = [output_of(cli, words, environment) for words in ([cli, "--help"], [cli, "configure", "--help"])]
+    answers = [
+        output_of(cli, words, environment)
+        for words in ([cli, "--help"], [cli, "configure", "--help"])
+    ]
     text = "\n".join(said for _, said in answers)
     if file and all(succeeded for succeeded, _ in answers):
         memory.keep_record(place + ".cli", (file, text))
@@ -37,7 +41,9 @@ def fingerprint(path: str) -> "tuple[str, int, int, int, int, int] | None":
 
 
 def output_of(program: str, words: "list[str]", environment: "Environment") -> "tuple[bool, str]":
-    """Whether a program succeeds, and what it prints. Nothing of one that cannot be run: its start tells why."""
+    """Whether a program succeeds, and what it prints. Nothing of one that cannot be run: its start
+    tells why.
+    """
     readable, writable = posix.pipe()
     silence = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
     wiring = [

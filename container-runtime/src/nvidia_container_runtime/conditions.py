@@ -1,6 +1,7 @@
 """Conditions on the driver (NVIDIA_REQUIRE_*) in the modes that inject devices themselves.
 
-legacy mode leaves them to nvidia-container-cli. csv mode asks the CUDA driver library, which a Tegra has without NVML.
+legacy mode leaves them to nvidia-container-cli. csv mode asks the CUDA driver library, which a
+Tegra has without NVML.
 """
 
 from . import demands, host
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def check_by_nvml(container: "Container", settings: "Settings", journal: "Journal") -> None:
-    """Raise a RuntimeFault where the driver does not meet them. A driver that cannot be asked is a warning."""
+    """Raise a RuntimeFault where the driver does not meet them. A driver that cannot be asked is a
+    warning.
+    """
     wanted = demands.requirements(container, settings)
     if not wanted:
         return

@@ -41,14 +41,22 @@ def parse(text: str) -> "tuple[list[Item], list[str]]":
 def csv_files(folder: str, all_of_them: bool) -> "list[str]":
     if not paths.exists(folder):
         return []
-    names = [name for name in paths.names(folder) if name.lower().endswith(".csv") and name.lower() != ".csv"]
+    names = [
+        name
+        for name in paths.names(folder)
+        if name.lower().endswith(".csv") and name.lower() != ".csv"
+    ]
     chosen = [
-        name for name in names if not paths.is_dir(paths.join(folder, name)) and (all_of_them or name in BASE_FILES)
+        name
+        for name in names
+        if not paths.is_dir(paths.join(folder, name)) and (all_of_them or name in BASE_FILES)
     ]
     return [paths.join(folder, name) for name in chosen]
 
 
-def read_items(container: request.Container, settings: Settings, journal: "Journal") -> "list[Item]":
+def read_items(
+    container: request.Container, settings: Settings, journal: "Journal"
+) -> "list[Item]":
     everything = container.environment.get("NVIDIA_REQUIRE_JETPACK") == "csv-mounts=all"
     folder = settings[RUNTIME + "modes.csv.mount-spec-path"]
     lists = csv_files(folder, everything)
@@ -71,7 +79,11 @@ def read_lists(lists: "list[str]", journal: "Journal") -> "list[Item]":
 
 
 def container_edits(
-    container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str
+    container: request.Container,
+    devices: "list[str]",
+    settings: Settings,
+    journal: "Journal",
+    ctk: str,
 ) -> "dict[str, Any]":
     check_devices(devices)
     conditions.check_by_cuda(container, settings, journal)
@@ -82,18 +94,25 @@ def check_devices(devices: "list[str]") -> None:
     for device in devices:
         if device not in ("all", "0", request.NO_GPU):
             raise RuntimeFault(
-                'failed to generate CDI spec for mode "csv": failed to construct device spec generators:'
+                'failed to generate CDI spec for mode "csv": '
+                "failed to construct device spec generators:"
                 f" unsupported device id: {device}"
             )
 
 
-def edits_of(items: "list[Item]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
+def edits_of(
+    items: "list[Item]", settings: Settings, journal: "Journal", ctk: str
+) -> "dict[str, Any]":
     found = collect(items, settings.driver_root, journal)
     if settings.feature("no-additional-gids-for-device-nodes"):
         found["additionalGids"] = []
     found["hooks"] += compatibility_hooks(settings, journal, ctk)
     links = found.pop("links")
-    found["hooks"] = files.link_hooks(ctk, found.pop("libraryLinks")) + files.link_hooks(ctk, links) + found["hooks"]
+    found["hooks"] = (
+        files.link_hooks(ctk, found.pop("libraryLinks"))
+        + files.link_hooks(ctk, links)
+        + found["hooks"]
+    )
     found["hooks"] += files.ldcache_hooks(ctk, files.library_folders(found["mounts"]))
     return found
 
@@ -105,12 +124,21 @@ def collect(items: "list[Item]", root: str, journal: "Journal") -> "dict[str, An
     links: list[str] = []
     for item in items:
         if item.kind == "dev":
-            found = [node for path in node_paths(root, item.path) for node in [files.device_node(root, path)] if node]
+            found = [
+                node
+                for path in node_paths(root, item.path)
+                for node in [files.device_node(root, path)]
+                if node
+            ]
             nodes += found
         elif item.kind == "sym":
             found = symlink(root, item.path, mounted, links)
         else:
-            found = [path for path in files.resolved(root, item.path) if paths.is_dir(path) == (item.kind == "dir")]
+            found = [
+                path
+                for path in files.resolved(root, item.path)
+                if paths.is_dir(path) == (item.kind == "dir")
+            ]
             mounted += found
         if not found:
             journal.warning(f"Could not locate {item.path}")
@@ -134,16 +162,22 @@ def node_paths(root: str, path: str) -> "list[str]":
     if not any(character in path for character in files.GLOB):
         return [path]
     patterns = (files.below(root, path), files.below(root, paths.join("/dev", path)))
-    return [files.inside(root, found) for pattern in patterns for found in files.matches(pattern, root)]
+    return [
+        files.inside(root, found) for pattern in patterns for found in files.matches(pattern, root)
+    ]
 
 
 def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "list[str]":
-    """Mount the file at the end of a chain of links; each link of the chain is made anew in the container."""
+    """Mount the file at the end of a chain of links; each link of the chain is made anew in the
+    container.
+    """
     found = files.matches(files.below(root, path), root)
     good = [match for match in found if paths.exists(paths.real(match, root))]
     for match in good:
         mounted.append(paths.real(match, root))
-        links += [f"{target}::{files.inside(root, link)}" for link, target in files.chain(root, match)]
+        links += [
+            f"{target}::{files.inside(root, link)}" for link, target in files.chain(root, match)
+        ]
     return good
 
 
@@ -160,7 +194,10 @@ def compatibility_hooks(settings: Settings, journal: "Journal", ctk: str) -> "li
         with nvml.Driver(library) as driver:
             words = ["--host-cuda-version=" + driver.cuda_version]
             if any("Orin (nvgpu)" in gpu.name for gpu in driver.gpus()):
-                place = settings[RUNTIME + "modes.csv.compat-container-root"] or "/usr/local/cuda/compat_orin"
+                place = (
+                    settings[RUNTIME + "modes.csv.compat-container-root"]
+                    or "/usr/local/cuda/compat_orin"
+                )
                 words.append("--cuda-compat-container-root=" + place)
     except nvml.DriverFault as fault:
         journal.warning(f"Failed to get the CUDA version of the driver: {fault}")

@@ -1,4 +1,6 @@
-"""What a container demands beside devices: driver capabilities, conditions on the driver, IMEX channels."""
+"""What a container demands beside devices: driver capabilities, conditions on the driver, IMEX
+channels.
+"""
 
 from .errors import RuntimeFault
 from .request import Container, decided, mounted_names, split, without_repeats
@@ -13,10 +15,17 @@ def imex_channels(container: Container, settings: Settings) -> "list[str]":
     if settings.feature("ignore-imex-channel-requests"):
         return []
     if settings["accept-nvidia-visible-devices-as-volume-mounts"]:
-        mounted = [name[len("imex/") :] for name in mounted_names(container.mounts) if name.startswith("imex/")]
+        mounted = [
+            name[len("imex/") :]
+            for name in mounted_names(container.mounts)
+            if name.startswith("imex/")
+        ]
         if mounted:
             return without_repeats(mounted)
-    if not container.privileged and not settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]:
+    if (
+        not container.privileged
+        and not settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]
+    ):
         return []
     asked = decided(split(container.environment.get("NVIDIA_IMEX_CHANNELS", "")))
     return [] if asked in NOT_CHANNELS else asked
@@ -36,7 +45,9 @@ def supported_capabilities(settings: Settings) -> "list[str]":
 
 
 def capabilities(container: Container, settings: Settings) -> "list[str]":
-    """The driver capabilities that the container gets, sorted; an error names those that this host does not support."""
+    """The driver capabilities that the container gets, sorted; an error names those that this host
+    does not support.
+    """
     supported = supported_capabilities(settings)
     value = container.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
     if "NVIDIA_DRIVER_CAPABILITIES" not in container.environment and container.is_legacy_image:
@@ -49,14 +60,20 @@ def capabilities(container: Container, settings: Settings) -> "list[str]":
     allowed = sorted(set(asked) & set(supported))
     if len(allowed) < len(set(asked)):
         raise RuntimeFault(
-            f"unsupported capabilities found in '{','.join(sorted(set(asked)))}' (allowed '{','.join(allowed)}')"
+            f"unsupported capabilities found in '{','.join(sorted(set(asked)))}' (allowed "
+            f"'{','.join(allowed)}')"
         )
     return allowed
 
 
 def requirements(container: Container, settings: Settings) -> "list[str]":
-    """The conditions on the driver, sorted: the values of NVIDIA_REQUIRE_*, and an old image's CUDA version."""
-    if settings["disable-require"] or container.environment.get("NVIDIA_DISABLE_REQUIRE", "") in TRUE:
+    """The conditions on the driver, sorted: the values of NVIDIA_REQUIRE_*, and an old image's CUDA
+    version.
+    """
+    if (
+        settings["disable-require"]
+        or container.environment.get("NVIDIA_DISABLE_REQUIRE", "") in TRUE
+    ):
         return []
     found = [
         value

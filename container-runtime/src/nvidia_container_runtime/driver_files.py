@@ -1,4 +1,6 @@
-"""What a driver consists of on disk: its libraries, sockets, firmware, programs and common device nodes."""
+"""What a driver consists of on disk: its libraries, sockets, firmware, programs and common device
+nodes.
+"""
 
 from . import edits, files, paths
 from .journal import Journal
@@ -56,7 +58,8 @@ GRAPHICS_LIBRARIES = (
     "nvidia/xorg/nvidia_drv.so",
     "xorg/modules/drivers/nvidia_drv.so",
 )
-# A driver's library -> a link beside it by which programs find it, and where that points ("": at the library).
+# A driver's library -> a link beside it by which programs find it, and where that points ("": at
+# the library).
 GRAPHICS_LINKS = (
     ("libnvidia-allocator.so.{driver}", "gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"),
     ("libnvidia-vulkan-producer.so.{driver}", "libnvidia-vulkan-producer.so", ""),
@@ -76,15 +79,27 @@ def version(root: str) -> str:
 def libraries(root: str, driver: str) -> "list[str]":
     found: list[str] = []
     for folder in files.LIBRARY_FOLDERS:
-        for pattern in (f"{folder}/*.so.{driver}", f"{folder}/vdpau/*.so.{driver}", f"{folder}/gbm/nvidia-drm_gbm.so"):
+        for pattern in (
+            f"{folder}/*.so.{driver}",
+            f"{folder}/vdpau/*.so.{driver}",
+            f"{folder}/gbm/nvidia-drm_gbm.so",
+        ):
             found += files.resolved(root, pattern)
     return list(dict.fromkeys(found))
 
 
 def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[str, Any]":
     """What every container with a GPU gets beside the GPU's own node."""
-    library_mounts = [edits.mount(path, files.inside(root, path)) for path in libraries(root, driver)]
-    mounts = library_mounts + programs(root) + firmware(root, driver) + sockets(root) + graphics_mounts(root, driver)
+    library_mounts = [
+        edits.mount(path, files.inside(root, path)) for path in libraries(root, driver)
+    ]
+    mounts = (
+        library_mounts
+        + programs(root)
+        + firmware(root, driver)
+        + sockets(root)
+        + graphics_mounts(root, driver)
+    )
     folders = files.library_folders(library_mounts)
     cuda = [
         mount["containerPath"]
@@ -92,10 +107,14 @@ def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[
         if paths.base(mount["containerPath"]).startswith("libcuda.so.")
     ]
     found: dict[str, Any] = {
-        "env": ([f"NVIDIA_CTK_LIBCUDA_DIR={paths.parent(cuda[0])}"] if cuda else []) + ["NVIDIA_VISIBLE_DEVICES=void"],
-        "deviceNodes": [node for path in COMMON_NODES for node in [files.device_node(root, path)] if node],
+        "env": ([f"NVIDIA_CTK_LIBCUDA_DIR={paths.parent(cuda[0])}"] if cuda else [])
+        + ["NVIDIA_VISIBLE_DEVICES=void"],
+        "deviceNodes": [
+            node for path in COMMON_NODES for node in [files.device_node(root, path)] if node
+        ],
         "mounts": sorted(
-            {mount["containerPath"]: mount for mount in mounts}.values(), key=lambda mount: mount["containerPath"]
+            {mount["containerPath"]: mount for mount in mounts}.values(),
+            key=lambda mount: mount["containerPath"],
         ),
     }
     links = sorted(library_name_links(library_mounts)) + files.library_links(
@@ -115,7 +134,9 @@ def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[
 
 
 def library_name_links(mounts: "Sequence[dict[str, Any]]") -> "set[str]":
-    """The name that the dynamic linker looks a library up by, as a link to the file with the version in its name."""
+    """The name that the dynamic linker looks a library up by, as a link to the file with the
+    version in its name.
+    """
     found: set[str] = set()
     for mount in mounts:
         name = paths.base(mount["containerPath"])
@@ -155,22 +176,32 @@ def firmware(root: str, driver: str) -> "list[dict[str, Any]]":
 
 def sockets(root: str) -> "list[dict[str, Any]]":
     places = {paths.real(files.below(root, path), root): path for path in SOCKETS}
-    return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items() if paths.exists(host)]
+    return [
+        edits.mount(host, path, SOCKET_OPTIONS)
+        for host, path in places.items()
+        if paths.exists(host)
+    ]
 
 
 def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
-    """Vendor files of EGL, Vulkan and the X server; libraries with the driver's version, where it is known."""
+    """Vendor files of EGL, Vulkan and the X server; libraries with the driver's version, where it
+    is known.
+    """
     kept = [
         edits.mount(paths.real(path, root), seen_at(files.inside(root, path)))
         for name in GRAPHICS_FILES
         for path in vendor_files(root, name)
     ]
-    kept += [edits.mount(path, files.inside(root, path)) for path in graphics_libraries(root, driver)]
+    kept += [
+        edits.mount(path, files.inside(root, path)) for path in graphics_libraries(root, driver)
+    ]
     return list({mount["containerPath"]: mount for mount in kept}.values())
 
 
 def vendor_files(root: str, name: str) -> "list[str]":
-    """The files of that name in the first folder that has any: the administrator's come before the distribution's."""
+    """The files of that name in the first folder that has any: the administrator's come before the
+    distribution's.
+    """
     for folder in files_folders(name):
         found = files.matches(files.below(root, f"{folder}/{name}"), root)
         found = [path for path in found if paths.exists(paths.real(path, root))]
@@ -197,7 +228,9 @@ def graphics_libraries(root: str, driver: str) -> "list[str]":
 
 
 def graphics_links(root: str, driver: str) -> "list[str]":
-    """TARGET::LINK for what programs look up by a name of its own, as GBM does with the driver's allocator."""
+    """TARGET::LINK for what programs look up by a name of its own, as GBM does with the driver's
+    allocator.
+    """
     links: list[str] = []
     for folder in files.LIBRARY_FOLDERS if driver else ():
         for library, link, target in GRAPHICS_LINKS:
@@ -208,11 +241,17 @@ def graphics_links(root: str, driver: str) -> "list[str]":
 
 
 def files_folders(name: str) -> "tuple[str, ...]":
-    return ("/etc", "/usr/share") if name.startswith("X11/") else ("/etc", "/usr/share", "/usr/local/share")
+    return (
+        ("/etc", "/usr/share")
+        if name.startswith("X11/")
+        else ("/etc", "/usr/share", "/usr/local/share")
+    )
 
 
 def display_nodes(bus: str, root: str) -> "tuple[list[dict[str, Any]], list[str]]":
-    """The DRM nodes of the GPU at that PCI address, and the links that name them by that address."""
+    """The DRM nodes of the GPU at that PCI address, and the links that name them by
+    that address.
+    """
     nodes: list[dict[str, Any]] = []
     links: list[str] = []
     for name in paths.names(f"/sys/bus/pci/devices/{bus}/drm"):

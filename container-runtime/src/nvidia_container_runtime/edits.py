@@ -1,4 +1,6 @@
-"""Container edits: what a mode adds to a container, in CDI's own form, and how that gets into an OCI spec."""
+"""Container edits: what a mode adds to a container, in CDI's own form, and how that gets into an
+OCI spec.
+"""
 
 import posix
 
@@ -62,7 +64,9 @@ def add_hooks(spec: "Spec", hooks: "list[dict[str, Any]]") -> None:
 
 
 def add_environment(spec: "Spec", additions: "list[str]") -> None:
-    """Each NAME=VALUE takes the place of the container's own NAME; what else the container sets stays as it is."""
+    """Each NAME=VALUE takes the place of the container's own NAME; what else the container sets
+    stays as it is.
+    """
     if not additions:
         return
     new = {entry.partition("=")[0]: entry for entry in additions}
@@ -81,13 +85,16 @@ def device_node(node: "dict[str, Any]") -> "dict[str, Any]":
     """A node with what its host file knows: type, numbers, mode."""
     full = dict(node)
     host = full.get("hostPath") or full["path"]
-    if full.get("type") == "p" or (full.get("type") and full.get("major") and full.get("fileMode") is not None):
+    if full.get("type") == "p" or (
+        full.get("type") and full.get("major") and full.get("fileMode") is not None
+    ):
         return full
     try:
         seen = posix.lstat(host)
     except OSError as error:
         raise RuntimeFault(
-            f"failed to inject CDI devices: failed to stat CDI host device {host!r}: {reason(error)}"
+            "failed to inject CDI devices: failed to stat CDI host "
+            f"device {host!r}: {reason(error)}"
         ) from None
     found = LINUX_TYPES.get(seen.st_mode & paths.TYPE_MASK, "")
     if not found:
@@ -144,7 +151,9 @@ def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
 
 
 def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
-    """Whether an earlier creation from the same bundle allowed it, and nothing after that denies."""
+    """Whether an earlier creation from the same bundle allowed it, and nothing
+    after that denies.
+    """
     for present in reversed(rules):
         if present == rule:
             return True
@@ -153,7 +162,9 @@ def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
     return False
 
 
-def replaced(items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str) -> "list[dict[str, Any]]":
+def replaced(
+    items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str
+) -> "list[dict[str, Any]]":
     """The items with this one in the place of the one with the same key, else at the end."""
     for at, one in enumerate(items):
         if one.get(key) == item[key]:
@@ -162,7 +173,9 @@ def replaced(items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str) ->
 
 
 def add_mounts(spec: "Spec", mounts: "list[dict[str, Any]]") -> None:
-    """New mounts go in, and all are put in an order in which no mount hides another that came deeper before it."""
+    """New mounts go in, and all are put in an order in which no mount hides another that came
+    deeper before it.
+    """
     if not mounts:
         return
     mounted = entries(spec, "mounts")
@@ -187,17 +200,25 @@ def add_groups(spec: "Spec", groups: "list[int]") -> None:
     present += [group for group in new if group not in present]
 
 
-def mount(host: str, container: str = "", options: "tuple[str, ...]" = MOUNT_OPTIONS) -> "dict[str, Any]":
+def mount(
+    host: str, container: str = "", options: "tuple[str, ...]" = MOUNT_OPTIONS
+) -> "dict[str, Any]":
     return {"hostPath": host, "containerPath": container or host, "options": list(options)}
 
 
 def ctk_hook(program: str, name: str, *words: str) -> "dict[str, Any]":
-    """A createContainer hook that our own nvidia-ctk carries out (or a hook program of another name, by itself)."""
+    """A createContainer hook that our own nvidia-ctk carries out (or a hook program of another
+    name, by itself).
+    """
     base = paths.base(program)
     verbs = [base, "hook", name] if base == "nvidia-ctk" else [base, name]
-    return with_environment({"hookName": "createContainer", "path": program, "args": [*verbs, *words]})
+    return with_environment(
+        {"hookName": "createContainer", "path": program, "args": [*verbs, *words]}
+    )
 
 
 def with_environment(hook: "dict[str, Any]") -> "dict[str, Any]":
-    """The hook with an environment of its own, never an empty one: the low-level runtime would take another for it."""
+    """The hook with an environment of its own, never an empty one: the low-level runtime would take
+    another for it.
+    """
     return hook if hook.get("env") else {**hook, "env": list(HOOK_ENVIRONMENT)}

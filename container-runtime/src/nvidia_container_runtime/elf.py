@@ -19,7 +19,9 @@ def soname(content: bytes) -> str:
 
 
 def is_static(content: bytes) -> bool:
-    """True if a program needs no other file to run: no interpreter, which would load libraries for it."""
+    """True if a program needs no other file to run: no interpreter, which would load libraries for
+    it.
+    """
     try:
         return all(segment[0] != INTERPRETER for segment in _segments(content))
     except struct.error:

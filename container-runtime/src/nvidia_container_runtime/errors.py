@@ -2,9 +2,13 @@
 
 
 class RuntimeFault(Exception):
-    """Something the caller of the shim has to know: printed as one line, exit code 1, nothing else done."""
+    """Something the caller of the shim has to know: printed as one line, exit code 1, nothing else
+    done.
+    """
 
 
 def reason(error: OSError) -> str:
-    """An operating system's error in the words Go programs use, which is what people search their logs for."""
+    """An operating system's error in the words Go programs use, which is what people search their
+    logs for.
+    """
     return (error.strerror or str(error)).lower()

@@ -1,4 +1,6 @@
-"""Host files that go into containers: devices, libraries and their links, found below a driver root."""
+"""Host files that go into containers: devices, libraries and their links, found below a driver
+root.
+"""
 
 import posix
 
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
 
 GLOB = "*?["
 LIBRARY_FOLDERS = (
-    "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu/nvidia/current",
-    "/usr/lib/aarch64-linux-gnu/nvidia/current", "/lib64", "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+    "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current", "/lib64", "/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
 )  # fmt: skip
 CONFIG_FOLDERS = ("/etc", "/usr/local/share", "/usr/share")
 
@@ -30,7 +34,8 @@ def inside(root: str, path: str) -> str:
 
 
 def placed(root: str, path: str) -> str:
-    """Where a path below the root lies on the host: its folders' links are followed as a process inside the root would.
+    """Where a path below the root lies on the host: its folders' links are followed as a process
+    inside the root would.
 
     The last part is not followed. What the host's own links lead to is the kernel's business.
     """
@@ -40,7 +45,9 @@ def placed(root: str, path: str) -> str:
 
 
 def matches(pattern: str, root: str) -> "list[str]":
-    """What a path with glob characters in it names, sorted; without them, the path if it is there."""
+    """What a path with glob characters in it names, sorted; without them, the path
+    if it is there.
+    """
     if not any(character in pattern for character in GLOB):
         return [pattern] if is_there(root, pattern) else []
     import fnmatch
@@ -48,7 +55,11 @@ def matches(pattern: str, root: str) -> "list[str]":
     found = [""]
     for part in [piece for piece in pattern.split("/") if piece]:
         if any(character in part for character in GLOB):
-            found = [f"{folder}/{name}" for folder in found for name in fnmatch.filter(listed(root, folder), part)]
+            found = [
+                f"{folder}/{name}"
+                for folder in found
+                for name in fnmatch.filter(listed(root, folder), part)
+            ]
         else:
             found = [f"{folder}/{part}" for folder in found if is_there(root, f"{folder}/{part}")]
     return sorted(found)
@@ -60,11 +71,15 @@ def is_there(root: str, path: str) -> bool:
 
 
 def listed(root: str, folder: str) -> "list[str]":
-    return paths.names(folder or "/") if root in ("", "/") else paths.names(paths.real(folder, root))
+    return (
+        paths.names(folder or "/") if root in ("", "/") else paths.names(paths.real(folder, root))
+    )
 
 
 def resolved(root: str, path: str) -> "list[str]":
-    """Existing files that a pattern below the root names. Links are followed as a process inside the root would."""
+    """Existing files that a pattern below the root names. Links are followed as a process inside
+    the root would.
+    """
     found: list[str] = []
     for match in matches(below(root, path), root):
         target = paths.real(match, root)
@@ -101,13 +116,19 @@ def chain(root: str, path: str) -> "list[tuple[str, str]]":
             raise RuntimeFault(f"too many levels of symbolic links: {path}")
         target = posix.readlink(placed(root, path))
         found.append((path, target))
-        inner = target if target.startswith("/") else paths.join(paths.parent(inside(root, path)), target)
+        inner = (
+            target
+            if target.startswith("/")
+            else paths.join(paths.parent(inside(root, path)), target)
+        )
         path = below(root, paths.clean(inner))
     return found
 
 
 def library_links(mounted: "Sequence[str]") -> "list[str]":
-    """TARGET::LINK for the names that programs load a driver library by and that no mount provides."""
+    """TARGET::LINK for the names that programs load a driver library by and that no
+    mount provides.
+    """
     links: list[str] = []
     for path in mounted:
         name, folder = paths.base(path), paths.parent(path)
@@ -127,7 +148,11 @@ def is_library(path: str) -> bool:
 
 
 def library_folders(mounts: "Sequence[dict[str, Any]]") -> "list[str]":
-    found = {paths.parent(mount["containerPath"]) for mount in mounts if is_library(mount["containerPath"])}
+    found = {
+        paths.parent(mount["containerPath"])
+        for mount in mounts
+        if is_library(mount["containerPath"])
+    }
     return sorted(found)
 
 

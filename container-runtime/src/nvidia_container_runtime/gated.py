@@ -1,4 +1,6 @@
-"""Parts of the driver stack that a container enables by a variable of its own: storage, RDMA, NVSwitch, GDRCopy."""
+"""Parts of the driver stack that a container enables by a variable of its own: storage, RDMA,
+NVSwitch, GDRCopy.
+"""
 
 from . import edits, files, paths
 from .settings import Settings
@@ -18,7 +20,9 @@ NODES = {
 MOUNTS = {"gds": ("/run/udev", "/etc/cufile.json")}
 
 
-def container_edits(features: "list[str]", settings: Settings, journal: "Journal") -> "dict[str, Any]":
+def container_edits(
+    features: "list[str]", settings: Settings, journal: "Journal"
+) -> "dict[str, Any]":
     """NVIDIA_VISIBLE_DEVICES is left alone: in legacy mode the hook still has to read it."""
     return edits.joined([feature_edits(feature, settings, journal) for feature in features])
 
@@ -33,7 +37,11 @@ def feature_edits(feature: str, settings: Settings, journal: "Journal") -> "dict
                 nodes[node["path"]] = node
     if not nodes:
         journal.warning(f"No device nodes of {feature} found")
-    mounts = [edits.mount(path, wanted) for wanted in MOUNTS.get(feature, ()) for path in existing(root, wanted)]
+    mounts = [
+        edits.mount(path, wanted)
+        for wanted in MOUNTS.get(feature, ())
+        for path in existing(root, wanted)
+    ]
     return {"deviceNodes": list(nodes.values()), "mounts": mounts}
 
 

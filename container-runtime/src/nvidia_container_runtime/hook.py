@@ -1,8 +1,22 @@
-"""nvidia-container-runtime-hook: a prestart hook that becomes nvidia-container-cli with a container's flags."""
+"""nvidia-container-runtime-hook: a prestart hook that becomes nvidia-container-cli with a
+container's flags.
+"""
 
 import posix
 
-from . import VERSION, cli_command, cli_flags, demands, host, json_text, lowlevel, mode, paths, request, settings
+from . import (
+    VERSION,
+    cli_command,
+    cli_flags,
+    demands,
+    host,
+    json_text,
+    lowlevel,
+    mode,
+    paths,
+    request,
+    settings,
+)
 from .errors import RuntimeFault, reason
 from .settings import CLI, RUNTIME, Settings
 
@@ -29,7 +43,8 @@ Commands:
         no-op
 """
 UNSUPPORTED = (
-    "invoking the NVIDIA Container Runtime Hook directly (e.g. specifying the docker --gpus flag) is not supported."
+    "invoking the NVIDIA Container Runtime Hook directly "
+    "(e.g. specifying the docker --gpus flag) is not supported."
     " Please use the NVIDIA Container Runtime instead."
 )
 
@@ -57,7 +72,9 @@ class Options:
 
 
 def main(words: "list[str]", place: str = "") -> int:
-    """The exit code of a run that failed or had nothing to do. `place` is where memory lies, "" for nowhere."""
+    """The exit code of a run that failed or had nothing to do. `place` is where memory lies, "" for
+    nowhere.
+    """
     options = Options(words)
     if options.version:
         posix.write(1, f"NVIDIA Container Runtime Hook version {VERSION}\n".encode())
@@ -91,7 +108,10 @@ def prestart(options: Options, environment: "Mapping[bytes, bytes]", place: str)
         return
     check_mode(config, wanted.ids)
     cli = find_cli(config, search_path(environment))
-    full = {**cli_environment(config, environment), **extra_environment(config[CLI + "environment"])}
+    full = {
+        **cli_environment(config, environment),
+        **extra_environment(config[CLI + "environment"]),
+    }
     help_text = cli_flags.help_text(cli, place, full)
     rootfs = paths.absolute(str(spec["root"].get("path", "")))
     flags = cli_command.command(
@@ -103,14 +123,19 @@ def prestart(options: Options, environment: "Mapping[bytes, bytes]", place: str)
 
 
 def load_config(given: str, environment: "Mapping[bytes, bytes]") -> Settings:
-    """The file named on the command line must be there; else what the environment names, the driver's own, /etc."""
+    """The file named on the command line must be there; else what the environment names, the
+    driver's own, /etc.
+    """
     try:
         if given:
             if not paths.exists(given):
                 raise RuntimeFault("couldn't open required configuration file: file does not exist")
             return settings.load(given)
         names = ("NVIDIA_CTK_CONFIG_FILE_PATH", "XDG_CONFIG_HOME")
-        chosen = {name: environment.get(name.encode(), b"").decode(errors="surrogateescape") for name in names}
+        chosen = {
+            name: environment.get(name.encode(), b"").decode(errors="surrogateescape")
+            for name in names
+        }
         if not any(chosen.values()) and paths.exists(DRIVER_CONTAINER_CONFIG):
             return settings.load(DRIVER_CONTAINER_CONFIG)
         return settings.load(settings.config_path(chosen))
@@ -166,7 +191,9 @@ def read_spec(folder: str) -> "dict[str, Any]":
 
 
 def check_mode(config: Settings, devices: "list[str]") -> None:
-    """In every other mode the runtime has done, or would do, what this hook does: both together are a mistake."""
+    """In every other mode the runtime has done, or would do, what this hook does: both together are
+    a mistake.
+    """
     if config["nvidia-container-runtime-hook.skip-mode-detection"]:
         return
     chosen = config[RUNTIME + "mode"]
@@ -183,7 +210,9 @@ def search_path(environment: "Mapping[bytes, bytes]") -> str:
 
 
 def cli_environment(config: Settings, environment: "Mapping[bytes, bytes]") -> "dict[bytes, bytes]":
-    """What the tool is started with. It runs programs of the driver root, and ends where it has no PATH."""
+    """What the tool is started with. It runs programs of the driver root, and ends where it has no
+    PATH.
+    """
     path = search_path(environment)
     if path and "/" in config[CLI + "path"]:
         return dict(environment)

@@ -52,7 +52,9 @@ def is_csv_platform() -> bool:
 
 
 def find_container_cli(configured: str, root: str, path: str) -> str:
-    """nvidia-container-cli: where the configuration says, else in PATH, below the driver root first; "" if nowhere."""
+    """nvidia-container-cli: where the configuration says, else in PATH, below the driver root
+    first; "" if nowhere.
+    """
     if configured.startswith("/"):
         return configured if paths.is_executable(configured) else ""
     for folder in cli_folders(root, path):
@@ -63,7 +65,9 @@ def find_container_cli(configured: str, root: str, path: str) -> str:
 
 
 def cli_folders(root: str, path: str) -> "list[str]":
-    """Where nvidia-container-cli and what it runs are looked for: the driver root's folders, $PATH, the usual ones."""
+    """Where nvidia-container-cli and what it runs are looked for: the driver root's folders, $PATH,
+    the usual ones.
+    """
     folders = search_folders(path)
     if root in ("", "/"):
         return folders
@@ -71,7 +75,9 @@ def cli_folders(root: str, path: str) -> "list[str]":
 
 
 def nvml_library(root: str) -> str:
-    """The driver's own library below a driver root; where none is there, the name that the dynamic linker looks up."""
+    """The driver's own library below a driver root; where none is there, the name that the dynamic
+    linker looks up.
+    """
     if root in ("", "/"):
         return NVML
     from . import files

@@ -1,4 +1,6 @@
-"""jit-cdi mode: the CDI spec of this driver, made when a container is created, out of what NVML says."""
+"""jit-cdi mode: the CDI spec of this driver, made when a container is created, out of what NVML
+says.
+"""
 
 from . import driver_files, edits, files, gated, host, paths
 from .errors import RuntimeFault
@@ -15,7 +17,9 @@ NO_DEVICE: "dict[str, Any]" = {"env": ["NVCT_EMPTY_DEVICE="]}
 MIG_MINORS = "/proc/driver/nvidia-caps/mig-minors"
 
 
-def container_edits(ids: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
+def container_edits(
+    ids: "list[str]", settings: Settings, journal: "Journal", ctk: str
+) -> "dict[str, Any]":
     """The edits for these devices: all, none, indices, GPU:MIG indices, UUIDs."""
     try:
         with Driver(host.nvml_library(settings.driver_root)) as driver:
@@ -23,11 +27,18 @@ def container_edits(ids: "list[str]", settings: Settings, journal: "Journal", ct
                 parts = [NO_DEVICE]
             else:
                 gpus = driver.gpus()
-                parts = [device_edits(chosen, settings, ctk) for one in ids for chosen in select(one, gpus)]
-            parts.append(driver_files.common_edits(settings.driver_root, driver.version, ctk, journal))
+                parts = [
+                    device_edits(chosen, settings, ctk)
+                    for one in ids
+                    for chosen in select(one, gpus)
+                ]
+            parts.append(
+                driver_files.common_edits(settings.driver_root, driver.version, ctk, journal)
+            )
     except DriverFault as fault:
         raise RuntimeFault(
-            'failed to generate CDI spec for mode "auto": failed to construct device spec generators:'
+            'failed to generate CDI spec for mode "auto": '
+            "failed to construct device spec generators:"
             f" failed to initialize NVML: {fault}"
         ) from None
     found = edits.joined(parts)
@@ -46,9 +57,17 @@ def select(wanted: str, gpus: "list[Gpu]") -> "list[Gpu | Mig]":
         return slices
     found: list[Gpu | Mig] = [gpu for gpu in gpus if wanted in (str(gpu.index), gpu.uuid)]
     if not found:
-        found += [mig for gpu in gpus for mig in gpu.migs() if wanted in (f"{gpu.index}:{mig.index}", mig.uuid)]
+        found += [
+            mig
+            for gpu in gpus
+            for mig in gpu.migs()
+            if wanted in (f"{gpu.index}:{mig.index}", mig.uuid)
+        ]
     if not found:
-        raise RuntimeFault(f"failed to inject CDI devices: unresolvable CDI devices runtime.nvidia.com/gpu={wanted}")
+        raise RuntimeFault(
+            "failed to inject CDI devices: unresolvable CDI devices "
+            f"runtime.nvidia.com/gpu={wanted}"
+        )
     return found
 
 
@@ -63,7 +82,8 @@ def device_edits(chosen: "Gpu | Mig", settings: Settings, ctk: str) -> "dict[str
         node = files.device_node(root, path)
         if not node:
             raise RuntimeFault(
-                f"failed to inject CDI devices: no device node {files.below(root, path)}; is the driver loaded?"
+                "failed to inject CDI devices: no device node "
+                f"{files.below(root, path)}; is the driver loaded?"
             )
         nodes.append(node)
     display, links = driver_files.display_nodes(gpu.pci_bus, root)
@@ -71,7 +91,9 @@ def device_edits(chosen: "Gpu | Mig", settings: Settings, ctk: str) -> "dict[str
 
 
 def mig_nodes(mig: Mig) -> "list[str]":
-    """The two capability nodes that open a slice: of its GPU instance and of its compute instance."""
+    """The two capability nodes that open a slice: of its GPU instance and of its
+    compute instance.
+    """
     base = f"gpu{mig.gpu.minor}/gi{mig.gpu_instance}"
     minors = mig_minors()
     found: list[str] = []
@@ -90,10 +112,14 @@ def mig_minors() -> "dict[str, str]":
     return dict(line.split() for line in text.splitlines() if len(line.split()) == 2)  # type: ignore[misc]
 
 
-def extra_edits(extras: "list[str]", settings: Settings, journal: "Journal") -> "list[dict[str, Any]]":
+def extra_edits(
+    extras: "list[str]", settings: Settings, journal: "Journal"
+) -> "list[dict[str, Any]]":
     """Gated features, and IMEX channels as imex/N."""
     return [
-        imex_edits(extra[5:], settings) if extra.startswith("imex/") else gated.feature_edits(extra, settings, journal)
+        imex_edits(extra[5:], settings)
+        if extra.startswith("imex/")
+        else gated.feature_edits(extra, settings, journal)
         for extra in extras
     ]
 

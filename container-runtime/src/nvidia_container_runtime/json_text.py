@@ -1,4 +1,6 @@
-"""JSON by the interpreter's C routines alone: the json package imports re, which costs more than a whole creation."""
+"""JSON by the interpreter's C routines alone: the json package imports re, which costs more than a
+whole creation.
+"""
 
 import _json
 
@@ -35,7 +37,9 @@ class _Options:
 
 
 def first_value(text: str) -> "Any":
-    """The first JSON value of a text; what follows it is ignored, as the runtimes' own decoder does."""
+    """The first JSON value of a text; what follows it is ignored, as the runtimes' own decoder
+    does.
+    """
     return _scan(text)[0]
 
 
@@ -57,12 +61,16 @@ def _scan(text: str) -> "tuple[Any, int]":
     except StopIteration as stop:
         at = int(stop.value)
         found = (
-            "unexpected EOF" if at >= len(text) else f"invalid character {text[at]!r} looking for beginning of value"
+            "unexpected EOF"
+            if at >= len(text)
+            else f"invalid character {text[at]!r} looking for beginning of value"
         )
         raise JsonFault(found) from None
     except RecursionError:
         raise JsonFault("exceeded max depth") from None
-    except SystemError:  # the scanner found a fault and wants json.decoder's exception, which nobody has imported
+    except (
+        SystemError
+    ):  # the scanner found a fault and wants json.decoder's exception, which nobody has imported
         import json.decoder  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         return _scan(text)
@@ -76,7 +84,9 @@ def _refuse(value: object) -> "Any":
 
 def dumps(value: "Any") -> str:
     """Compact JSON in plain ASCII, so that no byte of the input can make it undecodable."""
-    encode = _json.make_encoder(None, _refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, False)
+    encode = _json.make_encoder(
+        None, _refuse, _json.encode_basestring_ascii, None, ":", ",", False, False, False
+    )
     try:
         return "".join(encode(value, 0))
     except (ValueError, RecursionError) as error:

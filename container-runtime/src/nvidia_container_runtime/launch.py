@@ -1,9 +1,10 @@
-# Started as `python3 -IS launch.py NAME WORD...`: runs the pack, or the sources when the interpreter is another one.
-# It does little, because it may be compiled at every start. What it reads is described in pack.py, what it runs is
-# loader.py, which defines `start`.
+# Started as `python3 -IS launch.py NAME WORD...`: runs the pack, or the sources when the
+# interpreter is another one. It does little, because it may be compiled at every start. What it
+# reads is described in pack.py, what it runs is loader.py, which defines `start`.
 #
-# The same code is also the module `encodings` of the quick start (pack.py): CPython imports that before it sets up
-# signals, streams and the main module, none of which a creation needs, and this code never lets it get there.
+# The same code is also the module `encodings` of the quick start (pack.py): CPython imports that
+# before it sets up signals, streams and the main module, none of which a creation needs, and this
+# code never lets it get there.
 import marshal
 import posix
 import sys
@@ -11,7 +12,9 @@ import sys
 quick = __name__ == "encodings"
 folder = sys.argv[0].rpartition("/")[0]
 try:
-    pack = posix.open(f"{folder}/{sys.implementation.cache_tag}.pack", posix.O_RDONLY | posix.O_CLOEXEC)
+    pack = posix.open(
+        f"{folder}/{sys.implementation.cache_tag}.pack", posix.O_RDONLY | posix.O_CLOEXEC
+    )
     size = int(posix.pread(pack, 8, 0))
     version, loader, *rest = marshal.loads(posix.pread(pack, size, 8))
 except (OSError, ValueError, EOFError):

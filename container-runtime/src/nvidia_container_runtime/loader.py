@@ -1,6 +1,8 @@
-"""The importer of packed code, and the start of a program from it. launch.py runs this out of the pack.
+"""The importer of packed code, and the start of a program from it. launch.py runs this out of the
+pack.
 
-No site, no os, no importlib: each would cost more than all of a creation. pack.py makes the pack and describes it.
+No site, no os, no importlib: each would cost more than all of a creation. pack.py makes the pack
+and describes it.
 """
 
 import gc
@@ -19,7 +21,9 @@ ModuleSpec: "Any" = type(sys.__spec__)  # pyright: ignore
 class Pack:
     """One file of precompiled code; what a module imports beyond the usual is read when it does."""
 
-    def __init__(self, descriptor: int, start: int, json: str, index: "dict[str, tuple[bool, int, int]]") -> None:
+    def __init__(
+        self, descriptor: int, start: int, json: str, index: "dict[str, tuple[bool, int, int]]"
+    ) -> None:
         self.descriptor = descriptor
         self.start = start
         self.json = json
@@ -30,7 +34,9 @@ class Pack:
         return marshal.loads(posix.pread(self.descriptor, size, self.start + offset))
 
     def load_always(self) -> None:
-        """The modules of every creation, made here in order: the import system would take longer for each."""
+        """The modules of every creation, made here in order: the import system would take longer
+        for each.
+        """
         for name, package, code in self.read(""):
             module = sys.modules[name] = Module(name)
             parent, _, last = name.rpartition(".")
@@ -56,7 +62,9 @@ class Pack:
 
 
 class StandardLibrary:
-    """The finder before the last, in a quick start: the first import that needs a folder completes what was skipped."""
+    """The finder before the last, in a quick start: the first import that needs a folder completes
+    what was skipped.
+    """
 
     def __init__(self, folders: "list[str]") -> None:
         self.folders = folders
@@ -78,7 +86,9 @@ def start(
     folders: "list[str]",
     index: "dict[str, tuple[bool, int, int]]",
 ) -> int:
-    """Run the program that the command line names. The pack is open as `descriptor`; its code starts at `offset`."""
+    """Run the program that the command line names. The pack is open as `descriptor`; its code
+    starts at `offset`.
+    """
     gc.disable()  # the process lives for milliseconds
     pack = Pack(descriptor, offset, json, index)
     sys.meta_path.insert(0, pack)

@@ -26,16 +26,24 @@ def find(candidates: "Sequence[str]", path: str) -> "tuple[str, list[str]]":
         raise RuntimeFault("at least one runtime candidate must be specified")
     missed: list[str] = []
     for candidate in candidates:
-        places = [candidate] if "/" in candidate else [paths.join(folder, candidate) for folder in search_folders(path)]
+        places = (
+            [candidate]
+            if "/" in candidate
+            else [paths.join(folder, candidate) for folder in search_folders(path)]
+        )
         for place in places if candidate else ():
             if paths.is_executable(place):
                 return place, missed
             missed.append(place)
-    raise RuntimeFault(f"error locating runtime: no runtime binary found from candidate list: [{' '.join(candidates)}]")
+    raise RuntimeFault(
+        "error locating runtime: no runtime binary found from candidate list: "
+        f"[{' '.join(candidates)}]"
+    )
 
 
 def find_helper(name: str, default: str, path: str) -> str:
-    """A program that a hook will run: an absolute path is taken at its word, a name is looked up in PATH.
+    """A program that a hook will run: an absolute path is taken at its word, a name is looked up in
+    PATH.
 
     A relative path would be the image's file: a hook may run in the container's root folder.
     """
@@ -50,7 +58,9 @@ def find_helper(name: str, default: str, path: str) -> str:
 
 
 def become(program: str, words: "list[bytes]", environment: "Mapping[bytes, bytes]") -> None:
-    """Replace this process. Returns never; what Python changed in the process is changed back first."""
+    """Replace this process. Returns never; what Python changed in the process is changed back
+    first.
+    """
     if "_signal" in sys.modules:  # else a quick start: Python has not come to its signals
         import _signal  # pyright: ignore[reportMissingImports]
 
@@ -63,7 +73,9 @@ def become(program: str, words: "list[bytes]", environment: "Mapping[bytes, byte
 
 
 def inherited_environment() -> "dict[bytes, bytes]":
-    """The environment as this process got it. Python's own copy may hold an LC_CTYPE that Python itself put there."""
+    """The environment as this process got it. Python's own copy may hold an LC_CTYPE that Python
+    itself put there.
+    """
     if b"LC_CTYPE" not in posix.environ:
         return dict(posix.environ)
     try:

@@ -1,7 +1,9 @@
-"""What a full run leaves for the next ones: the configuration's values, the runtime they led to, the CDI specs.
+"""What a full run leaves for the next ones: the configuration's values, the runtime they led to,
+the CDI specs.
 
-Written by root only, and believed only from root: with the text of the configuration in it, so that a changed or
-restored file is noticed. The shell front reads a part of the same memory, in a file of its own (front.py).
+Written by root only, and believed only from root: with the text of the configuration in it, so that
+a changed or restored file is noticed. The shell front reads a part of the same memory, in a file of
+its own (front.py).
 """
 
 import marshal
@@ -20,7 +22,9 @@ SPECS_LIMIT = 1 << 20
 
 
 class Memory:
-    """The memory at that place; "" is nowhere. `record` is what the last run left, None when it left nothing usable."""
+    """The memory at that place; "" is nowhere. `record` is what the last run left, None when it
+    left nothing usable.
+    """
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -32,11 +36,20 @@ class Memory:
         return None
 
     def keep(
-        self, settings: "Settings", values: "dict[str, Any]", search: str, program: str, missed: "list[str]"
+        self,
+        settings: "Settings",
+        values: "dict[str, Any]",
+        search: str,
+        program: str,
+        missed: "list[str]",
     ) -> None:
         """Note this run, unless it is what is noted already."""
         record = (settings.path, settings.text, values, search, program, missed)
-        if not self.place or posix.geteuid() != 0 or (record == self.record and is_ours(self.place)):
+        if (
+            not self.place
+            or posix.geteuid() != 0
+            or (record == self.record and is_ours(self.place))
+        ):
             return
         from . import front
 
@@ -121,12 +134,16 @@ def write(target: str, content: bytes) -> None:
     """In one step. Nothing is left where others could put something else in its place."""
     folder = paths.parent(target)
     paths.make_folders(paths.parent(folder))
-    paths.make_folders(folder, 0o700)  # the shell sees no modes: nobody else gets as far as the files
+    paths.make_folders(
+        folder, 0o700
+    )  # the shell sees no modes: nobody else gets as far as the files
     if not is_ours(folder):
         return posix.unlink(target)
     draft = f"{target}.{posix.getpid()}"
     descriptor = posix.open(
-        draft, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o644
+        draft,
+        posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW,
+        0o644,
     )
     try:
         posix.write(descriptor, content)

@@ -12,7 +12,9 @@ MODES = ("legacy", "csv", "cdi", "jit-cdi")
 
 
 def resolve(settings: Settings, requested: "list[str]", journal: "Journal", path: str) -> str:
-    """The mode to create in: the configured one, or what `auto` means on this host for these devices."""
+    """The mode to create in: the configured one, or what `auto` means on this host for these
+    devices.
+    """
     mode = settings[RUNTIME + "mode"]
     if mode == "auto":
         mode = detected(settings, requested, path)
@@ -27,7 +29,9 @@ def resolve(settings: Settings, requested: "list[str]", journal: "Journal", path
 
 
 def detected(settings: Settings, requested: "list[str]", path: str) -> str:
-    """cdi where CDI names are asked for, csv on a Tegra, legacy where its tool is installed, else jit-cdi."""
+    """cdi where CDI names are asked for, csv on a Tegra, legacy where its tool is installed, else
+    jit-cdi.
+    """
     if hook_mode(requested) != "legacy":
         return hook_mode(requested)
     from . import host

@@ -1,4 +1,6 @@
-"""What creating a container does to its OCI spec, mode by mode. Every mode's modifiers are in order here."""
+"""What creating a container does to its OCI spec, mode by mode. Every mode's modifiers are in order
+here.
+"""
 
 from . import legacy, lowlevel, mode, request
 from . import spec as places
@@ -19,7 +21,11 @@ class Context:
     """What a modifier works with beside the spec."""
 
     def __init__(
-        self, settings: Settings, journal: "Journal", variable: "Callable[[str], str]", specs: "Specs"
+        self,
+        settings: Settings,
+        journal: "Journal",
+        variable: "Callable[[str], str]",
+        specs: "Specs",
     ) -> None:
         self.settings = settings
         self.journal = journal
@@ -40,7 +46,9 @@ class Context:
 class Plan:
     """What a creation will do, decided before anything of the spec is changed."""
 
-    def __init__(self, mode: str, container: request.Container, devices: "list[str]", context: Context) -> None:
+    def __init__(
+        self, mode: str, container: request.Container, devices: "list[str]", context: Context
+    ) -> None:
         self.mode = mode
         self.container = container
         self.devices = devices
@@ -64,7 +72,9 @@ def plan(spec: "Spec", context: Context) -> Plan:
     return Plan(chosen, container, wanted.ids, context)
 
 
-def modify_legacy(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
+def modify_legacy(
+    spec: "Spec", container: request.Container, devices: "list[str]", context: Context
+) -> bool:
     if devices:
         add_extras(spec, container, context)
         add_graphics(spec, container, devices, context)
@@ -83,17 +93,23 @@ def add_extras(spec: "Spec", container: request.Container, context: Context) -> 
     edits.apply(spec, gated.container_edits(features, context.settings, context.journal))
 
 
-def add_graphics(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> None:
+def add_graphics(
+    spec: "Spec", container: request.Container, devices: "list[str]", context: Context
+) -> None:
     if not request.wants_graphics(container):
         context.journal.info("No graphics modifier required; no graphics capabilities requested")
         return
     from . import edits, graphics
 
-    edits.apply(spec, graphics.container_edits(devices, context.settings, context.journal, context.ctk))
+    edits.apply(
+        spec, graphics.container_edits(devices, context.settings, context.journal, context.ctk)
+    )
 
 
 def add_compatibility(spec: "Spec", context: Context) -> None:
-    """Where the configuration has a hook decide whether the container's own CUDA libraries are the newer ones."""
+    """Where the configuration has a hook decide whether the container's own CUDA libraries are the
+    newer ones.
+    """
     settings = context.settings
     if settings[RUNTIME + "modes.legacy.cuda-compat-mode"] != "hook" or settings.feature(
         "disable-cuda-compat-lib-hook"
@@ -103,35 +119,49 @@ def add_compatibility(spec: "Spec", context: Context) -> None:
 
     version = driver_files.version(settings.driver_root)
     if not version:
-        context.journal.warning("No driver version found; the container's CUDA compatibility libraries are not used")
+        context.journal.warning(
+            "No driver version found; the container's CUDA compatibility libraries are not used"
+        )
         return
     hook = edits.ctk_hook(context.ctk, "enable-cuda-compat", f"--host-driver-version={version}")
     edits.apply(spec, {"hooks": [hook]})
 
 
-def modify_csv(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
+def modify_csv(
+    spec: "Spec", container: request.Container, devices: "list[str]", context: Context
+) -> bool:
     if not devices:
         return False
     from . import csv_mode, edits
 
-    found = csv_mode.container_edits(container, devices, context.settings, context.journal, context.ctk)
+    found = csv_mode.container_edits(
+        container, devices, context.settings, context.journal, context.ctk
+    )
     places.remove_old_hooks(spec)
     add_extras(spec, container, context)
     edits.apply(spec, found)
     return True
 
 
-def modify_cdi(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
-    return inject(spec, container, devices, context.settings[RUNTIME + "modes.cdi.default-kind"], context)
+def modify_cdi(
+    spec: "Spec", container: request.Container, devices: "list[str]", context: Context
+) -> bool:
+    return inject(
+        spec, container, devices, context.settings[RUNTIME + "modes.cdi.default-kind"], context
+    )
 
 
-def modify_jit_cdi(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
+def modify_jit_cdi(
+    spec: "Spec", container: request.Container, devices: "list[str]", context: Context
+) -> bool:
     from .cdi_mode import JIT_KIND
 
     return inject(spec, container, devices, JIT_KIND, context)
 
 
-def inject(spec: "Spec", container: request.Container, devices: "list[str]", kind: str, context: Context) -> bool:
+def inject(
+    spec: "Spec", container: request.Container, devices: "list[str]", kind: str, context: Context
+) -> bool:
     if not devices:
         return False
     from . import cdi_mode, edits
@@ -141,10 +171,17 @@ def inject(spec: "Spec", container: request.Container, devices: "list[str]", kin
 
         conditions.check_by_nvml(container, context.settings, context.journal)
     names = cdi_mode.qualified(devices, kind)
-    found = cdi_mode.container_edits(names, container, context.settings, context.journal, context.ctk, context.specs)
+    found = cdi_mode.container_edits(
+        names, container, context.settings, context.journal, context.ctk, context.specs
+    )
     places.remove_old_hooks(spec)
     edits.apply(spec, found)
     return True
 
 
-MODIFIERS = {"legacy": modify_legacy, "csv": modify_csv, "cdi": modify_cdi, "jit-cdi": modify_jit_cdi}
+MODIFIERS = {
+    "legacy": modify_legacy,
+    "csv": modify_csv,
+    "cdi": modify_cdi,
+    "jit-cdi": modify_jit_cdi,
+}

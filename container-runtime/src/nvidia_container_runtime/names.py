@@ -16,11 +16,21 @@ def is_kind(kind: str) -> bool:
 
 def is_label(label: str) -> bool:
     """A vendor or a class: starts with a letter, ends with a letter or digit."""
-    return bool(label) and label[0] in LETTERS and label[-1] in WORD and all(c in WORD or c in "_-." for c in label)
+    return (
+        bool(label)
+        and label[0] in LETTERS
+        and label[-1] in WORD
+        and all(c in WORD or c in "_-." for c in label)
+    )
 
 
 def is_device(device: str) -> bool:
-    return bool(device) and device[0] in WORD and device[-1] in WORD and all(c in WORD or c in "_-.:" for c in device)
+    return (
+        bool(device)
+        and device[0] in WORD
+        and device[-1] in WORD
+        and all(c in WORD or c in "_-.:" for c in device)
+    )
 
 
 def split(name: str) -> "tuple[str, str]":

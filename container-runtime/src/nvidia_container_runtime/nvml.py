@@ -9,14 +9,18 @@ if TYPE_CHECKING:
 
 LIBRARY, CUDA_LIBRARY = "libnvidia-ml.so.1", "libcuda.so.1"
 NAMES = {
-    1: "ERROR_UNINITIALIZED", 2: "ERROR_INVALID_ARGUMENT", 3: "ERROR_NOT_SUPPORTED", 4: "ERROR_NO_PERMISSION",
-    6: "ERROR_NOT_FOUND", 9: "ERROR_DRIVER_NOT_LOADED", 12: "ERROR_LIBRARY_NOT_FOUND", 13: "ERROR_FUNCTION_NOT_FOUND",
-    15: "ERROR_GPU_IS_LOST", 17: "ERROR_OPERATING_SYSTEM", 18: "ERROR_LIB_RM_VERSION_MISMATCH", 999: "ERROR_UNKNOWN",
+    1: "ERROR_UNINITIALIZED", 2: "ERROR_INVALID_ARGUMENT", 3: "ERROR_NOT_SUPPORTED",
+    4: "ERROR_NO_PERMISSION",
+    6: "ERROR_NOT_FOUND", 9: "ERROR_DRIVER_NOT_LOADED", 12: "ERROR_LIBRARY_NOT_FOUND",
+    13: "ERROR_FUNCTION_NOT_FOUND",
+    15: "ERROR_GPU_IS_LOST", 17: "ERROR_OPERATING_SYSTEM", 18: "ERROR_LIB_RM_VERSION_MISMATCH",
+    999: "ERROR_UNKNOWN",
 }  # fmt: skip
 NOT_SUPPORTED, NOT_FOUND = 3, 6
 # By NVML's numbers, in the words of nvidia-container-cli.
 BRANDS = (
-    "unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming",
+    "unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws",
+    "cloudgaming",
     "quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx",
 )  # fmt: skip
 TEXT = 96
@@ -35,7 +39,8 @@ class DriverFault(Exception):
 
 class PciInfo(ctypes.Structure):
     _fields_ = (
-        ("legacy_id", c_char * 16), ("domain", c_uint), ("bus", c_uint), ("device", c_uint), ("device_id", c_uint),
+        ("legacy_id", c_char * 16), ("domain", c_uint), ("bus", c_uint), ("device", c_uint),
+        ("device_id", c_uint),
         ("subsystem_id", c_uint), ("id", c_char * 32),
     )  # fmt: skip
 
@@ -65,7 +70,9 @@ class Gpu:
     @property
     def compute_capability(self) -> str:
         major, minor = c_int(), c_int()
-        self.driver.call("nvmlDeviceGetCudaComputeCapability", self.handle, byref(major), byref(minor))
+        self.driver.call(
+            "nvmlDeviceGetCudaComputeCapability", self.handle, byref(major), byref(minor)
+        )
         return f"{major.value}.{minor.value}"
 
     @property
@@ -93,7 +100,9 @@ class Gpu:
         for index in range(self.driver.number("nvmlDeviceGetMaxMigDeviceCount", self.handle)):
             handle = c_void_p()
             try:
-                self.driver.call("nvmlDeviceGetMigDeviceHandleByIndex", self.handle, c_uint(index), byref(handle))
+                self.driver.call(
+                    "nvmlDeviceGetMigDeviceHandleByIndex", self.handle, c_uint(index), byref(handle)
+                )
             except DriverFault as fault:
                 if fault.code in (NOT_FOUND, 2):
                     continue
@@ -176,7 +185,9 @@ class Driver:
 
 
 def cuda_properties(library: str = CUDA_LIBRARY) -> "dict[str, str]":
-    """cuda and arch by the CUDA driver library: the version it supports, the capability of device 0."""
+    """cuda and arch by the CUDA driver library: the version it supports, the capability of device
+    0.
+    """
     try:
         cuda: Any = ctypes.CDLL(library)
     except OSError as error:

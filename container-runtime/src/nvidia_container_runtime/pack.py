@@ -1,14 +1,15 @@
 """The build step: all modules as one file of code, without what only people and debuggers read.
 
-Run by the interpreter that will run the shim, because bytecode is its own:  python3 -I pack.py SOURCES TARGET STATE
-The file: the length of the head in 8 digits, the head, the code of the modules. The head is (interpreter's version,
-loader.py's code, where the front's state lies, where _json lies, where the standard library lies, {module: (is a
-package, offset, size)}); what every creation imports is one piece, named "".
+Run by the interpreter that will run the shim, because bytecode is its own:  python3 -I pack.py
+SOURCES TARGET STATE The file: the length of the head in 8 digits, the head, the code of the
+modules. The head is (interpreter's version, loader.py's code, where the front's state lies, where
+_json lies, where the standard library lies, {module: (is a package, offset, size)}); what every
+creation imports is one piece, named "".
 
-Beside it lies the quick start, `start/`: a link to the interpreter, a file `pythonX.Y._pth` that makes this folder all
-of its path, and launch.py's code as `encodings.pyc`. The first module that CPython imports from its path is
-`encodings`, so the shim runs before half of the interpreter's own start. What does not know `._pth` files (before
-3.11) is started the ordinary way.
+Beside it lies the quick start, `start/`: a link to the interpreter, a file `pythonX.Y._pth` that
+makes this folder all of its path, and launch.py's code as `encodings.pyc`. The first module that
+CPython imports from its path is `encodings`, so the shim runs before half of the interpreter's own
+start. What does not know `._pth` files (before 3.11) is started the ordinary way.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from typing import Any
 
 PACKAGE = "nvidia_container_runtime"
 PROBE_PASSED = 77
-# What every creation imports, in an order in which each finds what it imports: they are loaded as one piece.
+# What every creation imports, in an order in which each finds what it imports: they are loaded as
+# one piece.
 ALWAYS = (
-    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel", "argv", "shim",
+    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel",
+    "argv", "shim",
     "program", "spec", "legacy", "mode", "request", "modification",
 )  # fmt: skip
 
@@ -56,7 +59,9 @@ class Strip(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """A class's own annotations stay: they may be its fields."""
-        node.body = [one if isinstance(one, ast.AnnAssign) else self.visit(one) for one in node.body]
+        node.body = [
+            one if isinstance(one, ast.AnnAssign) else self.visit(one) for one in node.body
+        ]
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
@@ -66,8 +71,12 @@ class Strip(ast.NodeTransformer):
 
 
 def without_lines(code: CodeType) -> CodeType:
-    """The same code without its line numbers: a third of its size, and only tracebacks would show them."""
-    constants = tuple(without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    """The same code without its line numbers: a third of its size, and only tracebacks would show
+    them.
+    """
+    constants = tuple(
+        without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts
+    )
     lines: Any = {"co_linetable": b""} if sys.version_info >= (3, 10) else {"co_lnotab": b""}
     return code.replace(co_consts=constants, co_filename="", **lines)
 
@@ -112,19 +121,24 @@ def quick_start(target: Path) -> None:
     """Make `start/`, if this interpreter really takes its `encodings` from there."""
     python = Path(sys.executable)
     if python.name != f"python{sys.version_info[0]}.{sys.version_info[1]}":
-        return  # a name that may stand for another version one day, which could not read the compiled code
+        # a name that may stand for another version one day, which could not read the compiled code
+        return
     with tempfile.TemporaryDirectory() as name:
         probe = Path(name)
         (probe / "probe.py").write_text(f"import posix\nposix._exit({PROBE_PASSED})\n")
         fill_start(probe, python, probe / "probe.py")
-        tried = subprocess.run([probe / python.name, "-ISX", "utf8", "-c", ""], capture_output=True, check=False)
+        tried = subprocess.run(
+            [probe / python.name, "-ISX", "utf8", "-c", ""], capture_output=True, check=False
+        )
     if tried.returncode == PROBE_PASSED:
         (target / "start").mkdir(exist_ok=True)
         fill_start(target / "start", python, target / "launch.py")
 
 
 def fill_start(folder: Path, python: Path, source: Path) -> None:
-    """The link comes last: without what it needs the interpreter would start the ordinary way, or not at all."""
+    """The link comes last: without what it needs the interpreter would start the ordinary way, or
+    not at all.
+    """
     py_compile.compile(str(source), str(folder / "encodings.pyc"), doraise=True, optimize=2)
     (folder / f"{python.name}._pth").write_text(".\n")
     draft = folder / "python.new"

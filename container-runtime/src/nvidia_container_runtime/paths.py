@@ -1,4 +1,6 @@
-"""Paths as text. posixpath is not used: importing it costs more than all that the shim does with paths."""
+"""Paths as text. posixpath is not used: importing it costs more than all that the shim does with
+paths.
+"""
 
 import posix
 
@@ -11,11 +13,15 @@ TYPE_FILE, TYPE_DIR, TYPE_LINK, TYPE_CHAR, TYPE_BLOCK, TYPE_FIFO = (
     0o010000,
 )
 TYPE_MASK = 0o170000
-SIZE_LIMIT = 64 << 20  # of a file that is read whole; the largest OCI and CDI specs have a few megabytes
+SIZE_LIMIT = (
+    64 << 20
+)  # of a file that is read whole; the largest OCI and CDI specs have a few megabytes
 
 
 def join(folder: str, name: str) -> str:
-    """`name` below `folder`, also when name starts with a slash (a path inside a driver root does)."""
+    """`name` below `folder`, also when name starts with a slash (a path inside a
+    driver root does).
+    """
     if not folder or folder == "/":
         return name if not folder or name.startswith("/") else "/" + name
     return folder.rstrip("/") + "/" + name.lstrip("/")
@@ -31,7 +37,9 @@ def parent(path: str) -> str:
 
 
 def clean(path: str) -> str:
-    """The shortest path that means the same, by text alone: no `.`, no doubled slash, `..` resolved where it can be."""
+    """The shortest path that means the same, by text alone: no `.`, no doubled slash, `..` resolved
+    where it can be.
+    """
     rooted = path.startswith("/")
     parts: list[str] = []
     for part in path.split("/"):
@@ -55,7 +63,9 @@ def depth(path: str) -> int:
 
 
 def kind(path: str, follow: bool = True) -> int:
-    """The file type bits of what is at `path`, 0 when nothing is there or it may not be looked at."""
+    """The file type bits of what is at `path`, 0 when nothing is there or it may
+    not be looked at.
+    """
     try:
         return (posix.stat(path) if follow else posix.lstat(path)).st_mode & TYPE_MASK
     except (OSError, ValueError):
@@ -105,8 +115,12 @@ def read_bytes(path: str, limit: int = SIZE_LIMIT) -> bytes:
 
 
 def open_plain(path: str) -> int:
-    """A descriptor to read from. What may have no end, or none for a long time, is refused: pipes, devices, sockets."""
-    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
+    """A descriptor to read from. What may have no end, or none for a long time, is refused: pipes,
+    devices, sockets.
+    """
+    descriptor = posix.open(
+        path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY
+    )
     found = posix.fstat(descriptor).st_mode & TYPE_MASK
     if found in (TYPE_FILE, TYPE_DIR):  # to read a folder is an error with its own words
         return descriptor
@@ -140,7 +154,9 @@ def make_folders(folder: str, mode: int = 0o755) -> None:
 
 
 def real(path: str, root: str = "") -> str:
-    """The path with every link resolved, as far as it exists; never out of the root, if it lies in one."""
+    """The path with every link resolved, as far as it exists; never out of the root, if it lies in
+    one.
+    """
     root = root.rstrip("/")
     todo = [part for part in absolute(path)[len(root) :].split("/") if part][::-1]
     done = root

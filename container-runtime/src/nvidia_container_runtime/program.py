@@ -1,4 +1,6 @@
-"""Which program a name stands for, and the outermost edge of each: nothing leaves a traceback on a container's log."""
+"""Which program a name stands for, and the outermost edge of each: nothing leaves a traceback on a
+container's log.
+"""
 
 import sys
 
@@ -29,7 +31,9 @@ def main(words: "list[str]", state: str = "") -> int:
 
 
 def leave_interrupts_alone() -> None:
-    """An interrupt ends this program as it would end any other: Python's own way prints a traceback."""
+    """An interrupt ends this program as it would end any other: Python's own way prints a
+    traceback.
+    """
     if "_signal" not in sys.modules:
         return  # a quick start: Python has not come to its signals
     import _signal  # pyright: ignore[reportMissingImports]

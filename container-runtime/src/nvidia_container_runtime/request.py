@@ -1,4 +1,6 @@
-"""What a container asks for, read from its OCI spec: its devices and extras. What it demands is in demands.py."""
+"""What a container asks for, read from its OCI spec: its devices and extras. What it demands is in
+demands.py.
+"""
 
 from . import paths
 from .errors import RuntimeFault
@@ -32,12 +34,16 @@ class Container:
     @property
     def is_legacy_image(self) -> bool:
         """CUDA images before 2018 say what they need with CUDA_VERSION alone."""
-        return bool(self.environment.get("CUDA_VERSION")) and not self.environment.get("NVIDIA_REQUIRE_CUDA")
+        return bool(self.environment.get("CUDA_VERSION")) and not self.environment.get(
+            "NVIDIA_REQUIRE_CUDA"
+        )
 
     @property
     def has_conditions(self) -> bool:
         """Whether there may be conditions on the driver. What they are is demands.py's."""
-        return self.is_legacy_image or any(name.startswith("NVIDIA_REQUIRE_") for name in self.environment)
+        return self.is_legacy_image or any(
+            name.startswith("NVIDIA_REQUIRE_") for name in self.environment
+        )
 
 
 def environment(entries: "Any") -> "dict[str, str]":
@@ -64,7 +70,9 @@ def is_privileged(process: "dict[str, Any]", version: str) -> bool:
 
 
 class Devices:
-    """The devices asked for. `ids` is ["all"], [NO_GPU] (driver files without a GPU) or names; empty: nothing asked."""
+    """The devices asked for. `ids` is ["all"], [NO_GPU] (driver files without a GPU) or names;
+    empty: nothing asked.
+    """
 
     def __init__(self, ids: "list[str]", warning: str = "") -> None:
         self.ids = ids
@@ -77,7 +85,9 @@ class Devices:
 def devices(container: Container, settings: Settings, with_annotations: bool = False) -> Devices:
     """Annotations (where a mode reads them) before volume mounts before the environment."""
     if with_annotations:
-        annotated = from_annotations(container.annotations, settings[RUNTIME + "modes.cdi.annotation-prefixes"])
+        annotated = from_annotations(
+            container.annotations, settings[RUNTIME + "modes.cdi.annotation-prefixes"]
+        )
         if annotated:
             return Devices(annotated)
     if settings["accept-nvidia-visible-devices-as-volume-mounts"]:
@@ -85,11 +95,17 @@ def devices(container: Container, settings: Settings, with_annotations: bool = F
         if mounted:
             return Devices(mounted)
     asked = from_environment(container, settings)
-    if not asked or container.privileged or settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]:
+    if (
+        not asked
+        or container.privileged
+        or settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]
+    ):
         return Devices(asked)
     consulted = " ".join(consulted_variables(container, settings))
     return Devices(
-        [], f"Ignoring devices requested by environment variable(s) in unprivileged container: [{consulted}]"
+        [],
+        "Ignoring devices requested by environment variable(s) in "
+        f"unprivileged container: [{consulted}]",
     )
 
 
@@ -111,13 +127,17 @@ def mounted_names(mounts: "list[dict[str, Any]]") -> "list[str]":
     found: list[str] = []
     for mount in mounts:
         target = paths.clean(str(mount.get("destination", "")))
-        if paths.clean(str(mount.get("source", ""))) == "/dev/null" and target.startswith(MOUNTED_DEVICES + "/"):
+        if paths.clean(str(mount.get("source", ""))) == "/dev/null" and target.startswith(
+            MOUNTED_DEVICES + "/"
+        ):
             found.append(target[len(MOUNTED_DEVICES) + 1 :])
     return found
 
 
 def cdi_name(mounted: str) -> str:
-    """`cdi/vendor/class/device` stands for vendor/class=device, because a path is easier to make than a `=`."""
+    """`cdi/vendor/class/device` stands for vendor/class=device, because a path is easier to make
+    than a `=`.
+    """
     if not mounted.startswith("cdi/"):
         return mounted
     parts = mounted[len("cdi/") :].split("/", 2)
@@ -162,7 +182,11 @@ def without_repeats(items: "list[str]") -> "list[str]":
 
 
 def gated_features(container: Container) -> "list[str]":
-    return [feature for name, feature in GATED_FEATURES.items() if container.environment.get(name) == "enabled"]
+    return [
+        feature
+        for name, feature in GATED_FEATURES.items()
+        if container.environment.get(name) == "enabled"
+    ]
 
 
 def wants_graphics(container: Container) -> bool:

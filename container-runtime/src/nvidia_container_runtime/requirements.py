@@ -36,7 +36,9 @@ class Condition:
         try:
             return compare(version_key(actual), self.operator, version_key(self.value))
         except ValueError:
-            raise RequirementFault(f"invalid value for {self.name}: invalid semantic version") from None
+            raise RequirementFault(
+                f"invalid value for {self.name}: invalid semantic version"
+            ) from None
 
 
 def split(text: str) -> "tuple[str, str, str]":
@@ -48,7 +50,9 @@ def split(text: str) -> "tuple[str, str, str]":
     return text[:start], operator, text[start + len(operator) :]
 
 
-def compare(left: "tuple[object, ...] | str", operator: str, right: "tuple[object, ...] | str") -> bool:
+def compare(
+    left: "tuple[object, ...] | str", operator: str, right: "tuple[object, ...] | str"
+) -> bool:
     if operator == "=":
         return left == right
     if operator == "!=":
@@ -63,7 +67,9 @@ def compare(left: "tuple[object, ...] | str", operator: str, right: "tuple[objec
 
 
 def version_key(text: str) -> "tuple[object, ...]":
-    """A sort key for lenient semantic versions: 11, 11.6, v11.6.1, 450.80.02, 1.2-rc.1. ValueError for others."""
+    """A sort key for lenient semantic versions: 11, 11.6, v11.6.1, 450.80.02, 1.2-rc.1. ValueError
+    for others.
+    """
     numbers, plus, build = text.removeprefix("v").partition("+")
     numbers, dash, release = numbers.partition("-")
     parts = numbers.split(".")
@@ -87,7 +93,9 @@ def release_key(part: str) -> "tuple[int, int, str]":
 
 
 def parse(value: str) -> "list[list[Condition]]":
-    """The terms of one value, each with its conditions; those on unknown properties are left out."""
+    """The terms of one value, each with its conditions; those on unknown properties
+    are left out.
+    """
     terms: list[list[Condition]] = []
     for term in value.split(" "):
         if not term:

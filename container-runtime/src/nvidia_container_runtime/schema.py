@@ -1,6 +1,7 @@
 """Every key of config.toml, its default and its type, in one table; and reading a file by it.
 
-Not here: which file that is, and what is remembered of it (settings.py). A creation that remembers does not load this.
+Not here: which file that is, and what is remembered of it (settings.py). A creation that remembers
+does not load this.
 """
 
 from . import paths, toml
@@ -22,7 +23,8 @@ FEATURES = (
     "no-additional-gids-for-device-nodes",
 )
 
-# A default of None: the key is known, has the type of the second table, and is not there unless the file sets it.
+# A default of None: the key is known, has the type of the second table, and is not there unless the
+# file sets it.
 DEFAULTS: "dict[str, Any]" = {
     "accept-nvidia-visible-devices-as-volume-mounts": False,
     "accept-nvidia-visible-devices-envvar-when-unprivileged": True,
@@ -47,7 +49,8 @@ DEFAULTS: "dict[str, Any]" = {
     RUNTIME + "modes.cdi.default-kind": "nvidia.com/gpu",
     RUNTIME + "modes.cdi.spec-dirs": ["/etc/cdi", "/var/run/cdi"],
     RUNTIME + "modes.csv.compat-container-root": "",
-    RUNTIME + "modes.csv.mount-spec-path": "/etc/nvidia-container-runtime/host-files-for-container.d",
+    RUNTIME
+    + "modes.csv.mount-spec-path": "/etc/nvidia-container-runtime/host-files-for-container.d",
     RUNTIME + "modes.jit-cdi.nvcdi-disable-hooks": None,
     RUNTIME + "modes.jit-cdi.nvcdi-feature-flags": None,
     RUNTIME + "modes.legacy.cuda-compat-mode": "ldconfig",
@@ -61,7 +64,14 @@ OPTIONAL = {
     **{key: list for key in DEFAULTS if key.startswith(RUNTIME + "modes.jit-cdi.")},
     **{"features." + name: bool for name in FEATURES},
 }
-TYPE_NAMES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]string", dict: "table"}
+TYPE_NAMES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]string",
+    dict: "table",
+}
 
 
 def values_of(text: str) -> "dict[str, Any]":
@@ -86,7 +96,9 @@ def look_up(document: "dict[str, Any]", key: str) -> "Any":
     table: Any = document
     for part in key.split("."):
         if not isinstance(table, dict):
-            raise RuntimeFault(f"failed to unmarshal config: {key}: Can't convert {type_name(table)} to a table")
+            raise RuntimeFault(
+                f"failed to unmarshal config: {key}: Can't convert {type_name(table)} to a table"
+            )
         table = table.get(part)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         if table is None:
             return None
@@ -100,7 +112,8 @@ def checked(key: str, found: "Any") -> "Any":
         right = all(type(item) is str for item in found)
     if not right:
         raise RuntimeFault(
-            f"failed to unmarshal config: {key}: Can't convert {found!r}({type_name(found)}) to {TYPE_NAMES[wanted]}"
+            f"failed to unmarshal config: {key}: Can't convert {found!r}({type_name(found)}) to "
+            f"{TYPE_NAMES[wanted]}"
         )
     return found
 
@@ -110,10 +123,20 @@ def type_name(value: "Any") -> str:
 
 
 def default_user() -> str:
-    """The user that nvidia-container-cli works as: SUSE keeps its device nodes to the group video."""
+    """The user that nvidia-container-cli works as: SUSE keeps its device nodes to
+    the group video.
+    """
     try:
         text = paths.read_bytes("/etc/os-release").decode(errors="replace")
     except OSError:
         return ""
-    likes = [line.partition("=")[2].strip("\"'").split() for line in text.splitlines() if line.startswith("ID_LIKE=")]
-    return "root:video" if any(name in ("suse", "opensuse") for names in likes for name in names) else ""
+    likes = [
+        line.partition("=")[2].strip("\"'").split()
+        for line in text.splitlines()
+        if line.startswith("ID_LIKE=")
+    ]
+    return (
+        "root:video"
+        if any(name in ("suse", "opensuse") for names in likes for name in names)
+        else ""
+    )

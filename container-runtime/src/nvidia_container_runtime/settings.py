@@ -1,4 +1,6 @@
-"""The configuration in force: which file it is in, and its values. The table of keys is schema.py's."""
+"""The configuration in force: which file it is in, and its values. The table of keys is
+schema.py's.
+"""
 
 from . import paths
 from .errors import RuntimeFault, reason
@@ -37,20 +39,27 @@ def config_path(environment: "Mapping[str, str]") -> str:
     chosen = environment.get("NVIDIA_CTK_CONFIG_FILE_PATH", "")
     if chosen:
         return chosen
-    return paths.join(environment.get("XDG_CONFIG_HOME") or "/etc", "nvidia-container-runtime/config.toml")
+    return paths.join(
+        environment.get("XDG_CONFIG_HOME") or "/etc", "nvidia-container-runtime/config.toml"
+    )
 
 
-def load(path: str, remembered: "Callable[[str, str | None], dict[str, Any] | None] | None" = None) -> Settings:
+def load(
+    path: str, remembered: "Callable[[str, str | None], dict[str, Any] | None] | None" = None
+) -> Settings:
     """The configuration of that file; the defaults when there is no such file.
 
-    `remembered` gives the values of a path and text that were read before, so that they need not be read again.
+    `remembered` gives the values of a path and text that were read before, so that they need not be
+    read again.
     """
     try:
         text = paths.read_bytes(path, limit=SIZE_LIMIT).decode()
     except FileNotFoundError:
         text = None
     except UnicodeDecodeError as error:
-        raise RuntimeFault(f"failed to load specified config file: {path} is not UTF-8 at byte {error.start}") from None
+        raise RuntimeFault(
+            f"failed to load specified config file: {path} is not UTF-8 at byte {error.start}"
+        ) from None
     except OSError as error:
         raise RuntimeFault(f"failed to load config file {path}: {reason(error)}") from None
     values = remembered(path, text) if remembered else None
@@ -65,7 +74,9 @@ def normalised(settings: Settings) -> Settings:
     """What the values mean on this host: which ldconfig exists, and that it is the host's."""
     values = settings.values
     values[CLI + "ldconfig"] = host_ldconfig(values[CLI + "ldconfig"])
-    if not values[CLI + "ldconfig"].startswith("@") and not settings.feature("allow-ldconfig-from-container"):
+    if not values[CLI + "ldconfig"].startswith("@") and not settings.feature(
+        "allow-ldconfig-from-container"
+    ):
         raise RuntimeFault(
             f"nvidia-container-cli.ldconfig value {values[CLI + 'ldconfig']!r} is not host-relative"
             " (does not start with a '@')"
@@ -74,7 +85,9 @@ def normalised(settings: Settings) -> Settings:
 
 
 def host_ldconfig(value: str) -> str:
-    """Debian-likes wrap ldconfig in a script and keep the real one beside it: the one that exists is used."""
+    """Debian-likes wrap ldconfig in a script and keep the real one beside it: the one that exists
+    is used.
+    """
     if not value.startswith("@"):
         return value or "@/sbin/ldconfig"
     plain = value[1:]

@@ -1,4 +1,6 @@
-"""nvidia-container-runtime: change the OCI spec when a container is created, then become the low-level runtime."""
+"""nvidia-container-runtime: change the OCI spec when a container is created, then become the
+low-level runtime.
+"""
 
 from . import VERSION, bundle, lowlevel, settings
 from .argv import CommandLine
@@ -88,15 +90,19 @@ def locate(config: "Settings", path: str) -> "tuple[str, list[str]]":
         return lowlevel.find(config[RUNTIME + "runtimes"], path)
     except RuntimeFault as fault:
         raise RuntimeFault(
-            f"failed to create NVIDIA Container Runtime: error constructing low-level runtime: {fault}"
+            "failed to create NVIDIA Container Runtime: error "
+            f"constructing low-level runtime: {fault}"
         ) from None
 
 
 def create(call: Invocation, config: "Settings", journal: Journal, memory: "Memory") -> None:
-    """Change config.json where the container asks for something; leave it byte for byte where it does not."""
+    """Change config.json where the container asks for something; leave it byte for byte where it
+    does not.
+    """
     if call.line.missing_bundle:
         raise RuntimeFault(
-            "failed to create NVIDIA Container Runtime: error constructing OCI specification: error getting bundle"
+            "failed to create NVIDIA Container Runtime: "
+            "error constructing OCI specification: error getting bundle"
             " directory: error getting bundle dir from args: bundle option requires an argument"
         )
     path = bundle.config_file(call.line.bundle)
@@ -109,7 +115,8 @@ def create(call: Invocation, config: "Settings", journal: Journal, memory: "Memo
             journal.debug("Applied required modification to OCI specification")
     except RuntimeFault as fault:
         raise RuntimeFault(
-            f"could not apply required modification to OCI specification: error modifying OCI spec: {fault}"
+            "could not apply required modification to OCI specification: "
+            f"error modifying OCI spec: {fault}"
         ) from None
 
 

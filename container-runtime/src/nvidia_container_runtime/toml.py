@@ -1,6 +1,7 @@
 """TOML 1.0 without dates: what configuration files of container engines are written in.
 
-tomllib came with Python 3.11 and imports re; this reader runs on 3.9 and costs a tenth of that import.
+tomllib came with Python 3.11 and imports re; this reader runs on 3.9 and costs a tenth of that
+import.
 """
 
 TYPE_CHECKING = False
@@ -21,7 +22,8 @@ def parse(text: str) -> "dict[str, Any]":
 
 
 class Reader:
-    """One pass over the text. `made` remembers how each container came to be, because TOML opens a table only once.
+    """One pass over the text. `made` remembers how each container came to be, because TOML opens a
+    table only once.
 
     `headers` and `assignments` tell where things stand, for those who edit the text.
     """
@@ -30,14 +32,20 @@ class Reader:
         self.text = text.replace("\r\n", "\n")
         self.at = 0
         self.root: dict[str, Any] = {}
-        self.made: dict[int, str] = {}  # by id; every container hangs in root for as long as the reader lives
+        self.made: dict[
+            int, str
+        ] = {}  # by id; every container hangs in root for as long as the reader lives
         self.nesting = 0
         self.headers: list[tuple[tuple[str, ...], int]] = []  # (keys, where the line starts)
-        self.assignments: dict[tuple[str, ...], tuple[int, int, int]] = {}  # key, start of line, of value, end of value
+        self.assignments: dict[
+            tuple[str, ...], tuple[int, int, int]
+        ] = {}  # key, start of line, of value, end of value
 
     def fault(self, what: str) -> TomlFault:
         before = self.text[: self.at]
-        return TomlFault(f"({before.count(chr(10)) + 1}, {self.at - before.rfind(chr(10))}): {what}")
+        return TomlFault(
+            f"({before.count(chr(10)) + 1}, {self.at - before.rfind(chr(10))}): {what}"
+        )
 
     # --- lines
 
@@ -53,7 +61,11 @@ class Reader:
                 self.headers.append((keys, start))
             else:
                 keys, value = self.key_value(table)
-                self.assignments[(*(self.headers[-1][0] if self.headers else ()), *keys)] = (start, value, self.at)
+                self.assignments[(*(self.headers[-1][0] if self.headers else ()), *keys)] = (
+                    start,
+                    value,
+                    self.at,
+                )
             self.end_of_line()
 
     def skip_blanks(self) -> None:
@@ -89,7 +101,9 @@ class Reader:
         if self.peek() == "#":
             self.comment()
         if self.at < len(self.text) and self.text[self.at] != "\n":
-            raise self.fault(f"unexpected token {self.text[self.at]!r}, was expecting the end of the line")
+            raise self.fault(
+                f"unexpected token {self.text[self.at]!r}, was expecting the end of the line"
+            )
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -203,9 +217,17 @@ class Reader:
     def any_value(self) -> "Any":
         first = self.peek()
         if first == '"':
-            return self.long_basic_string() if self.text.startswith('"""', self.at) else self.basic_string()
+            return (
+                self.long_basic_string()
+                if self.text.startswith('"""', self.at)
+                else self.basic_string()
+            )
         if first == "'":
-            return self.long_literal_string() if self.text.startswith("'''", self.at) else self.literal_string()
+            return (
+                self.long_literal_string()
+                if self.text.startswith("'''", self.at)
+                else self.literal_string()
+            )
         if first == "[":
             return self.array()
         if first == "{":
@@ -215,7 +237,9 @@ class Reader:
     def word(self) -> "Any":
         """A boolean or a number: whatever runs up to a separator."""
         start = self.at
-        while self.at < len(self.text) and (self.text[self.at] in BARE or self.text[self.at] in "+.:"):
+        while self.at < len(self.text) and (
+            self.text[self.at] in BARE or self.text[self.at] in "+.:"
+        ):
             self.at += 1
         word = self.text[start : self.at]
         if word in ("true", "false"):
@@ -223,7 +247,9 @@ class Reader:
         found = number(word)
         if found is None:
             self.at = start
-            raise self.fault(f"unexpected token {word or self.peek() or 'end of file'!r}, was expecting a value")
+            raise self.fault(
+                f"unexpected token {word or self.peek() or 'end of file'!r}, was expecting a value"
+            )
         return found
 
     def array(self) -> "list[Any]":
@@ -319,7 +345,9 @@ class Reader:
         return "".join(pieces)
 
     def line_ending_backslash(self) -> bool:
-        """Over a backslash at a line's end and all blanks and lines after it, if that is what stands here."""
+        """Over a backslash at a line's end and all blanks and lines after it, if that is what
+        stands here.
+        """
         line = self.text[self.at + 1 :].partition("\n")
         if line[0].strip(" \t") or not line[1]:
             return False

@@ -1,4 +1,5 @@
-"""The YAML that CDI specs are written in: block and flow collections, plain and quoted scalars, literal blocks.
+"""The YAML that CDI specs are written in: block and flow collections, plain and quoted scalars,
+literal blocks.
 
 Not here: anchors, aliases, tags, directives, several documents. They are refused, never guessed at.
 """
@@ -11,8 +12,10 @@ NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 REFUSED = "&*!%@`"
 ESCAPES = {
-    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
-    " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f",
+    "r": "\r", "e": "\x1b",
+    " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028",
+    "P": "\u2029",
 }  # fmt: skip
 HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
@@ -22,7 +25,9 @@ class YamlFault(ValueError):
 
 
 class Plain:
-    """A plain scalar that means a number or a boolean: its value, and its text for where a text is wanted."""
+    """A plain scalar that means a number or a boolean: its value, and its text for where a text is
+    wanted.
+    """
 
     __slots__ = ("text", "value")
 
@@ -36,7 +41,9 @@ def parse(text: str) -> "Any":
 
 
 def parse_plain(text: str) -> "Any":
-    """As `parse`, but with Plain in the place of numbers and booleans, and the text of every key."""
+    """As `parse`, but with Plain in the place of numbers and booleans, and the text
+    of every key.
+    """
     return _Reader(text, keep_text=True).document()
 
 
@@ -136,7 +143,9 @@ class _Reader:
             raise self.fault("unexpected indentation")
 
     def below(self, indent: int, sequences_at: int = -1) -> "Any":
-        """The value on the lines under a key or a dash; a list may start in the column of its key."""
+        """The value on the lines under a key or a dash; a list may start in the
+        column of its key.
+        """
         if self.at < len(self.lines):
             here, text, _ = self.lines[self.at]
             if here > indent or (here == sequences_at and (text == "-" or text.startswith("- "))):
@@ -174,12 +183,18 @@ class _Reader:
 
     def resolved(self, plain: str) -> "Any":
         value = resolved(plain)
-        return Plain(plain, value) if self.keep_text and value is not None and type(value) is not str else value
+        return (
+            Plain(plain, value)
+            if self.keep_text and value is not None and type(value) is not str
+            else value
+        )
 
     # --- scalars and flow collections
 
     def scalar(self, text: str, indent: int) -> "Any":
-        """A value that starts on a key's own line and may go on below it, on lines indented more than `indent`."""
+        """A value that starts on a key's own line and may go on below it, on lines indented more
+        than `indent`.
+        """
         first = text[0]
         if first in "\"'":
             while quote_end(text) < 0:
@@ -238,7 +253,9 @@ class _Reader:
         while self.at < len(self.lines) and self.lines[self.at][2] <= end:
             self.at += 1
         text = "\n".join(body).rstrip("\n")
-        unended = bool(body and body[-1]) and end == len(self.source)  # the file's last line has no newline to keep
+        unended = bool(body and body[-1]) and end == len(
+            self.source
+        )  # the file's last line has no newline to keep
         return text if chomp == "-" or not text or unended else text + "\n"
 
     def unquoted(self, text: str) -> str:
@@ -362,7 +379,15 @@ class _Flow:
             return self.reader.unquoted(piece)
         start = self.at
         while self.at < len(self.text) and self.text[self.at] not in ",[]{}":
-            if self.text[self.at] == ":" and self.text[self.at + 1 : self.at + 2] in ("", " ", ",", "[", "]", "{", "}"):
+            if self.text[self.at] == ":" and self.text[self.at + 1 : self.at + 2] in (
+                "",
+                " ",
+                ",",
+                "[",
+                "]",
+                "{",
+                "}",
+            ):
                 break
             self.at += 1
         plain = self.text[start : self.at].rstrip(" ")
@@ -390,7 +415,9 @@ def refuse_controls(text: str) -> None:
 
 
 def quote_end(text: str) -> int:
-    """The position after the closing quote of a text that starts with a quote; -1 when it is not closed."""
+    """The position after the closing quote of a text that starts with a quote; -1 when it is not
+    closed.
+    """
     quote = text[0]
     at = 1
     while True:

@@ -1,7 +1,9 @@
-"""Below a folder that a job writes to: every name is opened in a folder that is open already, so that no link leads out.
+"""Below a folder that a job writes to: every name is opened in a folder that is open already, so
+that no link leads out.
 
-A job may plant a link, a pipe or a device under any name, and put one in the place of another while we look. Here: finding,
-opening and writing below such a folder. Not here: paths that a person names (LocalFiles in this_machine.py).
+A job may plant a link, a pipe or a device under any name, and put one in the place of another while
+we look. Here: finding, opening and writing below such a folder. Not here: paths that a person names
+(LocalFiles in this_machine.py).
 """
 
 from __future__ import annotations
@@ -30,12 +32,16 @@ class LeadsOut(PathNotFound):
 
     @classmethod
     def by(cls, path: str) -> LeadsOut:
-        return cls(f"{path} is no file of the results: it is a link that leads out of them.", "", "")
+        return cls(
+            f"{path} is no file of the results: it is a link that leads out of them.", "", ""
+        )
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a path leads: an open folder, a name in it ("." for the folder itself), and the path below the root."""
+    """Where a path leads: an open folder, a name in it ("." for the folder itself), and the path
+    below the root.
+    """
 
     folder: int
     name: str
@@ -48,7 +54,9 @@ class Spot:
 
 
 class Below:
-    """One folder and what is below it. `follow`: the folder itself may be a link, as a person's own may."""
+    """One folder and what is below it. `follow`: the folder itself may be a link, as a person's own
+    may.
+    """
 
     def __init__(self, root: str, *, follow: bool = False) -> None:
         self.path, self.real, self.follow = root.rstrip("/") or "/", os.path.realpath(root), follow
@@ -61,7 +69,8 @@ class Below:
         except NotADirectoryError:
             if os.path.islink(self.path):  # noqa: PTH114
                 raise LeadsOut(
-                    f"{self.path} is a link now; the results of a job are not looked for behind one.",
+                    f"{self.path} is a link now; the results of a job are "
+                    "not looked for behind one.",
                     "",
                     f"See where it leads: readlink {shlex.quote(self.path)}",
                 ) from None
@@ -76,7 +85,9 @@ class Below:
 
     @contextmanager
     def at(self, path: str, make: bool = False) -> Generator[Spot]:
-        """Where a path below the folder leads, links gone along. Raises LeadsOut, OSError. `make`: all of it is folders."""
+        """Where a path below the folder leads, links gone along. Raises LeadsOut, OSError. `make`:
+        all of it is folders.
+        """
         walk = Walk(self)
         try:
             yield walk.along(path, make)
@@ -85,7 +96,9 @@ class Below:
 
     @contextmanager
     def reading(self, path: str) -> Generator[IO[bytes]]:
-        """A regular file, open. Raises PathNotFound for a pipe, a socket or a device, which may have no end."""
+        """A regular file, open. Raises PathNotFound for a pipe, a socket or a device, which may
+        have no end.
+        """
         with self.at(path) as spot:
             refuse_endless(spot.seen, path)
             if spot.is_dir:
@@ -96,7 +109,9 @@ class Below:
 
     @contextmanager
     def creating(self, path: str, aside: str) -> Generator[IO[bytes]]:
-        """A file that has its name once the block has ended well; until then it is called `aside`, in the same folder."""
+        """A file that has its name once the block has ended well; until then it is called `aside`,
+        in the same folder.
+        """
         folder, _, name = path.rpartition("/")
         with self.at(folder, make=True) as spot:
             with suppress(FileNotFoundError):
@@ -110,8 +125,13 @@ class Below:
                     os.unlink(aside, dir_fd=spot.folder)
 
     def create(self, name: str, data: bytes) -> None:
-        """A new file. Raises FileExistsError where anything has that name, be it a link that leads nowhere."""
-        with self.at("") as spot, os.fdopen(os.open(name, CREATE, 0o666, dir_fd=spot.folder), "wb") as file:
+        """A new file. Raises FileExistsError where anything has that name, be it a link that leads
+        nowhere.
+        """
+        with (
+            self.at("") as spot,
+            os.fdopen(os.open(name, CREATE, 0o666, dir_fd=spot.folder), "wb") as file,
+        ):
             file.write(data)
 
 
@@ -156,7 +176,9 @@ class Walk:
         self.names.append(name)
 
     def up(self, path: str) -> None:
-        """To the folder above, by the names that led here: what is above it by now may be another."""
+        """To the folder above, by the names that led here: what is above it by now
+        may be another.
+        """
         if not self.names:
             raise LeadsOut.by(path)
         above = self.names[:-1]

@@ -1,10 +1,12 @@
 """The contract between the engine and a backend: one place that can run jobs, behind a dozen verbs.
 
-The engine knows these verbs and the declared Capabilities, never a backend's name. `plan` and `check` are pure; every
-other verb may be called again after a crash or a lost reply and then finishes what the first call began.
+The engine knows these verbs and the declared Capabilities, never a backend's name. `plan` and
+`check` are pure; every other verb may be called again after a crash or a lost reply and then
+finishes what the first call began.
 
-A backend is generic in three frozen dataclasses of its own: Options (what the caller may say), Facts (what `survey` saw)
-and Request (what will be sent). Only the store sees JSON: `Plan.to_json` writes it, `read_plan` reads it.
+A backend is generic in three frozen dataclasses of its own: Options (what the caller may say),
+Facts (what `survey` saw) and Request (what will be sent). Only the store sees JSON: `Plan.to_json`
+writes it, `read_plan` reads it.
 """
 
 from __future__ import annotations
@@ -42,10 +44,12 @@ class Capabilities:
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
-    files_seconds: float = 0.0  # how often looking into files is polite; 0 where it costs next to nothing
-    fetch_bytes: int = (
-        0  # in S3, above which inputs should not be fetched by a job that holds GPUs; 0: no matter how many
+    files_seconds: float = (
+        0.0  # how often looking into files is polite; 0 where it costs next to nothing
     )
+    # in S3, above which inputs should not be fetched by a job that holds GPUs; 0: no matter how
+    # many
+    fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
 
@@ -59,12 +63,16 @@ class FileStat:
     size: int = 0  # bytes; 0 for a directory
     mtime: float = 0.0  # seconds since the epoch
     leads_to: str = ""  # of a link to a folder, that folder; "" also where links are not told apart
-    on_disk: int | None = field(default=None, compare=False)  # bytes that it takes there, if known: less with holes
+    on_disk: int | None = field(
+        default=None, compare=False
+    )  # bytes that it takes there, if known: less with holes
 
 
 @dataclass(frozen=True)
 class LogChunk:
-    """Some bytes of a log, and the cursor from which the next call goes on without loss or repeat."""
+    """Some bytes of a log, and the cursor from which the next call goes on without
+    loss or repeat.
+    """
 
     data: bytes
     cursor: str
@@ -80,7 +88,9 @@ class NewLog:
 
 @dataclass(frozen=True)
 class LogRequest:
-    """Which part of which log. `cursor` and `tail` (lines) exclude each other; neither means from the start."""
+    """Which part of which log. `cursor` and `tail` (lines) exclude each other; neither means from
+    the start.
+    """
 
     rank: int = 0
     stream: str = ""  # "", "stdout" or "stderr"
@@ -90,7 +100,9 @@ class LogRequest:
 
 
 class Files(Protocol):
-    """Paths as the backend sees them. Raises PathNotFound when it looked, Unreachable when it could not."""
+    """Paths as the backend sees them. Raises PathNotFound when it looked, Unreachable when it could
+    not.
+    """
 
     def stat(self, path: str) -> FileStat: ...
 
@@ -135,15 +147,18 @@ class FoundAgain(Protocol):
 
     @property
     def way(self) -> Mapping[str, str]:
-        """The settings under which a later process finds this place again, none of them a secret."""
+        """The settings under which a later process finds this place again, none of
+        them a secret.
+        """
         ...
 
 
 class Backend(Protocol[OptionsT, FactsT, RequestT]):
-    """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused.
+    """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may
+    raise Refused.
 
-    The registry calls the class with (settings: Settings, state_dir: Path): what the caller has set, and the folder below
-    which a backend keeps files of its own.
+    The registry calls the class with (settings: Settings, state_dir: Path): what the caller has
+    set, and the folder below which a backend keeps files of its own.
     """
 
     platform: str
@@ -152,15 +167,22 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     Options: type[OptionsT]
 
     def survey(self, job: PreparedJob, options: OptionsT) -> FactsT:
-        """Facts for this job: capacity free now, limits, images, paths as the backend sees them; dated."""
+        """Facts for this job: capacity free now, limits, images, paths as the backend sees them;
+        dated.
+        """
         ...
 
-    def plan(self, job: PreparedJob, options: OptionsT, facts: FactsT, attempt: Attempt) -> Plan[RequestT]:
+    def plan(
+        self, job: PreparedJob, options: OptionsT, facts: FactsT, attempt: Attempt
+    ) -> Plan[RequestT]:
         """Everything that submit will do. Pure: no I/O, clock, randomness or environment."""
         ...
 
-    def plan_again(self, last: Plan[RequestT], job: PreparedJob, options: OptionsT, attempt: Attempt) -> Plan[RequestT]:
-        """The plan of a further attempt: with the results and the surroundings of `last`, whoever asks for it from where.
+    def plan_again(
+        self, last: Plan[RequestT], job: PreparedJob, options: OptionsT, attempt: Attempt
+    ) -> Plan[RequestT]:
+        """The plan of a further attempt: with the results and the surroundings of `last`, whoever
+        asks for it from where.
 
         The place may be looked at again, it may be different by now.
         """
@@ -171,33 +193,40 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         ...
 
     def request_from_json(self, data: Mapping[str, Any]) -> RequestT:
-        """The request that `Plan.to_json` has written, now or in an earlier version of this backend."""
+        """The request that `Plan.to_json` has written, now or in an earlier version of this
+        backend.
+        """
         ...
 
     def submit(self, plan: Plan[RequestT], secrets: Mapping[str, str]) -> Ref:
         """Start the attempt, or adopt the one that is there; short.
 
-        Idempotent on the attempt. A Ref that is not `ready` is completed by calling again. Raises Refused in the
-        backend's words when nothing was started, Unreachable when that is not known.
+        Idempotent on the attempt. A Ref that is not `ready` is completed by calling again. Raises
+        Refused in the backend's words when nothing was started, Unreachable when that is not known.
         """
         ...
 
     def find(self, attempt: Attempt, plan: Plan[RequestT] | None = None) -> Ref | None:
-        """The attempt's Ref, or None only when every place that could know has answered that it is not there.
+        """The attempt's Ref, or None only when every place that could know has answered that it is
+        not there.
 
-        `plan`, for who has it, is the attempt's own: it says where to look, whatever the settings are by now.
+        `plan`, for who has it, is the attempt's own: it says where to look, whatever the settings
+        are by now.
         """
         ...
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """What the backend says about each, in a constant number of queries however many there are.
 
-        Never raises for one of them: what could not be seen is Phase.UNREACHABLE, what is not there Phase.ABSENT.
+        Never raises for one of them: what could not be seen is Phase.UNREACHABLE, what is not there
+        Phase.ABSENT.
         """
         ...
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        """How the attempt ended by the record that outlives it, asked for once `observe` has found nothing."""
+        """How the attempt ended by the record that outlives it, asked for once `observe` has found
+        nothing.
+        """
         ...
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
@@ -207,10 +236,12 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     def files(self, endpoint: str = "") -> Files: ...
 
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
-        """End the attempt, and say what was seen of it at the end, as `observe` would: nobody looks again for it.
+        """End the attempt, and say what was seen of it at the end, as `observe` would: nobody looks
+        again for it.
 
-        CANCELED is what ended because it was asked to, now or before; what ended by itself stays what it was. ABSENT is
-        done. Any other phase says that the end was not seen in time. Idempotent; takes a Ref that is not ready, too.
+        CANCELED is what ended because it was asked to, now or before; what ended by itself stays
+        what it was. ABSENT is done. Any other phase says that the end was not seen in time.
+        Idempotent; takes a Ref that is not ready, too.
         """
         ...
 
@@ -234,11 +265,15 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         ...
 
     def close(self) -> None:
-        """Let go of the connections that this client alone has. Jobs go on; a later call connects anew."""
+        """Let go of the connections that this client alone has. Jobs go on; a later call connects
+        anew.
+        """
         ...
 
 
-AnyBackend = Backend[Any, Any, Any]  # for the engine, which hands options, facts and requests on without reading them
+AnyBackend = Backend[
+    Any, Any, Any
+]  # for the engine, which hands options, facts and requests on without reading them
 
 
 def read_plan(backend: Backend[OptionsT, FactsT, RequestT], row: AttemptRow) -> Plan[RequestT]:

@@ -1,4 +1,6 @@
-"""Image names: the documented forms of a reference, and the same image as each program wants it to be written."""
+"""Image names: the documented forms of a reference, and the same image as each program wants it to
+be written.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class ImageName:
 
     @property
     def version(self) -> str:
-        """What follows the name: the digest alone where there is one, since enroot takes no tag beside it; else the tag."""
+        """What follows the name: the digest alone where there is one, since enroot takes no tag
+        beside it; else the tag.
+        """
         return f"@{self.digest}" if self.digest else f":{self.tag or 'latest'}"
 
     @property
@@ -50,7 +54,9 @@ class ImageName:
 
     @property
     def for_file(self) -> str:
-        """A file name that no other image has: no reference holds a + or =, which stand for / and : in it."""
+        """A file name that no other image has: no reference holds a + or =, which stand for / and :
+        in it.
+        """
         return self.for_docker.replace("/", "+").replace(":", "=")
 
 
@@ -67,12 +73,16 @@ def read(image: str) -> ImageName:
         registry, rest = (first, tail) if is_registry else (HUB, text)
     parts = NAME.fullmatch(rest)
     if parts is None or (registry and not REGISTRY.fullmatch(registry)):
-        raise SpecError(f"{image!r} is not the name of an image.", "", f"On SLURM it is one of: {FORMS}.")
+        raise SpecError(
+            f"{image!r} is not the name of an image.", "", f"On SLURM it is one of: {FORMS}."
+        )
     registry = HUB if registry in ("docker.io", "index.docker.io") else registry
     return ImageName(registry, parts["path"], parts["tag"] or "", parts["digest"] or "")
 
 
 def read_file(path: str) -> str:
     if any(ord(character) < 32 for character in path):
-        raise SpecError(f"{path!r} is no path of an image.", "It has a control character.", "Rename the file.")
+        raise SpecError(
+            f"{path!r} is no path of an image.", "It has a control character.", "Rename the file."
+        )
     return path

@@ -1,7 +1,8 @@
-"""A job's environment: which names every backend sets, whose value counts, and how a secret stands in it.
+"""A job's environment: which names every backend sets, whose value counts, and how a secret stands
+in it.
 
-Here: the layers that no backend decides. Not here: what one platform adds (its own render), and how the environment
-gets to the job.
+Here: the layers that no backend decides. Not here: what one platform adds (its own render), and how
+the environment gets to the job.
 """
 
 from __future__ import annotations
@@ -28,19 +29,30 @@ def identity(attempt: Attempt) -> dict[str, str]:
 
 def secret_names(variables: Variables) -> tuple[str, ...]:
     """The names under which `submit` is given the secrets' values, in order and each once."""
-    return tuple(sorted({value.name for value in variables.values() if isinstance(value, SecretRef)}))
+    return tuple(
+        sorted({value.name for value in variables.values() if isinstance(value, SecretRef)})
+    )
 
 
 def revealed(variables: Variables, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The same with the secrets' values: for the place where the job gets them, and nothing else."""
-    return {name: secrets[value.name] if isinstance(value, SecretRef) else value for name, value in variables.items()}
+    """The same with the secrets' values: for the place where the job gets them, and
+    nothing else.
+    """
+    return {
+        name: secrets[value.name] if isinstance(value, SecretRef) else value
+        for name, value in variables.items()
+    }
 
 
 def variables_to_json(variables: Variables) -> dict[str, Any]:
     return {
-        name: {"secret": value.name} if isinstance(value, SecretRef) else value for name, value in variables.items()
+        name: {"secret": value.name} if isinstance(value, SecretRef) else value
+        for name, value in variables.items()
     }
 
 
 def variables_from_json(data: Mapping[str, Any]) -> dict[str, str | SecretRef]:
-    return {name: value if isinstance(value, str) else SecretRef(value["secret"]) for name, value in data.items()}
+    return {
+        name: value if isinstance(value, str) else SecretRef(value["secret"])
+        for name, value in data.items()
+    }

@@ -1,4 +1,6 @@
-"""Mounts: host paths and volumes in the container, in every form in which people write them. Pure."""
+"""Mounts: host paths and volumes in the container, in every form in which people
+write them. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ EXAMPLE = "Write src:dst, src:dst:ro, {source: src, target: dst}, or {src: {bind
 
 @dataclass(frozen=True)
 class Mount:
-    """One place in the container. `volume`: `source` is the name of a volume, else an absolute path of the host."""
+    """One place in the container. `volume`: `source` is the name of a volume, else an absolute path
+    of the host.
+    """
 
     source: str
     target: str
@@ -26,44 +30,74 @@ class Mount:
     volume: bool = False
 
     def request(self) -> dict[str, Any]:
-        """As the API has it. A bind of this kind refuses a missing source, where the older one makes a folder."""
+        """As the API has it. A bind of this kind refuses a missing source, where the older one
+        makes a folder.
+        """
         kind = "volume" if self.volume else "bind"
-        return {"Type": kind, "Source": self.source, "Target": self.target, "ReadOnly": self.read_only}
+        return {
+            "Type": kind,
+            "Source": self.source,
+            "Target": self.target,
+            "ReadOnly": self.read_only,
+        }
 
     def covers(self, path: str) -> bool:
         """Whether a path of the container lies in this mount."""
         return posixpath.commonpath([path, self.target]) == self.target
 
     def on_host(self, path: str, volumes: Mapping[str, str]) -> str:
-        """Where a path in this mount lies on the host. `volumes`: name -> its folder; "" where that is not known."""
+        """Where a path in this mount lies on the host. `volumes`: name -> its folder; "" where that
+        is not known.
+        """
         source = volumes.get(self.source, "") if self.volume else self.source
-        return posixpath.normpath(posixpath.join(source, posixpath.relpath(path, self.target))) if source else ""
+        return (
+            posixpath.normpath(posixpath.join(source, posixpath.relpath(path, self.target)))
+            if source
+            else ""
+        )
 
 
 def mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
     """The mount in which a path of the container lies, if it lies in one: the innermost."""
-    return max((each for each in mounts if each.covers(path)), key=lambda each: len(each.target), default=None)
+    return max(
+        (each for each in mounts if each.covers(path)),
+        key=lambda each: len(each.target),
+        default=None,
+    )
 
 
 def cache_finding(path: str, targets: Iterable[str]) -> list[Finding]:
     """A warning where the cache of fetched inputs (mount_path) lies on no mount of the job."""
     normal = posixpath.normpath(path)
-    if any(posixpath.commonpath([normal, posixpath.normpath(each)]) == posixpath.normpath(each) for each in targets):
+    if any(
+        posixpath.commonpath([normal, posixpath.normpath(each)]) == posixpath.normpath(each)
+        for each in targets
+    ):
         return []
-    what = f"mount_path {path} lies on no mount of the job: what is fetched there is gone with the container."
+    what = (
+        f"mount_path {path} lies on no mount of the job: what is fetched "
+        "there is gone with the container."
+    )
     fix = f"Mount a folder there: mounts: [<folder>:{normal}]"
-    return [Finding(Severity.WARNING, "mount_path.no_mount", what, "No other job would find it.", fix)]
+    return [
+        Finding(Severity.WARNING, "mount_path.no_mount", what, "No other job would find it.", fix)
+    ]
 
 
 def unmounted_finding(found: Sequence[tuple[str, str]]) -> list[Finding]:
-    """One warning for all paths of a spec that no input declares and no mount holds: (key, path)."""
+    """One warning for all paths of a spec that no input declares and no mount
+    holds: (key, path).
+    """
     if not found:
         return []
     (key, path), *others = found
     more = f", and {len(others)} more such values" if others else ""
     what = f"{key} is {path}, which nobody declares and no mount holds{more}."
     why = "A path of this machine is not in the container, unless the image has it."
-    fix = f"Mount it: mounts: [{path}:{path}:ro]; declare {key} in inputs, or as type text if the image has it."
+    fix = (
+        f"Mount it: mounts: [{path}:{path}:ro]; declare {key} in inputs, or as "
+        "type text if the image has it."
+    )
     return [Finding(Severity.WARNING, "spec.not_mounted", what, why, fix)]
 
 
@@ -73,7 +107,12 @@ def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:
     taken = [each.target for each in found]
     for target in taken:
         if taken.count(target) > 1:
-            raise FieldError("mounts", f"mounts has {target} twice.", "A place can hold one thing.", "Leave one out.")
+            raise FieldError(
+                "mounts",
+                f"mounts has {target} twice.",
+                "A place can hold one thing.",
+                "Leave one out.",
+            )
     return found
 
 
@@ -125,7 +164,14 @@ def from_mapping(given: Mapping[str, Any], cwd: str, home: str) -> Mount:
     unknown = set(given) - {*SOURCE, *TARGET, "mode", "read_only", "readonly", "type"}
     if unknown or mode not in MODES:
         raise wrong(dict(given))
-    return made(given, source, target, bool(given.get("read_only", given.get("readonly", MODES[mode]))), cwd, home)
+    return made(
+        given,
+        source,
+        target,
+        bool(given.get("read_only", given.get("readonly", MODES[mode]))),
+        cwd,
+        home,
+    )
 
 
 def made(given: Any, source: str, target: str, read_only: bool, cwd: str, home: str) -> Mount:
@@ -134,13 +180,20 @@ def made(given: Any, source: str, target: str, read_only: bool, cwd: str, home: 
     volume = not source.startswith(("/", ".", "~")) and "/" not in source
     if source.startswith("~"):
         source = home + source[1:]
-    path = source if volume else posixpath.normpath(posixpath.join(cwd, source.removeprefix("file://")))
+    path = (
+        source
+        if volume
+        else posixpath.normpath(posixpath.join(cwd, source.removeprefix("file://")))
+    )
     return Mount(path, posixpath.normpath(target), read_only, volume)
 
 
 def wrong(given: Any) -> FieldError:
     return FieldError(
-        "mounts", f"mounts has {given!r}.", "It names no source, or no absolute place in the job.", EXAMPLE
+        "mounts",
+        f"mounts has {given!r}.",
+        "It names no source, or no absolute place in the job.",
+        EXAMPLE,
     )
 
 

@@ -1,4 +1,6 @@
-"""How an attempt ended by the manifest that its runner left among the results: the record that outlives the attempt."""
+"""How an attempt ended by the manifest that its runner left among the results: the record that
+outlives the attempt.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,26 @@ from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.observation import Outcome
 
 MANIFEST = ".tao/manifest.json"
-MOST = 32 * MiB  # of about 200,000 files; reading more than that could cost all of this machine's memory
+MOST = (
+    32 * MiB
+)  # of about 200,000 files; reading more than that could cost all of this machine's memory
 
 
 def read_outcome(files: Files, results_dir: str, attempt: int) -> Outcome | None:
-    """None where there is no manifest, or it is another attempt's. Raises Unreachable when that could not be seen."""
-    return outcome_of(read_manifest(files.below(results_dir), results_dir), attempt) if results_dir else None
+    """None where there is no manifest, or it is another attempt's. Raises Unreachable when that
+    could not be seen.
+    """
+    return (
+        outcome_of(read_manifest(files.below(results_dir), results_dir), attempt)
+        if results_dir
+        else None
+    )
 
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
-    """None where there is none that can be read: the job may have put anything there. Raises Unreachable."""
+    """None where there is none that can be read: the job may have put anything there. Raises
+    Unreachable.
+    """
     try:
         text = files.read(f"{results_dir}/{MANIFEST}", 0, MOST + 1)
     except PathNotFound:
@@ -42,7 +54,9 @@ def outcome_of(record: Mapping[str, Any] | None, attempt: int) -> Outcome | None
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that a file holds; None for anything else: half a file, or one nested so that nobody can read it."""
+    """The JSON object that a file holds; None for anything else: half a file, or one nested so that
+    nobody can read it.
+    """
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,8 @@
-"""What every backend refuses, in the same words: a job or files that are elsewhere, and a secret without its value.
+"""What every backend refuses, in the same words: a job or files that are elsewhere, and a secret
+without its value.
 
-And what every backend says of a job that it cannot see, because it lives elsewhere or because nobody answers.
+And what every backend says of a job that it cannot see, because it lives elsewhere or because
+nobody answers.
 """
 
 from __future__ import annotations
@@ -15,16 +17,22 @@ from tao_sdk.model.plan import Ref
 def must_live_at(endpoint: str, ref: Ref) -> None:
     """Raises Unreachable for a job of another machine, daemon or cluster."""
     if ref.endpoint != endpoint:
-        raise Unreachable(f"The job lives on {ref.endpoint}, this is {endpoint}.", "", "Ask from there.")
+        raise Unreachable(
+            f"The job lives on {ref.endpoint}, this is {endpoint}.", "", "Ask from there."
+        )
 
 
 def seen_elsewhere(endpoint: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """What is said of those that live on another machine, daemon or cluster: they were not looked at."""
+    """What is said of those that live on another machine, daemon or cluster: they were not looked
+    at.
+    """
     return {ref: elsewhere(endpoint, ref) for ref in refs if ref.endpoint != endpoint}
 
 
 def elsewhere(endpoint: str, ref: Ref) -> Observation:
-    return Observation(Phase.UNREACHABLE, "", reason=f"it lives on {ref.endpoint}, this is {endpoint}")
+    return Observation(
+        Phase.UNREACHABLE, "", reason=f"it lives on {ref.endpoint}, this is {endpoint}"
+    )
 
 
 def seen_unreachable(refs: Iterable[Ref], why: str) -> dict[Ref, Observation]:
@@ -49,4 +57,6 @@ def missing_secret(names: Iterable[str], secrets: Mapping[str, str]) -> str:
 
 
 def no_value(secret: str) -> Refused:
-    return Refused(f"The secret {secret} has no value.", "", f"Export {secret}, or give it in env_vars.")
+    return Refused(
+        f"The secret {secret} has no value.", "", f"Export {secret}, or give it in env_vars."
+    )

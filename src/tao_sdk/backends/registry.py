@@ -1,4 +1,6 @@
-"""Backends by name: those of this package, imported when asked for, and those that others bring as entry points."""
+"""Backends by name: those of this package, imported when asked for, and those that others bring as
+entry points.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def platforms() -> list[str]:
 
 
 def backend_class(name: str) -> type[Any]:
-    """The class of a platform's backend. Raises UsageError for an unknown name, NotBuilt for one to come."""
+    """The class of a platform's backend. Raises UsageError for an unknown name, NotBuilt for one to
+    come.
+    """
     name = platform_name(name)
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
@@ -77,17 +81,26 @@ def is_known(name: str) -> bool:
 
 
 def endpoints(settings: Settings) -> Mapping[str, NamedEndpoint]:
-    """The places that config.yaml names, by name. Raises UsageError with the file and the line of what is wrong."""
+    """The places that config.yaml names, by name. Raises UsageError with the file and the line of
+    what is wrong.
+    """
     return {name: checked_endpoint(endpoint) for name, endpoint in settings.endpoints.items()}
 
 
 def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
     if is_known(endpoint.name):
-        raise UsageError(f"{endpoint.place}: {endpoint.name} is the name of a platform.", "", "Name it otherwise.")
+        raise UsageError(
+            f"{endpoint.place}: {endpoint.name} is the name of a platform.",
+            "",
+            "Name it otherwise.",
+        )
     if not is_known(endpoint.platform):
         error = unknown(endpoint.platform)
         raise UsageError(
-            f"{endpoint.platform_place}: unknown platform {endpoint.platform!r}.", "", error.next, error.command
+            f"{endpoint.platform_place}: unknown platform {endpoint.platform!r}.",
+            "",
+            error.next,
+            error.command,
         )
     checked = replace(endpoint, platform=platform_name(endpoint.platform))
     checked.settings()
@@ -95,7 +108,9 @@ def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
 
 
 def platform_at(name: str, settings: Settings) -> str:
-    """The platform that is meant by the name of a platform or of an endpoint. Raises UsageError for what is neither."""
+    """The platform that is meant by the name of a platform or of an endpoint. Raises UsageError for
+    what is neither.
+    """
     known = endpoints(settings)
     if name in known:
         return known[name].platform
@@ -105,7 +120,11 @@ def platform_at(name: str, settings: Settings) -> str:
 
 
 def not_built(name: str) -> NotBuilt:
-    return NotBuilt(f"The platform {name} is not part of this version.", "", f"Here are: {', '.join(platforms())}.")
+    return NotBuilt(
+        f"The platform {name} is not part of this version.",
+        "",
+        f"Here are: {', '.join(platforms())}.",
+    )
 
 
 def unknown(name: str, endpoints: Collection[str] = ()) -> UsageError:

@@ -1,6 +1,8 @@
-"""Where a job's results go: the root that a job names, the bucket it names, and the job's own place below either.
+"""Where a job's results go: the root that a job names, the bucket it names, and the job's own place
+below either.
 
-Here: how every backend reads what the job says. Not here: which root a backend takes when the job names none.
+Here: how every backend reads what the job says. Not here: which root a backend takes when the job
+names none.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ ROOT = "TAO_RESULTS_ROOT"
 
 
 def named_root(spec: JobSpec) -> str:
-    """The folder or the prefix in a bucket that the job names for results of all jobs; "" for none."""
+    """The folder or the prefix in a bucket that the job names for results of all
+    jobs; "" for none.
+    """
     root = spec.env_vars.get(ROOT)
     return root if isinstance(root, str) else ""
 
@@ -28,7 +32,9 @@ def own_place(root: str, attempt: Attempt) -> str:
 
 
 def root_variables(spec: JobSpec, local_root: str) -> dict[str, str]:
-    """What tells the job where results go. Results for a bucket are written to `local_root` and sent from there."""
+    """What tells the job where results go. Results for a bucket are written to `local_root` and
+    sent from there.
+    """
     bucket = remote_root(spec)
     if not bucket:
         return {ROOT: local_root}

@@ -20,11 +20,17 @@ from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.net.address import find
 
 BLOCK = 512  # bytes that st_blocks counts in
-SWAPPED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a file became a folder, a link or a socket while it was opened
+SWAPPED = (
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENXIO,
+)  # a file became a folder, a link or a socket while it was opened
 
 
 def this_machine() -> str:
-    """The same after every restart: the host's name, and a digest of its machine-id where it has one."""
+    """The same after every restart: the host's name, and a digest of its machine-id where it has
+    one.
+    """
     try:
         machine = Path("/etc/machine-id").read_bytes().strip()
     except OSError:
@@ -67,7 +73,9 @@ class LocalFiles:
 
 
 class ResultFiles:
-    """What lies below a folder that a job writes to; takes paths that begin with the folder's. Follows no link out of it."""
+    """What lies below a folder that a job writes to; takes paths that begin with the folder's.
+    Follows no link out of it.
+    """
 
     def __init__(self, folder: str) -> None:
         self.root = Below(find(folder))
@@ -78,7 +86,9 @@ class ResultFiles:
             return file_stat(path, spot.seen)
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
+        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is
+        itself.
+        """
         path = whole(path)
         with looking_below(path), self.root.at(self._inside(path)) as spot:
             if not spot.is_dir:
@@ -86,7 +96,9 @@ class ResultFiles:
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=spot.folder)
             try:
                 with os.scandir(folder) as entries:
-                    seen = [self._entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries]
+                    seen = [
+                        self._entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries
+                    ]
             finally:
                 os.close(folder)
         return sorted((each for each in seen if each), key=lambda each: each.path)
@@ -139,16 +151,24 @@ def only_files(path: str, flags: int) -> int:
         refuse_endless(os.stat(path), path)  # noqa: PTH116
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise PathNotFound(f"{path} is no file: it is a link that leads back to itself.") from None
+            raise PathNotFound(
+                f"{path} is no file: it is a link that leads back to itself."
+            ) from None
         raise
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
-    """None for a file that vanished while it was looked at; a link that leads nowhere, or to itself, is itself."""
+    """None for a file that vanished while it was looked at; a link that leads nowhere, or to
+    itself, is itself.
+    """
     try:
         seen = file_stat(entry.path, entry.stat())
-        return replace(seen, leads_to=os.path.realpath(entry.path)) if seen.is_dir and entry.is_symlink() else seen
+        return (
+            replace(seen, leads_to=os.path.realpath(entry.path))
+            if seen.is_dir and entry.is_symlink()
+            else seen
+        )
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ELOOP):
             raise
@@ -160,7 +180,9 @@ def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
 
 def file_stat(path: str, seen: os.stat_result) -> FileStat:
     is_dir = stat.S_ISDIR(seen.st_mode)
-    return FileStat(path, is_dir, 0 if is_dir else seen.st_size, seen.st_mtime, on_disk=seen.st_blocks * BLOCK)
+    return FileStat(
+        path, is_dir, 0 if is_dir else seen.st_size, seen.st_mtime, on_disk=seen.st_blocks * BLOCK
+    )
 
 
 @contextmanager
@@ -183,5 +205,7 @@ def looking_below(path: str) -> Generator[None]:
             yield
         except OSError as error:
             if error.errno in SWAPPED:
-                raise PathNotFound(f"{path} is no file: another thing was put in its place.") from None
+                raise PathNotFound(
+                    f"{path} is no file: another thing was put in its place."
+                ) from None
             raise

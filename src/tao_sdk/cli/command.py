@@ -1,4 +1,5 @@
-"""How a verb is declared: every one has --json and --state-file, and is given its output and, if it asks for one, a client.
+"""How a verb is declared: every one has --json and --state-file, and is given its output and, if it
+asks for one, a client.
 
 @command("cancel")
 @jobs_argument
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from tao_sdk.client import Client
 
 Verb = Callable[..., "int | None"]
-WARNING = frozenset({"watch", "logs"})  # verbs that go on for long and say meanwhile what they cannot do
-BEGINNING = frozenset({"run", "plan", "doctor", "files"})  # verbs that need no job: they may begin a new job store
+WARNING = frozenset(
+    {"watch", "logs"}
+)  # verbs that go on for long and say meanwhile what they cannot do
+BEGINNING = frozenset(
+    {"run", "plan", "doctor", "files"}
+)  # verbs that need no job: they may begin a new job store
 
 
 def command(
@@ -36,12 +41,15 @@ def command(
 ) -> Callable[[Verb], click.Command]:
     """Make a verb of a function. What it returns is the exit code, None for 0.
 
-    With `watches`, its client carries the live jobs on for as long as the verb runs, unless it is told to detach.
+    With `watches`, its client carries the live jobs on for as long as the verb runs, unless it is
+    told to detach.
     """
 
     def declare(verb: Verb) -> click.Command:
         @functools.wraps(verb)
-        def carry_out(as_json: bool, as_lines: bool, state_file: str | None, **given: Any) -> int | None:
+        def carry_out(
+            as_json: bool, as_lines: bool, state_file: str | None, **given: Any
+        ) -> int | None:
             as_lines = as_lines or bool(before_the_verb("as_lines"))
             out = Output(as_json or as_lines or bool(before_the_verb("as_json")), as_lines)
             if "client" not in inspect.signature(verb).parameters:
@@ -50,16 +58,24 @@ def command(
 
             tell_warnings(printed=name in WARNING and not out.json)
             begins = name in BEGINNING or bool(given.get("forever"))
-            with open_client(state_file, watch=watches and not given.get("detach"), begins=begins) as client:
+            with open_client(
+                state_file, watch=watches and not given.get("detach"), begins=begins
+            ) as client:
                 return verb(client=client, out=out, **given)
 
         made = click.command(name, cls=cls, short_help=VERBS[name].summary)(carry_out)
         made.params += [
             click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs."),
             click.Option(
-                ["--jsonl", "as_lines"], is_flag=True, help="Print JSON, an object a line; lists come as lines."
+                ["--jsonl", "as_lines"],
+                is_flag=True,
+                help="Print JSON, an object a line; lists come as lines.",
             ),
-            click.Option(["--state-file"], metavar="FILE", help="The job store to use instead of the user's own."),
+            click.Option(
+                ["--state-file"],
+                metavar="FILE",
+                help="The job store to use instead of the user's own.",
+            ),
         ]
         return made
 
@@ -88,24 +104,34 @@ class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gen
 
     name = "job"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         try:
             with open_client(ctx.params.get("state_file"), begins=False) as client:
                 jobs = client.list_jobs(look=False)
         except NoStore:
             return []
-        return [CompletionItem(job.id, help=job.status.value) for job in jobs if job.id.startswith(incomplete)]
+        return [
+            CompletionItem(job.id, help=job.status.value)
+            for job in jobs
+            if job.id.startswith(incomplete)
+        ]
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """`30s`, `5m`, `4h`; a bare number is seconds, unless `unit` says that it could be taken for days."""
+    """`30s`, `5m`, `4h`; a bare number is seconds, unless `unit` says that it could be taken for
+    days.
+    """
 
     name = "duration"
 
     def __init__(self, unit: bool = False) -> None:
         self.unit = unit
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
         if self.unit and isinstance(value, str) and value.isdigit() and int(value):
             self.fail(f"{value!r} has no unit: {value}d are days, {value}h are hours.", param, ctx)
         try:
@@ -132,7 +158,9 @@ class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
 
     name = "platform"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         from tao_sdk.client.place_names import place_names
 
         return [CompletionItem(name) for name in place_names() if name.startswith(incomplete)]
@@ -150,7 +178,9 @@ optional_job_argument = click.argument("job", required=False, type=JobId())
 
 
 def job_or_newest(client: Client, out: Output, job: str | None) -> str:
-    """What a verb that only looks takes where no job is named: the newest of all, and it says so."""
+    """What a verb that only looks takes where no job is named: the newest of all,
+    and it says so.
+    """
     if job is not None:
         return newest(client, out, job)
     jobs = client.list_jobs(limit=1, look=False)
@@ -162,7 +192,9 @@ def job_or_newest(client: Client, out: Output, job: str | None) -> str:
 
 
 def newest(client: Client, out: Output, job: str) -> str:
-    """What a verb that only looks takes a name for that several jobs have: the newest of them, and it says so."""
+    """What a verb that only looks takes a name for that several jobs have: the newest of them, and
+    it says so.
+    """
     named = ids_named(client, job)
     if len(named) < 2:
         return job

@@ -31,9 +31,17 @@ CELL = 32  # letters of a setting on a terminal
     metavar="NAME=VALUE",
     help="All jobs with this label; given several times, those with all of them.",
 )
-@click.option("--metric", metavar="NAME", help="Compare by this metric. Default: the one that most of the jobs have.")
 @click.option(
-    "--out", "picture", metavar="FILE", type=click.Path(path_type=Path), help="The picture. Default: compare.svg here."
+    "--metric",
+    metavar="NAME",
+    help="Compare by this metric. Default: the one that most of the jobs have.",
+)
+@click.option(
+    "--out",
+    "picture",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The picture. Default: compare.svg here.",
 )
 def compare(
     client: Client,
@@ -43,7 +51,9 @@ def compare(
     metric: str | None,
     picture: Path | None,
 ) -> None:
-    """Show in which settings jobs differ, and the best and last values they came to, with a picture of their curves."""
+    """Show in which settings jobs differ, and the best and last values they came to, with a picture
+    of their curves.
+    """
     from tao_sdk.client.compare import PICTURE, draw, write_picture
 
     named = [newest(client, out, job) for job in jobs]
@@ -75,7 +85,11 @@ def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:
 
 
 def row(compared: Compared, comparison: Comparison, width: int | None) -> tuple[str, ...]:
-    values = [best(compared), "" if compared.last is None else show.number(compared.last)] if comparison.metric else []
+    values = (
+        [best(compared), "" if compared.last is None else show.number(compared.last)]
+        if comparison.metric
+        else []
+    )
     settings = [cut(cell(compared.settings.get(name)), width) for name in comparison.differ]
     return (compared.job.id, compared.job.status.value, *values, *settings)
 

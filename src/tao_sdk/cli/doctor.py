@@ -37,8 +37,14 @@ if TYPE_CHECKING:
 @click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | JOB_FILE]")
 @platform_option(help="Only this platform or endpoint. Default: all.")
 @set_option
-@click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
-@click.option("--smoke", is_flag=True, help="Also run a small job with one GPU there, and say what it saw.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Run the commands that install missing libraries; others are only shown.",
+)
+@click.option(
+    "--smoke", is_flag=True, help="Also run a small job with one GPU there, and say what it saw."
+)
 @click.option("--smoke-image", default=IMAGE, show_default=True, help="The image of that job.")
 def doctor(
     client: Client,
@@ -50,14 +56,18 @@ def doctor(
     smoke: bool,
     smoke_image: str,
 ) -> int:
-    """Find what is missing or wrong on this machine; with a job file, also what would stop that job on its platform.
+    """Find what is missing or wrong on this machine; with a job file, also what would stop that job
+    on its platform.
 
-    The exit code is 2 when no job could run on the platform that was named; on local, where none was.
+    The exit code is 2 when no job could run on the platform that was named; on local, where none
+    was.
     """
     job = asked(of, platform, (), {}, values) if of and not is_platform(of, client) else None
     if values and job is None:
         raise UsageError(
-            "--set changes a value of a job file, and none is named.", "", "tao doctor job.yaml --set KEY=VALUE"
+            "--set changes a value of a job file, and none is named.",
+            "",
+            "tao doctor job.yaml --set KEY=VALUE",
         )
     platform = job.platform if job else platform or of
     found = looked_at(client, out, asked_platforms(client, platform), fix)
@@ -76,10 +86,14 @@ def named(platform: str | None) -> str:
     """Raises UsageError where none is: a job is run only where somebody asked for it."""
     if platform:
         return platform
-    raise UsageError("--smoke runs a job, and no platform is named.", "", "Run:", "tao doctor docker --smoke")
+    raise UsageError(
+        "--smoke runs a job, and no platform is named.", "", "Run:", "tao doctor docker --smoke"
+    )
 
 
-def looked_at(client: Client, out: Output, names: Sequence[str], fix: bool) -> dict[str, list[Finding]]:
+def looked_at(
+    client: Client, out: Output, names: Sequence[str], fix: bool
+) -> dict[str, list[Finding]]:
     """What is found of each platform; with `fix`, after what can be mended here has been."""
     found = {name: platform_findings(client, name) for name in names}
     for name in names if fix else ():

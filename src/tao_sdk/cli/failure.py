@@ -1,4 +1,6 @@
-"""What is told when a verb fails: what, why and what to do, in that order; for programs the error object."""
+"""What is told when a verb fails: what, why and what to do, in that order; for programs the error
+object.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json
 
 
 class Detached(TaoError):
-    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them, where there are any."""
+    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them, where
+    there are any.
+    """
 
     code = "detached"
 
@@ -46,15 +50,25 @@ def tell(error: BaseException, argv: list[str]) -> int:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Ctrl-C, also where Python has made another error of it (while a class was being made, for one)."""
-    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__))
+    """Ctrl-C, also where Python has made another error of it (while a class was being made, for
+    one).
+    """
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__)
+    )
 
 
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     """The error as people are told it, and its exit code."""
     if isinstance(error, click.UsageError):
-        verb = str(error.ctx.info_name) if error.ctx is not None and error.ctx.parent is not None else ""
-        return UsageError(usage_words(error, verb), "", *usage_advice(error, verb)), exit_codes.WRONG
+        verb = (
+            str(error.ctx.info_name)
+            if error.ctx is not None and error.ctx.parent is not None
+            else ""
+        )
+        return UsageError(
+            usage_words(error, verb), "", *usage_advice(error, verb)
+        ), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
     if isinstance(error, Detached):
@@ -82,7 +96,11 @@ def usage_advice(error: click.UsageError, verb: str) -> tuple[str, str]:
 def instead(error: click.UsageError, verb: str) -> str:
     if isinstance(error, click.NoSuchOption):
         return flag_instead(verb, error.option_name)
-    flag = error.param.opts[0] if isinstance(error, click.BadParameter) and error.param is not None else ""
+    flag = (
+        error.param.opts[0]
+        if isinstance(error, click.BadParameter) and error.param is not None
+        else ""
+    )
     return flag_instead(verb, flag) if flag.startswith("-") else ""
 
 
@@ -103,7 +121,9 @@ def lines_of_one(error: TaoError) -> str:
 
 
 def readable(text: str) -> str:
-    """The text's own lines, below each other, none without end, and without what a terminal would obey."""
+    """The text's own lines, below each other, none without end, and without what a terminal would
+    obey.
+    """
     return "\n       ".join(cut(printable(line), LONGEST_LINE) for line in text.splitlines())
 
 
@@ -113,14 +133,21 @@ def wants_json(argv: list[str]) -> bool:
 
 
 class Bug(TaoError):
-    """An error that nobody foresaw: this program's fault, or a system that refuses what it should not."""
+    """An error that nobody foresaw: this program's fault, or a system that refuses what it should
+    not.
+    """
 
     code = "bug"
 
 
 def bug(error: BaseException, argv: list[str]) -> Bug:
-    """Keep the traceback in a private file and name the file. The text of the error may hold anything, so it is not printed."""
-    what, do = f"tao met an error of its own ({type(error).__name__}).", "Please report it with this file:"
+    """Keep the traceback in a private file and name the file. The text of the error may hold
+    anything, so it is not printed.
+    """
+    what, do = (
+        f"tao met an error of its own ({type(error).__name__}).",
+        "Please report it with this file:",
+    )
     if isinstance(error, OSError) and error.strerror:
         about = f" ({error.filename})" if error.filename else ""
         what, do = f"The system refused: {error.strerror}{about}.", "What was being done is in"
@@ -131,7 +158,9 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
     except OSError as unwritable:
         return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
     except TaoError as nowhere:
-        return Bug(what, f"The details could not be kept: {nowhere.what}", nowhere.next, nowhere.command)
+        return Bug(
+            what, f"The details could not be kept: {nowhere.what}", nowhere.next, nowhere.command
+        )
     return Bug(what, "", f"{do} {path}")
 
 
@@ -143,7 +172,9 @@ def secrets_around(argv: list[str]) -> Iterator[str]:
     marked = set(marked_secrets(argv))
     for word in argv:
         parts = word.split("=")
-        secret = [index for index, name in enumerate(parts[:-1]) if is_secret_name(name) or name in marked]
+        secret = [
+            index for index, name in enumerate(parts[:-1]) if is_secret_name(name) or name in marked
+        ]
         yield from ("=".join(parts[index + 1 :]) for index in secret)
 
 

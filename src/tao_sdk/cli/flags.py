@@ -19,7 +19,9 @@ SPEC, OPTION = "spec__", "option__"  # what keeps the two sets of flags, and the
 
 def flags(record: type[Any], prefix: str, taken: Iterable[str] = ()) -> list[click.Option]:
     """A flag for each declared field of `record`, but for names in `taken`."""
-    fields = {name: declared for name, declared in settings_of(record).items() if name not in set(taken)}
+    fields = {
+        name: declared for name, declared in settings_of(record).items() if name not in set(taken)
+    }
     return [
         option(name, declared, prefix)
         for name, declared in fields.items()
@@ -32,7 +34,9 @@ def option(name: str, declared: dataclasses.Field[Any], prefix: str) -> click.Op
     names = [prefix + name, flag_of(name), *declared.metadata["flags"]]
     text: str = declared.metadata["help"]
     if kind.schema.get("type") == "boolean":
-        return click.Option([prefix + name, f"{flag_of(name)}/--no-{flag_of(name)[2:]}"], default=None, help=text)
+        return click.Option(
+            [prefix + name, f"{flag_of(name)}/--no-{flag_of(name)[2:]}"], default=None, help=text
+        )
     if name in TYPED and not kind.flag:
         typed = TYPED[name]
         return click.Option(names, metavar=typed.metavar, multiple=typed.multiple, help=text)
@@ -50,4 +54,8 @@ def metavar(kind: Kind) -> str:
 
 def typed_under(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """What was typed for one set of flags, by the names of their fields."""
-    return {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in params.items()
+        if name.startswith(prefix)
+    }

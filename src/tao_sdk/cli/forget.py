@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 @command("rm")
 @jobs_argument
 @click.option(
-    "--force", is_flag=True, help="End those that live, and forget also those whose platform cannot be asked any more."
+    "--force",
+    is_flag=True,
+    help="End those that live, and forget also those whose platform cannot be asked any more.",
 )
 def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
-    """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results stay where they are."""
+    """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results
+    stay where they are.
+    """
     from tao_sdk.client.cleaning import refuse_live
 
     found = [client.get_job(job) for job in jobs]
@@ -32,7 +36,8 @@ def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
     for job in ids:
         gone = client.remove(job, force=force)
         out.line(
-            f"{job}  removed" + ("" if gone else "; its platform could not be asked, what it has of the job stays")
+            f"{job}  removed"
+            + ("" if gone else "; its platform could not be asked, what it has of the job stays")
         )
     out.object(removed_view(ids))
 
@@ -47,11 +52,17 @@ def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> None:
-    """Remove what ended jobs left at the backends (containers, staged files). Logs are kept first; rows and results stay."""
+    """Remove what ended jobs left at the backends (containers, staged files). Logs are kept first;
+    rows and results stay.
+    """
     cleaned = client.gc(older_than=older_than, dry_run=dry_run)
     out.object(cleaned_view(cleaned, dry_run))
     for job in cleaned:
         out.line(f"{job}  {'would be cleaned' if dry_run else 'cleaned'}")
     if not cleaned:
-        which = f"jobs that ended more than {format_duration(older_than)} ago" if older_than else "ended jobs"
+        which = (
+            f"jobs that ended more than {format_duration(older_than)} ago"
+            if older_than
+            else "ended jobs"
+        )
         out.note(f"Nothing is left of {which}.")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def images(out: Output) -> None:
     """List the image keys, such as tao_toolkit.pyt, and the images that they stand for.
 
-    They are read from $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, or the file in this package.
+    They are read from $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, or the file in this
+    package.
     """
     from tao_sdk.versions import image_keys, load_manifest, manifest_path
 

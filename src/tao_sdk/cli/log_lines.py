@@ -11,7 +11,9 @@ from tao_sdk.model.printable import printable
 
 
 class WarningLines(logging.Handler):
-    """A line on stderr where lines are wanted. The traceback of an unexpected error goes into a private file either way."""
+    """A line on stderr where lines are wanted. The traceback of an unexpected error goes into a
+    private file either way.
+    """
 
     def __init__(self, printed: bool) -> None:
         super().__init__(logging.WARNING)

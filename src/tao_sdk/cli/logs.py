@@ -24,20 +24,34 @@ class Rank(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gene
 
     name = "rank"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
         return value if value == ALL else click.IntRange(0).convert(value, param, ctx)
 
 
 @command("logs")
 @optional_job_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
-@click.option("--tail", "-n", type=click.IntRange(0), metavar="N", help="Only the last N lines, of each rank.")
-@click.option("--events", is_flag=True, help="Keep the lines `@tao {...}` of the program that runs in the job.")
 @click.option(
-    "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this stream, where the platform keeps them apart."
+    "--tail", "-n", type=click.IntRange(0), metavar="N", help="Only the last N lines, of each rank."
 )
 @click.option(
-    "--rank", type=Rank(), default="all", metavar="N|all", help="Of this node of a job of several.  [default: all]"
+    "--events",
+    is_flag=True,
+    help="Keep the lines `@tao {...}` of the program that runs in the job.",
+)
+@click.option(
+    "--stream",
+    type=click.Choice(["stdout", "stderr"]),
+    help="Only this stream, where the platform keeps them apart.",
+)
+@click.option(
+    "--rank",
+    type=Rank(),
+    default="all",
+    metavar="N|all",
+    help="Of this node of a job of several.  [default: all]",
 )
 def logs(
     client: Client,
@@ -53,18 +67,22 @@ def logs(
 
     It can be read after the job's container is gone, too.
 
-    Of a job of several nodes a line `==> rank 1 <==` stands before what is of another rank than before. With --follow, a
-    further attempt that is due meanwhile is started.
+    Of a job of several nodes a line `==> rank 1 <==` stands before what is of another rank than
+    before. With --follow, a further attempt that is due meanwhile is started.
 
     With --json a line is printed for each piece of the log: {"job": ..., "text": ...}.
     """
     found = client.get_job(job_or_newest(client, out, job), look=False)
     one = rank if isinstance(rank, int) else None
-    chunks = client.follow_logs(found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=one)
+    chunks = client.follow_logs(
+        found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=one
+    )
     try:
         pieces(out, found.id, chunks) if out.json else raw(out, chunks)
     except KeyboardInterrupt:
-        raise Detached(f"Detached; {found.id} is left as it is.", f"tao logs -f {found.id}") from None
+        raise Detached(
+            f"Detached; {found.id} is left as it is.", f"tao logs -f {found.id}"
+        ) from None
 
 
 def raw(out: Output, chunks: Iterable[bytes]) -> None:

@@ -54,7 +54,10 @@ LAST_BYTES = 8192  # of them: a progress bar can be one long line
 )
 @click.option("--parent", metavar="JOB", help="Only jobs that this one started.")
 @click.option(
-    "--limit", type=click.IntRange(0), metavar="N", help=f"At most N, 0 for all. Default: {MANY}, with --json all."
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help=f"At most N, 0 for all. Default: {MANY}, with --json all.",
 )
 @click.option(
     "--sort",
@@ -92,7 +95,9 @@ def ls(
         metric = None if sort in FIXED_ORDERS else sort
         causes = {job.id: client.known_cause(job) for job in shown}
         narrow = out.width is not None
-        head, *rows = show.listing(shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow)
+        head, *rows = show.listing(
+            shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow
+        )
         out.table(head, rows)
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
@@ -101,10 +106,19 @@ def ls(
         out.note(f"These are the {which} {most}; all of them: tao ls --limit 0")
 
 
-def chosen(statuses: tuple[str, ...], platform: str | None, labels: tuple[str, ...], parent: str | None) -> str:
+def chosen(
+    statuses: tuple[str, ...], platform: str | None, labels: tuple[str, ...], parent: str | None
+) -> str:
     """What the list was narrowed by, as it was asked for."""
-    asked = {"--status": statuses, "--platform": (platform,), "--label": labels, "--parent": (parent,)}
-    return " ".join(f"{flag} {value}" for flag, values in asked.items() for value in values if value)
+    asked = {
+        "--status": statuses,
+        "--platform": (platform,),
+        "--label": labels,
+        "--parent": (parent,),
+    }
+    return " ".join(
+        f"{flag} {value}" for flag, values in asked.items() for value in values if value
+    )
 
 
 def none_of(client: Client, narrowed: str) -> str:
@@ -120,23 +134,38 @@ def none_of(client: Client, narrowed: str) -> str:
 @command("status")
 @click.argument("jobs", nargs=-1, type=JobId(), metavar="[JOB...]")
 def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
-    """Show how jobs stand, as seen now; without one, the newest. The exit code is 4 when a live job could not be looked at."""
+    """Show how jobs stand, as seen now; without one, the newest. The exit code is 4 when a live job
+    could not be looked at.
+    """
     began = utc_now()
     found = [client.get_job(job_or_newest(client, out, job)) for job in jobs or [None]]
     out.object(one_or_list([job.to_json() for job in found], len(found)))
     for job in found:
         out.lines(show.details(job, out))
-    unseen = [job for job in found if not job.status.terminal and (job.seen_at is None or job.seen_at < began)]
+    unseen = [
+        job
+        for job in found
+        if not job.status.terminal and (job.seen_at is None or job.seen_at < began)
+    ]
     not_seen = any(job.reason_code is Reason.NOT_SEEN for job in unseen)
     return exit_codes.UNREACHABLE if not_seen else exit_codes.DONE
 
 
 @command("events")
 @click.argument("job", required=False, type=JobId())
-@click.option("--since", type=click.IntRange(0), default=0, metavar="N", help="Only events after number N.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on; of a job, until it has ended.")
+@click.option(
+    "--since", type=click.IntRange(0), default=0, metavar="N", help="Only events after number N."
+)
+@click.option(
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Go on with what happens from now on; of a job, until it has ended.",
+)
 def events(client: Client, out: Output, job: str | None, since: int, follow: bool) -> None:
-    """Show everything that happened to a job, or to all, in order. Each event has a number that --since takes."""
+    """Show everything that happened to a job, or to all, in order. Each event has a number that
+    --since takes.
+    """
     happened = client.events(newest(client, out, job) if job else None, since, follow)
     if not follow:
         listed = list(happened)
@@ -150,13 +179,17 @@ def events(client: Client, out: Output, job: str | None, since: int, follow: boo
             out.json_line(event.to_json())
             out.line(show.event(event, out))
     except KeyboardInterrupt:
-        raise Detached("Detached.", f"tao events {job or ''} --since {last} --follow".replace("  ", " ")) from None
+        raise Detached(
+            "Detached.", f"tao events {job or ''} --since {last} --follow".replace("  ", " ")
+        ) from None
 
 
 @command("why")
 @optional_job_argument
 def why(client: Client, out: Output, job: str | None) -> None:
-    """Say why a job waits or failed: the cause, what was seen, what to do. Without a job, that of the newest."""
+    """Say why a job waits or failed: the cause, what was seen, what to do. Without a job, that of
+    the newest.
+    """
     found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
     out.object(why_view(found, diagnosis))
@@ -177,7 +210,9 @@ def last_words(client: Client, job: Job, out: Output) -> list[str]:
             data = (data + piece)[-LAST_BYTES:]
     except (PathNotFound, Unreachable):
         return []
-    lines = [show.one_line(line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [
+        show.one_line(line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()
+    ]
     said = [f"  | {cut(line, out.width and out.width - 4)}" for line in lines[-LAST_WORDS:]]
     head = "It printed last:" if said else "It has printed nothing yet."
     return [head, *said, f"Follow it: tao logs -f {job.id}"]

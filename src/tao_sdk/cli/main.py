@@ -1,6 +1,8 @@
-"""The entry point: finds the verb, runs it, and turns whatever goes wrong into a few lines and an exit code.
+"""The entry point: finds the verb, runs it, and turns whatever goes wrong into a few lines and an
+exit code.
 
-A verb's module is loaded when the verb is used, so that `tao --help` and `tao ls` are quick. No traceback is ever printed.
+A verb's module is loaded when the verb is used, so that `tao --help` and `tao ls` are quick. No
+traceback is ever printed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from tao_sdk.cli import exit_codes
 from tao_sdk.cli.verbs import INSTEAD, MEANT, VERBS
 
 COMPLETE = "_TAO_COMPLETE"
-LIKE = 0.7  # how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
+# how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
+LIKE = 0.7
 
 
 # ruff: noqa: ARG002  click calls these methods with more than they need
@@ -54,8 +57,12 @@ def unknown_verb(name: str) -> click.UsageError:
         return click.UsageError(f"To run a job file: tao run {name}")
     if name in INSTEAD:
         return click.UsageError(f"There is no verb {name!r}. {INSTEAD[name]}")
-    meant = MEANT.get(name) or next(iter(difflib.get_close_matches(name, VERBS, n=1, cutoff=LIKE)), "")
-    return click.UsageError(f"There is no verb {name!r}." + (f" Did you mean tao {meant}?" if meant else ""))
+    meant = MEANT.get(name) or next(
+        iter(difflib.get_close_matches(name, VERBS, n=1, cutoff=LIKE)), ""
+    )
+    return click.UsageError(
+        f"There is no verb {name!r}." + (f" Did you mean tao {meant}?" if meant else "")
+    )
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -64,7 +71,11 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
         from tao_sdk import __version__
 
-        click.echo(json.dumps({"schema": 1, "version": __version__}) if wants_json(ctx) else f"tao {__version__}")
+        click.echo(
+            json.dumps({"schema": 1, "version": __version__})
+            if wants_json(ctx)
+            else f"tao {__version__}"
+        )
         ctx.exit()
 
 
@@ -73,14 +84,27 @@ def wants_json(ctx: click.Context) -> bool:
     return bool(ctx.params.get("as_json") or ctx.params.get("as_lines"))
 
 
-@click.group(cls=Tao, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="VERB ...")
-@click.option("--state-file", metavar="FILE", help="The job store to use instead of the user's own.")
+@click.group(
+    cls=Tao, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="VERB ..."
+)
+@click.option(
+    "--state-file", metavar="FILE", help="The job store to use instead of the user's own."
+)
 @click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON, for programs.")
-@click.option("--jsonl", "as_lines", is_flag=True, is_eager=True, help="Print JSON, an object a line.")
-@click.option("-V", "--version", is_flag=True, expose_value=False, callback=print_version, help="Show the version.")
+@click.option(
+    "--jsonl", "as_lines", is_flag=True, is_eager=True, help="Print JSON, an object a line."
+)
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show the version.",
+)
 def tao(**_: Any) -> None:
-    """Run training jobs, and lose no job, log or result. In this version jobs run as processes of this
-    machine (local), as containers (docker) or on a cluster (slurm).
+    """Run training jobs, and lose no job, log or result. In this version jobs run as processes of
+    this machine (local), as containers (docker) or on a cluster (slurm).
 
     \b
       tao run job.yaml                       run it and watch
@@ -129,14 +153,18 @@ def invoke(argv: list[str]) -> int:
 
 
 def stand_in_for_closed_streams() -> None:
-    """Where the caller has closed a stream (`>&-`), the next file that is opened would get its number."""
+    """Where the caller has closed a stream (`>&-`), the next file that is opened would get its
+    number.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def speak_any_language() -> None:
-    """Job names and paths are printed also where the terminal's encoding has no letters for them."""
+    """Job names and paths are printed also where the terminal's encoding has no
+    letters for them.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

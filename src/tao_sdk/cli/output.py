@@ -1,6 +1,7 @@
 """Output: how a verb speaks: JSON for programs, text for people, colour where it can be seen.
 
-Here: the streams and their abilities. Not here: what a job looks like (show.py) and the screen of a running one (screen.py).
+Here: the streams and their abilities. Not here: what a job looks like (show.py) and the screen of a
+running one (screen.py).
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ class Output:
     @property
     def screen(self) -> bool:
         """Whether lines can be drawn over, with bars and curves in them."""
-        return self.terminal and os.environ.get("TERM") != "dumb" and "utf" in sys.stdout.encoding.lower()
+        return (
+            self.terminal
+            and os.environ.get("TERM") != "dumb"
+            and "utf" in sys.stdout.encoding.lower()
+        )
 
     @property
     def width(self) -> int | None:
@@ -48,7 +53,9 @@ class Output:
         return shutil.get_terminal_size((80, 24)).columns if self.terminal else None
 
     def line(self, text: str = "") -> None:
-        """A line for people; nothing with --json. Of `text`, a terminal obeys what `paint` has put there and nothing else."""
+        """A line for people; nothing with --json. Of `text`, a terminal obeys what `paint` has put
+        there and nothing else.
+        """
         if not self.json:
             print(with_styles(spelled(printable(text), sys.stdout.encoding)), flush=True)
 
@@ -61,8 +68,16 @@ class Output:
         if self.json or not text:
             return
         text = printable(text)
-        shown = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns) if sys.stderr.isatty() else text
-        print(click.style(shown, dim=True) if has_color(sys.stderr) else shown, file=sys.stderr, flush=True)
+        shown = (
+            textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns)
+            if sys.stderr.isatty()
+            else text
+        )
+        print(
+            click.style(shown, dim=True) if has_color(sys.stderr) else shown,
+            file=sys.stderr,
+            flush=True,
+        )
 
     def aside(self, text: str, value: Any) -> None:
         """What is worth knowing and no result: a line on stderr, with --json an object there."""
@@ -72,7 +87,9 @@ class Output:
             self.note(text)
 
     def object(self, value: Any) -> None:
-        """The one JSON value of a command, with --jsonl the items of a list as a line each; nothing without these."""
+        """The one JSON value of a command, with --jsonl the items of a list as a line each; nothing
+        without these.
+        """
         if self.as_lines:
             for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
                 self.json_line(item)
@@ -89,11 +106,15 @@ class Output:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
-    def paint(self, text: str, color: str | None = None, bold: bool = False, dim: bool = False) -> str:
+    def paint(
+        self, text: str, color: str | None = None, bold: bool = False, dim: bool = False
+    ) -> str:
         """The text with a style, for `line` to print."""
         if not self.color:
             return text
-        before, _, after = click.style("\n", fg=color, bold=bold or None, dim=dim or None).partition("\n")
+        before, _, after = click.style(
+            "\n", fg=color, bold=bold or None, dim=dim or None
+        ).partition("\n")
         return f"{style_mark(before)}{text}{style_mark(after)}"
 
     def status(self, word: str) -> str:
@@ -117,7 +138,8 @@ def spelled(text: str, encoding: str) -> str:
     return text if "utf" in encoding.lower() else text.translate(SPELLED)
 
 
-# Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from elsewhere can hold it.
+# Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from
+# elsewhere can hold it.
 STYLE_KEY = secrets.token_hex(8)
 STYLE_MARKS = re.compile(rf"<{STYLE_KEY} ([0-9;]*)>")
 
@@ -138,7 +160,10 @@ def has_color(stream: TextIO) -> bool:
 
 def table_lines(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     return [cut(line, width) for line in lines]
 
 

@@ -25,18 +25,30 @@ ALL_OF_IT = "All that would be sent: tao plan --full"
 
 
 def summary(planned: Planned, out: Output) -> list[str]:
-    """At most SUMMARY_LINES: where, what with, the command as typed, the results, then what the checks say, the worst first."""
+    """At most SUMMARY_LINES: where, what with, the command as typed, the results, then what the
+    checks say, the worst first.
+    """
     plan = planned.plan
-    head = f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  {printable(plan.attempt.endpoint)}"
+    head = (
+        f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  "
+        f"{printable(plan.attempt.endpoint)}"
+    )
     facts = [f"  {name:<8} {printable(value)}" for name, value in facts_of(planned) if value]
-    told = [*(show.finding(each, out) for each in worst_first(planned.findings)), *notes(plan.notes)]
+    told = [
+        *(show.finding(each, out) for each in worst_first(planned.findings)),
+        *notes(plan.notes),
+    ]
     return [head, *facts, *fitted(told, SUMMARY_LINES - len(facts) - 2), ALL_OF_IT]
 
 
 def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     spec = planned.spec
     yield "image", spec.image
-    yield "gpus", str(spec.gpu_count) + (f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else "")
+    yield (
+        "gpus",
+        str(spec.gpu_count)
+        + (f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else ""),
+    )
     yield "time", f"at most {format_duration(spec.time_limit)}" if spec.time_limit else ""
     yield "command", shortened(spec.command)
     yield "results", show.path(planned.plan.results_dir)
@@ -67,10 +79,13 @@ def fitted(lines: Sequence[str], most: int) -> list[str]:
 
 def whole(planned: Planned, plan: Mapping[str, Any], out: Output) -> list[str]:
     """All of the plan object `plan` as YAML: scripts keep their lines."""
-    shown = {name: value for name, value in plan.items() if value and name not in ("findings", "schema")}
+    shown = {
+        name: value for name, value in plan.items() if value and name not in ("findings", "schema")
+    }
     if plan["files"]:
         shown["files"] = [
-            {**file, "mode": f"{file['mode']:04o}", "content": readable(file["content"])} for file in plan["files"]
+            {**file, "mode": f"{file['mode']:04o}", "content": readable(file["content"])}
+            for file in plan["files"]
         ]
     return [*yaml_lines(shown), *(show.finding(each, out) for each in planned.findings)]
 
@@ -90,8 +105,18 @@ def yaml_lines(value: Any) -> list[str]:
         """Texts of several lines as they are."""
 
     def text(dumper: Any, data: str) -> Any:
-        shown = data if len(data) <= LONGEST_SHOWN else f"{data[:200]}… ({len(data)} characters; --json shows all)"
-        return dumper.represent_scalar("tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None)
+        shown = (
+            data
+            if len(data) <= LONGEST_SHOWN
+            else f"{data[:200]}… ({len(data)} characters; --json shows all)"
+        )
+        return dumper.represent_scalar(
+            "tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None
+        )
 
     Dumper.add_representer(str, text)
-    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9).rstrip("\n").split("\n")
+    return (
+        yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9)
+        .rstrip("\n")
+        .split("\n")
+    )

@@ -39,21 +39,36 @@ WHOLE = {True: "whole", False: "not known to be whole"}
     "--only",
     multiple=True,
     metavar="PATTERN",
-    help="Of what --fetch copies, only this: '*.pth', 'train/*', a folder; may be given several times.",
+    help=(
+        "Of what --fetch copies, only this: '*.pth', 'train/*', a "
+        "folder; may be given several times."
+    ),
 )
 @click.option(
-    "--epoch", type=click.IntRange(1), metavar="N", help="Show (and --fetch) the checkpoint of this epoch alone."
+    "--epoch",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Show (and --fetch) the checkpoint of this epoch alone.",
 )
 def results(
-    client: Client, out: Output, job: str | None, fetch: Path | None, only: tuple[str, ...], epoch: int | None
+    client: Client,
+    out: Output,
+    job: str | None,
+    fetch: Path | None,
+    only: tuple[str, ...],
+    epoch: int | None,
 ) -> None:
-    """Show where a job's results are, and its best and newest whole checkpoint; --fetch copies them here.
+    """Show where a job's results are, and its best and newest whole checkpoint; --fetch copies them
+    here.
 
-    Without a job, those of the newest. A file that was copied before and has not changed is not copied again. The exit code
-    is 3 where there is no checkpoint of the epoch, or no file fits --only.
+    Without a job, those of the newest. A file that was copied before and has not changed is not
+    copied again. The exit code is 3 where there is no checkpoint of the epoch, or no file fits
+    --only.
     """
     if only and (fetch is None or epoch is not None):
-        raise UsageError("--only says what --fetch copies.", "", "Give --fetch DIR, and no --epoch.")
+        raise UsageError(
+            "--only says what --fetch copies.", "", "Give --fetch DIR, and no --epoch."
+        )
     from tao_sdk.client.results import relative
 
     found = client.get_job(job_or_newest(client, out, job))
@@ -63,12 +78,21 @@ def results(
     copied = fetched(client, out, found.id, left, fetch, wanted) if fetch is not None else None
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
-        out.line(f"{show.path(checkpoint.path)}  {format_size(checkpoint.size)}  {WHOLE[checkpoint.complete]}")
+        out.line(
+            f"{show.path(checkpoint.path)}  {format_size(checkpoint.size)}  "
+            f"{WHOLE[checkpoint.complete]}"
+        )
         return
-    out.lines([] if out.json else [*results_lines(left, not found.status.terminal), *fetch_lines(found, left, fetch)])
+    out.lines(
+        []
+        if out.json
+        else [*results_lines(left, not found.status.terminal), *fetch_lines(found, left, fetch)]
+    )
 
 
-def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]) -> list[Path]:
+def fetched(
+    client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]
+) -> list[Path]:
     from tao_sdk.client.results import add_curve
 
     def told(name: str, size: int) -> None:
@@ -76,10 +100,13 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path,
 
     def skipped(name: str, why: str) -> None:
         out.aside(
-            f"{show.one_line(name)} was not copied. {show.one_line(why)}", {"note": f"{name} was not copied. {why}"}
+            f"{show.one_line(name)} was not copied. {show.one_line(why)}",
+            {"note": f"{name} was not copied. {why}"},
         )
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end leaves no half of a file
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # to be told to end leaves no half of a file
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped, only=only)
     if not only:
         add_curve(into, copied, left.progress)
@@ -100,16 +127,25 @@ def results_lines(left: Results, live: bool) -> list[str]:
         *missed(left),
     ]
     if not left.files:
-        return [lines[0], "Nothing has been written there yet." if live else "The job left nothing there.", *also]
+        return [
+            lines[0],
+            "Nothing has been written there yet." if live else "The job left nothing there.",
+            *also,
+        ]
     return [*lines, *also, *checkpoint_lines(left), *([] if live else what_is_unsure(left))]
 
 
 def what_is_unsure(left: Results) -> list[str]:
-    """Why a checkpoint of an ended job is not known to be whole, and what a further attempt makes of it."""
+    """Why a checkpoint of an ended job is not known to be whole, and what a further attempt makes
+    of it.
+    """
     if all(each.complete for each in left.checkpoints):
         return []
     return [
-        f"A job that was cut off may have left half of what it wrote in its last {SETTLED:.0f} seconds.",
+        (
+            "A job that was cut off may have left half of what it wrote in its last "
+            f"{SETTLED:.0f} seconds."
+        ),
         "tao retry goes on from the newest whole checkpoint; without one it begins anew.",
     ]
 
@@ -130,7 +166,9 @@ def missed(left: Results) -> list[str]:
 def checkpoint_lines(left: Results) -> list[str]:
     """Every checkpoint with what is known of it, below a line that says what they are."""
     found = left.checkpoints
-    rows = [(below(each.path, left.dir), format_size(each.size), WHOLE[each.complete]) for each in found]
+    rows = [
+        (below(each.path, left.dir), format_size(each.size), WHOLE[each.complete]) for each in found
+    ]
     width = max((len(name) for name, _, _ in rows), default=0)
     head = [f"{show.plural(len(found), 'checkpoint')}:"] if found else []
     return [*head, *(f"  {name:<{width}}  {size:>8}  {known}" for name, size, known in rows)]
@@ -164,16 +202,24 @@ def why_no_best(left: Results) -> str:
 
 
 def why_none(left: Results) -> str:
-    """There are some, and the job ended, or was looked at last, too soon after they were written."""
+    """There are some, and the job ended, or was looked at last, too soon after they
+    were written.
+    """
     found = left.checkpoints
-    return f"  ({show.known_whole(found)})" if found and not any(each.complete for each in found) else ""
+    return (
+        f"  ({show.known_whole(found)})"
+        if found and not any(each.complete for each in found)
+        else ""
+    )
 
 
 @command("files")
 @click.argument("uri")
 @platform_option(default="local", show_default=True, help="As this platform sees it.")
 def files(client: Client, out: Output, uri: str, platform: str) -> None:
-    """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3 when there is nothing."""
+    """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3
+    when there is nothing.
+    """
     from tao_sdk.client.results import backend_path
 
     there, path = client.files(platform, uri), backend_path(uri)

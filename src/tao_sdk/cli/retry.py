@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 @command("retry", watches=True)
 @job_argument
-@click.option("--anew", is_flag=True, help="Run the same as a new job, from the beginning; the old one stays.")
+@click.option(
+    "--anew", is_flag=True, help="Run the same as a new job, from the beginning; the old one stays."
+)
 @click.option("--detach", "-d", is_flag=True, help="Start it and return at once.")
 def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> int:
-    """Try a job again that ended in Error or was canceled, and watch it: its next attempt, from its last checkpoint.
+    """Try a job again that ended in Error or was canceled, and watch it: its next attempt, from its
+    last checkpoint.
 
-    It starts at once and is not counted towards the job's retries. Secrets are taken from the environment of now.
+    It starts at once and is not counted towards the job's retries. Secrets are taken from the
+    environment of now.
     """
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     return detached(out, again) if detach else watched(client, out, again)

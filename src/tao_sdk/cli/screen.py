@@ -1,4 +1,5 @@
-"""The screen of a running job: its scene as lines of styled text, at any width. Pure: a scene in, lines out.
+"""The screen of a running job: its scene as lines of styled text, at any width. Pure: a scene in,
+lines out.
 
 Not here: what is known of the job (client/scene.py) and where the lines go (watching.py).
 """
@@ -44,7 +45,9 @@ def fit(line: Line, width: int) -> Line:
     """The line, cut at the edge of the screen."""
     room, fitted = width, list[Span]()
     for text, style in line:
-        fitted.append((text if len(text) <= room else text[: max(room - 1, 0)] + "…" * (room > 0), style))
+        fitted.append(
+            (text if len(text) <= room else text[: max(room - 1, 0)] + "…" * (room > 0), style)
+        )
         room -= len(text)
         if room <= 0:
             break
@@ -52,11 +55,16 @@ def fit(line: Line, width: int) -> Line:
 
 
 def header(scene: Scene, width: int) -> Line:
-    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`; where there is no room for all, the stages that are over go."""
+    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`; where there is no room for all, the
+    stages that are over go.
+    """
     line: Line = [(scene.job.id, "bold"), (f"  {scene.job.place}", "dim")]
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
-    steps = [step(scene, stage, scene.transfers.get(stage) or size) for stage, size in scene.stages.items()]
+    steps = [
+        step(scene, stage, scene.transfers.get(stage) or size)
+        for stage, size in scene.stages.items()
+    ]
     if scene.server_wait and not scene.job.status.terminal:
         steps.append([(f"  ▸ {scene.server_wait}", "yellow")])
     elif not steps and not scene.job.status.terminal:
@@ -76,8 +84,14 @@ def step(scene: Scene, stage: str, size: str) -> Line:
 def waiting(job: Job) -> Line:
     words = {Status.PENDING: "pending", Status.RUNNING: "running", Status.PAUSED: "paused"}
     word = words.get(job.status, job.status.value.lower())
-    reason = f"attempt {job.attempt + 1} follows" if job.waits_for_next_attempt else show.one_line(job.message)
-    line: Line = [(f"  ▸ {word}", "yellow" if job.status in (Status.PENDING, Status.PAUSED) else "cyan")]
+    reason = (
+        f"attempt {job.attempt + 1} follows"
+        if job.waits_for_next_attempt
+        else show.one_line(job.message)
+    )
+    line: Line = [
+        (f"  ▸ {word}", "yellow" if job.status in (Status.PENDING, Status.PAUSED) else "cyan")
+    ]
     return (
         [*line, (f"  {reason}", "dim")]
         if reason and job.status is not Status.RUNNING and reason.lower() != word
@@ -86,7 +100,9 @@ def waiting(job: Job) -> Line:
 
 
 def progress_line(progress: Progress, width: int) -> Line:
-    """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`; what does not fit is left out, the bar first."""
+    """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`; what does not fit is left
+    out, the bar first.
+    """
     head: Line = [("epoch ", "dim"), (show.epoch(progress), "bold")]
     end = ending(progress)
     metrics: list[Line] = [metric(text) for text in show.metrics(progress)]
@@ -114,7 +130,9 @@ def ending(progress: Progress) -> Line:
 
 
 def bar(fraction: float | None, cells: int) -> Line:
-    """A bar of `cells`, filled by eighths of a cell; none where it would be too short to tell anything."""
+    """A bar of `cells`, filled by eighths of a cell; none where it would be too short to tell
+    anything.
+    """
     if fraction is None or cells < LEAST_BAR:
         return []
     eighths = round(fraction * cells * 8)
@@ -133,7 +151,8 @@ def length(line: Line) -> int:
 def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
     """The whole screen: where the job is, how far it is, and until it tells that, what it prints.
 
-    Of a terminal of `height` lines, there is its curve where that has room, the time that it took, and how to leave.
+    Of a terminal of `height` lines, there is its curve where that has room, the time that it took,
+    and how to leave.
     """
     lines = [
         fit(header(scene, width), width),
@@ -142,7 +161,9 @@ def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
     ended = scene.job.status.terminal
     if scene.progress.epoch:
         lines += growing_curve(scene.progress, width, height) if not ended else []
-        lines.append(fit(progress_line(counted_down(scene.progress, at - scene.epoch_at), width), width))
+        lines.append(
+            fit(progress_line(counted_down(scene.progress, at - scene.epoch_at), width), width)
+        )
         return lines if ended or not height else [*lines, footer(scene, width, at, LEAVE)]
     if ended:
         return lines
@@ -160,7 +181,10 @@ def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
     """The curve so far, on a screen that has room for it beside the rest."""
     if height < CURVE_HEIGHT or width < CURVE_WIDTH or len(progress.history) < 2:
         return []
-    return [fit([("  ", ""), (line, "")], width) for line in curve_text(progress, min(width - 4, WIDEST_CURVE))]
+    return [
+        fit([("  ", ""), (line, "")], width)
+        for line in curve_text(progress, min(width - 4, WIDEST_CURVE))
+    ]
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:
@@ -178,14 +202,27 @@ MARKS = {Status.COMPLETE: "✓", Status.ERROR: "✗", Status.CANCELED: "■"}
 STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magenta"}
 
 
-def final(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int) -> list[Line]:
-    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)`; in several lines where it has to be."""
-    facts = [f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} {format_clock(seconds_of(job))}"]
+def final(
+    job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int
+) -> list[Line]:
+    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)`; in several
+    lines where it has to be.
+    """
+    facts = [
+        (
+            f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} "
+            f"{format_clock(seconds_of(job))}"
+        )
+    ]
     if job.status is Status.ERROR and job.exit_code is not None:
         facts.append(f"exit code {job.exit_code}")
     facts += [text for text in show.metrics(progress)[-1:] if progress.epoch]
     unsure = job.status is not Status.COMPLETE and not all(each.complete for each in checkpoints)
-    told = show.known_whole(checkpoints) if unsure else show.plural(len(checkpoints), "checkpoint") + best(progress)
+    told = (
+        show.known_whole(checkpoints)
+        if unsure
+        else show.plural(len(checkpoints), "checkpoint") + best(progress)
+    )
     facts += [told] if checkpoints else []
     mark = (f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, ""))
     lines = [" · ".join(facts)] if len(" · ".join(facts)) + 2 <= width else facts
@@ -198,12 +235,16 @@ def seconds_of(job: Job) -> float:
 
 
 def best(progress: Progress) -> str:
-    """`, best is epoch 17 (0.975)`; the metric is named where the line does not end with that one."""
+    """`, best is epoch 17 (0.975)`; the metric is named where the line does not end
+    with that one.
+    """
     best = progress.best
     if best is None:
         return ""
     name = (
-        "" if show.metrics(progress)[-1:] and show.metrics(progress)[-1].startswith(f"{best.metric} ") else best.metric
+        ""
+        if show.metrics(progress)[-1:] and show.metrics(progress)[-1].startswith(f"{best.metric} ")
+        else best.metric
     )
     return f", best is epoch {best.epoch} ({f'{name} {show.number(best.value)}'.strip()})"
 
@@ -223,7 +264,9 @@ class Plain:
     def __init__(self) -> None:
         self.said: set[tuple[int, str]] = set()
         self.epoch = 0  # the last that was printed
-        self.entered: dict[tuple[int, str], float] = {}  # when a stage whose size is not known yet began
+        self.entered: dict[
+            tuple[int, str], float
+        ] = {}  # when a stage whose size is not known yet began
         self.moved: dict[tuple[int, str], float] = {}  # when the transfer of a stage was last told
         self.held: Progress | None = None  # an epoch whose values may still change
         self.since = 0.0
@@ -245,13 +288,20 @@ class Plain:
         return own and (progress.fraction == 1 or at - self.since > SETTLED_SECONDS)
 
     def _stages(self, scene: Scene, at: float) -> Iterable[str]:
-        yield f"{scene.job.id}  {scene.job.place}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
+        yield f"{scene.job.id}  {scene.job.place}" + (
+            f"  attempt {scene.attempt}" if scene.attempt > 1 else ""
+        )
         if scene.server_wait:
             yield scene.server_wait
-        elif not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at):
+        elif (
+            not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at)
+        ):
             yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
-            if stage in scene.transfers and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS:
+            if (
+                stage in scene.transfers
+                and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS
+            ):
                 self.moved[scene.attempt, stage] = at
                 yield f"{STAGES[stage]} {scene.transfers[stage]}"
             if size or stage == "command":

@@ -26,7 +26,18 @@ from tao_sdk.model.units import format_clock
 if TYPE_CHECKING:
     from tao_sdk.model.checkpoints import Checkpoint
 
-HEAD = ("ID", "PLATFORM", "ENDPOINT", "STATUS", "AGE", "TOOK", "PROGRESS", "BEST", "LABELS", "MESSAGE")
+HEAD = (
+    "ID",
+    "PLATFORM",
+    "ENDPOINT",
+    "STATUS",
+    "AGE",
+    "TOOK",
+    "PROGRESS",
+    "BEST",
+    "LABELS",
+    "MESSAGE",
+)
 ALWAYS_SHOWN = frozenset({"ID", "PLATFORM", "STATUS", "AGE"})
 LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
@@ -40,7 +51,9 @@ def progress_of(job: Job) -> Progress:
 
 
 def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[str]:
-    """`14/20`, `loss 2.000 -> 0.150`, `ETA 0:06`, and of a live job whose log was not read just now, `5m ago`."""
+    """`14/20`, `loss 2.000 -> 0.150`, `ETA 0:06`, and of a live job whose log was not read just
+    now, `5m ago`.
+    """
     progress = progress_of(job)
     if not progress.epoch:
         return []
@@ -67,7 +80,11 @@ def with_first(progress: Progress, text: str) -> str:
     name, _, value = text.partition(" ")
     values = (entry.metrics[name] for entry in progress.history if name in entry.metrics)
     first = next(values, None)
-    return text if first is None or next(values, None) is None else f"{name} {number(first)} -> {value}"
+    return (
+        text
+        if first is None or next(values, None) is None
+        else f"{name} {number(first)} -> {value}"
+    )
 
 
 def listing(
@@ -80,11 +97,19 @@ def listing(
 ) -> list[tuple[str, ...]]:
     """A head and a row a job. A column that is empty for all jobs is left out.
 
-    The best value is that of `metric`, or of each job's most telling one. Labels in `hidden` are not shown: all jobs have
-    them. With `narrow`, long labels are cut. `causes` tells, by id, why jobs failed.
+    The best value is that of `metric`, or of each job's most telling one. Labels in `hidden` are
+    not shown: all jobs have them. With `narrow`, long labels are cut. `causes` tells, by id, why
+    jobs failed.
     """
-    rows = [row(job, now, causes[job.id], metric, hidden, LABELS_WIDTH if narrow else None) for job in jobs]
-    shown = [at for at, name in enumerate(HEAD) if name in ALWAYS_SHOWN or any(cells[at] for cells in rows)]
+    rows = [
+        row(job, now, causes[job.id], metric, hidden, LABELS_WIDTH if narrow else None)
+        for job in jobs
+    ]
+    shown = [
+        at
+        for at, name in enumerate(HEAD)
+        if name in ALWAYS_SHOWN or any(cells[at] for cells in rows)
+    ]
     return [tuple(cells[at] for at in shown) for cells in (HEAD, *rows)]
 
 
@@ -112,20 +137,26 @@ def row(
 
 
 def best(job: Job, metric: str | None = None) -> str:
-    """`accuracy 0.957 @14`: the best value and its epoch; of `metric`, or of the one that tells most."""
+    """`accuracy 0.957 @14`: the best value and its epoch; of `metric`, or of the one that tells
+    most.
+    """
     progress = progress_of(job)
     found = best_value(progress, metric) if metric else progress.best
     return one_line(f"{found.metric} {number(found.value)} @{found.epoch}") if found else ""
 
 
 def labels(job: Job, hidden: Collection[str] = ()) -> str:
-    return one_line(" ".join(f"{name}={value}" for name, value in job.labels.items() if name not in hidden))
+    return one_line(
+        " ".join(f"{name}={value}" for name, value in job.labels.items() if name not in hidden)
+    )
 
 
 def more_metrics(progress: Progress) -> str:
     """The metrics that are not beside the epoch, the most telling first."""
     beside = {text.partition(" ")[0] for text in metrics(progress)}
-    names = [name for name in sorted(progress.metrics, key=telling_order) if name not in beside][:MORE_METRICS]
+    names = [name for name in sorted(progress.metrics, key=telling_order) if name not in beside][
+        :MORE_METRICS
+    ]
     return "  ".join(f"{name} {number(progress.metrics[name])}" for name in names)
 
 
@@ -204,12 +235,25 @@ def details(job: Job, out: Output) -> list[str]:
         "results": path(job.results_dir),
         "labels": "  ".join(f"{name}={value}" for name, value in job.labels.items()),
         "parent": job.parent,
-        **{name.replace("_", " "): value for name, value in job.details.items() if value != said.get(name)},
+        **{
+            name.replace("_", " "): value
+            for name, value in job.details.items()
+            if value != said.get(name)
+        },
     }
-    told = {name: value for name, value in facts.items() if isinstance(value, (str, int)) and value != ""}
-    told = {name: value if name == "status" else printable(str(value)) for name, value in told.items()}
+    told = {
+        name: value
+        for name, value in facts.items()
+        if isinstance(value, (str, int)) and value != ""
+    }
+    told = {
+        name: value if name == "status" else printable(str(value)) for name, value in told.items()
+    }
     indent = max(map(len, told)) + 2
-    return [out.paint(job.id, bold=True), *(f"  {name:<{indent}}{value}" for name, value in told.items())]
+    return [
+        out.paint(job.id, bold=True),
+        *(f"  {name:<{indent}}{value}" for name, value in told.items()),
+    ]
 
 
 def moment(when: datetime | None) -> str:
@@ -222,7 +266,9 @@ def event(happened: Event, out: Output) -> str:
     words = [out.status(happened.status.value)] if happened.status else []
     words += [one_line(happened.raw)] if happened.raw else []
     words += [
-        f"{name}={one_line(str(value))}" for name, value in happened.data.items() if value not in (None, "", {}, [])
+        f"{name}={one_line(str(value))}"
+        for name, value in happened.data.items()
+        if value not in (None, "", {}, [])
     ]
     when = happened.time.astimezone().strftime("%H:%M:%S")
     return f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}  {'  '.join(words)}".rstrip()
@@ -250,7 +296,11 @@ def waiting_time(job: Job, now: datetime) -> str:
         minutes = (now - job.created).total_seconds() / 60
         return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
     since = took(job, now)
-    return f"{job.status} {'after' if job.status.terminal else 'for'} {since}" if since else str(job.status)
+    return (
+        f"{job.status} {'after' if job.status.terminal else 'for'} {since}"
+        if since
+        else str(job.status)
+    )
 
 
 def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
@@ -264,7 +314,9 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
 
 
 def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> list[str]:
-    """The cause, then what was seen, what to do, whose fault it is and whether trying again helps, once it is over."""
+    """The cause, then what was seen, what to do, whose fault it is and whether trying again helps,
+    once it is over.
+    """
     cause = one_line(diagnosis.cause)
     more = "" if one_line(diagnosis.evidence) in cause else diagnosis.evidence
     return [
@@ -276,11 +328,19 @@ def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> li
 
 
 def labelled(label: str, text: str, width: int | None) -> list[str]:
-    """`label text`, wrapped below the text; the text's own lines are kept. Nothing for an empty text."""
+    """`label text`, wrapped below the text; the text's own lines are kept. Nothing for an empty
+    text.
+    """
     indent = " " * (len(label) + 1)
     room = width and max(width - len(indent), 20)
-    lines = [part for line in text.strip("\n").splitlines() for part in wrapped(printable(line), room)]
-    return [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])] if lines else []
+    lines = [
+        part for line in text.strip("\n").splitlines() for part in wrapped(printable(line), room)
+    ]
+    return (
+        [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])]
+        if lines
+        else []
+    )
 
 
 def wrapped(line: str, width: int | None) -> Sequence[str]:

@@ -1,4 +1,6 @@
-"""Where `tao` begins: until the program is loaded, Ctrl-C ends it without a word. Not here: what it does then (main.py)."""
+"""Where `tao` begins: until the program is loaded, Ctrl-C ends it without a word. Not here: what it
+does then (main.py).
+"""
 
 from __future__ import annotations
 

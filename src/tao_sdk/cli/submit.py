@@ -17,7 +17,13 @@ from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, typed_under
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import options_class
-from tao_sdk.client.job_request import DEFAULT_PLATFORM, JobRequest, TypedJob, platforms_with, read_request
+from tao_sdk.client.job_request import (
+    DEFAULT_PLATFORM,
+    JobRequest,
+    TypedJob,
+    platforms_with,
+    read_request,
+)
 from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
@@ -31,12 +37,16 @@ if TYPE_CHECKING:
     from tao_sdk.client import Client, Submission
     from tao_sdk.model.job import Job
 
-OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"})
+OWN_FLAGS = frozenset(
+    {*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"}
+)
 NEEDS_FACTS = "A plan needs an answer of the place that it is for: nothing was planned."
 
 
 class Submitting(click.Command):
-    """A command whose flags depend on the platform that it is given, and that takes a command after `--`."""
+    """A command whose flags depend on the platform that it is given, and that takes a command after
+    `--`.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
@@ -56,11 +66,23 @@ class Submitting(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {"Options": [], "What to run": [], "How to run it": []}
-        groups[(how := f"How to run it on {ctx.meta['tao.platform']}")] = groups.pop("How to run it")
+        groups: dict[str, list[tuple[str, str]]] = {
+            "Options": [],
+            "What to run": [],
+            "How to run it": [],
+        }
+        groups[(how := f"How to run it on {ctx.meta['tao.platform']}")] = groups.pop(
+            "How to run it"
+        )
         for param in self.get_params(ctx):
             name = param.name or ""
-            group = "What to run" if name.startswith(SPEC) else how if name.startswith(OPTION) else "Options"
+            group = (
+                "What to run"
+                if name.startswith(SPEC)
+                else how
+                if name.startswith(OPTION)
+                else "Options"
+            )
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 groups[group].append(record)
         for title, records in groups.items():
@@ -78,18 +100,30 @@ def flag_of_another(error: click.UsageError) -> click.UsageError:
     if not theirs:
         return error
     return click.UsageError(
-        f"{error.option_name} is for {' and '.join(theirs)} only: add --platform {theirs[0]}.", error.ctx
+        f"{error.option_name} is for {' and '.join(theirs)} only: add --platform {theirs[0]}.",
+        error.ctx,
     )
 
 
-def words_of_a_command(error: click.UsageError, args: Sequence[str], words: Sequence[str]) -> click.UsageError:
-    """What was typed without the dashes before it, told as that: `tao run python train.py --lr 3`."""
-    alone = [index for index in range(len(args)) if not index or not args[index - 1].startswith("--")]
-    typed = next((index for index in alone if shutil.which(args[index]) and not Path(args[index]).is_file()), None)
+def words_of_a_command(
+    error: click.UsageError, args: Sequence[str], words: Sequence[str]
+) -> click.UsageError:
+    """What was typed without the dashes before it, told as that: `tao run python
+    train.py --lr 3`.
+    """
+    alone = [
+        index for index in range(len(args)) if not index or not args[index - 1].startswith("--")
+    ]
+    typed = next(
+        (index for index in alone if shutil.which(args[index]) and not Path(args[index]).is_file()),
+        None,
+    )
     if typed is None or words:
         return error
     meant = shlex.join([*args[:typed], "--", *args[typed:]])
-    return click.UsageError(f"{args[typed]} is no job file. To run it as a command: tao run {meant}", error.ctx)
+    return click.UsageError(
+        f"{args[typed]} is no job file. To run it as a command: tao run {meant}", error.ctx
+    )
 
 
 def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -98,7 +132,9 @@ def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def place_in(args: Sequence[str]) -> str:
-    """The place whose flags are meant: that of --platform, else that of the job file. Quick, and only for the flags."""
+    """The place whose flags are meant: that of --platform, else that of the job file. Quick, and
+    only for the flags.
+    """
     for index, word in enumerate(args):
         name, equals, value = word.partition("=")
         if name == "--platform":
@@ -125,15 +161,23 @@ def asked(
 
 
 set_option = click.option(
-    "--set", "values", multiple=True, metavar="KEY=VALUE", help="One value of the specs or args: train.lr=0.1."
+    "--set",
+    "values",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One value of the specs or args: train.lr=0.1.",
 )
 
 
 def submitting(verb: Any) -> Any:
     """The arguments that run and plan have in common."""
-    verb = click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="Any option of the platform.")(
-        verb
-    )
+    verb = click.option(
+        "--option",
+        "option",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Any option of the platform.",
+    )(verb)
     verb = set_option(verb)
     verb = platform_option(help="Where to run it. Default: as the job file says, else local.")(verb)
     return click.argument("job_file", required=False, metavar="[JOB.yaml]", type=click.Path())(verb)
@@ -152,7 +196,8 @@ def run(
     detach: bool,
     **params: Any,
 ) -> int:
-    """Run a job file, or the command after --, and watch it until it has ended. Flags win over the job file.
+    """Run a job file, or the command after --, and watch it until it has ended. Flags win over the
+    job file.
 
     A flag that takes a list, or NAME=VALUE, may be given several times.
 
@@ -189,7 +234,9 @@ def tell_notes(out: Output, notes: Iterable[str]) -> None:
 
 
 def interrupted(client: Client) -> Detached:
-    """Ctrl-C while the job was handed over: whoever looks next at one that is left finishes that."""
+    """Ctrl-C while the job was handed over: whoever looks next at one that is left
+    finishes that.
+    """
     job = last_submitted(client)
     if not job:
         return Detached("Interrupted; nothing was started.")
@@ -229,15 +276,24 @@ def has_ended(client: Client, job: Job) -> bool:
 
 
 def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
-    """A value on the command line can be read by everybody on this machine, while the command runs."""
+    """A value on the command line can be read by everybody on this machine, while
+    the command runs.
+    """
     for name in open_secrets(params.get(SPEC + "env_vars") or ()):
-        note = f"others on this machine can read {name} in this command line; --env {name} takes it from here."
+        note = (
+            f"others on this machine can read {name} in this command line; "
+            f"--env {name} takes it from here."
+        )
         out.aside(f"warning: {note}", {"note": note})
 
 
 @command("plan", cls=Submitting)
 @submitting
-@click.option("--full", is_flag=True, help="Show all that would be sent: the manifest, its environment, the files.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Show all that would be sent: the manifest, its environment, the files.",
+)
 def plan(
     client: Client,
     out: Output,
@@ -248,9 +304,11 @@ def plan(
     full: bool,
     **params: Any,
 ) -> int:
-    """Show what `tao run` with the same arguments would send, and what the checks say. Nothing is sent or stored.
+    """Show what `tao run` with the same arguments would send, and what the checks say. Nothing is
+    sent or stored.
 
-    With --full and with --json exactly that. Secrets are shown by name. The exit code is 2 when the job would be refused.
+    With --full and with --json exactly that. Secrets are shown by name. The exit code is 2 when the
+    job would be refused.
     """
     wanted = asked(job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)

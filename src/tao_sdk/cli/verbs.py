@@ -1,4 +1,6 @@
-"""The verbs of the command: what each is called, what it does in a few words, and the module that is loaded when it is used."""
+"""The verbs of the command: what each is called, what it does in a few words, and the module that
+is loaded when it is used.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ MEANT: Mapping[str, str] = {
     for word in words.split()
 }
 
-EVALUATION = "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
+EVALUATION = (
+    "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
+)
 
 # What other tools have and this one does not: what is done instead.
 INSTEAD: Mapping[str, str] = {
@@ -70,7 +74,10 @@ INSTEAD: Mapping[str, str] = {
     "ssh": "No command enters a job that runs. Its log: tao logs -f JOB",
     "cp": "To copy a job's results here: tao results JOB --fetch DIR",
     "top": "How a job's training goes: tao status JOB",
-    "sweep": "A sweep is a job for each value: tao run JOB.yaml --detach --set train.lr=0.1 --label lr=0.1",
+    "sweep": (
+        "A sweep is a job for each value: tao run JOB.yaml --detach "
+        "--set train.lr=0.1 --label lr=0.1"
+    ),
     "eval": EVALUATION,
     "evaluate": EVALUATION,
 }
@@ -101,7 +108,10 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("status", "--watch"): "To see it change: tao attach JOB",
     ("status", "-w"): "To see it change: tao attach JOB",
     ("logs", "--lines"): "The end of it: tao logs JOB --tail N",
-    ("results", "--best"): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
+    (
+        "results",
+        "--best",
+    ): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
     ("results", "--output"): "To copy them here: tao results JOB --fetch DIR",
     ("cancel", "--all"): "Name the jobs that are to end; tao ls --status running lists them.",
     ("cancel", "--force"): "To give it no time to end by itself: tao cancel JOB --grace 0s",

@@ -30,9 +30,12 @@ POLL_SECONDS = 5.0
 
 @command("wait")
 @jobs_argument
-@click.option("--timeout", type=Duration(), help="Give up after this long (exit code 5); the jobs go on.")
+@click.option(
+    "--timeout", type=Duration(), help="Give up after this long (exit code 5); the jobs go on."
+)
 def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta | None) -> int:
-    """Wait until every job has ended, and show how each did. A further attempt that is due meanwhile is started.
+    """Wait until every job has ended, and show how each did. A further attempt that is due
+    meanwhile is started.
 
     The exit code is 1 if any ended in Error, else 6 if any is Canceled.
     """
@@ -54,7 +57,9 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
         if job.status.terminal:
             changed(job)
     try:
-        ended = client.wait_all(ids, timeout.total_seconds() if timeout is not None else None, on_change=changed)
+        ended = client.wait_all(
+            ids, timeout.total_seconds() if timeout is not None else None, on_change=changed
+        )
     except KeyboardInterrupt:
         raise Detached("Detached; the jobs go on.", f"tao wait {' '.join(ids)}") from None
     if not out.as_lines:
@@ -67,7 +72,9 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
 def standing(job: Job, out: Output) -> str:
     now = utc_now()
     since = show.waiting_time(job, now)[len(job.status.value) :]
-    message = f"attempt {job.attempt + 1} follows" if job.waits_for_next_attempt else show.message(job)
+    message = (
+        f"attempt {job.attempt + 1} follows" if job.waits_for_next_attempt else show.message(job)
+    )
     if job.status is Status.RUNNING and (far := show.how_far(job, now)):
         message = "  ".join(["epoch", *far, show.message(job)]).rstrip()
     return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
@@ -75,14 +82,24 @@ def standing(job: Job, out: Output) -> str:
 
 @command("cancel")
 @click.argument("jobs", nargs=-1, type=JobId(), metavar="JOB...")
-@click.option("--parent", metavar="JOB", help="All live jobs that this one started, instead of naming them.")
 @click.option(
-    "--grace", type=Duration(), default="10s", show_default=True, help="How long the command has to end by itself."
+    "--parent", metavar="JOB", help="All live jobs that this one started, instead of naming them."
 )
-def cancel(client: Client, out: Output, jobs: tuple[str, ...], parent: str | None, grace: timedelta) -> int:
+@click.option(
+    "--grace",
+    type=Duration(),
+    default="10s",
+    show_default=True,
+    help="How long the command has to end by itself.",
+)
+def cancel(
+    client: Client, out: Output, jobs: tuple[str, ...], parent: str | None, grace: timedelta
+) -> int:
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
     if bool(jobs) == bool(parent):
-        raise UsageError("cancel takes jobs, or --parent JOB.", "", "tao cancel JOB, or tao cancel --parent JOB")
+        raise UsageError(
+            "cancel takes jobs, or --parent JOB.", "", "tao cancel JOB, or tao cancel --parent JOB"
+        )
     named = [job.id for job in client.live_children(parent)] if parent else list(jobs)
     ended = client.cancel_jobs(named, grace.total_seconds())
     errors = [error for error in ended.values() if isinstance(error, TaoError)]
@@ -117,7 +134,9 @@ def told_to_stop(stop: threading.Event, _signal: int, _frame: FrameType | None) 
 @command("watch")
 @click.option("--forever", is_flag=True, help="Stay when no job is live, as a service does.")
 def watch(client: Client, out: Output, forever: bool) -> int:
-    """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job is live."""
+    """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job
+    is live.
+    """
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(told_to_stop, stop))
     live = count_live(client)
@@ -130,7 +149,14 @@ def watch(client: Client, out: Output, forever: bool) -> int:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
     left = count_live(client)
     out.object(watch_view(left))
-    out.note("No job is live." if not left else "No longer watching; the jobs go on. Come back: tao watch")
+    out.note(
+        "No job is live."
+        if not left
+        else "No longer watching; the jobs go on. Come back: tao watch"
+    )
     if untold := client.jobs_with_failed_hooks():
-        out.note(f"Hooks of {', '.join(untold)} have failed and are tried again by whoever watches later: tao watch")
+        out.note(
+            f"Hooks of {', '.join(untold)} have failed and are tried again by "
+            "whoever watches later: tao watch"
+        )
     return exit_codes.DONE

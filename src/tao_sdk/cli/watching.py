@@ -1,6 +1,8 @@
-"""Watching a job until it has ended: its scene is drawn as it changes. Not here: what feeds the scene (client/following.py).
+"""Watching a job until it has ended: its scene is drawn as it changes. Not here: what feeds the
+scene (client/following.py).
 
-On a terminal the scene is drawn in place, several times a second; elsewhere, what is new is printed as plain lines.
+On a terminal the scene is drawn in place, several times a second; elsewhere, what is new is printed
+as plain lines.
 """
 
 from __future__ import annotations
@@ -99,10 +101,15 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     if not progress.epoch and scene.job.status is not Status.ERROR:
         out.lines(f"  {line}" for line in scene.log_tail)
     checkpoints = left.checkpoints if left else []
-    out.lines(painted(out, line) for line in screen.final(scene.job, progress, checkpoints, out.width or UNBOUNDED))
+    out.lines(
+        painted(out, line)
+        for line in screen.final(scene.job, progress, checkpoints, out.width or UNBOUNDED)
+    )
     if scene.job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
-    out.lines(painted(out, line) for line in screen.places(places(scene.job, progress, left), out.width))
+    out.lines(
+        painted(out, line) for line in screen.places(places(scene.job, progress, left), out.width)
+    )
 
 
 def places(job: Job, progress: Progress, left: Results | None) -> list[tuple[str, str]]:
@@ -125,7 +132,8 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
     if scene.log_tail:
         out.line(out.paint("  The end of its log:", dim=True))
         out.lines(
-            screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED)) for line in scene.log_tail
+            screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED))
+            for line in scene.log_tail
         )
 
 

@@ -1,4 +1,6 @@
-"""The client: what the SDK classes, the `tao` command and every other door are made of. Names are loaded on first use."""
+"""The client: what the SDK classes, the `tao` command and every other door are made of. Names are
+loaded on first use.
+"""
 
 from __future__ import annotations
 

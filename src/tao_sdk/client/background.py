@@ -17,7 +17,9 @@ from tao_sdk.engine.watch import Watcher
 
 @dataclass
 class BackgroundWatch:
-    """Started when there is something to watch; it ends when no job is live, and may be started again."""
+    """Started when there is something to watch; it ends when no job is live, and may be started
+    again.
+    """
 
     engine: Engine
     callbacks: hooks.Callbacks
@@ -31,7 +33,9 @@ class BackgroundWatch:
         with self._lock:
             self._is_more = True
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._watch_on, name="tao-watch", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._watch_on, name="tao-watch", daemon=True
+                )
                 self._thread.start()
 
     def close(self) -> None:
@@ -41,11 +45,15 @@ class BackgroundWatch:
             thread.join()
 
     def watch(self, stop: threading.Event | None = None) -> None:
-        """Watch in this thread; returns when no job is live, or `stop` is set, without one when this is closed."""
+        """Watch in this thread; returns when no job is live, or `stop` is set, without one when
+        this is closed.
+        """
         Watcher(self.engine, self.callbacks, stop or self._closed, self.poll_interval).run()
 
     def _watch_on(self) -> None:
-        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave is watched too."""
+        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave
+        is watched too.
+        """
         while self._take_more():
             self.watch()
 
@@ -64,7 +72,9 @@ class BackgroundWatch:
 
         def carry() -> None:
             if not threads and self._thread is None:
-                threads.append(threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True))
+                threads.append(
+                    threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True)
+                )
                 threads[0].start()
 
         try:

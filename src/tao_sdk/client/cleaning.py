@@ -1,4 +1,6 @@
-"""Cleaning: forgetting ended jobs, and removing what they left at their backends. Logs are kept first; results stay."""
+"""Cleaning: forgetting ended jobs, and removing what they left at their backends. Logs are kept
+first; results stay.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ def refuse_live(job: Job) -> None:
         return
     if job.imported_from:
         why = "The published SDK has started it, and it alone can end it."
-        raise UsageError(f"{job.id} is {job.status}.", why, "To forget it nevertheless:", f"tao rm --force {job.id}")
+        raise UsageError(
+            f"{job.id} is {job.status}.",
+            why,
+            "To forget it nevertheless:",
+            f"tao rm --force {job.id}",
+        )
     raise UsageError(f"{job.id} is {job.status}.", "", "End it first:", f"tao cancel {job.id}")
 
 
@@ -32,11 +39,14 @@ def release(engine: Engine, job: Job) -> None:
 
 
 def clean_old_jobs(engine: Engine, older_than: timedelta, dry_run: bool) -> list[str]:
-    """The ids of the jobs that are cleaned, and what crashes left in the store is, too. Of a dry run, those that would be.
+    """The ids of the jobs that are cleaned, and what crashes left in the store is, too. Of a dry
+    run, those that would be.
 
     What cannot be let go of now keeps no other from it: its error is raised once all are done.
     """
-    job_ids = [job.id for job in engine.store.list() if is_old(job, older_than) and not job.released]
+    job_ids = [
+        job.id for job in engine.store.list() if is_old(job, older_than) and not job.released
+    ]
     if dry_run:
         return job_ids
     errors = [error for job_id in job_ids if (error := clean_job(engine, job_id)) is not None]

@@ -45,9 +45,10 @@ CANCELERS = 16  # jobs that are ended at once
 class Client:
     """The jobs of one store, whatever they run on. Cheap to make; safe to use from several threads.
 
-    With `watch`, a thread carries the live jobs to their end (retries, hooks) for as long as the client is open.
-    `platform` is the one that is meant where none is named; "" means all of them for jobs, and local for paths. Where a
-    platform is named, the name of an endpoint of config.yaml is taken, too. `endpoint` is the one of them that is meant.
+    With `watch`, a thread carries the live jobs to their end (retries, hooks) for as long as the
+    client is open. `platform` is the one that is meant where none is named; "" means all of them
+    for jobs, and local for paths. Where a platform is named, the name of an endpoint of config.yaml
+    is taken, too. `endpoint` is the one of them that is meant.
     """
 
     platform = ""
@@ -63,9 +64,17 @@ class Client:
         epoch_milestone_interval: int = hooks.MILESTONE,
     ) -> None:
         if epoch_milestone_interval < 1:
-            raise UsageError(f"epoch_milestone_interval is {epoch_milestone_interval}.", "", "Give 1 or more epochs.")
+            raise UsageError(
+                f"epoch_milestone_interval is {epoch_milestone_interval}.",
+                "",
+                "Give 1 or more epochs.",
+            )
         if poll_interval is not None and not 0 < poll_interval < threading.TIMEOUT_MAX:
-            raise UsageError(f"poll_interval is {poll_interval}.", "It is a pause.", "Give seconds, or leave it out.")
+            raise UsageError(
+                f"poll_interval is {poll_interval}.",
+                "It is a pause.",
+                "Give seconds, or leave it out.",
+            )
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
@@ -86,13 +95,19 @@ class Client:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
         """A job is passed to another process by its id."""
-        raise TypeError(f"A {type(self).__name__} belongs to its process: make one in the other, and pass it job.id.")
+        raise TypeError(
+            f"A {type(self).__name__} belongs to its process: make one in "
+            "the other, and pass it job.id."
+        )
 
     def close(self) -> None:
         """Stop watching, let go of every connection, and close the store. Jobs go on."""
@@ -116,7 +131,9 @@ class Client:
         """
         spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
         callables, stored = hooks.split(spec.hooks)
-        request = prepare.Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
+        request = prepare.Request(
+            replace(spec, hooks=stored), platform, dict(options or {}), parent
+        )
         submission = self._submitted(request)
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
@@ -129,9 +146,14 @@ class Client:
         return replace(submission, job=listing.named_jobs(self.engine, [submission.job])[0])
 
     def plan(
-        self, spec: JobSpec | Mapping[str, Any], platform: str, options: Mapping[str, Any] | None = None
+        self,
+        spec: JobSpec | Mapping[str, Any],
+        platform: str,
+        options: Mapping[str, Any] | None = None,
     ) -> prepare.Planned:
-        """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is stored."""
+        """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
+        stored.
+        """
         spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
         return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
 
@@ -154,7 +176,8 @@ class Client:
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
-        """The job of an id, a name, or the start of an id. Asks its backend first, and reads on in its log, unless told not to.
+        """The job of an id, a name, or the start of an id. Asks its backend first, and reads on in
+        its log, unless told not to.
 
         Raises JobNotFound, and UsageError when several jobs fit.
         """
@@ -163,10 +186,14 @@ class Client:
         return listing.named_jobs(self.engine, [seen])[0]
 
     def get_job_status(self, job_id: str) -> JobStatus:
-        """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
+        """The job's status, message, and when that was seen. Asks its backend first. Raises
+        JobNotFound.
+        """
         found = self.store.get(self.store.resolve(job_id))
         job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
-        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code)
+        return JobStatus(
+            job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code
+        )
 
     def list_jobs(
         self,
@@ -181,17 +208,19 @@ class Client:
     ) -> list[Job]:
         """Newest first, at most `limit`; `statuses` such as ["Running"].
 
-        `sort` is created, name, status, or a metric: then the job with its best value comes first, one without it last.
-        A metric that none of the jobs has is a UsageError.
+        `sort` is created, name, status, or a metric: then the job with its best value comes first,
+        one without it last. A metric that none of the jobs has is a UsageError.
 
-        The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
+        The live ones are looked at first, in one query per endpoint, and what is new in their logs
+        is read.
         """
         place = platform or self.endpoint or self.platform
         query = listing.JobQuery(statuses, place, labels or {}, parent, limit, sort)
         return listing.list_jobs(self.engine, query, self._see if look else None)
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
-        """In which settings the jobs differ, and the best and last value of `metric`, or of the one that most of them have.
+        """In which settings the jobs differ, and the best and last value of `metric`, or of the one
+        that most of them have.
 
         Raises UsageError for fewer than two jobs, and for a metric that none of them has.
         """
@@ -200,11 +229,17 @@ class Client:
             several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
             raise UsageError("There is one job to compare, at most.", "", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
-        seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
+        seen = self._see(
+            [job for job in found.values() if may_change(job)]
+        )  # one query per endpoint
         return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
 
-    def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
-        """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
+    def events(
+        self, job: str | None = None, since: int = 0, follow: bool = False
+    ) -> Iterator[Event]:
+        """What happened after sequence number `since`, in order; with follow, without end or until
+        the job has ended.
+        """
         job_id = self.store.resolve(job) if job else None
         if follow:
             yield from self._follower.follow_events(job_id, since)
@@ -234,22 +269,33 @@ class Client:
     def wait(self, job_id: str, timeout: float | None = None) -> JobStatus:
         """The status it ended with. Raises WaitTimeout after `timeout` seconds; the job goes on."""
         job = self.wait_all([job_id], timeout)[0]
-        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code)
+        return JobStatus(
+            job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code
+        )
 
     def wait_all(
-        self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
+        self,
+        ids: Sequence[str],
+        timeout: float | None = None,
+        on_change: Callable[[Job], None] | None = None,
     ) -> list[Job]:
-        """Wait until every one has ended. `on_change` is called with each whose status, message or epoch changed."""
+        """Wait until every one has ended. `on_change` is called with each whose status, message or
+        epoch changed.
+        """
         jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
         for now in self.follow_jobs(ids, timeout):
             for job, was in zip(now, jobs, strict=True):
-                if on_change and (job.standing, job.progress.epoch) != (was.standing, was.progress.epoch):
+                if on_change and (job.standing, job.progress.epoch) != (
+                    was.standing,
+                    was.progress.epoch,
+                ):
                     on_change(job)
             jobs = now
         return jobs
 
     def follow_jobs(self, ids: Sequence[str], timeout: float | None = None) -> Iterator[list[Job]]:
-        """The jobs as they now are, again and again until all have ended, as often as is polite to ask.
+        """The jobs as they now are, again and again until all have ended, as often as is polite to
+        ask.
 
         A further attempt that is due is started by us where nobody else watches.
 
@@ -275,11 +321,14 @@ class Client:
     ) -> Iterator[bytes]:
         """The log's bytes, unchanged, over all attempts; `events` keeps the runner's own lines.
 
-        Of a job of several ranks all of them, with a line `==> rank 1 <==` before what is of another than before; or of
-        `rank` alone, without such lines. With follow, a further attempt that is due is started by us where nobody else
-        watches. `stream`: stdout or stderr alone, of a platform that keeps them apart and still has the log.
+        Of a job of several ranks all of them, with a line `==> rank 1 <==` before what is of
+        another than before; or of `rank` alone, without such lines. With follow, a further attempt
+        that is due is started by us where nobody else watches. `stream`: stdout or stderr alone, of
+        a platform that keeps them apart and still has the log.
         """
-        request = LogRequest(rank=rank or 0, stream=stream, tail=tail and max(tail, 0), follow=follow)
+        request = LogRequest(
+            rank=rank or 0, stream=stream, tail=tail and max(tail, 0), follow=follow
+        )
         found = self.store.resolve(job_id)
         refuse_stream(self.engine, found, stream)
         return self._logs(found, LogView(request, events, every_rank=rank is None))
@@ -288,28 +337,41 @@ class Client:
         with self._background.carrying() as carry:
             yield from read(self.engine, job_id, replace(view, carry=carry))
 
-    def get_job_logs(self, job_id: str, tail: int | None = None, *, stream: str = "", rank: int | None = None) -> str:
-        """The log as text, the last `tail` lines of it when given, of each rank. A log of many megabytes is better followed."""
+    def get_job_logs(
+        self, job_id: str, tail: int | None = None, *, stream: str = "", rank: int | None = None
+    ) -> str:
+        """The log as text, the last `tail` lines of it when given, of each rank. A log of many
+        megabytes is better followed.
+        """
         data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream, rank=rank))
         return data.decode("utf-8", "replace")
 
     # Acting
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
-        """True when the job is over, by this or before it; False when that could not be seen in time."""
+        """True when the job is over, by this or before it; False when that could not be seen in
+        time.
+        """
         if not 0 <= grace < threading.TIMEOUT_MAX:
-            raise UsageError(f"grace is {grace!r}.", "It is the time that the command has to end.", "Give seconds.")
-        over = cancel.cancel(self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace))
+            raise UsageError(
+                f"grace is {grace!r}.",
+                "It is the time that the command has to end.",
+                "Give seconds.",
+            )
+        over = cancel.cancel(
+            self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace)
+        )
         if found in self._callbacks.of_job:
             job = self.store.get(found)
             self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
         return over
 
     def retry_job(self, job_id: str) -> Job:
-        """Start the next attempt of a job that ended in Error or was canceled, at once, from its last checkpoint.
+        """Start the next attempt of a job that ended in Error or was canceled, at once, from its
+        last checkpoint.
 
-        It is not counted towards `retries`. Raises UsageError for a live or Complete job; CredentialError, SpecError and
-        Unreachable, then nothing has changed; Refused.
+        It is not counted towards `retries`. Raises UsageError for a live or Complete job;
+        CredentialError, SpecError and Unreachable, then nothing has changed; Refused.
         """
         job = try_again.retry(self.engine, self.get_job(job_id).id)
         if self._watch:
@@ -324,8 +386,12 @@ class Client:
             self._background.start()
         return submission
 
-    def cancel_jobs(self, job_ids: Sequence[str], grace: float = 10.0) -> dict[str, bool | TaoError]:
-        """As `cancel_job` for many, several at once: of each as it was named, what that returned, or the error that it raised."""
+    def cancel_jobs(
+        self, job_ids: Sequence[str], grace: float = 10.0
+    ) -> dict[str, bool | TaoError]:
+        """As `cancel_job` for many, several at once: of each as it was named, what that returned,
+        or the error that it raised.
+        """
         ids = list(dict.fromkeys(job_ids))
         pool = ThreadPoolExecutor(min(CANCELERS, max(len(ids), 1)), thread_name_prefix="tao-cancel")
         try:
@@ -340,17 +406,21 @@ class Client:
             return error
 
     def live_children(self, parent: str) -> list[Job]:
-        """The jobs that `parent` started and that have not ended. Raises JobNotFound where there is no such job at all."""
+        """The jobs that `parent` started and that have not ended. Raises JobNotFound where there is
+        no such job at all.
+        """
         if not self.list_jobs(parent=parent, limit=1, look=False):
             self.store.resolve(parent)
         live = [status for status in Status if not status.terminal]
         return self.list_jobs(parent=parent, statuses=live, look=False)
 
     def remove(self, job_id: str, *, force: bool = False) -> bool:
-        """Forget an ended job and what the backend still has of it. Its results stay where they are.
+        """Forget an ended job and what the backend still has of it. Its results stay where they
+        are.
 
-        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good, or
-        does not end it in time: then False, for what that has of it stays there.
+        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may
+        be gone for good, or does not end it in time: then False, for what that has of it stays
+        there.
         """
         job = self.get_job(job_id)
         released = True
@@ -363,7 +433,9 @@ class Client:
         return released
 
     def _end_and_release(self, job: Job) -> bool:
-        """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
+        """False when the backend cannot be asked, has not ended it, or is the published SDK's to
+        ask.
+        """
         if job.imported_from:
             return job.status.terminal
         try:
@@ -375,20 +447,30 @@ class Client:
         return True
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
-        """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
+        """Remove what ended jobs left at the backends, after keeping their logs, and what crashes
+        left in the store.
 
-        Rows and results stay. What cannot be let go of now keeps no other from it: its error is raised once all are done.
+        Rows and results stay. What cannot be let go of now keeps no other from it: its error is
+        raised once all are done.
         """
         if not isinstance(older_than, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"older_than is {older_than!r}.", "It is a timedelta.", "Three days: timedelta(days=3)")
+            raise UsageError(
+                f"older_than is {older_than!r}.",
+                "It is a timedelta.",
+                "Three days: timedelta(days=3)",
+            )
         return cleaning.clean_old_jobs(self.engine, older_than, dry_run)
 
     def watch(self, stop: threading.Event | None = None) -> None:
-        """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
+        """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is
+        set.
+        """
         self._background.watch(stop)
 
     def jobs_with_failed_hooks(self) -> list[str]:
-        """The ids of jobs with hooks that are still to be delivered: between two watches, those that have failed."""
+        """The ids of jobs with hooks that are still to be delivered: between two watches, those
+        that have failed.
+        """
         return hooks.undelivered(self.engine)
 
     # Explaining
@@ -398,7 +480,9 @@ class Client:
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
     def known_cause(self, job: Job) -> str:
-        """Why a failed job failed, in one line, as it was found then; "" when nothing was. No platform is asked."""
+        """Why a failed job failed, in one line, as it was found then; "" when nothing was. No
+        platform is asked.
+        """
         return diagnose.known_cause(self.engine, job)
 
     def lost_results(self, job_id: str) -> str:
@@ -406,7 +490,9 @@ class Client:
         return diagnose.lost_results(self.engine, self.store.get(job_id))
 
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
-        """The diagnosis of a failed job as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None."""
+        """The diagnosis of a failed job as a dictionary: err_class, suggestion,
+        job_failure_by_node_event, ...; else None.
+        """
         job = self.get_job(job_id)
         found = diagnose.diagnose(self.engine, job) if job.status is Status.ERROR else None
         return found.to_json() if found else None
@@ -438,14 +524,18 @@ class Client:
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole.
 
-        `only` are patterns such as `*.pth` or `train/*`; where no file fits any of them, PathNotFound is raised.
+        `only` are patterns such as `*.pth` or `train/*`; where no file fits any of them,
+        PathNotFound is raised.
 
-        `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be copied, and why.
+        `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be
+        copied, and why.
         """
         return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip, only)
 
     def files(self, platform: str, path: str = "") -> Files:
-        """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""
+        """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as
+        this machine does.
+        """
         return files_at(self.engine, path, platform)
 
     @property
@@ -454,7 +544,9 @@ class Client:
         return self.endpoint or self.platform or "local"
 
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
-        """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
+        """True when it is there, as the backend sees it. Raises Unreachable when that could not be
+        seen.
+        """
         try:
             self.files(platform or self._here, remote_path).stat(results.backend_path(remote_path))
         except PathNotFound:
@@ -463,7 +555,9 @@ class Client:
 
     def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
-        found = self.files(platform or self._here, remote_path).list(results.backend_path(remote_path))
+        found = self.files(platform or self._here, remote_path).list(
+            results.backend_path(remote_path)
+        )
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 

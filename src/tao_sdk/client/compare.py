@@ -23,21 +23,27 @@ NAME_LETTERS = 56  # of a job with its settings, beside the plot
 
 def draw(comparison: Comparison) -> str:
     """The picture; "" where no job has told the metric in two epochs."""
-    lines = [series for compared in comparison.jobs if (series := _line(compared, comparison.metric))]
+    lines = [
+        series for compared in comparison.jobs if (series := _line(compared, comparison.metric))
+    ]
     title = visible(comparison.metric or "")[:NAME_LETTERS]
     return comparison_svg(title, lines) if lines else ""
 
 
 def _line(compared: Compared, metric: str | None) -> Series | None:
     series = series_of(compared.job.progress, metric or "")
-    settings = " ".join(f"{name.removeprefix('label ')}={value}" for name, value in compared.settings.items())
+    settings = " ".join(
+        f"{name.removeprefix('label ')}={value}" for name, value in compared.settings.items()
+    )
     name = visible(f"{compared.job.id} {settings}")
     name = name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 1] + "…"
     return replace(series, name=name.strip()) if len(series.points) > 1 else None
 
 
 def write_picture(path: Path, svg: str) -> Path:
-    """Write the picture, over an earlier one too. Raises NotWritten over any other file, and where nothing can be written."""
+    """Write the picture, over an earlier one too. Raises NotWritten over any other file, and where
+    nothing can be written.
+    """
     folder = Below(str(path.parent), follow=True)
     try:
         if _is_there(path):
@@ -48,7 +54,9 @@ def write_picture(path: Path, svg: str) -> Path:
             folder.create(path.name, svg.encode())
     except OSError as error:
         raise NotWritten(
-            f"{path} could not be written.", f"{error.strerror or error}.", "Choose another: --out FILE"
+            f"{path} could not be written.",
+            f"{error.strerror or error}.",
+            "Choose another: --out FILE",
         ) from error
     return path
 

@@ -1,4 +1,6 @@
-"""Crash file: the details of an error that nobody foresaw, in a private file that a person can send."""
+"""Crash file: the details of an error that nobody foresaw, in a private file that a person can
+send.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from tao_sdk.store.private_files import make_folders
 
 
 def keep_crash(text: str) -> Path:
-    """The file that holds the text now. Its secrets have to be gone already. Raises OSError, TaoError."""
+    """The file that holds the text now. Its secrets have to be gone already. Raises OSError,
+    TaoError.
+    """
     folder = Settings.load().state_dir / "crashes"
     make_folders(folder)
     handle, name = tempfile.mkstemp(prefix="crash-", suffix=".txt", dir=folder)

@@ -1,4 +1,5 @@
-"""Doctor: what is missing or wrong on each platform, and what would stop one job, as findings that say each thing once.
+"""Doctor: what is missing or wrong on each platform, and what would stop one job, as findings that
+say each thing once.
 
 Not here: what a platform looks at (the doctor of its backend), and how findings are shown.
 """
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.client.job_request import JobRequest
 
-INSTALLED_HERE = frozenset({"extra.missing"})  # findings whose command installs a library into this Python
+INSTALLED_HERE = frozenset(
+    {"extra.missing"}
+)  # findings whose command installs a library into this Python
 
 
 def asked_platforms(client: Client, platform: str | None) -> list[str]:
-    """The one that was named, else all platforms and endpoints. Raises UsageError for a name that nobody knows."""
+    """The one that was named, else all platforms and endpoints. Raises UsageError for a name that
+    nobody knows.
+    """
     if not platform:
-        return [*sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM), *client.endpoints()]
+        return [
+            *sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM),
+            *client.endpoints(),
+        ]
     if not is_known(platform) and platform not in client.endpoints():
         raise unknown(platform, client.endpoints())
     return [platform]
@@ -61,17 +69,27 @@ def new_findings(findings: Sequence[Finding], known: Sequence[Finding]) -> list[
     errors = [finding for finding in known if finding.severity is Severity.ERROR]
     codes = {finding.code for finding in errors}
     advice = {finding.next for finding in errors if finding.next}
-    return [finding for finding in findings if finding.code not in codes and finding.next not in advice]
+    return [
+        finding for finding in findings if finding.code not in codes and finding.next not in advice
+    ]
 
 
 def ready_platforms(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
     """The names of those on which no error was found."""
-    return [name for name, each in findings.items() if not any(one.severity is Severity.ERROR for one in each)]
+    return [
+        name
+        for name, each in findings.items()
+        if not any(one.severity is Severity.ERROR for one in each)
+    ]
 
 
 def install_commands(findings: Sequence[Finding]) -> list[str]:
     """The commands that install into this Python what is missing; a person runs the others."""
-    return [finding.command for finding in findings if finding.code in INSTALLED_HERE and finding.command]
+    return [
+        finding.command
+        for finding in findings
+        if finding.code in INSTALLED_HERE and finding.command
+    ]
 
 
 def error_finding(error: TaoError) -> Finding:

@@ -1,7 +1,7 @@
 """Documents: a YAML or JSON file as values that know where they stand.
 
-Here: reading and its traps (1e-05 is a number, `on` as a key is a text, a key is given once). Not here: what the values
-mean (job_file.py).
+Here: reading and its traps (1e-05 is a number, `on` as a key is a text, a key is given once). Not
+here: what the values mean (job_file.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ ADDRESS = re.compile(r"\w+:/")  # what a path makes of http://host
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: `job.yaml:3:5`, as editors and compilers write it; without a line, the whole file."""
+    """Where a value stands: `job.yaml:3:5`, as editors and compilers write it; without a line, the
+    whole file.
+    """
 
     path: str
     line: int = 0
@@ -40,19 +42,30 @@ class Place:
 
 
 class DocumentError(SpecError):
-    """A file that cannot be used as it is written; the text starts with the place of the mistake."""
+    """A file that cannot be used as it is written; the text starts with the place
+    of the mistake.
+    """
 
     code = "job_file.invalid"
 
-    def __init__(self, place: Place, what: str, why: str = "", next: str = "", command: str = "") -> None:
+    def __init__(
+        self, place: Place, what: str, why: str = "", next: str = "", command: str = ""
+    ) -> None:
         super().__init__(f"{place}: {what}", why, next, command)
         self.place = place
         self.meant = ""  # the known key that an unknown one is like
         self.key = ""  # the key of a job file that is wrong, once its reader has said so
 
     def to_json(self) -> dict[str, Any]:
-        """The error object of `--json`, with the place of the mistake; a line of 0 is the whole file."""
-        at = {"file": self.place.path, "line": self.place.line, "column": self.place.column, "key": self.key}
+        """The error object of `--json`, with the place of the mistake; a line of 0 is the whole
+        file.
+        """
+        at = {
+            "file": self.place.path,
+            "line": self.place.line,
+            "column": self.place.column,
+            "key": self.key,
+        }
         return {**super().to_json(), **at}
 
 
@@ -71,7 +84,9 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a document. `data` holds Values where it is a list or a mapping; `text` is a scalar as written."""
+    """One value of a document. `data` holds Values where it is a list or a mapping; `text` is a
+    scalar as written.
+    """
 
     place: Place
     data: Scalar | list[Value] | dict[str, Value]
@@ -90,7 +105,9 @@ class Value:
         return self.data
 
     def plain(self, as_text: bool = False) -> Any:
-        """The value without places; `as_text` leaves scalars as they are written, so that 1.10 stays 1.10."""
+        """The value without places; `as_text` leaves scalars as they are written, so that 1.10
+        stays 1.10.
+        """
         if isinstance(self.data, dict):
             return {key: item.plain(as_text) for key, item in self.data.items()}
         if isinstance(self.data, list):
@@ -99,7 +116,9 @@ class Value:
 
 
 def read_document(path: Path) -> Value:
-    """The one value that a YAML or JSON file holds. Raises DocumentError with file, line and column."""
+    """The one value that a YAML or JSON file holds. Raises DocumentError with file, line and
+    column.
+    """
     text = read_text(path)
     return read_json(text, str(path)) if path.suffix == ".json" else compose(text, str(path))
 
@@ -120,7 +139,10 @@ def read_text(path: Path) -> str:
     if len(raw) > LARGEST:
         size = format_size(max(path.stat().st_size, len(raw)))
         raise DocumentError(
-            whole, f"this file has {size}; {format_size(LARGEST)} is the limit.", "", "Name large data under inputs."
+            whole,
+            f"this file has {size}; {format_size(LARGEST)} is the limit.",
+            "",
+            "Name large data under inputs.",
         )
     try:
         return raw.decode("utf-8-sig")
@@ -132,14 +154,18 @@ def read_text(path: Path) -> str:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a pipe, too, at once: one that nobody writes into is empty, where others would wait without end."""
+    """Open a pipe, too, at once: one that nobody writes into is empty, where others would wait
+    without end.
+    """
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def near_files(path: Path) -> str:
-    """What to do about a file that is not there: the documents beside it, or the one that was meant."""
+    """What to do about a file that is not there: the documents beside it, or the one that was
+    meant.
+    """
     if str(path) == "-":
         return "To read it from a pipe: /dev/stdin."
     if ADDRESS.match(str(path)):
@@ -162,7 +188,9 @@ def position(path: str, before: str) -> Place:
 
 
 def read_json(text: str, path: str) -> Value:
-    """The value that a JSON text holds. What stands in JSON was mostly written by a program: its places are the file."""
+    """The value that a JSON text holds. What stands in JSON was mostly written by a program: its
+    places are the file.
+    """
     whole = Place(path)
 
     def refuse(constant: str) -> None:
@@ -178,7 +206,9 @@ def read_json(text: str, path: str) -> Value:
     try:
         return value_of(json.loads(text, object_pairs_hook=once, parse_constant=refuse), whole)
     except json.JSONDecodeError as error:
-        raise DocumentError(Place(path, error.lineno, error.colno), f"this is not JSON: {error.msg}.") from None
+        raise DocumentError(
+            Place(path, error.lineno, error.colno), f"this is not JSON: {error.msg}."
+        ) from None
     except RecursionError:
         raise too_deep(whole) from None
 
@@ -188,7 +218,10 @@ def value_of(data: Any, place: Place, depth: int = 0) -> Value:
     if depth > DEEPEST:
         raise too_deep(place)
     if isinstance(data, dict):
-        items = {key: value_of(item, place, depth + 1) for key, item in cast("dict[str, Any]", data).items()}
+        items = {
+            key: value_of(item, place, depth + 1)
+            for key, item in cast("dict[str, Any]", data).items()
+        }
         return Value(place, items, keys=dict.fromkeys(items, place))
     if isinstance(data, list):
         return Value(place, [value_of(item, place, depth + 1) for item in cast("list[Any]", data)])
@@ -199,7 +232,10 @@ def value_of(data: Any, place: Place, depth: int = 0) -> Value:
 
 def not_finite(text: str, place: Place) -> DocumentError:
     return DocumentError(
-        place, f"{text} is not a finite number.", "No config file can hold one.", "Leave it out, or write a number."
+        place,
+        f"{text} is not a finite number.",
+        "No config file can hold one.",
+        "Leave it out, or write a number.",
     )
 
 
@@ -221,7 +257,9 @@ def compose(text: str, path: str) -> Value:
         raise syntax_error(error, text, path) from None
     except yaml.reader.ReaderError as error:
         place = position(path, text[: error.position])
-        raise DocumentError(place, f"this character cannot be here: {code_point(error.character)}.") from None
+        raise DocumentError(
+            place, f"this character cannot be here: {code_point(error.character)}."
+        ) from None
     return builder.documents[0] if builder.documents else Value(Place(path, 1, 1), None)
 
 
@@ -246,7 +284,12 @@ def syntax_error(error: Any, text: str, path: str) -> DocumentError:
     place = Place(path, mark.line + 1, mark.column + 1)
     line: str = [*text.splitlines(), ""][min(int(mark.line), text.count("\n"))]
     if "\t" in line[: mark.column + 1] and not line[: mark.column].strip():
-        return DocumentError(place, "a tab indents this line.", "YAML takes spaces only.", "Replace the tab by spaces.")
+        return DocumentError(
+            place,
+            "a tab indents this line.",
+            "YAML takes spaces only.",
+            "Replace the tab by spaces.",
+        )
     problem = " ".join(str(part) for part in (error.context, error.problem) if part)
     remedy = next((remedy for words, remedy in REMEDIES.items() if words in problem), "")
     return DocumentError(place, f"this is not YAML: {problem}.", "", remedy)
@@ -254,7 +297,9 @@ def syntax_error(error: Any, text: str, path: str) -> DocumentError:
 
 @dataclass
 class Branch:
-    """A list or a mapping that is not closed yet; a mapping's keys and values take turns in `items`."""
+    """A list or a mapping that is not closed yet; a mapping's keys and values take turns in
+    `items`.
+    """
 
     place: Place
     anchor: str | None
@@ -284,11 +329,15 @@ class Builder:
             branch = self.open.pop()
             self.add(mapping(branch) if branch.is_mapping else sequence(branch), branch.anchor)
         elif name == "DocumentStartEvent" and self.documents:
-            raise DocumentError(place, "a second document starts here.", "A file holds one.", "Remove the line ---.")
+            raise DocumentError(
+                place, "a second document starts here.", "A file holds one.", "Remove the line ---."
+            )
 
     def begin(self, event: Any, place: Place, is_mapping: bool) -> None:
         if event.tag and not event.tag.endswith((":map", ":seq")):
-            raise DocumentError(place, f"the tag {event.tag} has no meaning here.", "", "Leave it out.")
+            raise DocumentError(
+                place, f"the tag {event.tag} has no meaning here.", "", "Leave it out."
+            )
         if len(self.open) >= DEEPEST:
             raise too_deep(place)
         if event.anchor:
@@ -305,7 +354,9 @@ class Builder:
             )
         value = self.anchors[name]
         if value is None:
-            raise DocumentError(place, f"*{name} refers to what it is in.", "The value would have no end.")
+            raise DocumentError(
+                place, f"*{name} refers to what it is in.", "The value would have no end."
+            )
         return value
 
     def add(self, value: Value, anchor: str | None) -> None:
@@ -313,7 +364,9 @@ class Builder:
             self.anchors[anchor] = value
         if value.weight > MOST_VALUES:
             raise DocumentError(
-                value.place, f"this holds more than {MOST_VALUES:,} values.", "Aliases count as often as they are used."
+                value.place,
+                f"this holds more than {MOST_VALUES:,} values.",
+                "Aliases count as often as they are used.",
             )
         (self.open[-1].items if self.open else self.documents).append(value)
 
@@ -335,7 +388,9 @@ def mapping(branch: Branch) -> Value:
             continue
         if key.text in keys:
             raise DocumentError(
-                key.place, f"{key.text} is given a second time.", f"It stands in line {keys[key.text].line} already."
+                key.place,
+                f"{key.text} is given a second time.",
+                f"It stands in line {keys[key.text].line} already.",
             )
         items[key.text], keys[key.text] = value, key.place
     whole = {**merged, **items}
@@ -343,7 +398,9 @@ def mapping(branch: Branch) -> Value:
 
 
 def merge(value: Value) -> Iterator[dict[str, Value]]:
-    """The mappings that `<<:` takes over; what is written beside it, and the first of several, wins."""
+    """The mappings that `<<:` takes over; what is written beside it, and the first of several,
+    wins.
+    """
     for each in value.data if isinstance(value.data, list) else [value]:
         if not isinstance(each.data, dict):
             raise DocumentError(each.place, f"<< takes over a mapping; this is {each.shape}.")
@@ -359,12 +416,16 @@ TRUE_OR_FALSE = {
 }
 INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)", re.ASCII)
 BASED = re.compile(r"([-+]?)0(?:x([0-9a-fA-F_]+)|b([01_]+)|o?([0-7_]+))", re.ASCII)
-FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+FLOAT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII
+)
 NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
 
 
 def scalar(event: Any, place: Place) -> Value:
-    """A scalar as YAML 1.1 reads it, with three differences: 1e-05 is a number; 4:30:00 and 2026-01-01 are texts."""
+    """A scalar as YAML 1.1 reads it, with three differences: 1e-05 is a number; 4:30:00 and
+    2026-01-01 are texts.
+    """
     text: str = event.value
     if event.tag in (None, "tag:yaml.org,2002:str", "!"):
         quoted = not event.implicit[0] or event.tag is not None
@@ -373,7 +434,9 @@ def scalar(event: Any, place: Place) -> Value:
     try:
         data: Scalar = kinds[event.tag.removeprefix("tag:yaml.org,2002:")](text)  # pyright: ignore[reportUnknownVariableType]
     except (KeyError, ValueError):
-        raise DocumentError(place, f"the tag {event.tag} has no meaning here.", "", "Leave it out.") from None
+        raise DocumentError(
+            place, f"the tag {event.tag} has no meaning here.", "", "Leave it out."
+        ) from None
     return Value(place, data, text)
 
 
@@ -388,12 +451,16 @@ def resolve(text: str, place: Place) -> Scalar:
     if match := BASED.fullmatch(text):
         base = next(base for base, group in ((16, 2), (2, 3), (8, 4)) if match[group])
         return integer(match[1] + match[match.lastindex or 0].replace("_", ""), base, place)
-    if NOT_FINITE.fullmatch(text) or (FLOAT.fullmatch(text) and not math.isfinite(float(text.replace("_", "")))):
+    if NOT_FINITE.fullmatch(text) or (
+        FLOAT.fullmatch(text) and not math.isfinite(float(text.replace("_", "")))
+    ):
         raise not_finite(text, place)
     return float(text.replace("_", "")) if FLOAT.fullmatch(text) else text
 
 
 def integer(digits: str, base: int, place: Place) -> int:
     if len(digits) > 1000:
-        raise DocumentError(place, f"this number has {len(digits)} digits.", "", "Put it in quotes if it is a text.")
+        raise DocumentError(
+            place, f"this number has {len(digits)} digits.", "", "Put it in quotes if it is a text."
+        )
     return int(digits, base)

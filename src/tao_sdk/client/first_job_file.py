@@ -1,4 +1,6 @@
-"""First job file: one to begin with, that runs as it is and explains its keys. Not here: what the keys mean (job_file.py)."""
+"""First job file: one to begin with, that runs as it is and explains its keys. Not here: what the
+keys mean (job_file.py).
+"""
 
 from __future__ import annotations
 
@@ -52,19 +54,25 @@ time_limit: 10m              # the job is ended after that: 90s, 45m, 4h, 2d
 #   slurm: {{partition: gpu}}
 """
 
-IMAGE_LINE = "image: {image}              # the container's image; tao images lists keys that stand for some"
+IMAGE_LINE = (
+    "image: {image}              # the container's image; tao images lists keys that stand for some"
+)
 NO_IMAGE = "# image: python:3.12-slim    # the container's image; local jobs need none"
 
 
 def write_job_file(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
-    """Write the file, and return its platform. Raises UsageError where a file is there, or none can be written."""
+    """Write the file, and return its platform. Raises UsageError where a file is there, or none can
+    be written.
+    """
     platform = platform_name(platform)
     text = job_text(job_file, name, image, platform)
     try:
         with job_file.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{job_file} is there already.", "", "Name another file:", "tao init other.yaml") from None
+        raise UsageError(
+            f"{job_file} is there already.", "", "Name another file:", "tao init other.yaml"
+        ) from None
     except OSError as error:
         raise UsageError(f"{job_file} cannot be written: {error.strerror}.") from None
     return platform

@@ -1,4 +1,6 @@
-"""Following a job until it has ended: its log and its status feed a Scene. Not here: what a scene is (scene.py)."""
+"""Following a job until it has ended: its log and its status feed a Scene. Not here: what a scene
+is (scene.py).
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
 
 TICK_SECONDS = 0.1  # the longest time between two changes that are shown
-LOOK_SECONDS = 0.5  # between looks into the store; the watcher asks the backend, as often as is polite there
+LOOK_SECONDS = (
+    0.5  # between looks into the store; the watcher asks the backend, as often as is polite there
+)
 SLOWEST_SECONDS = 5.0  # between looks at the backend itself
 LAST_WORDS_SECONDS = 10.0  # how long the log of an ended job is waited for
 PIECES = 64  # of the log that are held, at most
 
-OnChange = Callable[[Scene, list[Progress]], None]  # the epochs are those that are new since the last call
+OnChange = Callable[
+    [Scene, list[Progress]], None
+]  # the epochs are those that are new since the last call
 
 
 def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
@@ -32,7 +38,11 @@ def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
     feed, looks = LogFeed(client, scene.job.id), LookTimes(client.polite_seconds(scene.job))
     on_change(scene, [])
     while not (scene.job.status.terminal and feed.is_done()):
-        epochs = [epoch for chunk in feed.take_pieces() for epoch in scene.take_log(chunk, time.monotonic())]
+        epochs = [
+            epoch
+            for chunk in feed.take_pieces()
+            for epoch in scene.take_log(chunk, time.monotonic())
+        ]
         if looks.is_due(asking=feed.over):
             epochs += scene.take_job(current_job(client, scene, asking=feed.over))
         on_change(scene, epochs)
@@ -59,7 +69,9 @@ class LogFeed:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=PIECES)
         self.over = False
         self._heard_at = time.monotonic()
-        threading.Thread(target=self._read, args=(client, job_id), name="tao-log", daemon=True).start()
+        threading.Thread(
+            target=self._read, args=(client, job_id), name="tao-log", daemon=True
+        ).start()
 
     def _read(self, client: Client, job_id: str) -> None:
         try:
@@ -71,7 +83,9 @@ class LogFeed:
             self._pieces.put(None)
 
     def is_done(self) -> bool:
-        """True when the log is over, or has said nothing for so long that nothing more is waited for."""
+        """True when the log is over, or has said nothing for so long that nothing more is waited
+        for.
+        """
         return self.over or time.monotonic() - self._heard_at > LAST_WORDS_SECONDS
 
     def take_pieces(self) -> Iterator[bytes]:
@@ -91,7 +105,9 @@ class LogFeed:
 
 
 class LookTimes:
-    """When to look again. At the store often; at the backend itself, where no log tells of the end, ever less often."""
+    """When to look again. At the store often; at the backend itself, where no log tells of the end,
+    ever less often.
+    """
 
     def __init__(self, polite_seconds: float) -> None:
         self._next_at = 0.0

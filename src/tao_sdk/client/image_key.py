@@ -13,7 +13,8 @@ from tao_sdk.versions import image_keys, load_manifest, looks_like_key
 
 
 def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec with the image that its key stands for, and notes. What is no key stays: it may be an image's name.
+    """The spec with the image that its key stands for, and notes. What is no key stays: it may be
+    an image's name.
 
     Raises ManifestError where the list of keys cannot be read.
     """
@@ -25,4 +26,6 @@ def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
         return replace(spec, image=images[key]), (f"{spec.image} is {images[key]}.",)
     near = difflib.get_close_matches(key, images, n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    return spec, (f"{spec.image} is no key of tao images, and is taken as the name of an image.{meant}",)
+    return spec, (
+        f"{spec.image} is no key of tao images, and is taken as the name of an image.{meant}",
+    )

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeenResults:
-    """What the job left: None where it cannot be seen from here now. `refusal` says why it is not to be looked at."""
+    """What the job left: None where it cannot be seen from here now. `refusal` says why it is not
+    to be looked at.
+    """
 
     results: Results | None = None
     refusal: str = ""
@@ -34,5 +36,7 @@ def results_of(client: Client, job: Job) -> SeenResults:
 
 
 def curve_of(job: Job, progress: Progress) -> Path | None:
-    """The file with the job's curve, written now unless it is there. None where the results are elsewhere."""
+    """The file with the job's curve, written now unless it is there. None where the results are
+    elsewhere.
+    """
     return leave_curve(job, progress)

@@ -1,7 +1,8 @@
 """Job files: a JobSpec, and how to run it on each platform, as YAML.
 
-Here: what the keys mean, and that every mistake is told with file, line, column and what was meant. Not here: how YAML
-is read (document.py), what a field allows (model/spec.py), the JSON Schema for editors (job_schema.py).
+Here: what the keys mean, and that every mistake is told with file, line, column and what was meant.
+Not here: how YAML is read (document.py), what a field allows (model/spec.py), the JSON Schema for
+editors (job_schema.py).
 """
 
 from __future__ import annotations
@@ -61,20 +62,33 @@ class JobFile:
 
     def platform_meant(self, name: str) -> str:
         """The platform of that name, or of the endpoint of that name."""
-        return platform_name(name) if is_known(name) else platform_at(name, self.settings or Settings.load())
+        return (
+            platform_name(name)
+            if is_known(name)
+            else platform_at(name, self.settings or Settings.load())
+        )
 
     def located(self, error: SpecError) -> SpecError:
         """The error with the place of the field that it names, where this file has it."""
-        named = error.field if isinstance(error, FieldError) else re.split(r"\W", error.what, maxsplit=1)[0]
+        named = (
+            error.field
+            if isinstance(error, FieldError)
+            else re.split(r"\W", error.what, maxsplit=1)[0]
+        )
         place = self.places.get(named)
-        return DocumentError(place, error.what, error.why, error.next, error.command) if place else error
+        return (
+            DocumentError(place, error.what, error.why, error.next, error.command)
+            if place
+            else error
+        )
 
 
 def read_job_file(
     path: str | Path, changes: Mapping[str, Any] | None = None, settings: Settings | None = None
 ) -> JobFile:
-    """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are added to, others replaced.
-    Its `platform` may be the name of an endpoint of config.yaml, as `settings` have it.
+    """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are
+    added to, others replaced. Its `platform` may be the name of an endpoint of config.yaml, as
+    `settings` have it.
 
     Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
     """
@@ -84,7 +98,9 @@ def read_job_file(
     reader = Reader(path, mistakes, settings)
     values = reader.fields(top)
     merged = {"name": default_name(path), **values, **combined(values, changes or {})}
-    places = {name: value.place for name, value in top.mapping.items() if name not in (changes or {})}
+    places = {
+        name: value.place for name, value in top.mapping.items() if name not in (changes or {})
+    }
     job = JobFile(
         spec=JobSpec(),
         platform=reader.platform(top),
@@ -97,13 +113,17 @@ def read_job_file(
     for error in field_mistakes(merged):
         if error.field not in mistakes.keys:
             place = places.get(error.field, Place(str(path)))
-            mistakes.add(DocumentError(place, error.what, error.why, error.next, error.command), error.field)
+            mistakes.add(
+                DocumentError(place, error.what, error.why, error.next, error.command), error.field
+            )
     mistakes.tell()
     return replace(job, spec=read_spec(merged))
 
 
 def field_mistakes(values: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What is wrong with the values of fields, each read by its kind already where it stands in the file."""
+    """What is wrong with the values of fields, each read by its kind already where it stands in the
+    file.
+    """
     try:
         spec = read_settings(JobSpec, values)
     except FieldError as error:
@@ -116,9 +136,17 @@ def top_mapping(top: Value, path: Path) -> Value:
     if isinstance(top.data, dict):
         return top
     if top.data is None:
-        raise DocumentError(Place(str(path)), "this job file is empty.", "", "It needs at least the line: command: ...")
+        raise DocumentError(
+            Place(str(path)),
+            "this job file is empty.",
+            "",
+            "It needs at least the line: command: ...",
+        )
     raise DocumentError(
-        top.place, f"a job file is a mapping; this is {top.shape}.", "", "Write lines such as: command: python train.py"
+        top.place,
+        f"a job file is a mapping; this is {top.shape}.",
+        "",
+        "Write lines such as: command: python train.py",
     )
 
 
@@ -142,7 +170,9 @@ def default_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the keys of one job file. A mistake in the value of a key is collected, and the next key is read."""
+    """Reads the keys of one job file. A mistake in the value of a key is collected, and the next
+    key is read.
+    """
 
     path: Path
     mistakes: Collected
@@ -164,12 +194,15 @@ class Reader:
 
     def value(self, name: str, value: Value) -> Any:
         readers: Mapping[str, Callable[[str, Value], Any]] = {
-            "specs": self.specs, "files": self.files, "inputs": declarations, "outputs": declarations, "hooks": hooks,
+            "specs": self.specs, "files": self.files, "inputs": declarations,
+            "outputs": declarations, "hooks": hooks,
         }  # fmt: skip
         return readers[name](name, value) if name in readers else one_field(JobSpec, name, value)
 
     def unknown_at_top(self, name: str, top: Value, known: Iterable[str]) -> DocumentError:
-        """The error for a key that is not JobSpec's: a flag's name is meant for its field, an option stands elsewhere."""
+        """The error for a key that is not JobSpec's: a flag's name is meant for its field, an
+        option stands elsewhere.
+        """
         if meant := field_of_flag(name, settings_of(JobSpec)):
             return unknown(name, top, known, meant=meant)
         for platform in platforms():
@@ -212,7 +245,9 @@ class Reader:
             wanted(value, name, dict, f"a mapping of platforms, such as {name}: {{slurm: ...}}")
             for platform, own in value.mapping.items():
                 with self.mistakes.of(f"{name}.{platform}"):
-                    self.one_platform(name, platform, value.keys.get(platform, own.place), own, found)
+                    self.one_platform(
+                        name, platform, value.keys.get(platform, own.place), own, found
+                    )
         return found
 
     def one_platform(
@@ -246,7 +281,9 @@ class Reader:
 def unknown(
     name: str, mapping: Value, known: Iterable[str], hint: str = "", of: str = "", meant: str = ""
 ) -> DocumentError:
-    """The error for an unknown key. Without a hint it says which known key it is like, or all that are known."""
+    """The error for an unknown key. Without a hint it says which known key it is like, or all that
+    are known.
+    """
     if not hint:
         meant = meant or next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
         hint = f"Did you mean {meant}?" if meant else f"Known are: {', '.join(sorted(known))}."
@@ -289,7 +326,9 @@ def wanted(value: Value, name: str, shape: type, allowed: str) -> Value:
 
 
 def one_field(record: type[Any], name: str, value: Value) -> Any:
-    """The value of one field, read by its kind; the error stands at the item that is wrong, and shows no value of a mapping."""
+    """The value of one field, read by its kind; the error stands at the item that is wrong, and
+    shows no value of a mapping.
+    """
     kind: Kind = settings_of(record)[name].metadata["kind"]
     as_text = kind.schema.get("type") != "object" or kind.pairs
     raw = value.plain(as_text=as_text and bool(kind.schema))
@@ -316,7 +355,9 @@ def wrong_item(record: type[Any], name: str, value: Value) -> Value:
 
 
 def declarations(name: str, value: Value) -> Any:
-    """Inputs or outputs: a list of paths, or a mapping whose values are a text or say type, optional, container_path."""
+    """Inputs or outputs: a list of paths, or a mapping whose values are a text or say type,
+    optional, container_path.
+    """
     if isinstance(value.data, list):
         return [wanted(item, f"an item of {name}", str, "a path").text for item in value.data]
     wanted(value, name, dict, "a mapping or a list")
@@ -345,7 +386,10 @@ def spec_file(value: Value, path: Path) -> Value:
     if path.exists():
         return read_document(path)
     raise DocumentError(
-        value.place, f"specs: there is no file {path}.", "The path is relative to the job file.", near_files(path)
+        value.place,
+        f"specs: there is no file {path}.",
+        "The path is relative to the job file.",
+        near_files(path),
     )
 
 
@@ -354,20 +398,32 @@ def flat_key(key: str, place: Place) -> DocumentError:
     for part in reversed(key.split(".")):
         nested = f"{{{part}: {nested or '...'}}}"
     return DocumentError(
-        place, f"specs has the flat key {key!r}.", "The program would find no value under it.", f"Nest it: {nested}"
+        place,
+        f"specs has the flat key {key!r}.",
+        "The program would find no value under it.",
+        f"Nest it: {nested}",
     )
 
 
 def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:
-    """Path in the job -> content, folders as all files below them. Relative paths start in `folder`."""
-    wanted(value, name, dict, "a mapping of paths in the job to files here, such as train.py: ./train.py")
+    """Path in the job -> content, folders as all files below them. Relative paths start in
+    `folder`.
+    """
+    wanted(
+        value,
+        name,
+        dict,
+        "a mapping of paths in the job to files here, such as train.py: ./train.py",
+    )
     carried: dict[str, bytes] = {}
     for target, source in value.mapping.items():
         wanted(source, f"{name}.{target}", str, "the path of a file or folder")
         for place, path in named_files(target, local(source, folder), source):
             if place in carried:
                 raise DocumentError(
-                    source.place, f"{name} has two files for {place} in the job.", "One would write over the other."
+                    source.place,
+                    f"{name} has two files for {place} in the job.",
+                    "One would write over the other.",
                 )
             carried[place] = content(path, source, FILES_LIMIT - sum(map(len, carried.values())))
     return carried
@@ -393,7 +449,9 @@ def files_below(folder: Path, source: Value) -> Iterator[Path]:
         real = str(Path(root).resolve())
         if real in seen:
             raise DocumentError(
-                source.place, f"{root} is a link to a folder that is taken already.", "The folder would have no end."
+                source.place,
+                f"{root} is a link to a folder that is taken already.",
+                "The folder would have no end.",
             )
         seen.add(real)
         folders[:] = sorted(set(folders) - NOT_CARRIED)
@@ -404,7 +462,9 @@ def content(path: Path, source: Value, room: int) -> bytes:
     """A file's bytes. Raises DocumentError when it is no ordinary file, or larger than `room`."""
     try:
         if not path.is_file():
-            raise DocumentError(source.place, f"{path} is no file that could be read (a broken link, or a device).")
+            raise DocumentError(
+                source.place, f"{path} is no file that could be read (a broken link, or a device)."
+            )
         with path.open("rb") as file:
             data = file.read(room + 1)
     except OSError as error:

@@ -23,7 +23,10 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 
 DEFAULT_PLATFORM = "local"
-INTERPRETERS: Mapping[str, str] = {".py": "python", ".sh": "bash"}  # of what is taken for a job file
+INTERPRETERS: Mapping[str, str] = {
+    ".py": "python",
+    ".sh": "bash",
+}  # of what is taken for a job file
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class JobRequest:
 
 
 def read_request(typed: TypedJob) -> JobRequest:
-    """The job that was typed; what was typed wins over the job file. Results are kept unless the job says otherwise.
+    """The job that was typed; what was typed wins over the job file. Results are kept unless the
+    job says otherwise.
 
     Raises UsageError and SpecError.
     """
@@ -74,7 +78,9 @@ def read_request(typed: TypedJob) -> JobRequest:
         spec = replace(spec, native=native)
     changed = with_values(spec, typed.set_values)
     final, image_notes = with_image(changed.spec)
-    return JobRequest(final, place, read_options(platform, file, typed), file, (*changed.notes, *image_notes))
+    return JobRequest(
+        final, place, read_options(platform, file, typed), file, (*changed.notes, *image_notes)
+    )
 
 
 def command_line(words: Sequence[str]) -> str:
@@ -87,14 +93,23 @@ def read_options(platform: str, file: JobFile | None, typed: TypedJob) -> dict[s
     record = options_class(platform)
     if record is None:
         return options
-    return {**options, **read_fields(record, typed.options), **read_option_pairs(record, typed.option_pairs, platform)}
+    return {
+        **options,
+        **read_fields(record, typed.options),
+        **read_option_pairs(record, typed.option_pairs, platform),
+    }
 
 
 def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
-    """Raise UsageError where nothing is to be run, or where a program stands in the place of the job file."""
+    """Raise UsageError where nothing is to be run, or where a program stands in the place of the
+    job file.
+    """
     if job_file is None:
         if not changes.get("command"):
-            do = "Name a job file, or write a command after --, such as `tao run -- python train.py`."
+            do = (
+                "Name a job file, or write a command after --, such as "
+                "`tao run -- python train.py`."
+            )
             raise UsageError("There is nothing to run.", "", do)
         return
     path = Path(job_file)

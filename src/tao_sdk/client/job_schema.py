@@ -1,6 +1,8 @@
-"""The JSON Schema of a job file, for editors: made of the fields that JobSpec and the Options declare.
+"""The JSON Schema of a job file, for editors: made of the fields that JobSpec and the Options
+declare.
 
-`python -m tao_sdk.client.job_schema` writes job.schema.json anew; a test fails when it is not current.
+`python -m tao_sdk.client.job_schema` writes job.schema.json anew; a test fails when it is not
+current.
 """
 
 from __future__ import annotations
@@ -25,11 +27,20 @@ ABOUT: Schema = {
     "properties": {
         "type": {
             "enum": [*KINDS, "", None],
-            "description": "file or folder: a hint, what is there decides; text, list, local_glob: nothing to fetch.",
+            "description": (
+                "file or folder: a hint, what is there decides; text, list, "
+                "local_glob: nothing to fetch."
+            ),
         },
         "optional": {"type": "boolean", "description": "It may be absent or empty."},
-        "container_path": {"type": "string", "description": "Where it has to lie in the job: an absolute path."},
-        "uri": {"type": "string", "description": "Without specs and args: the path or address to take it from."},
+        "container_path": {
+            "type": "string",
+            "description": "Where it has to lie in the job: an absolute path.",
+        },
+        "uri": {
+            "type": "string",
+            "description": "Without specs and args: the path or address to take it from.",
+        },
         "extract": {
             "type": "boolean",
             "description": "false: an archive stays packed; true: archives in a folder are unpacked, too.",
@@ -43,12 +54,18 @@ ABOUT: Schema = {
             "items": {"type": "string"},
             "description": "Of a folder, the files that match one.",
         },
-        "selective": {"type": "object", "description": "Of a folder, the files that another input names."},
+        "selective": {
+            "type": "object",
+            "description": "Of a folder, the files that another input names.",
+        },
     },
     "additionalProperties": False,
 }
 DECLARED: Schema = {
-    "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "additionalProperties": ABOUT}]
+    "anyOf": [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object", "additionalProperties": ABOUT},
+    ]
 }
 
 # What the fields' own kinds leave open, as a job file has it.
@@ -58,13 +75,21 @@ RICHER: dict[str, Schema] = {
     "outputs": DECLARED,
     "files": {"type": "object", "additionalProperties": {"type": "string"}},
     "mounts": {"type": "array", "items": {"type": ["string", "object"]}},
-    "hooks": {"type": "object", "properties": {hook: {} for hook in HOOKS}, "additionalProperties": False},
+    "hooks": {
+        "type": "object",
+        "properties": {hook: {} for hook in HOOKS},
+        "additionalProperties": False,
+    },
 }
 
 
 def job_schema() -> Schema:
     """The schema of a job file, with the options of every platform of this package."""
-    fields = {name: {**field, **RICHER.get(name, {})} for name, field in schema_of(JobSpec).items() if name != "native"}
+    fields = {
+        name: {**field, **RICHER.get(name, {})}
+        for name, field in schema_of(JobSpec).items()
+        if name != "native"
+    }
     names = sorted({*BUILT_IN, *NOT_BUILT, *ALIASES})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -75,11 +100,17 @@ def job_schema() -> Schema:
             "platform": {
                 "type": ["string", "null"],
                 "examples": names,
-                "description": "Where `tao run` runs it: a platform, or an endpoint of config.yaml. Default: local.",
+                "description": (
+                    "Where `tao run` runs it: a platform, or an endpoint of "
+                    "config.yaml. Default: local."
+                ),
             },
-            "options": by_platform({name: options_schema(name) for name in names}, "How to run it, by platform."),
+            "options": by_platform(
+                {name: options_schema(name) for name in names}, "How to run it, by platform."
+            ),
             "native": by_platform(
-                {name: {"type": ["object", "null"]} for name in names}, "A patch of the rendered request, by platform."
+                {name: {"type": ["object", "null"]} for name in names},
+                "A patch of the rendered request, by platform.",
             ),
         },
         "additionalProperties": False,

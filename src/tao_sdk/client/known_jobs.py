@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 
 def id_of(client: Client, job: str) -> str:
-    """The id of the job that an id, a name, or the start of an id means. Raises JobNotFound, UsageError."""
+    """The id of the job that an id, a name, or the start of an id means. Raises JobNotFound,
+    UsageError.
+    """
     return client.store.resolve(job)
 
 
@@ -24,6 +26,8 @@ def count_live(client: Client) -> int:
 
 
 def last_submitted(client: Client) -> str:
-    """The id of the job that this client handed over last; "" where there is none, or it was refused."""
+    """The id of the job that this client handed over last; "" where there is none, or it was
+    refused.
+    """
     job_id = client.engine.last_kept
     return job_id if job_id and client.store.named(job_id) else ""

@@ -1,4 +1,6 @@
-"""Listing: which jobs of the store a query means, in its order, and what config.yaml calls the places where they live."""
+"""Listing: which jobs of the store a query means, in its order, and what config.yaml calls the
+places where they live.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class JobQuery:
 
 
 def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[Job]:
-    """The jobs that the query means, after `look_at` has been called with the live ones at its place."""
+    """The jobs that the query means, after `look_at` has been called with the live ones at its
+    place.
+    """
     statuses = query.read_statuses
     platform, endpoint = read_place(engine, query.place)
     seen = look_at(live_jobs(engine, platform, endpoint)) if look_at else list[Job]()
@@ -49,11 +53,17 @@ def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[J
         endpoint=endpoint,
         labels=query.labels,
         parent=parent_id(engine, query.parent),
-        limit=query.limit if query.sort == "created" else None,  # what comes first by another order may be the oldest
+        limit=query.limit
+        if query.sort == "created"
+        else None,  # what comes first by another order may be the oldest
     )
-    newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
+    newer = {
+        (job.id, job.revision): job for job in seen
+    }  # what a look that found nothing new has not written down
     jobs = [newer.get((job.id, job.revision), job) for job in stored]
-    if platform and not jobs and not is_known(platform):  # jobs of the published SDK may have run on one that is gone
+    if (
+        platform and not jobs and not is_known(platform)
+    ):  # jobs of the published SDK may have run on one that is gone
         raise unknown(query.place, list(engine.places.endpoints))
     return named_jobs(engine, in_order(jobs, query.sort)[: query.limit])
 

@@ -1,6 +1,7 @@
 """Mistakes: everything that is wrong with one job file, told at once.
 
-Here: how mistakes are collected, and the error that tells several. Not here: what a mistake is (job_file.py).
+Here: how mistakes are collected, and the error that tells several. Not here: what a mistake is
+(job_file.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ class Mistakes(DocumentError):
     def __init__(self, mistakes: Sequence[DocumentError]) -> None:
         first = mistakes[0]
         super().__init__(first.place, "")
-        self.what, self.why, self.next, self.command = first.what, first.why, first.next, first.command
+        self.what, self.why, self.next, self.command = (
+            first.what,
+            first.why,
+            first.next,
+            first.command,
+        )
         self.key = first.key
         self.mistakes = tuple(mistakes)
 

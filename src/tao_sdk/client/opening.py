@@ -11,7 +11,9 @@ from tao_sdk.store.place import require_store
 
 
 def open_client(state_file: str | None, *, watch: bool = False, begins: bool = True) -> Client:
-    """The client of that store, or of the user's own. Unless it `begins` a store, raises NoStore where none is there."""
+    """The client of that store, or of the user's own. Unless it `begins` a store, raises NoStore
+    where none is there.
+    """
     settings = Settings.load()
     if state_file and not begins:
         require_store(state_file, settings.state_dir)

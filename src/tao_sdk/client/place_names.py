@@ -1,4 +1,6 @@
-"""Place names: what a person may write where a platform is wanted, and what it means. Quick: no backend is asked."""
+"""Place names: what a person may write where a platform is wanted, and what it means. Quick: no
+backend is asked.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ def place_names() -> list[str]:
 
 
 def platform_of(place: str) -> str:
-    """The platform that a name means. Raises UsageError for what is neither a platform nor an endpoint."""
+    """The platform that a name means. Raises UsageError for what is neither a platform nor an
+    endpoint.
+    """
     return platform_at(place, Settings.load())
 
 
 def place_in_file(path: Path) -> str:
-    """The place that the job file names; "" where it names none, or one that its reader will refuse."""
+    """The place that the job file names; "" where it names none, or one that its reader will
+    refuse.
+    """
     named = NAMED.search(path.read_text(errors="replace"))
     if named is None:
         return ""

@@ -22,16 +22,21 @@ from tao_sdk.model.spec import JobSpec, read_spec
 OUR_NAMES = {"num_gpu": "gpu_count"}
 
 
-def with_details(details: Mapping[str, Any], more: Mapping[str, Any], platform: str) -> dict[str, Any]:
+def with_details(
+    details: Mapping[str, Any], more: Mapping[str, Any], platform: str
+) -> dict[str, Any]:
     """The keywords of create_job and what backend_details say beside them.
 
-    cluster_name is for people: which cluster it is, the settings say. Raises SpecError where the two say different things.
+    cluster_name is for people: which cluster it is, the settings say. Raises SpecError where the
+    two say different things.
     """
     given = {OUR_NAMES.get(name, name): value for name, value in details.items()}
     named = str(given.pop("backend_type", platform))
     if platform_name(named) != platform:
         why = f"This SDK runs jobs on {platform}."
-        raise FieldError("backend_details", f"backend_details: backend_type is {named!r}.", why, "Leave it out.")
+        raise FieldError(
+            "backend_details", f"backend_details: backend_type is {named!r}.", why, "Leave it out."
+        )
     if platform == "slurm":
         given.pop("cluster_name", None)
     for name, value in given.items():
@@ -46,18 +51,22 @@ def endpoint_of(platform: str, name: str, settings: Settings) -> str:
     known = [each.name for each in endpoints(settings).values() if each.platform == platform]
     if name and name not in known:
         why = f"{settings.config_file} has: {', '.join(known) or 'none'}."
-        raise UsageError(f"There is no {platform} endpoint {name!r}.", why, "Name one of them, or add it there.")
+        raise UsageError(
+            f"There is no {platform} endpoint {name!r}.", why, "Name one of them, or add it there."
+        )
     return name
 
 
 class PlatformSDK(Client):
-    """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are retried and hooks fire.
+    """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are
+    retried and hooks fire.
 
-    `poll_interval` is the pause (seconds) between the watcher's looks after something has changed; while nothing changes
-    the pause grows, to ten times that or a minute, whichever is less. Not given, it begins with what the backend says is
-    polite and stays below a minute.
+    `poll_interval` is the pause (seconds) between the watcher's looks after something has changed;
+    while nothing changes the pause grows, to ten times that or a minute, whichever is less. Not
+    given, it begins with what the backend says is polite and stays below a minute.
 
-    `endpoint` is the name of an endpoint of config.yaml: jobs are then run there, and listed from there.
+    `endpoint` is the name of an endpoint of config.yaml: jobs are then run there, and listed from
+    there.
     """
 
     def __init__(
@@ -91,19 +100,24 @@ class PlatformSDK(Client):
         backend_details: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Job:
-        """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it runs as it is.
+        """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it
+        runs as it is.
 
-        Further keywords are JobSpec's other fields (name, specs, files, time_limit, labels, retries, hooks, ...; see
-        help(JobSpec)), the platform's options, and parent_job_id, by which `list_jobs(parent=...)` finds the job.
-        `backend_details` may hold any of them too, and the documents' names backend_type, num_gpu and cluster_name.
-        Returns at once; `wait(job.id)` waits. What the job should know comes as one TaoWarning a finding. Raises SpecError
-        naming a field that is wrong or unknown, Refused, CredentialError, Unreachable.
+        Further keywords are JobSpec's other fields (name, specs, files, time_limit, labels,
+        retries, hooks, ...; see help(JobSpec)), the platform's options, and parent_job_id, by which
+        `list_jobs(parent=...)` finds the job. `backend_details` may hold any of them too, and the
+        documents' names backend_type, num_gpu and cluster_name. Returns at once; `wait(job.id)`
+        waits. What the job should know comes as one TaoWarning a finding. Raises SpecError naming a
+        field that is wrong or unknown, Refused, CredentialError, Unreachable.
         """
         more = with_details(backend_details or {}, more, self.platform)
         gpu_count = more.pop("gpu_count", gpu_count)
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}
-        spec_fields, option_fields = settings_of(JobSpec), settings_of(self.options_class(self.platform))
+        spec_fields, option_fields = (
+            settings_of(JobSpec),
+            settings_of(self.options_class(self.platform)),
+        )
         fields = {**spec_fields, **option_fields}
         for name in more:
             if name not in fields and name != "parent_job_id":
@@ -111,12 +125,24 @@ class PlatformSDK(Client):
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
         spec = read_spec({**named, **data, **values})
-        submission = self.submit(spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id"))
+        submission = self.submit(
+            spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id")
+        )
         for finding in submission.findings:
             warnings.warn(TaoWarning(finding.text), stacklevel=2)
         return submission.job
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
-        """One entry, in the form of the documents: the job's status, and the platform's name as that of its node."""
+        """One entry, in the form of the documents: the job's status, and the platform's name as
+        that of its node.
+        """
         job = self.get_job(job_id)
-        return [{"status": {"phase": job.status.value, "readiness_issue": None, "node": {"name": job.platform}}}]
+        return [
+            {
+                "status": {
+                    "phase": job.status.value,
+                    "readiness_issue": None,
+                    "node": {"name": job.platform},
+                }
+            }
+        ]

@@ -1,4 +1,6 @@
-"""Results: where a job's outputs are, what is there, which checkpoint is the best and which the newest, and a copy here."""
+"""Results: where a job's outputs are, what is there, which checkpoint is the best and which the
+newest, and a copy here.
+"""
 
 from __future__ import annotations
 
@@ -40,26 +42,40 @@ PIECE = 8 * MiB  # of a file that is read at once
 HOLE = 256 * 1024  # zeros in a row that are left out of a copy
 ZEROS = bytes(HOLE)
 PART = re.compile(r"(\..*\.)([0-9]+)\.part", re.DOTALL)  # what `part_of` begins, of which process
-MORE_ROOM = "Free space there, fetch into a larger disk, or copy less: tao results JOB --fetch DIR --only PATTERN"
+MORE_ROOM = (
+    "Free space there, fetch into a larger disk, or copy less: tao results "
+    "JOB --fetch DIR --only PATTERN"
+)
 TRIES = 3  # at a file that changes while it is copied
 NAMED = 12  # checkpoints that an error names
 DEEPEST = 100  # folders in one another
 FULL = (errno.ENOSPC, errno.EDQUOT)
-UNNAMEABLE = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL)
+UNNAMEABLE = (
+    errno.ENAMETOOLONG,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.EILSEQ,
+    errno.EINVAL,
+)
 CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as this
 
 
 class NotWritten(TaoError):
-    """The copies cannot be written where they were wanted. What was copied before is whole, and stays."""
+    """The copies cannot be written where they were wanted. What was copied before is whole, and
+    stays.
+    """
 
     code = "results.not_written"
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a job left behind. `best` and `newest` are paths of checkpoints as the backend sees them, or None.
+    """What a job left behind. `best` and `newest` are paths of checkpoints as the backend sees
+    them, or None.
 
-    `elsewhere` are the addresses and absolute paths that the spec names for outputs: nothing below them is in `files`.
+    `elsewhere` are the addresses and absolute paths that the spec names for outputs: nothing below
+    them is in `files`.
     """
 
     dir: str
@@ -69,29 +85,39 @@ class Results:
     progress: Progress
     manifest: Mapping[str, Any] | None
     elsewhere: tuple[str, ...] = ()
-    settled: float = 0.0  # without a manifest, what was written before is whole: seconds since the epoch
+    settled: float = (
+        0.0  # without a manifest, what was written before is whole: seconds since the epoch
+    )
     lost: str = ""  # what the job said of results that it could not keep
 
     @property
     def unsent(self) -> list[str]:
         """Names of files that the job had not sent when it was over; at most 100 of them."""
         names: Any = (self.manifest or {}).get("unsent")
-        return [str(name) for name in cast(list[Any], names)[:100]] if isinstance(names, list) else []
+        return (
+            [str(name) for name in cast(list[Any], names)[:100]] if isinstance(names, list) else []
+        )
 
     @property
     def checkpoints(self) -> list[checkpoints.Checkpoint]:
-        """All of them, the least trained first; one that was still being written, for all that is known, is not complete."""
+        """All of them, the least trained first; one that was still being written, for all that is
+        known, is not complete.
+        """
         files = [(stat.path, stat.size, stat.mtime) for stat in self.files]
         return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
-        """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints that there are."""
+        """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints
+        that there are.
+        """
         known_checkpoints = self.checkpoints
         checkpoint = checkpoints.of_epoch(known_checkpoints, epoch, self.progress)
         if checkpoint is None:
             names = [relative(each.path, self.dir) for each in known_checkpoints]
             why = f"There are: {', '.join(names[-NAMED:])}." if names else "There is none at all."
-            raise PathNotFound(f"There is no checkpoint of epoch {epoch}.", why, "All of them: tao results JOB")
+            raise PathNotFound(
+                f"There is no checkpoint of epoch {epoch}.", why, "All of them: tao results JOB"
+            )
         return checkpoint
 
 
@@ -103,29 +129,42 @@ def results(engine: Engine, job: Job) -> Results:
     manifest = read_manifest(files, job.results_dir)
     settled = settled_at(job)
     choice = checkpoints.choose(
-        [(stat.path, stat.size, stat.mtime) for stat in result_files], job.results_dir, manifest, progress, settled
+        [(stat.path, stat.size, stat.mtime) for stat in result_files],
+        job.results_dir,
+        manifest,
+        progress,
+        settled,
     )
     sweep(engine, job)
     return Results(
-        job.results_dir, tuple(result_files), choice.best, choice.newest, progress, manifest, named_elsewhere(job), settled,
+        job.results_dir, tuple(result_files), choice.best, choice.newest, progress, manifest,
+        named_elsewhere(job), settled,
         diagnose.lost_results(engine, job) if is_cut(job, manifest) else "",
     )  # fmt: skip
 
 
 def settled_at(job: Job) -> float:
-    """Without a manifest, the time before which a file was written to be whole; 0 while the job may still write."""
+    """Without a manifest, the time before which a file was written to be whole; 0 while the job may
+    still write.
+    """
     if not job.status.terminal or job.ended is None:
         return 0.0
-    return checkpoints.settled_at(job.ended.timestamp(), job.exit_code, job.status is Status.CANCELED)
+    return checkpoints.settled_at(
+        job.ended.timestamp(), job.exit_code, job.status is Status.CANCELED
+    )
 
 
 def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
     """Whether the job was over before it had accounted for all its results."""
-    return job.status in (Status.CANCELED, Status.ERROR) and (manifest or {}).get("whole") is not True
+    return (
+        job.status in (Status.CANCELED, Status.ERROR) and (manifest or {}).get("whole") is not True
+    )
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:
-    """Where the spec says that outputs go, other than below the results; nothing of a job that another SDK stored."""
+    """Where the spec says that outputs go, other than below the results; nothing of a job that
+    another SDK stored.
+    """
     try:
         named = read_data(stored_spec(job.spec)).outputs
     except SpecError:
@@ -134,7 +173,9 @@ def named_elsewhere(job: Job) -> tuple[str, ...]:
 
 
 def left_behind(files: Files, results_dir: str) -> list[FileStat]:
-    """All files of the results; none where the job has written nothing yet. Raises LeadsOut for results that are a link."""
+    """All files of the results; none where the job has written nothing yet. Raises LeadsOut for
+    results that are a link.
+    """
     try:
         return list(walk(files, results_dir))
     except LeadsOut:
@@ -146,7 +187,8 @@ def left_behind(files: Files, results_dir: str) -> list[FileStat]:
 def walk(files: Files, path: str) -> Iterator[FileStat]:
     """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out.
 
-    A link to a folder above itself would go round in a circle, and is not entered. Nor are folders deeper than DEEPEST.
+    A link to a folder above itself would go round in a circle, and is not entered. Nor are folders
+    deeper than DEEPEST.
     """
     ahead = _Folder(path, path).entries(files)
     while ahead:
@@ -189,11 +231,13 @@ def fetch(
     on_skip: Callable[[str, str], None] | None,
     only: Sequence[str] = (),
 ) -> list[Path]:
-    """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again.
+    """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is
+    not copied again.
 
     With `only`, those that fit any of the patterns. Raises PathNotFound where none does.
 
-    What is no file (any more), or can be none here, costs only itself: `on_skip` is called with its name, and why.
+    What is no file (any more), or can be none here, costs only itself: `on_skip` is called with its
+    name, and why.
     """
     files = files_of(engine, job)
     wanted_files = chosen(left_behind(files, job.results_dir), job.results_dir, only)
@@ -203,7 +247,11 @@ def fetch(
     names = {relative(stat.path, job.results_dir): stat for stat in wanted_files}
     remove_remains(into, names)
     refuse_too_large(into, names)
-    folders = {above for stat in wanted_files for above in folders_above(relative(stat.path, job.results_dir))}
+    folders = {
+        above
+        for stat in wanted_files
+        for above in folders_above(relative(stat.path, job.results_dir))
+    }
 
     def copied(stat: FileStat) -> PathNotFound | None:
         name = relative(stat.path, job.results_dir)
@@ -232,7 +280,9 @@ def fetch(
 
 
 def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
-    """Write the curve of the training beside the copies, unless the job left one of its own or has none yet."""
+    """Write the curve of the training beside the copies, unless the job left one of its own or has
+    none yet.
+    """
     if len(progress.history) < LEAST_EPOCHS or into / CURVE in copied:
         return
     with writing(into):
@@ -240,25 +290,41 @@ def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
 
 
 def chosen(all_files: list[FileStat], folder: str, only: Sequence[str]) -> list[FileStat]:
-    """The files that fit any of the patterns; all of them where there is none. Raises PathNotFound where no file does."""
-    chosen_files = [stat for stat in all_files if any(fits(relative(stat.path, folder), pattern) for pattern in only)]
+    """The files that fit any of the patterns; all of them where there is none. Raises PathNotFound
+    where no file does.
+    """
+    chosen_files = [
+        stat
+        for stat in all_files
+        if any(fits(relative(stat.path, folder), pattern) for pattern in only)
+    ]
     if only and not chosen_files:
-        why = f"There are {len(all_files)} other files." if all_files else "Nothing has been written there yet."
+        why = (
+            f"There are {len(all_files)} other files."
+            if all_files
+            else "Nothing has been written there yet."
+        )
         raise PathNotFound(
-            f"No file of the results fits {' or '.join(only)}.", why, "List them: tao results JOB --json"
+            f"No file of the results fits {' or '.join(only)}.",
+            why,
+            "List them: tao results JOB --json",
         )
     return chosen_files if only else all_files
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`*.pth` fits a name wherever it is, `train/*.pth` and `./last.pth` a path below the results; a folder, all in it."""
+    """`*.pth` fits a name wherever it is, `train/*.pth` and `./last.pth` a path below the results;
+    a folder, all in it.
+    """
     paths = [name, *folders_above(name)] if "/" in pattern else name.split("/")
     pattern = pattern.removeprefix("./").rstrip("/")
     return any(fnmatchcase(path, pattern) for path in paths)
 
 
 def relative(path: str, folder: str) -> str:
-    """The path below the results, as it is written: of an object it may have empty parts, and dots."""
+    """The path below the results, as it is written: of an object it may have empty
+    parts, and dots.
+    """
     return path.removeprefix(folder.rstrip("/")).removeprefix("/")
 
 
@@ -277,7 +343,9 @@ def refuse_unnameable(name: str, folders: Set[str]) -> None:
 
 
 def _renew(files: Files, stat: FileStat, into: Below, name: str) -> None:
-    """Copy a file unless there is a whole copy. Raises PathNotFound where it, or its copy, can be no file; OSError."""
+    """Copy a file unless there is a whole copy. Raises PathNotFound where it, or its copy, can be
+    no file; OSError.
+    """
     try:
         if not _is_whole(into, name, stat):
             _copy(files, stat, into, name)
@@ -332,7 +400,8 @@ def refuse_too_large(into: Path, names: Mapping[str, FileStat]) -> None:
     if needed > free:
         largest = max(missing, key=lambda name: room_for(missing[name]))
         raise NotWritten(
-            f"The results do not fit on the disk of {into}: {format_size(needed)} to copy, {format_size(free)} free.",
+            f"The results do not fit on the disk of {into}: {format_size(needed)} to copy, "
+            f"{format_size(free)} free.",
             f"The largest file is {largest} ({format_size(missing[largest].size)}).",
             MORE_ROOM,
         )
@@ -351,7 +420,9 @@ def is_there(into: Below, name: str, stat: FileStat) -> bool:
 
 @contextmanager
 def writing(into: Path, name: str = "", size: int = 0) -> Generator[None]:
-    """Raises NotWritten where the folder `into` takes nothing more. `name` is the file that is written, if it is one."""
+    """Raises NotWritten where the folder `into` takes nothing more. `name` is the file that is
+    written, if it is one.
+    """
     try:
         yield
     except PathNotFound:
@@ -362,7 +433,9 @@ def writing(into: Path, name: str = "", size: int = 0) -> Generator[None]:
             what = f"The disk of {into} became full while {name} ({format_size(size)}) was copied."
             raise NotWritten(what, f"{left} are free there now.", MORE_ROOM) from error
         why = f"{error.filename or into}: {error.strerror}."
-        raise NotWritten(f"The results could not be copied into {into}.", why, "Mend that, and fetch again.") from error
+        raise NotWritten(
+            f"The results could not be copied into {into}.", why, "Mend that, and fetch again."
+        ) from error
 
 
 def _copy(files: Files, stat: FileStat, into: Below, name: str) -> None:
@@ -380,7 +453,9 @@ def part_of(name: str) -> str:
 
 
 def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
-    """Write one version of it, and say which; of what only grows, as far as it was. A live job replaces its files."""
+    """Write one version of it, and say which; of what only grows, as far as it was. A live job
+    replaces its files.
+    """
     for _ in range(TRIES):
         out.seek(0)
         out.truncate()
@@ -393,7 +468,9 @@ def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
 
 
 def _pour(files: Files, path: str, out: IO[bytes]) -> int:
-    """Copy all of a file; its size. Holes stay holes, and zeros become some: they take no room on the disk."""
+    """Copy all of a file; its size. Holes stay holes, and zeros become some: they take no room on
+    the disk.
+    """
     at = next_data(files, path, 0)
     while data := files.read(path, at, PIECE):
         for begin in range(0, len(data), HOLE):
@@ -412,9 +489,13 @@ def _same_time(one: float, other: float) -> bool:
 
 
 def backend_path(uri: str) -> str:
-    """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are. Raises UsageError for others."""
+    """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are.
+    Raises UsageError for others.
+    """
     if not uri or "\0" in uri:
-        raise UsageError(f"{uri!r} is no path.", "", "Name a file or a folder; . is the current one.")
+        raise UsageError(
+            f"{uri!r} is no path.", "", "Name a file or a folder; . is the current one."
+        )
     scheme, separator, _ = uri.partition("://")
     if not separator:
         return uri
@@ -426,4 +507,6 @@ def backend_path(uri: str) -> str:
         return uri
     if schemes.is_here(uri):
         return "/" + path_of(uri).lstrip("/")
-    raise UsageError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")
+    raise UsageError(
+        f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://."
+    )

@@ -1,4 +1,5 @@
-"""Scene: what is known of a running job, for every door that shows one. Pure: bytes and jobs in, facts out.
+"""Scene: what is known of a running job, for every door that shows one. Pure: bytes and jobs in,
+facts out.
 
 Not here: where the bytes come from (following.py) and how it is drawn (cli/screen.py).
 """
@@ -34,9 +35,13 @@ class Scene:
     """
 
     job: Job
-    stages: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> its size, once known
+    stages: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # the stage -> its size, once known
     stage: str = ""  # the one that is under way
-    transfers: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> how far its transfer is
+    transfers: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # the stage -> how far its transfer is
     server_wait: str = ""  # says which server does not answer
     warnings: list[str] = field(default_factory=list[str])
     log_tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
@@ -74,7 +79,9 @@ class Scene:
         return self._reader.feed(own, at)
 
     def take_job(self, job: Job) -> list[Progress]:
-        """Take what is known of the job now; the Progress that the log has not told. A new attempt begins anew."""
+        """Take what is known of the job now; the Progress that the log has not told. A new attempt
+        begins anew.
+        """
         if job.attempt != self.job.attempt:
             self._begin_attempt(job.attempt)
         before, self.job = self.progress, job
@@ -148,7 +155,9 @@ TAKES: Mapping[str, Callable[[Scene, Facts], None]] = {
 def warning_words(facts: Facts) -> str:
     """What, why and next; with the first of the paths that it speaks of."""
     parts = [str(facts.get(part) or "") for part in ("what", "why", "next")]
-    return printable(sentences(*parts, path_words([str(path) for path in facts.get("paths") or ()])))
+    return printable(
+        sentences(*parts, path_words([str(path) for path in facts.get("paths") or ()]))
+    )
 
 
 def path_words(paths: Sequence[str]) -> str:

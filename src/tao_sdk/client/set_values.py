@@ -1,6 +1,7 @@
 """Set values: `train.lr=0.1` for one value of a job's specs or args.
 
-Here: where a key leads, and what was meant where it leads nowhere. Not here: how a value is read (document.py).
+Here: where a key leads, and what was meant where it leads nowhere. Not here: how a value is read
+(document.py).
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class SetSpec:
 def with_values(spec: JobSpec, typed: Sequence[str]) -> SetSpec:
     """The spec after each of `typed`, such as `train.lr=0.1`, in their order.
 
-    A key that is new below a mapping is added, with a note. Raises UsageError for one that resembles a key that is
-    there, for one that is new at the top, and for a value that would take the place of a mapping.
+    A key that is new below a mapping is added, with a note. Raises UsageError for one that
+    resembles a key that is there, for one that is new at the top, and for a value that would take
+    the place of a mapping.
     """
     if not typed:
         return SetSpec(spec)
@@ -68,7 +70,9 @@ def set_one(tree: Tree, text: str, name: str) -> str:
     if isinstance(holder[rest[0]], dict) and not isinstance(value, dict):
         inside = ", ".join(f"{key}.{each}" for each in list(holder[rest[0]])[:5])
         raise UsageError(
-            f"--set {key}: it is a mapping.", "A value would take the place of all in it.", f"In it: {inside}."
+            f"--set {key}: it is a mapping.",
+            "A value would take the place of all in it.",
+            f"In it: {inside}.",
         )
     holder[rest[0]] = value
     return ""
@@ -94,12 +98,16 @@ def add(tree: Tree, holder: Tree, parts: Sequence[str], rest: Sequence[str], val
     """Add what is not there, where it is likely to be meant; the note that says so."""
     key, above = ".".join(parts), list(parts[: len(parts) - len(rest)])
     if "" in rest:
-        raise UsageError(f"--set {key}: a part of the key is empty.", "", "Write it as train.lr=0.1.")
+        raise UsageError(
+            f"--set {key}: a part of the key is empty.", "", "Write it as train.lr=0.1."
+        )
     if meant := meant_by(tree, holder, above, rest):
         raise UsageError(f"--set {key}: there is no such key.", "", f"Did you mean {meant}?")
     if not above:
         there = ", ".join(list(tree)[:10]) or "none"
-        raise UsageError(f"--set {key}: there is no key {rest[0]!r} at the top.", "", f"Known are: {there}.")
+        raise UsageError(
+            f"--set {key}: there is no key {rest[0]!r} at the top.", "", f"Known are: {there}."
+        )
     there = ending_in(holder, rest)
     for part in reversed(rest[1:]):
         value = {part: value}
@@ -109,10 +117,14 @@ def add(tree: Tree, holder: Tree, parts: Sequence[str], rest: Sequence[str], val
 
 
 def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) -> str:
-    """The key that was probably meant: one beside it of a like name, or one of that name elsewhere; else \"\"."""
+    """The key that was probably meant: one beside it of a like name, or one of that name elsewhere;
+    else \"\".
+    """
     beside = list(holder)[:MOST_SEARCHED]
     near = difflib.get_close_matches(rest[0], beside, n=1, cutoff=0.7)
-    near = near or [name for name in beside if is_short_for(rest[0], name) or is_short_for(name, rest[0])]
+    near = near or [
+        name for name in beside if is_short_for(rest[0], name) or is_short_for(name, rest[0])
+    ]
     if near:
         return ".".join([*above, near[0], *rest[1:]])
     return "" if above else ending_in(tree, rest)

@@ -1,4 +1,6 @@
-"""Smoke: a small job with one GPU, run to see whether jobs with GPUs run on a platform, and what they see there."""
+"""Smoke: a small job with one GPU, run to see whether jobs with GPUs run on a platform, and what
+they see there.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ SECONDS = 300.0  # its image may have to be pulled
 
 def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
     """What the job saw. It is removed again."""
-    spec = JobSpec(name="smoke", image=image, command=COMMAND, gpu_count=1, time_limit=timedelta(seconds=SECONDS))
+    spec = JobSpec(
+        name="smoke",
+        image=image,
+        command=COMMAND,
+        gpu_count=1,
+        time_limit=timedelta(seconds=SECONDS),
+    )
     try:
         job = client.submit(spec, platform).job
         try:

@@ -1,6 +1,7 @@
 """Typed values: from what was typed for a field (`--env A=1`, `--specs FILE`) to its plain value.
 
-Not here: what a value may be, which its Kind says (model/fields.py), and how flags are declared (cli/flags.py).
+Not here: what a value may be, which its Kind says (model/fields.py), and how flags are declared
+(cli/flags.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ def typed_flag(record: type[Any], name: str) -> str:
 def read_fields(record: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
     """What was typed for fields of `record`, as plain values. Raises UsageError naming the flag."""
     given = {name: typed.get(name) for name in settings_of(record)}
-    return {name: read_field(record, name, value) for name, value in given.items() if value not in (None, ())}
+    return {
+        name: read_field(record, name, value)
+        for name, value in given.items()
+        if value not in (None, ())
+    }
 
 
 def read_field(record: type[Any], name: str, typed: Any) -> Any:
@@ -40,13 +45,17 @@ def read_field(record: type[Any], name: str, typed: Any) -> Any:
     try:
         read_settings(record, {name: value})
     except FieldError as error:
-        raise UsageError(error.naming(flag_of(name)), error.why, error.next, error.command) from None
+        raise UsageError(
+            error.naming(flag_of(name)), error.why, error.next, error.command
+        ) from None
     return value
 
 
 def read_option_pairs(record: type[Any], typed: Sequence[str], platform: str) -> dict[str, Any]:
     """`--option name=value`, for any option of the platform; given again it makes a list."""
-    kinds: dict[str, Kind] = {name: declared.metadata["kind"] for name, declared in settings_of(record).items()}
+    kinds: dict[str, Kind] = {
+        name: declared.metadata["kind"] for name, declared in settings_of(record).items()
+    }
     values: dict[str, Any] = {}
     for name, value in map(split_option, typed):
         repeats = name in kinds and kinds[name].multiple
@@ -69,13 +78,17 @@ def split_option(text: str) -> tuple[str, str]:
 
 
 def open_secrets(typed: Iterable[str]) -> list[str]:
-    """The names of secrets whose values stand in `NAME=VALUE` texts, and so in a command line that others can read."""
+    """The names of secrets whose values stand in `NAME=VALUE` texts, and so in a command line that
+    others can read.
+    """
     split = (text.partition("=") for text in typed)
     return [name for name, equals, _ in split if equals and is_secret_name(name)]
 
 
 def read_pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
-    """`NAME=VALUE` texts as a mapping. `--env NAME` alone takes the value from here, so that it is in no command line."""
+    """`NAME=VALUE` texts as a mapping. `--env NAME` alone takes the value from here, so that it is
+    in no command line.
+    """
     found: dict[str, str] = {}
     for text in typed:
         name, equals, value = text.partition("=")
@@ -120,7 +133,10 @@ def read_arguments(typed: Iterable[str]) -> dict[str, Any]:
     """NAME=VALUE, where a value is a number, true or false, a list, or a text, as in a job file."""
     from tao_sdk.client.document import compose
 
-    return {name: compose(value, f"--args {name}").plain() for name, value in read_pairs("--args", typed).items()}
+    return {
+        name: compose(value, f"--args {name}").plain()
+        for name, value in read_pairs("--args", typed).items()
+    }
 
 
 def read_outputs(typed: Sequence[str]) -> Any:
@@ -138,7 +154,8 @@ def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:
     for target, source in map(file_pair, typed):
         if target in named:
             raise UsageError(
-                f"--files has two files for {target} in the job: {named[target].data} and {source}.",
+                f"--files has two files for {target} in the job: "
+                f"{named[target].data} and {source}.",
                 "One would write over the other.",
                 f"Give one another place: --files PATH-IN-THE-JOB={source}",
             )
@@ -147,7 +164,9 @@ def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:
 
 
 def file_pair(text: str) -> tuple[str, str]:
-    """(path in the job, path here). The names of files may hold a `=`, too: what is there as a whole is meant as a whole."""
+    """(path in the job, path here). The names of files may hold a `=`, too: what is there as a
+    whole is meant as a whole.
+    """
     target, equals, source = text.partition("=")
     if not equals or (os.path.lexists(text) and is_meant_whole(text, source)):
         return Path(text).name, text
@@ -157,7 +176,9 @@ def file_pair(text: str) -> tuple[str, str]:
 
 
 def is_meant_whole(text: str, source: str) -> bool:
-    """Of the name of a file that is there. Raises UsageError where what is after its `=` is there as well."""
+    """Of the name of a file that is there. Raises UsageError where what is after its `=` is there
+    as well.
+    """
     if text.startswith("./") or not os.path.lexists(source):
         return True
     if source.startswith("./"):

@@ -1,6 +1,7 @@
 """Views: the one JSON form of what a verb answers, for `--json`, a page and a tool server alike.
 
-Each is schema 1: fields may be added, never removed. Not here: a job's own object (Job.to_json), nor what people read.
+Each is schema 1: fields may be added, never removed. Not here: a job's own object (Job.to_json),
+nor what people read.
 """
 
 from __future__ import annotations
@@ -54,13 +55,23 @@ def comparison_view(comparison: Comparison, picture: Path | None) -> View:
 
 
 def doctor_view(findings: Mapping[str, Sequence[Finding]], ready: Sequence[str]) -> View:
-    """The findings of each platform or endpoint, and the names of those that are ready to run jobs."""
-    told = [{"platform": name, **finding.to_json()} for name, each in findings.items() for finding in each]
+    """The findings of each platform or endpoint, and the names of those that are
+    ready to run jobs.
+    """
+    told = [
+        {"platform": name, **finding.to_json()}
+        for name, each in findings.items()
+        for finding in each
+    ]
     return {"schema": 1, "ready": list(ready), "findings": told}
 
 
-def results_view(job_id: str, left: Results, copied: Sequence[Path] | None, of_epoch: Checkpoint | None) -> View:
-    """What a job left, the copies that were made of it, and the checkpoint of an epoch that was asked for."""
+def results_view(
+    job_id: str, left: Results, copied: Sequence[Path] | None, of_epoch: Checkpoint | None
+) -> View:
+    """What a job left, the copies that were made of it, and the checkpoint of an epoch that was
+    asked for.
+    """
     return {
         "schema": 1,
         "job": job_id,

@@ -28,11 +28,15 @@ class Follower:
     fire: Callable[[list[Job]], list[Job]]
 
     def follow_jobs(self, ids: Sequence[str], timeout: float | None) -> Iterator[list[Job]]:
-        """The jobs as they now are, until all have ended. Raises WaitTimeout after `timeout` seconds, UsageError."""
+        """The jobs as they now are, until all have ended. Raises WaitTimeout after `timeout`
+        seconds, UsageError.
+        """
         give_up_at = time.monotonic() + timeout_seconds(timeout)
         waiting = Waiting(self.engine)
         with self.background.carrying() as carry:
-            jobs = self.fire(waiting.look([self.engine.store.get(self.engine.store.resolve(job)) for job in ids]))
+            jobs = self.fire(
+                waiting.look([self.engine.store.get(self.engine.store.resolve(job)) for job in ids])
+            )
             yield jobs
             while any(not job.status.terminal for job in jobs):
                 if time.monotonic() >= give_up_at:
@@ -44,7 +48,9 @@ class Follower:
                 yield jobs
 
     def follow_events(self, job_id: str | None, since: int) -> Iterator[Event]:
-        """The events after number `since`, of one job until it has ended, of all jobs (None) without end."""
+        """The events after number `since`, of one job until it has ended, of all jobs (None)
+        without end.
+        """
         waiting = Waiting(self.engine)
         with self.background.carrying() as carry:
             while True:
@@ -56,8 +62,12 @@ class Follower:
                     return
                 time.sleep(EVENTS_SECONDS)
 
-    def _look_for_end(self, job_id: str | None, waiting: Waiting, carry: Callable[[], None]) -> bool:
-        """Look, where it is time to. True if the job has ended, or was forgotten; all jobs never have."""
+    def _look_for_end(
+        self, job_id: str | None, waiting: Waiting, carry: Callable[[], None]
+    ) -> bool:
+        """Look, where it is time to. True if the job has ended, or was forgotten; all jobs never
+        have.
+        """
         store = self.engine.store
         try:
             jobs = store.live() if job_id is None else [store.get(job_id)]

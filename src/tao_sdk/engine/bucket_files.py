@@ -1,6 +1,8 @@
-"""Files in buckets, as this machine sees them: what a job sent there, and what s3:// addresses name.
+"""Files in buckets, as this machine sees them: what a job sent there, and what s3:// addresses
+name.
 
-Keys come from the settings, under the names of a job's environment; what the job itself says of its endpoint comes first.
+Keys come from the settings, under the names of a job's environment; what the job itself says of its
+endpoint comes first.
 """
 
 from __future__ import annotations
@@ -45,8 +47,14 @@ def files_of(engine: Engine, job: Job) -> Files:
 
 
 def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
-    """How the newest attempt ended, by the manifest that it sent; None where there is none, or not of this attempt."""
-    return read_outcome(files_of(engine, job), job.results_dir, job.attempt) if in_bucket(job.results_dir) else None
+    """How the newest attempt ended, by the manifest that it sent; None where there is none, or not
+    of this attempt.
+    """
+    return (
+        read_outcome(files_of(engine, job), job.results_dir, job.attempt)
+        if in_bucket(job.results_dir)
+        else None
+    )
 
 
 def sweep(engine: Engine, job: Job) -> None:
@@ -58,7 +66,8 @@ def sweep(engine: Engine, job: Job) -> None:
 def files_at(engine: Engine, path: str, platform: str) -> Files:
     """Who can look at a path that a person names: a bucket is the same for every platform.
 
-    A link on the way is followed, as the person's own; in a job's results none that leads out of them.
+    A link on the way is followed, as the person's own; in a job's results none that leads out of
+    them.
     """
     if in_bucket(path):
         return BucketFiles.of(environment(engine.settings))
@@ -68,7 +77,9 @@ def files_at(engine: Engine, path: str, platform: str) -> Files:
 
 
 def results_around(engine: Engine, path: str, platform: str) -> str:
-    """The folder with a job's results that a path leads into: it is called as the job. "" where there is none."""
+    """The folder with a job's results that a path leads into: it is called as the job. "" where
+    there is none.
+    """
     names = os.path.abspath(path_of(path)).split("/")  # noqa: PTH100  keeps links
     for place, name in enumerate(names):
         if JOB_ID.fullmatch(name):
@@ -80,20 +91,31 @@ def results_around(engine: Engine, path: str, platform: str) -> str:
 
 
 def own_words(engine: Engine, job: Job) -> dict[str, str]:
-    """What the job's own environment says of its store; its secrets only as long as they are kept for a further attempt."""
+    """What the job's own environment says of its store; its secrets only as long as they are kept
+    for a further attempt.
+    """
     kept = engine.store.keyring.load(job.id)
     given: Mapping[str, object] = job.spec.get("env_vars") or {}
-    words = {name: kept.get(name, value) for name, value in given.items() if name.startswith("AWS_")}
+    words = {
+        name: kept.get(name, value) for name, value in given.items() if name.startswith("AWS_")
+    }
     return {name: value for name, value in words.items() if isinstance(value, str)}
 
 
 def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dict[str, str]:
-    given = {"TAO_RETRY_SECONDS": PATIENCE, **settings.environ, **job_credentials(settings.get), **(own or {})}
+    given = {
+        "TAO_RETRY_SECONDS": PATIENCE,
+        **settings.environ,
+        **job_credentials(settings.get),
+        **(own or {}),
+    }
     return {**aws_words(settings, own or {}), **given}
 
 
 def aws_words(settings: Settings, own: Mapping[str, object]) -> dict[str, str]:
-    """What the AWS profile adds; of keys nothing where a job has its own: a token goes with its own pair."""
+    """What the AWS profile adds; of keys nothing where a job has its own: a token goes with its own
+    pair.
+    """
     keys = KEYS if "AWS_ACCESS_KEY_ID" in own or "ACCESS_KEY" in own else ()
     return {name: value for name, value in settings.aws.items() if name not in keys}
 
@@ -128,8 +150,12 @@ class BucketFiles:
             folders, entries = level(self._s3, bucket, below(key))
             if not folders and not entries:
                 return [self.stat(path)]
-            entries += [each for name in folders if nameless(name) for each in self._s3.list(bucket, name)]
-        found = [FileStat(f"s3://{bucket}/{name[:-1]}", True) for name in folders if not nameless(name)]
+            entries += [
+                each for name in folders if nameless(name) for each in self._s3.list(bucket, name)
+            ]
+        found = [
+            FileStat(f"s3://{bucket}/{name[:-1]}", True) for name in folders if not nameless(name)
+        ]
         found += [
             FileStat(f"s3://{bucket}/{each.key}", False, each.size, unix_time(each.modified))
             for each in entries
@@ -138,7 +164,9 @@ class BucketFiles:
         return sorted(found, key=lambda each: each.path)
 
     def sweep(self, folder: str) -> None:
-        """Give up the uploads below a folder that a job which is over has left begun; where that is not allowed, they stay."""
+        """Give up the uploads below a folder that a job which is over has left begun; where that is
+        not allowed, they stay.
+        """
         from tao_sdk.net.s3_put import sweep
 
         bucket, key = parts(folder)
@@ -167,7 +195,9 @@ class BucketFiles:
         stop = found.size if limit is None else min(found.size, offset + limit)
         if stop <= offset:
             return b""
-        return b"".join(bytes(view) for view in self._s3.get(bucket, key, offset, stop, found.version))
+        return b"".join(
+            bytes(view) for view in self._s3.get(bucket, key, offset, stop, found.version)
+        )
 
 
 def parts(path: str) -> tuple[str, str]:
@@ -176,7 +206,9 @@ def parts(path: str) -> tuple[str, str]:
 
 
 def nameless(folder: str) -> bool:
-    """A folder without a name, which two slashes make: no path could say it, so what lies in it is listed as files."""
+    """A folder without a name, which two slashes make: no path could say it, so what lies in it is
+    listed as files.
+    """
     return folder == "/" or folder.endswith("//")
 
 
@@ -205,7 +237,9 @@ def is_there(uri: str, web: Web) -> None:
 
     bucket, key = parts(uri)
     s3, slash, key = S3(web), key.endswith("/"), key.rstrip("/")
-    if (slash or not single(s3, bucket, key)) and all(each.key.endswith("/") for each in s3.list(bucket, below(key))):
+    if (slash or not single(s3, bucket, key)) and all(
+        each.key.endswith("/") for each in s3.list(bucket, below(key))
+    ):
         raise nothing(uri, bucket, slash and bool(single(s3, bucket, key)))
 
 
@@ -214,17 +248,25 @@ def nothing_at(path: str) -> PathNotFound:
 
 
 def unix_time(text: str) -> float:
-    """Of a listing (2026-01-31T12:00:00.000Z) or a header (Sat, 31 Jan 2026 12:00:00 GMT); 0 for what is neither."""
+    """Of a listing (2026-01-31T12:00:00.000Z) or a header (Sat, 31 Jan 2026 12:00:00 GMT); 0 for
+    what is neither.
+    """
     try:
         if "T" in text[:12]:
-            return datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+            return (
+                datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")
+                .replace(tzinfo=timezone.utc)
+                .timestamp()
+            )
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError):
         return 0.0
 
 
 def advice(failure: Failure, web: Web) -> str:
-    """What to do about a bucket that was not seen: where no endpoint is named, it was looked for in AWS."""
+    """What to do about a bucket that was not seen: where no endpoint is named, it was looked for in
+    AWS.
+    """
     from tao_sdk.net.s3_endpoint import ENDPOINTS, first
 
     in_aws = failure.code == "web.dns" and not first(web.env, ENDPOINTS)
@@ -233,7 +275,9 @@ def advice(failure: Failure, web: Web) -> str:
 
 @contextmanager
 def looking(web: Web) -> Generator[None]:
-    """What the store refuses, or a connection that breaks, is no sight of the files at all: it says why."""
+    """What the store refuses, or a connection that breaks, is no sight of the files at all: it says
+    why.
+    """
     try:
         yield
     except (PathNotFound, Unreachable):
@@ -243,4 +287,6 @@ def looking(web: Web) -> Generator[None]:
         error.code = failure.code
         raise error from failure
     except OSError as error:
-        raise Unreachable(f"The connection to the store broke: {error.strerror or error}.") from error
+        raise Unreachable(
+            f"The connection to the store broke: {error.strerror or error}."
+        ) from error

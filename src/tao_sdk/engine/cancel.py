@@ -52,7 +52,9 @@ def _to_be_canceled(job: Job) -> Job:
 
 
 def _place(engine: Engine, job: Job) -> Ref | None:
-    """Where the newest attempt lives. None when it never started, which is its end, or its submit still goes on."""
+    """Where the newest attempt lives. None when it never started, which is its end, or its submit
+    still goes on.
+    """
     wait_until = time.monotonic() + SETTLE_SECONDS
     while (ref := engine.ref_of(job)) is None:
         settle(engine, job, ends=False)
@@ -63,8 +65,8 @@ def _place(engine: Engine, job: Job) -> Ref | None:
 
 
 def seen_over(engine: Engine, job_id: str) -> bool:
-    """True once a look shows the end: of what is gone, others must say what became of it, and one that was changed
-    meanwhile is judged anew.
+    """True once a look shows the end: of what is gone, others must say what became of it, and one
+    that was changed meanwhile is judged anew.
     """
     wait_until = time.monotonic() + SETTLE_SECONDS
     while True:

@@ -19,7 +19,9 @@ LEAST_EPOCHS = 2  # that make a curve
 
 
 def write_curve(results: Path, svg: str, *, renew: bool = False) -> Path:
-    """The curve of the training beside its results, or in a copy of them, which is `renew`ed. Raises OSError, LeadsOut."""
+    """The curve of the training beside its results, or in a copy of them, which is `renew`ed.
+    Raises OSError, LeadsOut.
+    """
     below = Below(str(results), follow=renew)
     if renew:
         with below.creating(CURVE, f".{CURVE}.{os.getpid()}.part") as file:

@@ -41,7 +41,9 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
 
 
 def stored(diagnosis: Diagnosis, attempt: int) -> dict[str, Any]:
-    """The data of the event that keeps a diagnosis: what it was made from may be gone by the time somebody asks."""
+    """The data of the event that keeps a diagnosis: what it was made from may be gone by the time
+    somebody asks.
+    """
     return {**diagnosis.to_json(), "attempt": attempt}
 
 
@@ -49,17 +51,27 @@ def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
     """What was found when it failed, or when its newest attempt did."""
     failed = job.status is Status.ERROR or job.waits_for_next_attempt
     event = engine.store.last_event(job.id, "diagnosis") if failed else None
-    return Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
+    return (
+        Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
+    )
 
 
 def known_cause(engine: Engine, job: Job) -> str:
-    """The cause that was found when it failed, in one line; "" where no rule explained it. Asks nobody."""
+    """The cause that was found when it failed, in one line; "" where no rule explained it. Asks
+    nobody.
+    """
     diagnosis = told_at_the_end(engine, job)
-    return "" if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN else diagnosis.cause.partition("\n")[0]
+    return (
+        ""
+        if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN
+        else diagnosis.cause.partition("\n")[0]
+    )
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:
-    """What the newest attempt's evidence says; if only "nothing known" with the log's last lines."""
+    """What the newest attempt's evidence says; if only "nothing known" with the
+    log's last lines.
+    """
     evidence = gather(engine, job)
     if evidence is None:
         return not_started(job)
@@ -69,7 +81,10 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
 def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
     """What a backend's refusal of an attempt says."""
     refusal = Evidence(
-        phase=Status.ERROR.value, reason=str(error), reason_code=Reason.REFUSED, backend_words=error.backend_words
+        phase=Status.ERROR.value,
+        reason=str(error),
+        reason_code=Reason.REFUSED,
+        backend_words=error.backend_words,
     )
     return rule_found(engine, job, refusal)
 
@@ -81,7 +96,9 @@ def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
 
 
 def lost_results(engine: Engine, job: Job) -> str:
-    """What the runner said of results that it could not keep; "" when it said nothing, or that cannot be seen now."""
+    """What the runner said of results that it could not keep; "" when it said nothing, or that
+    cannot be seen now.
+    """
     ref = engine.ref_of(job)
     if ref is None:
         return ""
@@ -89,8 +106,18 @@ def lost_results(engine: Engine, job: Job) -> str:
         _, events = read_tail(engine, engine.backend_of(job), ref)
     except TaoError:
         return ""
-    lost = [event for event in events if event["event"] == "failed" and event.get("code") == "output.lost"]
-    return engine.redactor(job)(sentences(*(str(lost[-1].get(part) or "") for part in ("what", "why")))) if lost else ""
+    lost = [
+        event
+        for event in events
+        if event["event"] == "failed" and event.get("code") == "output.lost"
+    ]
+    return (
+        engine.redactor(job)(
+            sentences(*(str(lost[-1].get(part) or "") for part in ("what", "why")))
+        )
+        if lost
+        else ""
+    )
 
 
 def gather(engine: Engine, job: Job) -> Evidence | None:
@@ -101,7 +128,11 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    why = Why(evidence.reason_code, evidence.reason) if evidence.reason else Why(job.reason_code, job.message)
+    why = (
+        Why(evidence.reason_code, evidence.reason)
+        if evidence.reason
+        else Why(job.reason_code, job.message)
+    )
     phase = evidence.phase or job.status.value
     code = job.exit_code if evidence.exit_code is None else evidence.exit_code
     log = f"{evidence.log_tail}\n{text}".strip("\n")
@@ -112,10 +143,16 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
 
 def limits_of(job: Job) -> dict[str, str]:
     """The limits that were asked for, as they were."""
-    return {name: str(job.spec[name]) for name in ("memory", "shm_size", "time_limit") if job.spec.get(name)}
+    return {
+        name: str(job.spec[name])
+        for name in ("memory", "shm_size", "time_limit")
+        if job.spec.get(name)
+    }
 
 
-def read_tail(engine: Engine, backend: AnyBackend, ref: Ref) -> tuple[str, tuple[dict[str, Any], ...]]:
+def read_tail(
+    engine: Engine, backend: AnyBackend, ref: Ref
+) -> tuple[str, tuple[dict[str, Any], ...]]:
     """(the end of the command's own output, the runner's events in it)."""
     events = EventFilter()
     data = bytearray()
@@ -142,7 +179,9 @@ def _tail_chunks(engine: Engine, backend: AnyBackend, ref: Ref) -> Iterator[byte
         for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES)):
             yield chunk.data
     except (PathNotFound, Unreachable):
-        kept = kept_log(engine, engine.store.attempt(ref.attempt.job_id, ref.attempt.number), rank=0)
+        kept = kept_log(
+            engine, engine.store.attempt(ref.attempt.job_id, ref.attempt.number), rank=0
+        )
         if kept is not None:
             yield kept.read(max(0, kept.size() - TAIL_BYTES), TAIL_BYTES)
 

@@ -1,8 +1,8 @@
 """Drain: keep a copy of an attempt's log, every rank's, before the backend forgets it.
 
-Once the job is over its copies are compressed. Where a log goes with its place (a container that somebody removes), what
-is read of it for its progress is kept as well.
-One at a time keeps a job's log, by a lease.
+Once the job is over its copies are compressed. Where a log goes with its place (a container that
+somebody removes), what is read of it for its progress is kept as well. One at a time keeps a job's
+log, by a lease.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ PATIENCE_SECONDS = 60.0  # for another who keeps the same log just now
 
 
 def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf")) -> None:
-    """Keep what the copy does not have yet of an attempt's log: before it is released, replaced, or forgotten.
+    """Keep what the copy does not have yet of an attempt's log: before it is released, replaced, or
+    forgotten.
 
-    The saved cursor has a line for each rank. It says how large the copy was; what a crash had already appended beyond
-    that is not appended again. Of each rank not much more than `most` bytes are read.
+    The saved cursor has a line for each rank. It says how large the copy was; what a crash had
+    already appended beyond that is not appended again. Of each rank not much more than `most` bytes
+    are read.
     """
     if row.ref is None:
         return
@@ -45,7 +47,9 @@ def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: floa
     copy = Copy(engine, row, rank)
     read = 0
     try:
-        for chunk in engine.backend_of(job).logs(row.ref, LogRequest(rank=rank, cursor=copy.cursor)):
+        for chunk in engine.backend_of(job).logs(
+            row.ref, LogRequest(rank=rank, cursor=copy.cursor)
+        ):
             copy.append(chunk)
             read += len(chunk.data)
             if read >= most:
@@ -78,15 +82,19 @@ class Copy:
 
 
 class Keeper:
-    """Keeps what somebody reads of the first rank's log from `cursor` on, where the log goes with its place.
+    """Keeps what somebody reads of the first rank's log from `cursor` on, where the log goes with
+    its place.
 
-    Only where the copy ends at that cursor, and nobody else keeps the log just now: the next drain has the rest.
+    Only where the copy ends at that cursor, and nobody else keeps the log just now: the next drain
+    has the rest.
     """
 
     def __init__(self, engine: Engine, row: AttemptRow, cursor: str) -> None:
         self._engine, self._row, self._cursor = engine, row, cursor
         self._copy: Copy | None = None
-        self._asked = not engine.backend(row.attempt.platform, row.attempt.endpoint).capabilities.log_goes
+        self._asked = not engine.backend(
+            row.attempt.platform, row.attempt.endpoint
+        ).capabilities.log_goes
 
     def passed_on(self, chunks: Iterable[LogChunk]) -> Iterator[LogChunk]:
         """The same chunks, kept before they are given."""
@@ -113,7 +121,10 @@ class Keeper:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._copy is not None:
             self._copy.save()
@@ -126,7 +137,9 @@ def _turn(engine: Engine, job_id: str) -> Generator[None]:
     give_up = time.monotonic() + PATIENCE_SECONDS
     while not engine.take_lease(lease_of(job_id), LEASE_SECONDS):
         if time.monotonic() > give_up:
-            raise Unreachable(f"The log of {job_id} is being kept by another process.", "", "Try again.")
+            raise Unreachable(
+                f"The log of {job_id} is being kept by another process.", "", "Try again."
+            )
         time.sleep(0.05)
     try:
         with engine.kept_lease(lease_of(job_id), LEASE_SECONDS):

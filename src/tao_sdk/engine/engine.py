@@ -25,13 +25,21 @@ class Engine:
     settings: Settings
     store: Store
     process: str = field(default_factory=lease.this_process)
-    file_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its results were looked into
+    file_looks: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  # job -> when its results were looked into
     told_seen: dict[str, datetime] = field(
         default_factory=dict[str, datetime]
     )  # job -> the newest "seen at" that was told
-    submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
-    last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
-    _backends: dict[Endpoint, AnyBackend] = field(default_factory=dict[Endpoint, AnyBackend])  # where jobs live
+    submit_again: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  # job -> when its submit can get further
+    last_kept: str = (
+        ""  # the job whose row was written last, or was about to be when the caller was interrupted
+    )
+    _backends: dict[Endpoint, AnyBackend] = field(
+        default_factory=dict[Endpoint, AnyBackend]
+    )  # where jobs live
 
     @cached_property
     def places(self) -> Places:
@@ -39,11 +47,14 @@ class Engine:
 
     @property
     def owner(self) -> str:
-        """Who we are when we hold a lease: this thread, so that a watcher keeps off a submit of its own process."""
+        """Who we are when we hold a lease: this thread, so that a watcher keeps off a submit of its
+        own process.
+        """
         return f"{self.process}.{threading.get_ident()}"
 
     def backend(self, platform: str, endpoint: str = "") -> AnyBackend:
-        """The backend of that platform, or of the endpoint of that name; with `endpoint`, the one that its jobs live on.
+        """The backend of that platform, or of the endpoint of that name; with `endpoint`, the one
+        that its jobs live on.
 
         Raises Unreachable for an endpoint to which nothing leads any more.
         """
@@ -55,7 +66,9 @@ class Engine:
 
     def backend_of(self, job: Job) -> AnyBackend:
         """Raises StoreError for a job that another program has started."""
-        return self.backend(job.platform, job.endpoint or self.store.attempt(job.id).attempt.endpoint)
+        return self.backend(
+            job.platform, job.endpoint or self.store.attempt(job.id).attempt.endpoint
+        )
 
     def ref_of(self, job: Job) -> Ref | None:
         """Where the job's newest attempt lives, or None while its submit is not confirmed."""
@@ -66,7 +79,9 @@ class Engine:
         return lease.take(self.store, name, self.owner, seconds)
 
     def kept_lease(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """The lease that this thread has taken, renewed for as long as what is done within goes on."""
+        """The lease that this thread has taken, renewed for as long as what is done
+        within goes on.
+        """
         return lease.kept(self.store, name, self.owner, seconds)
 
     def give_back(self, name: str) -> None:

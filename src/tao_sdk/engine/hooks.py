@@ -1,8 +1,9 @@
 """Hooks: on_complete, on_error and on_epoch_milestone.
 
-A Python callable runs in this process and is claimed in the store before it fires: at most once, whoever polls. A
-command or webhook is written down as due together with the change that caused it, and delivered at least once, with an
-event id by which a receiver can tell a repeat, also after a restart.
+A Python callable runs in this process and is claimed in the store before it fires: at most once,
+whoever polls. A command or webhook is written down as due together with the change that caused it,
+and delivered at least once, with an event id by which a receiver can tell a repeat, also after a
+restart.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ DUE, FAILED, DONE = "hook-due", "hook-failed", "hook-done"
 HOOK_OF = {Status.COMPLETE: "on_complete", Status.ERROR: "on_error"}
 DELIVERY_SECONDS = 60.0
 LAST_WORDS = 500  # bytes of what a failing command printed that are written down
-WAITS = (5.0, 30.0, 180.0, 900.0)  # seconds from a failed try to the next; after the last it is given up
+WAITS = (
+    5.0,
+    30.0,
+    180.0,
+    900.0,
+)  # seconds from a failed try to the next; after the last it is given up
 
 Callback = Callable[..., Any]
 
@@ -46,16 +52,25 @@ class Callbacks:
     """The Python callables of the jobs that this process submitted or attached hooks to."""
 
     milestone: int = MILESTONE
-    of_job: dict[str, Mapping[str, Callback]] = field(default_factory=dict[str, Mapping[str, Callback]])
-    _read: dict[str, int] = field(default_factory=dict[str, int])  # the last event that was looked at for epochs
-    # Whoever polls may fire, one at a time for a job, so that its callbacks come in order. A callback may poll itself.
-    _turns: defaultdict[str, threading.RLock] = field(default_factory=lambda: defaultdict(threading.RLock))
+    of_job: dict[str, Mapping[str, Callback]] = field(
+        default_factory=dict[str, Mapping[str, Callback]]
+    )
+    _read: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # the last event that was looked at for epochs
+    # Whoever polls may fire, one at a time for a job, so that its callbacks come in order. A
+    # callback may poll itself.
+    _turns: defaultdict[str, threading.RLock] = field(
+        default_factory=lambda: defaultdict(threading.RLock)
+    )
 
     def want_epochs(self, job_id: str) -> bool:
         return "on_epoch_milestone" in self.of_job.get(job_id, {})
 
     def fire(self, engine: Engine, job: Job) -> None:
-        """What the job's events call for and nobody has claimed yet, in order; after its end the job is let go."""
+        """What the job's events call for and nobody has claimed yet, in order; after its end the
+        job is let go.
+        """
         with self._turns[job.id]:
             if callback := self.of_job.get(job.id, {}).get("on_epoch_milestone"):
                 self._fire_epochs(engine, job, callback)
@@ -71,15 +86,21 @@ class Callbacks:
         for event in engine.store.events(job.id, self._read.get(job.id, 0)):
             epoch = event.data.get("epoch") if event.kind == "progress" else None
             is_milestone = bool(epoch) and epoch % self.milestone == 0
-            mine = is_milestone and engine.store.claim(job.id, "on_epoch_milestone", f"callback-{epoch}")
+            mine = is_milestone and engine.store.claim(
+                job.id, "on_epoch_milestone", f"callback-{epoch}"
+            )
             self._read[job.id] = event.seq
             if mine:
-                now = engine.store.get(job.id)  # the event may be newer than the job that we were given
+                now = engine.store.get(
+                    job.id
+                )  # the event may be newer than the job that we were given
                 call("on_epoch_milestone", callback, now, epoch, now.progress.epochs)
 
 
 def call(hook: str, callback: Callback, job: Job, *facts: Any) -> None:
-    """Call what the caller gave. Whoever happens to look at the job is not to fail by an error in it."""
+    """Call what the caller gave. Whoever happens to look at the job is not to fail by an error in
+    it.
+    """
     try:
         callback(job, *facts)
     except Exception:
@@ -96,7 +117,11 @@ def due(job: Job) -> list[NewEvent]:
     """The deliveries that the job's end makes due."""
     hook = HOOK_OF.get(job.status, "")
     target = job.spec.get("hooks", {}).get(hook)
-    return [NewEvent(job.id, DUE, data={"hook": hook, "target": shown_target(target)})] if target else []
+    return (
+        [NewEvent(job.id, DUE, data={"hook": hook, "target": shown_target(target)})]
+        if target
+        else []
+    )
 
 
 def wants_epochs(job: Job) -> bool:
@@ -107,27 +132,37 @@ def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
     """The deliveries that these milestones make due."""
     target = job.spec.get("hooks", {}).get("on_epoch_milestone")
     data = {"hook": "on_epoch_milestone", "target": shown_target(target)}
-    return [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs] if target else []
+    return (
+        [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs] if target else []
+    )
 
 
 def undelivered(engine: Engine) -> list[str]:
-    """The ids of jobs with commands or webhooks that are due and were neither delivered nor given up."""
+    """The ids of jobs with commands or webhooks that are due and were neither delivered nor given
+    up.
+    """
     return engine.store.jobs_with_undelivered(DUE, DONE)
 
 
 def deliver(engine: Engine, job_id: str) -> None:
-    """Deliver what is due for a job and was not delivered yet. A failing receiver is tried again by a later call."""
+    """Deliver what is due for a job and was not delivered yet. A failing receiver is tried again by
+    a later call.
+    """
     events = engine.store.events(job_id)
     done = {event.data["of"] for event in events if event.kind == DONE}
     for event in events:
         if event.kind == DUE and event.seq not in done:
-            failures = [one.time for one in events if one.kind == FAILED and one.data["of"] == event.seq]
+            failures = [
+                one.time for one in events if one.kind == FAILED and one.data["of"] == event.seq
+            ]
             if is_time(failures, utc_now()):
                 _deliver(engine, event, is_last=len(failures) >= len(WAITS))
 
 
 def is_time(failures: Sequence[datetime], now: datetime) -> bool:
-    """Whether a hook that failed at these times is to be tried again. A failure ahead of now: the clock was set back."""
+    """Whether a hook that failed at these times is to be tried again. A failure ahead of now: the
+    clock was set back.
+    """
     if not failures:
         return True
     wait = WAITS[min(len(failures), len(WAITS)) - 1]
@@ -136,9 +171,15 @@ def is_time(failures: Sequence[datetime], now: datetime) -> bool:
 
 def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
     job = engine.store.get(event.job_id)
-    target = job.spec["hooks"][event.data["hook"]]  # an event is shown to people, so what is secret in it is not there
+    target = job.spec["hooks"][
+        event.data["hook"]
+    ]  # an event is shown to people, so what is secret in it is not there
     try:
-        message = {"event_id": f"{engine.store.store_id}-{event.seq}", **event.data, "job": job.to_json()}
+        message = {
+            "event_id": f"{engine.store.store_id}-{event.seq}",
+            **event.data,
+            "job": job.to_json(),
+        }
         _send(target, message, engine.settings.environ)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
@@ -153,31 +194,47 @@ def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
 
 
 def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """A webhook gets the message as JSON by POST; a command gets it on stdin, and its id in TAO_EVENT_ID."""
+    """A webhook gets the message as JSON by POST; a command gets it on stdin, and its id in
+    TAO_EVENT_ID.
+    """
     body = json.dumps(message).encode()
     if isinstance(target, str) and target.startswith(("http://", "https://")):
         return _post(target, body)
-    command = ["/bin/sh", "-c", target] if isinstance(target, str) else [str(word) for word in target]
-    environment = {**environ, "TAO_EVENT_ID": message["event_id"], "TAO_JOB_ID": message["job"]["id"]}
+    command = (
+        ["/bin/sh", "-c", target] if isinstance(target, str) else [str(word) for word in target]
+    )
+    environment = {
+        **environ,
+        "TAO_EVENT_ID": message["event_id"],
+        "TAO_JOB_ID": message["job"]["id"],
+    }
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=environment
+        )
         try:
             process.communicate(body, DELIVERY_SECONDS)
         finally:
             process.kill()
             process.wait()
         if process.returncode:
-            raise OSError(f"exit code {process.returncode}: {_last_words(said) or 'it printed nothing'}")
+            raise OSError(
+                f"exit code {process.returncode}: {_last_words(said) or 'it printed nothing'}"
+            )
 
 
 def _last_words(said: IO[bytes]) -> str:
-    """The end of what a command printed. It goes nowhere else: a watcher's terminal is not its own."""
+    """The end of what a command printed. It goes nowhere else: a watcher's terminal
+    is not its own.
+    """
     said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
     return said.read().decode("utf-8", "replace").strip()
 
 
 def _post(address: str, body: bytes) -> None:
-    """POST the message. Raises OSError where no success is answered within DELIVERY_SECONDS, however slowly it comes."""
+    """POST the message. Raises OSError where no success is answered within DELIVERY_SECONDS,
+    however slowly it comes.
+    """
     answered: queue.SimpleQueue[OSError | ValueError | None] = queue.SimpleQueue()
 
     def post() -> None:
@@ -203,7 +260,15 @@ def _post_now(address: str, body: bytes) -> None:
     import urllib.request
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:  # noqa: ARG002
+        def redirect_request(
+            self,
+            req: Any,
+            fp: Any,
+            code: int,
+            msg: str,
+            headers: Any,
+            newurl: str,
+        ) -> None:
             return
 
     place, headers = without_login(address)
@@ -215,7 +280,9 @@ def _post_now(address: str, body: bytes) -> None:
 
 
 def without_login(address: str) -> tuple[str, dict[str, str]]:
-    """The address without the `user:password@` in it, and the header that says the same. Raises ValueError."""
+    """The address without the `user:password@` in it, and the header that says the same. Raises
+    ValueError.
+    """
     from urllib.parse import unquote, urlsplit
 
     parts = urlsplit(address)

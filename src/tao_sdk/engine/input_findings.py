@@ -1,9 +1,11 @@
-"""Input findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are there, and how large.
+"""Input findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are
+there, and how large.
 
 They are looked at from here before it is submitted.
 
-What this machine cannot see the job may: a server in the cluster's network, a role that only the job has. That warns;
-what the store itself says is not there, or denies to the keys that the job gets, stops the submit.
+What this machine cannot see the job may: a server in the cluster's network, a role that only the
+job has. That warns; what the store itself says is not there, or denies to the keys that the job
+gets, stops the submit.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ LOOKED_AT = 20_000  # objects of an input whose sizes are added up: twenty reque
 def input_findings(
     engine: Engine, job: PreparedJob, secrets: Mapping[str, str], backend: Capabilities
 ) -> Iterator[Finding]:
-    """Nothing is opened for a job without such inputs. A job that runs here has the keys that we have, and no others."""
+    """Nothing is opened for a job without such inputs. A job that runs here has the keys that we
+    have, and no others.
+    """
     spec, data = job.spec, job.data
     yield from map(whole, filter(leaves_nothing_out, data.inputs))
     yield from undeclared(data.passed_on)
@@ -70,8 +74,17 @@ def leaves_nothing_out(wanted: DataInput) -> bool:
 
 
 def whole(wanted: DataInput) -> Finding:
-    what = f"The patterns of {wanted.key} leave nothing out: {wanted.uri} is a path, of which the job sees everything."
-    return Finding(Severity.WARNING, "input.whole", what, "", "Name a folder that holds only what the job is to see.")
+    what = (
+        f"The patterns of {wanted.key} leave nothing out: {wanted.uri} is a path, of which the "
+        "job sees everything."
+    )
+    return Finding(
+        Severity.WARNING,
+        "input.whole",
+        what,
+        "",
+        "Name a folder that holds only what the job is to see.",
+    )
 
 
 def undeclared(found: Sequence[KeyAndValue]) -> Iterator[Finding]:
@@ -81,7 +94,10 @@ def undeclared(found: Sequence[KeyAndValue]) -> Iterator[Finding]:
     (key, uri), *others = found
     more = f", and {len(others)} more such values" if others else ""
     what = f"{key} is {shown(uri)}, which nobody declares{more}: the command gets it as it stands."
-    fix = f"Declare {key} in inputs to have it fetched, in outputs if it is written; as type text it is left alone."
+    fix = (
+        f"Declare {key} in inputs to have it fetched, in outputs if it is "
+        "written; as type text it is left alone."
+    )
     yield Finding(Severity.WARNING, "input.undeclared", what, "", fix)
 
 
@@ -94,12 +110,16 @@ def looked_at(wanted: DataInput, web: Web, runs_here: bool) -> Finding | None:
         what = f"The input {wanted.key}: {failure.what}"
         fix = advice(failure, web) if in_bucket(wanted.uri) else failure.next
         if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):
-            return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, fix)
+            return Finding(
+                Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, fix
+            )
         return Finding(Severity.ERROR, failure.code, what, failure.why, fix)
     return None
 
 
-def large(inputs: list[DataInput], web: Web, most: int, pool: ThreadPoolExecutor) -> Iterator[Finding]:
+def large(
+    inputs: list[DataInput], web: Web, most: int, pool: ThreadPoolExecutor
+) -> Iterator[Finding]:
     """What is in S3 and would have the GPUs wait for long."""
     stored = [each for each in inputs if each.scheme == "s3" and not each.selective]
     sizes = list(pool.map(size_of, stored, repeat(web), repeat(most)))
@@ -108,14 +128,18 @@ def large(inputs: list[DataInput], web: Web, most: int, pool: ThreadPoolExecutor
         yield Finding(
             Severity.WARNING,
             "input.fetched_on_gpus",
-            f"{keys}: at least {format_size(sum(sizes))} will be fetched while the job holds its GPUs.",
-            f"That is above {format_size(most)}. Idle GPUs are billed, and many sites end jobs that leave them idle.",
+            f"{keys}: at least {format_size(sum(sizes))} will be fetched "
+            "while the job holds its GPUs.",
+            f"That is above {format_size(most)}. Idle GPUs are billed, and many sites end "
+            "jobs that leave them idle.",
             "Copy it to the file system that the nodes share first, and name the path there.",
         )
 
 
 def size_of(wanted: DataInput, web: Web, most: int) -> int:
-    """Bytes of an input in S3: of a folder as far as they are added up, or until they are enough. 0 where nobody can see."""
+    """Bytes of an input in S3: of a folder as far as they are added up, or until they are enough. 0
+    where nobody can see.
+    """
     from tao_sdk.net.s3 import S3
     from tao_sdk.runner.inputs.staging import matches
 

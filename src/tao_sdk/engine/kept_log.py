@@ -1,7 +1,8 @@
-"""Kept logs: where an attempt's log can be read when its backend has lost it: our copy, else the one among the results.
+"""Kept logs: where an attempt's log can be read when its backend has lost it: our copy, else the
+one among the results.
 
-The runner keeps a log beside the results (.tao/job.log, runner/place.py). The job could write there: no link is followed
-out of the results.
+The runner keeps a log beside the results (.tao/job.log, runner/place.py). The job could write
+there: no link is followed out of the results.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tao_sdk.model.job import AttemptRow, Job
 
 @dataclass(frozen=True)
 class KeptLog:
-    """`read(offset, limit)` gives at least one byte until the end. `is_bytewise`: offsets are those of the backend's log."""
+    """`read(offset, limit)` gives at least one byte until the end. `is_bytewise`: offsets are those
+    of the backend's log.
+    """
 
     size: Callable[[], int]
     read: Callable[[int, int], bytes]
@@ -36,7 +39,9 @@ def kept_log(engine: Engine, row: AttemptRow, rank: int) -> KeptLog | None:
             is_bytewise=True,
         )
     with suppress(TaoError):  # the results cannot be looked at: then nothing is known to be kept
-        return _among_results(engine, engine.store.get(row.attempt.job_id), row.attempt.number, rank)
+        return _among_results(
+            engine, engine.store.get(row.attempt.job_id), row.attempt.number, rank
+        )
     return None
 
 
@@ -50,7 +55,11 @@ def _among_results(engine: Engine, job: Job, number: int, rank: int) -> KeptLog 
             return None
     except PathNotFound:
         return None
-    return KeptLog(lambda: files.stat(path).size, lambda at, limit: files.read(path, at, limit), is_bytewise=False)
+    return KeptLog(
+        lambda: files.stat(path).size,
+        lambda at, limit: files.read(path, at, limit),
+        is_bytewise=False,
+    )
 
 
 def name_of(rank: int, earlier: int) -> str:
@@ -60,5 +69,7 @@ def name_of(rank: int, earlier: int) -> str:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path of this machine leads to no place outside `folder`. Of others, their own machine decides."""
+    """Whether a path of this machine leads to no place outside `folder`. Of others, their own
+    machine decides.
+    """
     return in_bucket(path) or Path(path).resolve().is_relative_to(Path(folder).resolve())

@@ -1,4 +1,6 @@
-"""Leases: who may act on a job or an endpoint. One whose holder has died on this machine is taken over at once."""
+"""Leases: who may act on a job or an endpoint. One whose holder has died on this machine is taken
+over at once.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ SEPARATOR = "|"
 def this_process() -> str:
     """A name for the holder of leases: says where to look, and is never another process'."""
     pid = int(Path("/proc/self").resolve().name)
-    return SEPARATOR.join([socket.gethostname(), _boot(), str(pid), _start_of(pid), secrets.token_hex(4)])
+    return SEPARATOR.join(
+        [socket.gethostname(), _boot(), str(pid), _start_of(pid), secrets.token_hex(4)]
+    )
 
 
 def take(store: Store, name: str, owner: str, seconds: float) -> bool:
@@ -34,7 +38,9 @@ def take(store: Store, name: str, owner: str, seconds: float) -> bool:
 
 @contextmanager
 def kept(store: Store, name: str, owner: str, seconds: float) -> Generator[None]:
-    """Keep a lease that we hold while something of unknown length goes on, by renewing it in time."""
+    """Keep a lease that we hold while something of unknown length goes on, by
+    renewing it in time.
+    """
     over = threading.Event()
 
     def renew() -> None:
@@ -52,7 +58,9 @@ def kept(store: Store, name: str, owner: str, seconds: float) -> Generator[None]
 
 
 def is_dead(owner: str) -> bool:
-    """True only when it can be seen from here: same machine, same boot, and no such process any more."""
+    """True only when it can be seen from here: same machine, same boot, and no such process any
+    more.
+    """
     host, boot, pid, start, _ = owner.split(SEPARATOR)
     if (host, boot) != (socket.gethostname(), _boot()):
         return False
@@ -60,7 +68,9 @@ def is_dead(owner: str) -> bool:
 
 
 def _boot() -> str:
-    """Which run of which kernel, and which of its process tables: containers of one host have one each."""
+    """Which run of which kernel, and which of its process tables: containers of one host have one
+    each.
+    """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
 

@@ -1,4 +1,5 @@
-"""Logs: one stream over all attempts of a job and all their ranks, resumed after a drop, and kept when the backend forgets.
+"""Logs: one stream over all attempts of a job and all their ranks, resumed after a drop, and kept
+when the backend forgets.
 
 Bytes pass through unchanged and in bounded memory.
 """
@@ -24,7 +25,9 @@ log = logging.getLogger("tao_sdk.logs")
 WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
 SLOW_SECONDS = 3.0  # between rounds of reading that bring nothing new
 LONGEST_WAIT_SECONDS = 15.0  # between tries to reach a backend again
-SAID_AT = WAIT_SECONDS * 2  # the pause after the second try in vain: a connection that only broke is not told
+SAID_AT = (
+    WAIT_SECONDS * 2
+)  # the pause after the second try in vain: a connection that only broke is not told
 TOGETHER = "The platform's own log is not to be had, and our copy has stdout and stderr together."
 LEAVE_OUT = "Leave the stream out."
 STREAMS = ("stdout", "stderr")
@@ -36,7 +39,9 @@ def nobody() -> None:
 
 @dataclass(frozen=True)
 class LogView:
-    """Which logs are wanted, and how. `carry` is called while a further attempt waits for a watcher."""
+    """Which logs are wanted, and how. `carry` is called while a further attempt waits for a
+    watcher.
+    """
 
     request: LogRequest = LogRequest()  # its rank counts unless all are wanted
     events: bool = False  # keep the runner's own event lines
@@ -45,15 +50,19 @@ class LogView:
 
 
 def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
-    """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the job has ended.
+    """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the
+    job has ended.
 
-    Of several ranks each one's follows that of the one before; with follow their lines come as they are written.
+    Of several ranks each one's follows that of the one before; with follow their lines come as they
+    are written.
     """
     refuse_stream(engine, job_id, view.request.stream)
     requests = requests_of(engine, job_id, view)
     if not view.events and view.request.tail is not None:
         requests = [past_events(engine, job_id, request) for request in requests]
-    pieces: rank_logs.Pieces = ((rank, chunk.data) for rank, chunk in raw(engine, job_id, requests, view.carry))
+    pieces: rank_logs.Pieces = (
+        (rank, chunk.data) for rank, chunk in raw(engine, job_id, requests, view.carry)
+    )
     if not view.events:
         pieces = rank_logs.without_events(pieces)
     if len(requests) > 1 and view.request.follow:
@@ -71,14 +80,20 @@ def requests_of(engine: Engine, job_id: str, view: LogView) -> list[LogRequest]:
 def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:
     """Raises UsageError for a stream that there is not, or not alone on the job's platform."""
     if stream not in ("", *STREAMS):
-        raise UsageError(f"There is no stream {stream!r}.", "", f"Ask for {' or '.join(STREAMS)}, or for none.")
+        raise UsageError(
+            f"There is no stream {stream!r}.", "", f"Ask for {' or '.join(STREAMS)}, or for none."
+        )
     job = engine.store.get(job_id)
     if stream and not engine.backend_of(job).capabilities.streams_apart:
-        raise UsageError(f"There is no {stream} alone.", f"{job.platform} has both in one log.", LEAVE_OUT)
+        raise UsageError(
+            f"There is no {stream} alone.", f"{job.platform} has both in one log.", LEAVE_OUT
+        )
 
 
 def past_events(engine: Engine, job_id: str, request: LogRequest) -> LogRequest:
-    """The request for as many lines more as are the runner's own among the last: a tail counts the command's lines."""
+    """The request for as many lines more as are the runner's own among the last: a tail counts the
+    command's lines.
+    """
     wanted = asked = request.tail or 0
     while True:
         events, whole, own = EventFilter(), LineCount(), LineCount()
@@ -141,7 +156,9 @@ class Coming:
     carry: Callable[[], None]
 
     def started(self, number: int) -> AttemptRow | None:
-        """The attempt's row once there is something to read; None when it will never be, or is not wanted to wait for."""
+        """The attempt's row once there is something to read; None when it will never be, or is not
+        wanted to wait for.
+        """
         waiting = Waiting(self.engine)
         while True:
             row = self.engine.store.attempt(self.job_id, number)
@@ -166,7 +183,9 @@ class Coming:
         time.sleep(WAIT_SECONDS)
 
 
-def of_ranks(engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]) -> Iterator[tuple[int, LogChunk]]:
+def of_ranks(
+    engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
+) -> Iterator[tuple[int, LogChunk]]:
     """(rank, chunk) of one attempt. Raises NoLog where no rank has a log."""
     if len(requests) == 1:
         return ((requests[0].rank, chunk) for chunk in of_attempt(engine, row, requests[0]))
@@ -186,7 +205,9 @@ def one_by_one(logs: Sequence[AttemptLog]) -> Iterator[tuple[int, LogChunk]]:
         raise lost[0]
 
 
-def followed(engine: Engine, row: AttemptRow, logs: Sequence[AttemptLog]) -> Iterator[tuple[int, LogChunk]]:
+def followed(
+    engine: Engine, row: AttemptRow, logs: Sequence[AttemptLog]
+) -> Iterator[tuple[int, LogChunk]]:
     """What is new of each, round after round, until the attempt is over and all has been read.
 
     One question after the other: a rank is not followed by a connection of its own.
@@ -202,11 +223,19 @@ def followed(engine: Engine, row: AttemptRow, logs: Sequence[AttemptLog]) -> Ite
                 unseen = True
                 away += 1
                 if away == 2 * len(logs):
-                    log.warning("%s cannot be seen now, its log goes on once it can: %s", row.attempt.job_id, error)
+                    log.warning(
+                        "%s cannot be seen now, its log goes on once it can: %s",
+                        row.attempt.job_id,
+                        error,
+                    )
         if over and not unseen:
             break
         away = away if unseen else 0
-        pause = WAIT_SECONDS if sum(each.given for each in logs) > given else min(pause * 1.5, SLOW_SECONDS)
+        pause = (
+            WAIT_SECONDS
+            if sum(each.given for each in logs) > given
+            else min(pause * 1.5, SLOW_SECONDS)
+        )
         time.sleep(pause)
     if all(each.lost for each in logs):
         raise logs[0].lost or lost_log(row)
@@ -217,7 +246,9 @@ def is_over(row: AttemptRow, job: Job) -> bool:
 
 
 class AttemptLog:
-    """One rank's log of one attempt, read to where it is now: from the backend, else from what is kept."""
+    """One rank's log of one attempt, read to where it is now: from the backend, else from what is
+    kept.
+    """
 
     def __init__(self, engine: Engine, row: AttemptRow, request: LogRequest) -> None:
         self.engine, self.row, self.request, self.rank = engine, row, request, request.rank
@@ -262,7 +293,9 @@ class AttemptLog:
         return _whole_of(kept, self.request)
 
     def while_away(self, away: Unreachable) -> Iterator[LogChunk]:
-        """What is kept. Raises the backend's Unreachable where it may have a log of which nothing is kept."""
+        """What is kept. Raises the backend's Unreachable where it may have a log of which nothing
+        is kept.
+        """
         kept = kept_log(self.engine, self.row, self.rank)
         if kept is None and not self.given:
             raise away
@@ -270,7 +303,8 @@ class AttemptLog:
 
 
 def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
-    """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy.
+    """One attempt's log: from the backend, from where it was left when it could not be reached,
+    else from our copy.
 
     Where neither has any: raises NoLog, or the Unreachable of a backend that may have some.
     """
@@ -289,7 +323,11 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
             wait = wait if attempt_log.given == given else WAIT_SECONDS
             given = attempt_log.given
             if wait == SAID_AT:
-                log.warning("%s cannot be seen now, its log goes on once it can: %s", row.attempt.job_id, away)
+                log.warning(
+                    "%s cannot be seen now, its log goes on once it can: %s",
+                    row.attempt.job_id,
+                    away,
+                )
             time.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT_SECONDS)
 
@@ -303,7 +341,9 @@ def lost_log(row: AttemptRow) -> NoLog:
 
 
 def _whole_of(kept: KeptLog | None, request: LogRequest) -> Iterator[LogChunk]:
-    """What is kept; nothing when some of the log was already read from the backend, whose cursor does not fit it."""
+    """What is kept; nothing when some of the log was already read from the backend, whose cursor
+    does not fit it.
+    """
     if request.cursor or kept is None:
         return
     if request.stream:
@@ -319,7 +359,9 @@ def _rest_of(kept: KeptLog | None, offset: int) -> Iterator[LogChunk]:
 
 
 def _tail_offset(kept: KeptLog, lines: int) -> int:
-    """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
+    """Where the last `lines` lines begin, reading backwards. A last line without its newline
+    counts.
+    """
     size = kept.size()
     end, wanted = size, lines + (_between(kept, max(size - 1, 0), size) == b"\n")
     while wanted and end:
@@ -338,6 +380,8 @@ def _tail_offset(kept: KeptLog, lines: int) -> int:
 def _between(kept: KeptLog, start: int, end: int) -> bytes:
     """The bytes from `start` to `end` of what is kept, which gives them piece by piece."""
     data = b""
-    while start + len(data) < end and (piece := kept.read(start + len(data), end - start - len(data))):
+    while start + len(data) < end and (
+        piece := kept.read(start + len(data), end - start - len(data))
+    ):
         data += piece
     return data

@@ -1,6 +1,7 @@
 """Look: ask the backends how jobs are, one query per endpoint, and write down what follows.
 
-Looking never acts: a failed attempt that is worth another try is reported as due, and only a watcher starts it.
+Looking never acts: a failed attempt that is worth another try is reported as due, and only a
+watcher starts it.
 """
 
 from __future__ import annotations
@@ -63,13 +64,17 @@ def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
             yield from _look_at_endpoint(engine, platform, endpoint, group)
         return
     with ThreadPoolExecutor(min(len(groups), MOST_AT_ONCE), thread_name_prefix="tao-look") as pool:
-        looks = [pool.submit(_look_at_endpoint, engine, *place, group) for place, group in groups.items()]
+        looks = [
+            pool.submit(_look_at_endpoint, engine, *place, group) for place, group in groups.items()
+        ]
         for each in looks:
             yield from each.result()
 
 
 def _never_earlier(engine: Engine, job: Job) -> Job:
-    """The job, seen no earlier than this process has said before. Not every look is written to the store."""
+    """The job, seen no earlier than this process has said before. Not every look is written to the
+    store.
+    """
     last_told = engine.told_seen.get(job.id)
     if last_told is not None and (job.seen_at is None or job.seen_at < last_told):
         return replace(job, seen_at=last_told)
@@ -93,36 +98,48 @@ def _look_at_endpoint(
 ) -> list[Looked]:
     try:
         backend = engine.backend(platform, endpoint)
-    except TaoError as error:  # another endpoint, a library or a credential that is not here: its jobs cannot be seen
+    except TaoError as error:
+        # another endpoint, a library or a credential that is not here: its jobs cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
     places = _all_settled(engine, group)
     try:
         seen = backend.observe([ref for _, ref in places if ref])
     except TaoError as error:  # this endpoint's jobs alone cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
-    return [judge(engine, backend, job, ref, seen[ref]) if ref else _without_place(engine, job) for job, ref in places]
+    return [
+        judge(engine, backend, job, ref, seen[ref]) if ref else _without_place(engine, job)
+        for job, ref in places
+    ]
 
 
 def _without_place(engine: Engine, job: Job) -> Looked:
-    """A job that has no place to look at. It may be due for another attempt, if the newest was refused."""
+    """A job that has no place to look at. It may be due for another attempt, if the newest was
+    refused.
+    """
     now = _as_stored(engine, job)
     return Looked(now, now.next_attempt_at)
 
 
 def _as_stored(engine: Engine, job: Job) -> Job:
-    """The job as the store has it. The given one if its row is gone: it was removed, or its submit was refused."""
+    """The job as the store has it. The given one if its row is gone: it was removed, or its submit
+    was refused.
+    """
     try:
         return engine.store.get(job.id)
     except JobNotFound:
         return job
 
 
-def _all_settled(engine: Engine, group: Sequence[tuple[Job, AttemptRow]]) -> list[tuple[Job, Ref | None]]:
+def _all_settled(
+    engine: Engine, group: Sequence[tuple[Job, AttemptRow]]
+) -> list[tuple[Job, Ref | None]]:
     """Each job with its ref. Finishes submits that were cut short, several at a time."""
     refs = {job.id: row.ref for job, row in group if row.ref is not None and row.ref.ready}
     unsettled = [(job, row) for job, row in group if job.id not in refs]
     if len(unsettled) > 1:
-        with ThreadPoolExecutor(min(len(unsettled), MOST_AT_ONCE), thread_name_prefix="tao-settle") as pool:
+        with ThreadPoolExecutor(
+            min(len(unsettled), MOST_AT_ONCE), thread_name_prefix="tao-settle"
+        ) as pool:
             settling = [pool.submit(_settled, engine, job, row) for job, row in unsettled]
             settled_refs = [one_settling.result() for one_settling in settling]
     else:
@@ -132,7 +149,9 @@ def _all_settled(engine: Engine, group: Sequence[tuple[Job, AttemptRow]]) -> lis
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
-    """The attempt's ref. Finishes a submit that was cut short. None while there is nothing to look at."""
+    """The attempt's ref. Finishes a submit that was cut short. None while there is nothing to look
+    at.
+    """
     if row.ref is not None and row.ref.ready:
         return row.ref
     if job.waits_for_next_attempt:  # it was refused, and is not handed over again
@@ -154,7 +173,9 @@ def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
 
 
 def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = None) -> Job:
-    """Write down that the job has ended because the backend refused its newest attempt, and what explains that."""
+    """Write down that the job has ended because the backend refused its newest attempt, and what
+    explains that.
+    """
     seen = _refusal(error)
     explained = why if why and why.rule != NOTHING_KNOWN else None
     return _write(engine, job, seen, advance(job.standing, seen), explained)
@@ -165,7 +186,9 @@ def _refusal(error: TaoError) -> Observation:
 
 
 def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
-    """Write down that the backend refused the newest attempt. Another follows if retries are left, else the job ends."""
+    """Write down that the backend refused the newest attempt. Another follows if retries are left,
+    else the job ends.
+    """
     why = diagnose.explain_refusal(engine, job, error)
     if not policy_of(engine.backend_of(job), job).again(job.attempt, why, job.cancel_asked):
         return refused(engine, job, error, why)
@@ -176,7 +199,8 @@ def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
 def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
     """The standing of a job that waits for its next attempt.
 
-    The next attempt is due `wait_before` seconds after the last one ended, or after the look that first saw its end.
+    The next attempt is due `wait_before` seconds after the last one ended, or after the look that
+    first saw its end.
     """
     following = job.attempt + 1
     due = (seen.ended_at or seen.seen_at) + timedelta(seconds=wait_before(following))
@@ -185,9 +209,16 @@ def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
 
 
 def judge(
-    engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False
+    engine: Engine,
+    backend: AnyBackend,
+    job: Job,
+    ref: Ref,
+    seen: Observation,
+    *,
+    own_end: bool = False,
 ) -> Looked:
-    """Write down what follows from one observation of a job's newest attempt. An error concerns this job alone.
+    """Write down what follows from one observation of a job's newest attempt. An error concerns
+    this job alone.
 
     `own_end`: the command may have ended by itself, although a cancel was asked for.
     """
@@ -199,7 +230,9 @@ def judge(
         return Looked(_unseen(engine, job, error))
 
 
-def _judge(engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, own_end: bool) -> Looked:
+def _judge(
+    engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, own_end: bool
+) -> Looked:
     outcome = None
     if seen.phase.ended and job.waits_for_next_attempt:
         return _still_waiting(engine, job, seen)
@@ -207,7 +240,9 @@ def _judge(engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observ
         return Looked(job)
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
         outcome = backend.outcome(ref) or outcome_in_bucket(engine, job)
-    standing = advance(replace(job.standing, cancel_asked=job.cancel_asked and not own_end), seen, outcome)
+    standing = advance(
+        replace(job.standing, cancel_asked=job.cancel_asked and not own_end), seen, outcome
+    )
     why = _why(engine, backend, job, standing) if standing.status is Status.ERROR else None
     if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
         standing, why = advance(job.standing, seen, outcome), None
@@ -217,7 +252,9 @@ def _judge(engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observ
         written = _write(engine, job, seen, _waiting(job, standing, seen))
         return Looked(written, written.next_attempt_at)
     if standing.status.terminal and _is_worth_reading(backend, job, standing):
-        scanned = _read_to_end(engine, job)  # before the end is told, so that its epochs are told first
+        scanned = _read_to_end(
+            engine, job
+        )  # before the end is told, so that its epochs are told first
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
             return Looked(scanned)
         job = scanned
@@ -230,7 +267,9 @@ def _judge(engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observ
 
 
 def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
-    """A job that still waits for its next attempt. Restores that message if the job could not be seen meanwhile."""
+    """A job that still waits for its next attempt. Restores that message if the job could not be
+    seen meanwhile.
+    """
     if job.reason_code is Reason.NEXT_ATTEMPT:
         return Looked(job, job.next_attempt_at)
     waits = job.standing.because(words.why(Reason.NEXT_ATTEMPT, attempt=job.attempt + 1))
@@ -239,27 +278,37 @@ def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
 
 
 def _read_to_end(engine: Engine, job: Job) -> Job:
-    """The job with the progress of its whole log. Without hooks that wait for it, the next look reads what is left."""
+    """The job with the progress of its whole log. Without hooks that wait for it, the next look
+    reads what is left.
+    """
     if hooks.wants_epochs(job):
         return progress.scan_ended(engine, job, math.inf)
     return progress.scan_ended(engine, job, progress.MOST_AT_ONCE, END_SECONDS)
 
 
 def _keep_log(engine: Engine, job: Job) -> None:
-    """Copy the job's log, so that it outlives its place. What fails now is tried again before the release."""
+    """Copy the job's log, so that it outlives its place. What fails now is tried again before the
+    release.
+    """
     with suppress(TaoError):
         drain(engine, job, engine.store.attempt(job.id), MOST_KEPT)
 
 
 def _is_worth_reading(backend: AnyBackend, job: Job, standing: Standing) -> bool:
-    """True if the log is read now. The log of a canceled job is read now only if that is cheap or hooks wait for it."""
+    """True if the log is read now. The log of a canceled job is read now only if that is cheap or
+    hooks wait for it.
+    """
     cheap = not backend.capabilities.files_seconds
     return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 
 def _may_lag(backend: AnyBackend, job: Job, seen: Observation) -> bool:
-    """True if the last look, which has not found the job either, was too recent: one lag may explain both."""
-    return job.seen_at is not None and apart(seen, job.seen_at) < timedelta(seconds=backend.capabilities.lag_seconds)
+    """True if the last look, which has not found the job either, was too recent: one lag may
+    explain both.
+    """
+    return job.seen_at is not None and apart(seen, job.seen_at) < timedelta(
+        seconds=backend.capabilities.lag_seconds
+    )
 
 
 def apart(seen: Observation, last: datetime) -> timedelta:
@@ -268,7 +317,9 @@ def apart(seen: Observation, last: datetime) -> timedelta:
 
 
 def _let_go(engine: Engine, backend: AnyBackend, job: Job) -> None:
-    """Copy the job's log, then remove what is left at the backend. `tao gc` does later what fails now."""
+    """Copy the job's log, then remove what is left at the backend. `tao gc` does later what fails
+    now.
+    """
     row = engine.store.attempt(job.id)
     try:
         drain(engine, job, row)
@@ -285,7 +336,9 @@ def policy_of(backend: AnyBackend, job: Job) -> RetryPolicy:
 
 
 def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> Diagnosis | None:
-    """Why the job failed. None if that cannot be seen and no retry depends on it. Raises TaoError if one does."""
+    """Why the job failed. None if that cannot be seen and no retry depends on it. Raises TaoError
+    if one does.
+    """
     try:
         return diagnose.explain(engine, _with_standing(job, standing))
     except TaoError:
@@ -294,14 +347,18 @@ def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> D
         return None
 
 
-def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None) -> Job:
+def _write(
+    engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None
+) -> Job:
     """Store the new standing. If another process was first, its standing is kept and returned."""
     after = _after(job, seen, standing)
     if standing == job.standing and not _worth_writing(job, seen):
         return after
     events: list[NewEvent] = []
     if standing.status is not job.status:
-        events.append(NewEvent(job.id, "status", standing.status, seen.raw, {"message": standing.message}))
+        events.append(
+            NewEvent(job.id, "status", standing.status, seen.raw, {"message": standing.message})
+        )
     if why:
         events.append(NewEvent(job.id, "diagnosis", data=diagnose.stored(why, job.attempt)))
     if standing.status is not job.status:
@@ -341,7 +398,9 @@ def _with_standing(job: Job, standing: Standing) -> Job:
 
 
 def _started(job: Job, seen: Observation) -> datetime | None:
-    """When the first attempt began: the backend's time, which may come late, else the time of the first look that saw it."""
+    """When the first attempt began: the backend's time, which may come late, else the time of the
+    first look that saw it.
+    """
     known_starts = [moment for moment in (job.started, seen.started_at) if moment is not None]
     if not known_starts and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
         return seen.seen_at

@@ -1,4 +1,6 @@
-"""Pace: how often an endpoint is looked at. As often as is polite there, and ever less while nothing changes."""
+"""Pace: how often an endpoint is looked at. As often as is polite there, and ever less while
+nothing changes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ SLOWEST_SECONDS = 60.0  # between the looks of a watcher
 
 @dataclass
 class Pace:
-    """Looks that are `shortest` seconds apart after a change, and by `growth` further apart each time, up to `longest`."""
+    """Looks that are `shortest` seconds apart after a change, and by `growth` further apart each
+    time, up to `longest`.
+    """
 
     shortest: float
     longest: float
@@ -24,11 +28,17 @@ class Pace:
 
     @classmethod
     def of_waiting(cls, polite: float) -> Pace:
-        """Somebody waits for the next change: they hear of it sooner, and pay for that with more looks at first."""
+        """Somebody waits for the next change: they hear of it sooner, and pay for that with more
+        looks at first.
+        """
         return cls(polite / 10, 2 * polite, 1.2)
 
     def looked(self, changed: bool) -> None:
-        self.wait = self.shortest if changed or not self.wait else min(self.wait * self.growth, self.longest)
+        self.wait = (
+            self.shortest
+            if changed or not self.wait
+            else min(self.wait * self.growth, self.longest)
+        )
         self.next_look = time.monotonic() + self.wait
 
     def is_due(self) -> bool:

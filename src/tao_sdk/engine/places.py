@@ -1,7 +1,8 @@
 """Places: the backends of one store's jobs, each opened when it is first needed, and kept.
 
-A place is named by a platform (as the settings say), by an endpoint of config.yaml, or by a job that lives on it. The way
-to a job's place is that of the endpoint of config.yaml, else that of the settings, else the one that the store remembers.
+A place is named by a platform (as the settings say), by an endpoint of config.yaml, or by a job
+that lives on it. The way to a job's place is that of the endpoint of config.yaml, else that of the
+settings, else the one that the store remembers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from tao_sdk.store import Store
 class Places:
     """Safe to use from several threads. Opening a backend asks nothing of its place."""
 
-    def __init__(self, settings: Settings, store: Store, by_endpoint: dict[Endpoint, AnyBackend] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        by_endpoint: dict[Endpoint, AnyBackend] | None = None,
+    ) -> None:
         self._settings, self._store = settings, store
         self._by_name: dict[str, AnyBackend] = {}
         self._by_endpoint: dict[Endpoint, AnyBackend] = {} if by_endpoint is None else by_endpoint
@@ -35,14 +41,18 @@ class Places:
         return endpoints(self._settings)
 
     def named(self, name: str) -> AnyBackend:
-        """The backend of an endpoint's or a platform's name. Raises UsageError for one that is neither."""
+        """The backend of an endpoint's or a platform's name. Raises UsageError for one that is
+        neither.
+        """
         with self._opening:
             if name not in self._by_name:
                 self._by_name[name] = self._opened(name)
             return self._by_name[name]
 
     def at(self, platform: str, endpoint: str) -> AnyBackend:
-        """The backend on which jobs of that endpoint live. Raises Unreachable where nothing leads there any more."""
+        """The backend on which jobs of that endpoint live. Raises Unreachable where nothing leads
+        there any more.
+        """
         key = (platform, endpoint)
         with self._opening:
             if key not in self._by_endpoint:
@@ -61,7 +71,9 @@ class Places:
 
     def close(self) -> None:
         with self._opening:
-            opened = {id(each): each for each in (*self._by_name.values(), *self._by_endpoint.values())}
+            opened = {
+                id(each): each for each in (*self._by_name.values(), *self._by_endpoint.values())
+            }
         for backend in opened.values():
             backend.close()
 

@@ -1,6 +1,7 @@
 """Prepare: all that can be known of a job before anything is sent or stored.
 
-Here: the environment with its secrets set apart, the packed command, the plan, and what the checks say to it.
+Here: the environment with its secrets set apart, the packed command, the plan, and what the checks
+say to it.
 """
 
 from __future__ import annotations
@@ -41,13 +42,17 @@ class Request:
     platform: str  # or the name of an endpoint
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parent: str | None = None
-    packed: str = field(default="", repr=False)  # the packed command of a job that is run anew; "": pack it
+    packed: str = field(
+        default="", repr=False
+    )  # the packed command of a job that is run anew; "": pack it
     endpoint: str = ""  # of a job that is run anew: where it lives
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What would be sent, and what the checks say to it. `secrets` are the values, which the plan only names."""
+    """What would be sent, and what the checks say to it. `secrets` are the values, which the plan
+    only names.
+    """
 
     plan: Plan[Any]
     findings: tuple[Finding, ...]
@@ -61,7 +66,9 @@ class Planned:
 
 
 def prepare(engine: Engine, request: Request) -> Planned:
-    """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
+    """All that can be known before anything is sent. Raises SpecError, CredentialError,
+    Unreachable.
+    """
     backend = engine.backend(request.platform, request.endpoint)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
     try:
@@ -71,16 +78,22 @@ def prepare(engine: Engine, request: Request) -> Planned:
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
 
 
-def plan_with(engine: Engine, backend: AnyBackend, request: Request, secrets: Mapping[str, str]) -> Planned:
+def plan_with(
+    engine: Engine, backend: AnyBackend, request: Request, secrets: Mapping[str, str]
+) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
-    job = prepare_job(with_root(with_plain_data(request.spec)), request.packed)  # it refuses a spec without an end
+    job = prepare_job(
+        with_root(with_plain_data(request.spec)), request.packed
+    )  # it refuses a spec without an end
     refuse_open_secrets(job.spec, request.options, secrets)
     options = read_options(backend, request.options)
     attempt = first_attempt(engine, backend, job.spec)
     facts = backend.survey(job, options)
     refuse_too_large(job, backend)
     plan = backend.plan(job, options, facts, attempt)
-    check_bucket(plan.results_dir, "The place of the results")  # it may have come from S3_BUCKET_NAME
+    check_bucket(
+        plan.results_dir, "The place of the results"
+    )  # it may have come from S3_BUCKET_NAME
     input_checks = list(input_findings(engine, job, secrets, backend.capabilities))
     require_login(job, engine.settings, plan.results_dir, input_checks)
     findings = (
@@ -100,7 +113,9 @@ def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt
 
 
 def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[str, str]]:
-    """(the spec with credentials added and every secret replaced by its reference, the secrets' values)."""
+    """(the spec with credentials added and every secret replaced by its reference, the secrets'
+    values).
+    """
     marked: dict[str, EnvValue] = {}
     for name in spec.secrets:
         if name not in spec.env_vars:
@@ -117,10 +132,15 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     own = in_the_job(spec.env_vars)
     everything = {**aws, **job_credentials(settings.get), **marked, **own}
     wanted = {
-        name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
+        name: value
+        for name, value in everything.items()
+        if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
     if uses_s3:
-        given = {name: value.value if isinstance(value, Secret) else value for name, value in wanted.items()}
+        given = {
+            name: value.value if isinstance(value, Secret) else value
+            for name, value in wanted.items()
+        }
         texts = {name: value for name, value in given.items() if isinstance(value, str)}
         check_store(texts, lambda name: callers_name(name, spec, settings))
     env_vars, secrets = split_secrets(wanted, spec.secrets)
@@ -128,13 +148,22 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
 
 
 def in_the_job(given: Mapping[str, EnvValue]) -> dict[str, EnvValue]:
-    """A job's own variables, its credentials also under the names that programs know; a name that was given stands."""
-    known = {inside: given[name] for name, inner in IN_THE_JOB.items() if given.get(name) for inside in inner}
+    """A job's own variables, its credentials also under the names that programs know; a name that
+    was given stands.
+    """
+    known = {
+        inside: given[name]
+        for name, inner in IN_THE_JOB.items()
+        if given.get(name)
+        for inside in inner
+    }
     return {**known, **given}
 
 
 def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
-    """How the caller calls a variable of the job: S3_ENDPOINT_URL becomes AWS_ENDPOINT_URL there."""
+    """How the caller calls a variable of the job: S3_ENDPOINT_URL becomes
+    AWS_ENDPOINT_URL there.
+    """
     if variable in spec.env_vars:
         return variable
     return next(
@@ -152,7 +181,9 @@ PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
 
 
 def with_plain_data(spec: JobSpec) -> JobSpec:
-    """The same, with plain values where people and libraries pass their own. Raises SpecError with the place of another."""
+    """The same, with plain values where people and libraries pass their own. Raises SpecError with
+    the place of another.
+    """
     return replace(spec, **{name: plain_data(getattr(spec, name), name) for name in PLAIN_DATA})
 
 
@@ -165,14 +196,24 @@ def with_root(spec: JobSpec) -> JobSpec:
 
 
 def speaks_s3(spec: JobSpec, settings: Settings) -> bool:
-    """Whether data of the job come from or go to a bucket; another job has no business with the keys of a profile."""
+    """Whether data of the job come from or go to a bucket; another job has no business with the
+    keys of a profile.
+    """
     named = {**job_credentials(settings.get), **spec.env_vars}
-    going = any(in_bucket(str(value)) for value in texts([spec.inputs, spec.outputs, spec.specs, spec.args]))
-    return going or bool(named.get("S3_BUCKET_NAME")) or in_bucket(str(named.get("TAO_RESULTS_ROOT", "")))
+    going = any(
+        in_bucket(str(value)) for value in texts([spec.inputs, spec.outputs, spec.specs, spec.args])
+    )
+    return (
+        going
+        or bool(named.get("S3_BUCKET_NAME"))
+        or in_bucket(str(named.get("TAO_RESULTS_ROOT", "")))
+    )
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Every text in a tree of mappings and lists; each branch once, for packing has not yet refused one without an end."""
+    """Every text in a tree of mappings and lists; each branch once, for packing has not yet refused
+    one without an end.
+    """
     todo, seen = [tree], set[int]()
     while todo:
         each = unwrapped(todo.pop())
@@ -181,16 +222,24 @@ def texts(tree: Any) -> Iterator[str]:
         elif isinstance(each, (Mapping, list, tuple)) and id(cast(object, each)) not in seen:
             seen.add(id(cast(object, each)))
             todo += (
-                cast("Mapping[Any, Any]", each).values() if isinstance(each, Mapping) else cast("Sequence[Any]", each)
+                cast("Mapping[Any, Any]", each).values()
+                if isinstance(each, Mapping)
+                else cast("Sequence[Any]", each)
             )
 
 
-def refuse_open_secrets(spec: JobSpec, options: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
-    """A secret's value in any field but env_vars, or in an option, would be stored, shown and sent in the open."""
+def refuse_open_secrets(
+    spec: JobSpec, options: Mapping[str, Any], secrets: Mapping[str, str]
+) -> None:
+    """A secret's value in any field but env_vars, or in an option, would be stored, shown and sent
+    in the open.
+    """
     given = {name: getattr(spec, name) for name in settings_of(spec) if name != "env_vars"}
     for where, value in {**given, **options}.items():
         text = _searchable(value)
-        if name := next((name for name in secrets if Redactor.of([secrets[name]]).finds_in(text)), ""):
+        if name := next(
+            (name for name in secrets if Redactor.of([secrets[name]]).finds_in(text)), ""
+        ):
             raise SpecError(
                 f"{where} contains the value of {name}, which is a secret.",
                 "It would be stored and shown in the open.",
@@ -217,7 +266,8 @@ def refuse_too_large(job: PreparedJob, backend: AnyBackend) -> None:
     size, most = len(job.command.encode()), backend.capabilities.max_payload
     if size > most:
         raise SpecError(
-            f"The job is {format_size(size)} with its files and spec; {backend.platform} takes {format_size(most)}.",
+            f"The job is {format_size(size)} with its files and spec; {backend.platform} "
+            f"takes {format_size(most)}.",
             "Files travel inside the command.",
             "Put large files where the job can read them, and name them under inputs.",
         )
@@ -225,10 +275,16 @@ def refuse_too_large(job: PreparedJob, backend: AnyBackend) -> None:
 
 def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
     """Names in braces that were probably meant to be replaced, and stay as they are."""
-    known = ["config_path"] if spec.args is None else [*spec.args, *(name.replace("-", "_") for name in spec.args)]
+    known = (
+        ["config_path"]
+        if spec.args is None
+        else [*spec.args, *(name.replace("-", "_") for name in spec.args)]
+    )
     for written, meant in misspelt(spec.command, known):
         what = f"The command has {{{written}}}, which nothing replaces."
-        yield Finding(Severity.WARNING, "command.placeholder", what, "", f"Did you mean {{{meant}}}?")
+        yield Finding(
+            Severity.WARNING, "command.placeholder", what, "", f"Did you mean {{{meant}}}?"
+        )
     if CONFIG_PATH in spec.command and spec.specs is None and spec.args is None:
         what = f"The command names {CONFIG_PATH}, and the job has no specs to write there."
         yield Finding(Severity.WARNING, "command.placeholder", what, "", "Give it specs.")
@@ -239,14 +295,28 @@ def variable_findings(spec: JobSpec) -> Iterator[Finding]:
     for name in OURS:
         if name in spec.env_vars:
             what = f"{name} in env_vars is not used: in the job it is always the SDK's own."
-            yield Finding(Severity.WARNING, "env_vars.ours", what, "", "Leave it out, or give it another name.")
+            yield Finding(
+                Severity.WARNING,
+                "env_vars.ours",
+                what,
+                "",
+                "Leave it out, or give it another name.",
+            )
 
 
 def output_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Outputs of which nothing tells that the program knows them: it would write elsewhere, and nothing be kept."""
+    """Outputs of which nothing tells that the program knows them: it would write elsewhere, and
+    nothing be kept.
+    """
     for key in unread_outputs(spec):
-        what = f"outputs names {key}, which the specs do not have and neither the command nor its files name."
-        why = "It is added to the spec with a path; a program that does not read it there writes elsewhere."
+        what = (
+            f"outputs names {key}, which the specs do not have and neither "
+            "the command nor its files name."
+        )
+        why = (
+            "It is added to the spec with a path; a program that does not "
+            "read it there writes elsewhere."
+        )
         fix = f"Add {key} to the specs where the program reads it, or declare it optional."
         yield Finding(Severity.WARNING, "output.unread", what, why, fix)
 
@@ -256,7 +326,13 @@ def general_findings(spec: JobSpec, backend: AnyBackend) -> list[Finding]:
     findings: list[Finding] = []
     if backend.capabilities.needs_image and not spec.image:
         findings.append(
-            Finding(Severity.ERROR, "spec.image", f"{backend.platform} needs an image.", "", "Name one: image: ...")
+            Finding(
+                Severity.ERROR,
+                "spec.image",
+                f"{backend.platform} needs an image.",
+                "",
+                "Name one: image: ...",
+            )
         )
     if (spec.num_nodes or 1) > 1 and not backend.capabilities.multi_node:
         what = f"{backend.platform} runs a job on one node, not {spec.num_nodes}."

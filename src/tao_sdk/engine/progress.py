@@ -1,7 +1,9 @@
-"""Progress: how far a job's training is, read from what is new in its log; a milestone is never skipped.
+"""Progress: how far a job's training is, read from what is new in its log; a milestone is never
+skipped.
 
-Where the log names no epoch, the status.json among the results does (engine/status_file.py); once the log names one, the log
-alone counts, so that it does not matter which was read first. Not here: when it is read (engine/reading.py).
+Where the log names no epoch, the status.json among the results does (engine/status_file.py); once
+the log names one, the log alone counts, so that it does not matter which was read first. Not here:
+when it is read (engine/reading.py).
 """
 
 from __future__ import annotations
@@ -35,15 +37,20 @@ RENEWED_SECONDS = 30.0  # a reading that found nothing new is written down only 
 
 
 def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = math.inf) -> Job:
-    """Read on from where the last scan ended, and write down what was found. Two readers at once do not double it.
+    """Read on from where the last scan ended, and write down what was found. Two readers at once do
+    not double it.
 
     Not much more than `most` bytes are read in one call, for `seconds`; the next call goes on.
     """
     return _scan(engine, job, Reading(job, over=job.status.terminal), most, seconds)
 
 
-def scan_ended(engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = math.inf) -> Job:
-    """As `scan`, of a job that was seen to have ended: what is read now to its end is all that it will ever say."""
+def scan_ended(
+    engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = math.inf
+) -> Job:
+    """As `scan`, of a job that was seen to have ended: what is read now to its end is all that it
+    will ever say.
+    """
     return _scan(engine, job, Reading(job, over=True), most, seconds)
 
 
@@ -73,12 +80,16 @@ def _chunks(engine: Engine, job: Job, ref: Ref, cursor: str) -> Iterator[LogChun
 def read_status_file(engine: Engine, job: Job, reading: Reading) -> None:
     """Where the log names no epoch, read what is new in the status file."""
     if not reading.log_names_epochs and is_time(engine, job):
-        data, place = status_file.read_on(files_of(engine, job), job.results_dir, reading.status_file)
+        data, place = status_file.read_on(
+            files_of(engine, job), job.results_dir, reading.status_file
+        )
         reading.take_status_file(data, place)
 
 
 def keep(engine: Engine, job: Job, reading: Reading) -> Job:
-    """The job with what was read of it, written down. Who has read the last of it leaves the curve beside the results."""
+    """The job with what was read of it, written down. Who has read the last of it leaves the curve
+    beside the results.
+    """
     result = reading.result()
     if not is_news(result, job.reading):
         return replace(job, reading=result)
@@ -88,10 +99,15 @@ def keep(engine: Engine, job: Job, reading: Reading) -> Job:
 
 
 def _write(engine: Engine, job: Job, result: LogReading, reading: Reading) -> Job | None:
-    """The job with its new epochs and the hooks that they make due; None, and nothing is written, if it was changed meanwhile."""
+    """The job with its new epochs and the hooks that they make due; None, and nothing is written,
+    if it was changed meanwhile.
+    """
     now, reported = utc_now(), reading.before.reported_epoch
     epochs = [one for one in reading.epochs if one.epoch and one.epoch >= reported]
-    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}, time=now) for one in epochs]
+    events = [
+        NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}, time=now)
+        for one in epochs
+    ]
     due = hooks.milestones_due(job, milestones(reported, result.reported_epoch, hooks.MILESTONE))
     return engine.store.update(replace(job, reading=result), [*events, *due])
 
@@ -107,8 +123,14 @@ def is_news(reading: LogReading, stored: LogReading) -> bool:
 
 
 def is_time(engine: Engine, job: Job) -> bool:
-    """A folder of this machine is looked into at every scan; a bucket or a folder elsewhere, which costs, now and then."""
-    pause = BUCKET_SECONDS if in_bucket(job.results_dir) else engine.backend_of(job).capabilities.files_seconds
+    """A folder of this machine is looked into at every scan; a bucket or a folder elsewhere, which
+    costs, now and then.
+    """
+    pause = (
+        BUCKET_SECONDS
+        if in_bucket(job.results_dir)
+        else engine.backend_of(job).capabilities.files_seconds
+    )
     now = time.monotonic()
     if not job.status.terminal and now - engine.file_looks.get(job.id, -pause) < pause:
         return False
@@ -142,14 +164,26 @@ class Reading:
     def log_names_epochs(self) -> bool:
         return self._log.progress.epoch > 0
 
-    def read(self, chunks: Iterator[LogChunk], most: float, deadline: float, most_epochs: float = math.inf) -> None:
-        """Read until `most` bytes, `most_epochs` or the `deadline` (of time.monotonic) are reached, or there is no more."""
+    def read(
+        self,
+        chunks: Iterator[LogChunk],
+        most: float,
+        deadline: float,
+        most_epochs: float = math.inf,
+    ) -> None:
+        """Read until `most` bytes, `most_epochs` or the `deadline` (of time.monotonic) are reached,
+        or there is no more.
+        """
         try:
             for chunk in chunks:
                 self._take_log(chunk.data)
                 self._size += len(chunk.data)
                 self.cursor = chunk.cursor
-                if self._size >= most or len(self.epochs) >= most_epochs or time.monotonic() >= deadline:
+                if (
+                    self._size >= most
+                    or len(self.epochs) >= most_epochs
+                    or time.monotonic() >= deadline
+                ):
                     return
         except PathNotFound:
             pass  # nothing more will come

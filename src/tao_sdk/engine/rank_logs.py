@@ -16,7 +16,9 @@ Pieces = Iterable[tuple[int, bytes]]  # (rank, some bytes of its log)
 
 
 def with_headers(pieces: Pieces) -> Iterator[bytes]:
-    """The bytes of all, with a line before what is of another rank than what came before. It begins with rank 0."""
+    """The bytes of all, with a line before what is of another rank than what came before. It begins
+    with rank 0.
+    """
     last, open_line = 0, False
     for rank, data in pieces:
         if rank != last:
@@ -36,7 +38,9 @@ def without_events(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
 
 
 def in_whole_lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
-    """The same bytes; an unfinished line waits for its rest, so that no other rank's comes between."""
+    """The same bytes; an unfinished line waits for its rest, so that no other
+    rank's comes between.
+    """
     held: dict[int, bytes] = {}
     for rank, piece in pieces:
         data = held.get(rank, b"") + piece

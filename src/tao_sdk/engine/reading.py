@@ -1,7 +1,7 @@
 """Reading: whoever looks at live jobs also reads their progress.
 
-All jobs of a look share its time. Those that were read longest ago come first, and the next look reads the rest.
-`progress.as_of` says how old a number is.
+All jobs of a look share its time. Those that were read longest ago come first, and the next look
+reads the rest. `progress.as_of` says how old a number is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> 
 
 
 def may_have_news(job: Job) -> bool:
-    """True if the job has begun and its log may have more to read: it is live, or was not read to its end."""
+    """True if the job has begun and its log may have more to read: it is live, or was not read to
+    its end.
+    """
     if job.started is None or job.imported_from:
         return False
     return not (job.status.terminal and job.reading.whole and job.reading.attempt == job.attempt)
@@ -63,8 +65,12 @@ def as_of(job: Job) -> float:
     return job.reading.as_of.timestamp() if job.reading.as_of else 0.0
 
 
-def _read_each(engine: Engine, backend: AnyBackend, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
-    """Read each log, as many at a time as the backend allows. The first is always read, no other begins after the deadline."""
+def _read_each(
+    engine: Engine, backend: AnyBackend, jobs: Sequence[Job], deadline: float
+) -> dict[str, Job]:
+    """Read each log, as many at a time as the backend allows. The first is always read, no other
+    begins after the deadline.
+    """
 
     def scanned(job: Job) -> Job:
         left = deadline - time.monotonic()
@@ -86,7 +92,9 @@ def _read_together(engine: Engine, backend: ReadsManyLogs, jobs: Sequence[Job]) 
     for job in jobs:
         if ref := engine.ref_of(job):
             places[ref] = job, Reading(job)
-    for ref, new_log in backend.new_logs({ref: reading.cursor for ref, (_, reading) in places.items()}).items():
+    for ref, new_log in backend.new_logs(
+        {ref: reading.cursor for ref, (_, reading) in places.items()}
+    ).items():
         places[ref][1].read(iter(new_log.chunks), math.inf, math.inf)
         places[ref][1].whole = new_log.whole
     read_jobs: dict[str, Job] = {}

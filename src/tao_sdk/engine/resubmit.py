@@ -1,4 +1,6 @@
-"""Resubmit: start the next attempt of a job whose last one failed for a reason that another try can mend."""
+"""Resubmit: start the next attempt of a job whose last one failed for a reason that another try can
+mend.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ from tao_sdk.store import NewEvent
 
 
 def resubmit(engine: Engine, job: Job) -> Job:
-    """The job with its next attempt handed over; as it is when someone else acted first. Call it as the watcher only.
+    """The job with its next attempt handed over; as it is when someone else acted first. Call it as
+    the watcher only.
 
-    Raises Unreachable, with nothing changed: the next look finds it due again. A refused attempt is followed by another
-    where the job may have one; else the refusal is the job's end.
+    Raises Unreachable, with nothing changed: the next look finds it due again. A refused attempt is
+    followed by another where the job may have one; else the refusal is the job's end.
     """
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return engine.store.get(job.id)
@@ -36,16 +39,26 @@ def resubmit(engine: Engine, job: Job) -> Job:
             drain(engine, job, last)
             plan = next_plan(engine, job, last)
         kept = _keep(engine, job, plan)
-        return hand_over(engine, kept, plan, engine.store.keyring.load(job.id)) if kept else engine.store.get(job.id)
+        return (
+            hand_over(engine, kept, plan, engine.store.keyring.load(job.id))
+            if kept
+            else engine.store.get(job.id)
+        )
     except (Refused, SpecError) as error:
         now = engine.store.get(job.id)
-        return refused_attempt(engine, now, error) if now.attempt > job.attempt else refused(engine, now, error)
+        return (
+            refused_attempt(engine, now, error)
+            if now.attempt > job.attempt
+            else refused(engine, now, error)
+        )
     finally:
         engine.give_back(lease_of(job.id))
 
 
 def _keep(engine: Engine, job: Job, plan: Plan[Any]) -> Job | None:
-    """Commit the next attempt, before the backend hears of it. None when the job was changed meanwhile."""
+    """Commit the next attempt, before the backend hears of it. None when the job was changed
+    meanwhile.
+    """
     number = plan.attempt.number
     pending = further_attempt(job, number)
     retried = NewEvent(job.id, "retry", Status.PENDING, job.message, {"attempt": number})
@@ -54,7 +67,14 @@ def _keep(engine: Engine, job: Job, plan: Plan[Any]) -> Job | None:
 
 def further_attempt(job: Job, number: int) -> Job:
     """The job as it begins its next attempt."""
-    begins = replace(job, attempt=number, status=Status.PENDING, exit_code=None, absent_looks=0, next_attempt_at=None)
+    begins = replace(
+        job,
+        attempt=number,
+        status=Status.PENDING,
+        exit_code=None,
+        absent_looks=0,
+        next_attempt_at=None,
+    )
     return begins.because(words.why(Reason.ATTEMPT_STARTED, attempt=number))
 
 

@@ -18,12 +18,18 @@ class RetryPolicy:
     budget: int = 0
 
     def again(self, attempt: int, diagnosis: Diagnosis | None, cancel_asked: bool = False) -> bool:
-        """True when attempt `attempt` (1, 2, ...) is to be followed by another: an infrastructure failure, budget left."""
-        return bool(diagnosis and diagnosis.retryable and attempt <= self.budget and not cancel_asked)
+        """True when attempt `attempt` (1, 2, ...) is to be followed by another: an infrastructure
+        failure, budget left.
+        """
+        return bool(
+            diagnosis and diagnosis.retryable and attempt <= self.budget and not cancel_asked
+        )
 
 
 def is_due(at: datetime, now: datetime) -> bool:
-    """Whether the time of a further attempt has come. One further ahead than any wait means that the clock was set back."""
+    """Whether the time of a further attempt has come. One further ahead than any wait means that
+    the clock was set back.
+    """
     return now >= at or at - now > timedelta(seconds=LONGEST_WAIT_SECONDS)
 
 

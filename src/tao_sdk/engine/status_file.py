@@ -1,4 +1,5 @@
-"""The status.json of a training: TAO's programs write one JSON line per epoch into their results, whatever they print.
+"""The status.json of a training: TAO's programs write one JSON line per epoch into their results,
+whatever they print.
 
 Read on from where the last look ended; only whole lines are taken.
 """
@@ -19,7 +20,9 @@ MOST_AT_ONCE = 4 * MiB
 
 
 def read_on(files: Files, results_dir: str, place: FilePlace) -> tuple[bytes, FilePlace]:
-    """(what is new in the newest status.json below the results, where to go on). Nothing where there is none."""
+    """(what is new in the newest status.json below the results, where to go on). Nothing where
+    there is none.
+    """
     try:
         newest = max(_found(files, results_dir), key=lambda stat: stat.mtime, default=None)
         if newest is None:

@@ -1,6 +1,8 @@
-"""Store login: whether a job that needs a bucket has keys for it, or its user has said that a role gives them.
+"""Store login: whether a job that needs a bucket has keys for it, or its user has said that a role
+gives them.
 
-A bucket that is only read may be public, so its store is asked first (input_findings.py); one that results go to never is.
+A bucket that is only read may be public, so its store is asked first (input_findings.py); one that
+results go to never is.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 NO_KEYS = "s3.no_credentials"
-PAIR = {"AWS_ACCESS_KEY_ID": "ACCESS_KEY", "AWS_SECRET_ACCESS_KEY": "SECRET_KEY"}  # name in the job -> the caller's
+PAIR = {
+    "AWS_ACCESS_KEY_ID": "ACCESS_KEY",
+    "AWS_SECRET_ACCESS_KEY": "SECRET_KEY",
+}  # name in the job -> the caller's
 ROLES = (
     ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
     ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
@@ -30,7 +35,9 @@ ADVICE = (
 )
 
 
-def require_login(job: PreparedJob, settings: Settings, results_dir: str, findings: Iterable[Finding]) -> None:
+def require_login(
+    job: PreparedJob, settings: Settings, results_dir: str, findings: Iterable[Finding]
+) -> None:
     """Raise CredentialError for a job that could not open a bucket that it needs."""
     spec = job.spec
     if all_set(spec.env_vars, PAIR) or says_role({**settings.environ, **spec.env_vars}):
@@ -39,11 +46,17 @@ def require_login(job: PreparedJob, settings: Settings, results_dir: str, findin
     refused = [each.what for each in findings if each.code == NO_KEYS]
     if sent or refused:
         what = f"There are no keys to send results to {sent[0]}." if sent else refused[0]
-        raise no_keys(what, spec, str(spec.env_vars.get("AWS_PROFILE") or settings.environ.get("AWS_PROFILE") or ""))
+        raise no_keys(
+            what,
+            spec,
+            str(spec.env_vars.get("AWS_PROFILE") or settings.environ.get("AWS_PROFILE") or ""),
+        )
 
 
 def says_role(env: Mapping[str, object]) -> bool:
-    return str(env.get("AWS_EC2_METADATA_DISABLED")).lower() == "false" or any(all_set(env, role) for role in ROLES)
+    return str(env.get("AWS_EC2_METADATA_DISABLED")).lower() == "false" or any(
+        all_set(env, role) for role in ROLES
+    )
 
 
 def all_set(env: Mapping[str, object], names: Collection[str]) -> bool:
@@ -59,8 +72,13 @@ def no_keys(what: str, spec: JobSpec, profile: str) -> CredentialError:
         else "No keys are set, and nothing says that the job has a role."
     )
     if profile and len(missing) > 1:
-        why = f"The AWS profile {profile} has no keys of its own here, and no job reads ~/.aws or logs in with it."
-        error = CredentialError(what, why, f'Run: eval "$({EXPORT} --profile {shlex.quote(profile)} --format env)"')
+        why = (
+            f"The AWS profile {profile} has no keys of its own here, and no job "
+            "reads ~/.aws or logs in with it."
+        )
+        error = CredentialError(
+            what, why, f'Run: eval "$({EXPORT} --profile {shlex.quote(profile)} --format env)"'
+        )
     else:
         error = CredentialError(what, why, ADVICE)
     error.code = NO_KEYS

@@ -1,9 +1,10 @@
 """Submit: check, then the attempt's row, then the backend, then confirm; on doubt find and adopt.
 
-A refused job leaves no row, nor does one of which nothing was sent. A job whose start is in doubt keeps its row, Pending,
-and is settled by whoever looks next: our id is minted and stored before the backend is called, so no second copy is ever
-started. An attempt whose submit met an error that nobody foresaw is not handed over again, which would only meet it again:
-the next look adopts it or ends it.
+A refused job leaves no row, nor does one of which nothing was sent. A job whose start is in doubt
+keeps its row, Pending, and is settled by whoever looks next: our id is minted and stored before the
+backend is called, so no second copy is ever started. An attempt whose submit met an error that
+nobody foresaw is not handed over again, which would only meet it again: the next look adopts it or
+ends it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from tao_sdk.model.status import Status
 from tao_sdk.model.words import Why
 from tao_sdk.store import NewEvent
 
-SUBMIT_LEASE_SECONDS = 120.0  # after which a submit whose client is out of sight is finished by others
+SUBMIT_LEASE_SECONDS = (
+    120.0  # after which a submit whose client is out of sight is finished by others
+)
 GRACE = timedelta(seconds=10)
 BROKEN = "submit-broken"  # the kind of event that an error which nobody foresaw leaves
 
@@ -56,7 +59,9 @@ def submit(engine: Engine, request: Request) -> Submission:
     refuse_errors(planned.findings)
     job = keep(engine, planned, request)
     job = hand_over(engine, job, planned.plan, planned.secrets)
-    warnings = tuple(finding for finding in planned.findings if finding.severity is Severity.WARNING)
+    warnings = tuple(
+        finding for finding in planned.findings if finding.severity is Severity.WARNING
+    )
     return Submission(job, warnings, planned.plan.notes)
 
 
@@ -80,7 +85,9 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         results_at=plan.results_at,
         backend_details=plan.backend_details,
         spec={**spec.to_json(), "packed": planned.job.command},
-        options=plain({name: getattr(planned.options, name) for name in settings_of(planned.options)}),
+        options=plain(
+            {name: getattr(planned.options, name) for name in settings_of(planned.options)}
+        ),
     )
     engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
     engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
@@ -89,7 +96,9 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
 
 
 def hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
-    """Call the backend and confirm. A refusal, or a place that was never reached, takes the row of a first attempt back."""
+    """Call the backend and confirm. A refusal, or a place that was never reached, takes the row of
+    a first attempt back.
+    """
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
         with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
@@ -109,14 +118,18 @@ def hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, s
         engine.give_back(lease_of(job.id))
 
 
-def _submit(engine: Engine, backend: AnyBackend, plan: Plan[Any], secrets: Mapping[str, str]) -> Ref:
+def _submit(
+    engine: Engine, backend: AnyBackend, plan: Plan[Any], secrets: Mapping[str, str]
+) -> Ref:
     with Unforeseen(engine, plan.attempt):
         return backend.submit(plan, secrets)
 
 
 @dataclass(frozen=True)
 class Unforeseen:
-    """Writes down, of an error that is none of ours and goes on to the caller, that an attempt's submit met it."""
+    """Writes down, of an error that is none of ours and goes on to the caller, that an attempt's
+    submit met it.
+    """
 
     engine: Engine
     attempt: Attempt
@@ -125,7 +138,10 @@ class Unforeseen:
         return
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, TaoError):
             with suppress(StoreError, JobNotFound):  # the error itself says more
@@ -134,7 +150,9 @@ class Unforeseen:
     def write_down(self, error: Exception) -> None:
         job = self.engine.store.get(self.attempt.job_id)
         what = self.engine.redactor(job)(f"{type(error).__name__}: {error}")
-        self.engine.store.record([NewEvent(job.id, BROKEN, raw=what, data={"attempt": self.attempt.number})])
+        self.engine.store.record(
+            [NewEvent(job.id, BROKEN, raw=what, data={"attempt": self.attempt.number})]
+        )
         note(self.engine, job, words.why(Reason.SUBMIT_BROKEN, what=what))
 
 
@@ -153,7 +171,9 @@ def _refuse_broken(engine: Engine, attempt: Attempt, found: Ref | None) -> None:
 
 
 def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
-    """End what somebody wanted to end while it was not there yet. It runs, whatever the backend says to that."""
+    """End what somebody wanted to end while it was not there yet. It runs, whatever the backend
+    says to that.
+    """
     if not job.cancel_asked:
         return job
     try:
@@ -176,12 +196,15 @@ def with_details(job: Job, ref: Ref) -> Job:
 
 
 def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
-    """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be canceled: then that
-    is its end. True once it is confirmed; False also while the backend wants to be left alone with it.
+    """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be
+    canceled: then that is its end. True once it is confirmed; False also while the backend wants to
+    be left alone with it.
 
-    `ends`: what is confirmed although it is to be canceled is ended; False for who does that himself.
+    `ends`: what is confirmed although it is to be canceled is ended; False for who does that
+    himself.
 
-    Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a submit under way.
+    Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a
+    submit under way.
     """
     ref = engine.ref_of(job)
     if ref is not None and ref.ready:
@@ -203,7 +226,9 @@ def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
 
 
 def _find_or_start(engine: Engine, job: Job) -> Ref | None:
-    """`job` is as it is now that the lease is held: before, someone else may have ended it, or asked for its end."""
+    """`job` is as it is now that the lease is held: before, someone else may have ended it, or
+    asked for its end.
+    """
     if job.status.terminal:
         return None
     row = engine.store.attempt(job.id)
@@ -233,7 +258,9 @@ def lease_of(job_id: str) -> str:
 
 
 def change(engine: Engine, job_id: str, how: Callable[[Job], Job]) -> Job:
-    """Apply `how` to the job as it is now, again when someone else changed it in between. An end keeps its words."""
+    """Apply `how` to the job as it is now, again when someone else changed it in between. An end
+    keeps its words.
+    """
     while True:
         now = engine.store.get(job_id)
         wanted = how(now)

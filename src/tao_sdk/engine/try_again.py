@@ -1,4 +1,5 @@
-"""Try again: what a person asks for once a job has ended, as a further attempt of it or as a new job like it.
+"""Try again: what a person asks for once a job has ended, as a further attempt of it or as a new
+job like it.
 
 Not here: the further attempts that a watcher starts by itself (resubmit.py).
 """
@@ -27,8 +28,9 @@ from tao_sdk.store import NewEvent
 def retry(engine: Engine, job_id: str) -> Job:
     """The ended job with its next attempt handed over. It is not counted towards `retries`.
 
-    Raises UsageError for a job that is live or Complete, CredentialError, SpecError, Unreachable: then nothing has
-    changed. Raises Refused in the backend's words, which is the end of that attempt.
+    Raises UsageError for a job that is live or Complete, CredentialError, SpecError, Unreachable:
+    then nothing has changed. Raises Refused in the backend's words, which is the end of that
+    attempt.
     """
     if not engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS):
         raise busy(job_id)
@@ -38,7 +40,9 @@ def retry(engine: Engine, job_id: str) -> Job:
             last = engine.store.attempt(job_id)
             drain(engine, job, last)
             plan = next_plan(engine, job, last)
-        secrets = secrets_now(engine, stored_spec(job.spec), plan.secrets, engine.store.keyring.load(job_id))
+        secrets = secrets_now(
+            engine, stored_spec(job.spec), plan.secrets, engine.store.keyring.load(job_id)
+        )
         return _hand_over(engine, _reopen(engine, job, plan, secrets), plan, secrets)
     finally:
         engine.give_back(lease_of(job_id))
@@ -56,23 +60,37 @@ def retryable(job: Job) -> Job:
     """The job. Raises UsageError for one that is live, and for one that has done its work."""
     if not job.status.terminal:
         raise UsageError(
-            f"{job.id} is {job.status}: {job.message}" if job.message else f"{job.id} is {job.status}.",
+            f"{job.id} is {job.status}: {job.message}"
+            if job.message
+            else f"{job.id} is {job.status}.",
             "Only a job that has ended can be tried again.",
             "End it first:",
             f"tao cancel {job.id}",
         )
     if job.status is Status.COMPLETE:
         why = "A further attempt would begin at its end."
-        raise UsageError(f"{job.id} is Complete.", why, "To run the same as a new job:", f"tao retry {job.id} --anew")
+        raise UsageError(
+            f"{job.id} is Complete.",
+            why,
+            "To run the same as a new job:",
+            f"tao retry {job.id} --anew",
+        )
     return job
 
 
 def busy(job_id: str) -> UsageError:
-    return UsageError(f"Another process is starting {job_id}.", "", "See what becomes of it:", f"tao status {job_id}")
+    return UsageError(
+        f"Another process is starting {job_id}.",
+        "",
+        "See what becomes of it:",
+        f"tao status {job_id}",
+    )
 
 
 def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
-    """Commit the next attempt, before the backend hears of it: a crash after it leaves an attempt that a look starts."""
+    """Commit the next attempt, before the backend hears of it: a crash after it leaves an attempt
+    that a look starts.
+    """
     if secrets:
         engine.store.keyring.save(job.id, secrets)
     number = plan.attempt.number
@@ -93,8 +111,12 @@ def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str
 
 
 def request_anew(engine: Engine, job: Job) -> Request:
-    """The same job as a new one: its spec, options and packed command, with the environment of now."""
-    endpoint = engine.store.attempt(job.id).attempt.endpoint  # raises for a job of which only another program knows
+    """The same job as a new one: its spec, options and packed command, with the
+    environment of now.
+    """
+    endpoint = engine.store.attempt(
+        job.id
+    ).attempt.endpoint  # raises for a job of which only another program knows
     spec = stored_spec(job.spec)
     names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
     values = secrets_now(engine, spec, names, engine.store.keyring.load(job.id))
@@ -103,12 +125,17 @@ def request_anew(engine: Engine, job: Job) -> Request:
     return Request(again, job.platform, dict(job.options), job.parent, packed, endpoint)
 
 
-def secrets_now(engine: Engine, spec: JobSpec, names: Iterable[str], kept: Mapping[str, str]) -> dict[str, str]:
-    """The values of these secrets as the caller has them now, else as they are kept: those of an ended job are not.
+def secrets_now(
+    engine: Engine, spec: JobSpec, names: Iterable[str], kept: Mapping[str, str]
+) -> dict[str, str]:
+    """The values of these secrets as the caller has them now, else as they are kept: those of an
+    ended job are not.
 
     Raises CredentialError naming one that is neither here nor kept.
     """
-    open_ones = {name: value for name, value in spec.env_vars.items() if not isinstance(value, SecretRef)}
+    open_ones = {
+        name: value for name, value in spec.env_vars.items() if not isinstance(value, SecretRef)
+    }
     _, found = with_environment(replace(spec, env_vars=open_ones, secrets=()), engine.settings)
     values: dict[str, str] = {}
     for name in names:

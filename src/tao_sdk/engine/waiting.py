@@ -29,14 +29,22 @@ class Waiting:
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
 
     def look(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs as they now are, and how far: seen where it is time to look again, remembered elsewhere."""
+        """The jobs as they now are, and how far: seen where it is time to look again, remembered
+        elsewhere.
+        """
         due = {endpoint for endpoint in map(endpoint_of, jobs) if self.pace(endpoint).is_due()}
         asked = [job for job in jobs if endpoint_of(job) in due and not job.status.terminal]
-        seen = {job.id: job for job in look_and_read(self.engine, [self.engine.store.get(job.id) for job in asked])}
+        seen = {
+            job.id: job
+            for job in look_and_read(self.engine, [self.engine.store.get(job.id) for job in asked])
+        }
         changed = {endpoint_of(job) for job in asked if seen[job.id].standing != job.standing}
         for endpoint in due:
             self.pace(endpoint).looked(endpoint in changed)
-        return [seen.get(job.id) or (job if job.status.terminal else self.engine.store.get(job.id)) for job in jobs]
+        return [
+            seen.get(job.id) or (job if job.status.terminal else self.engine.store.get(job.id))
+            for job in jobs
+        ]
 
     def pause(self, jobs: Sequence[Job]) -> float:
         """Seconds until one of those that have not ended is to be looked at again."""
@@ -63,8 +71,9 @@ def polite_seconds(engine: Engine, endpoint: Endpoint) -> float:
 
 
 class SharedLooks:
-    """Single questions of several threads about one endpoint's jobs share a look: of those that come while a look goes on,
-    the next one answers all. Nobody is answered by a look that began before they asked.
+    """Single questions of several threads about one endpoint's jobs share a look: of those that
+    come while a look goes on, the next one answers all. Nobody is answered by a look that began
+    before they asked.
     """
 
     def __init__(self, engine: Engine, look: Looking) -> None:
@@ -86,7 +95,9 @@ class SharedLooks:
                 del self._waiting[endpoint]
         if not mine.over:
             self._carry_out(endpoint, mine)
-        return mine.found.get(job.id) or self.look(job)  # the look that was shared has failed: now by ourselves
+        return mine.found.get(job.id) or self.look(
+            job
+        )  # the look that was shared has failed: now by ourselves
 
     def _carry_out(self, endpoint: Endpoint, mine: Round) -> None:
         try:

@@ -1,6 +1,7 @@
 """Watch: the loop that looks, retries, delivers hooks, and so carries jobs to their end.
 
-One process acts for an endpoint at a time: the one that holds its lease. Others only look at the store.
+One process acts for an endpoint at a time: the one that holds its lease. Others only look at the
+store.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ MOST_NAMED = 5  # jobs in one warning
 class Watcher:
     """Carries the live jobs of a store to their end, from a thread of a client or as `tao watch`.
 
-    Every endpoint, the deliveries and the callbacks have a thread of their own, so that one that hangs holds up no other.
+    Every endpoint, the deliveries and the callbacks have a thread of their own, so that one that
+    hangs holds up no other.
     """
 
     engine: Engine
@@ -42,17 +44,23 @@ class Watcher:
     stop: threading.Event = field(default_factory=threading.Event)
     poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
-    _away: dict[Endpoint, str] = field(default_factory=dict[Endpoint, str])  # why it cannot be had, as was said
+    _away: dict[Endpoint, str] = field(
+        default_factory=dict[Endpoint, str]
+    )  # why it cannot be had, as was said
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Until no job is live and nothing is due any more, or `stop` is set. Then whoever comes next may watch."""
+        """Until no job is live and nothing is due any more, or `stop` is set. Then whoever comes
+        next may watch.
+        """
         try:
             self._run()
         finally:
             for endpoint in list(self._paces):
-                self._safely(partial(self.engine.leave_watch, lease_of(endpoint)))  # else it ends by itself
+                self._safely(
+                    partial(self.engine.leave_watch, lease_of(endpoint))
+                )  # else it ends by itself
 
     def _run(self) -> None:
         self._work("deliveries", self.deliver)
@@ -72,7 +80,9 @@ class Watcher:
             return False
 
     def _finish_work(self) -> None:
-        """What a thread has begun (a callback that was claimed, a delivery) is finished, unless it hangs."""
+        """What a thread has begun (a callback that was claimed, a delivery) is finished, unless it
+        hangs.
+        """
         give_up = time.monotonic() + LAST_WORK_SECONDS
         with self._starting:
             begun = list(self._busy.values())
@@ -92,7 +102,9 @@ class Watcher:
         with self._starting:
             thread = self._busy.get(name)
             if thread is None or not thread.is_alive():
-                thread = threading.Thread(target=self._safely, args=(task,), name=f"tao-watch {name}", daemon=True)
+                thread = threading.Thread(
+                    target=self._safely, args=(task,), name=f"tao-watch {name}", daemon=True
+                )
                 thread.start()
                 self._busy[name] = thread
 
@@ -115,18 +127,26 @@ class Watcher:
         pace = self._paces.setdefault(endpoint, Pace.of_watcher(polite))
         changed = False
         try:
-            if self._is_here(endpoint) and self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS):
+            if self._is_here(endpoint) and self.engine.keep_watch(
+                lease_of(endpoint), LEASE_SECONDS
+            ):
                 changed = self._look_and_act(self.engine.store.live_at(endpoint))
         finally:
             pace.looked(changed)
 
     def _is_here(self, endpoint: Endpoint) -> bool:
-        """Whether it can be had from here; else it is left to other watchers, and which jobs are is said once."""
+        """Whether it can be had from here; else it is left to other watchers, and which jobs are is
+        said once.
+        """
         try:
             self.engine.backend(*endpoint)
         except TaoError as error:
             if self._away.get(endpoint) != str(error):
-                log.warning("watching goes on without %s: %s", shortened(self.engine.store.live_at(endpoint)), error)
+                log.warning(
+                    "watching goes on without %s: %s",
+                    shortened(self.engine.store.live_at(endpoint)),
+                    error,
+                )
             self._away[endpoint] = str(error)
             return False
         self._away.pop(endpoint, None)
@@ -166,7 +186,9 @@ class Watcher:
             self.callbacks.fire(self.engine, job)
 
     def deliver(self) -> None:
-        """Commands and webhooks that are due, those included that were when the last watcher ended."""
+        """Commands and webhooks that are due, those included that were when the
+        last watcher ended.
+        """
         for job_id in hooks.undelivered(self.engine):
             self._safely(partial(self._deliver, job_id))
 

@@ -1,7 +1,8 @@
 """The AWS profile: what `aws configure` left in ~/.aws, as a job's environment would have it.
 
-AWS_PROFILE names the profile, AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE other files, as for the AWS command. Read here
-and nowhere in a job. Not here: profiles that log in (sso), assume a role or start a program: they hold no keys.
+AWS_PROFILE names the profile, AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE other files, as for
+the AWS command. Read here and nowhere in a job. Not here: profiles that log in (sso), assume a role
+or start a program: they hold no keys.
 """
 
 from __future__ import annotations
@@ -27,18 +28,31 @@ def profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     named = environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE")
     name = named or "default"
     files = {
-        Path(environ.get("AWS_CONFIG_FILE") or home / ".aws" / "config").expanduser(): f"profile {name}",
-        Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials").expanduser(): name,
+        Path(
+            environ.get("AWS_CONFIG_FILE") or home / ".aws" / "config"
+        ).expanduser(): f"profile {name}",
+        Path(
+            environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials"
+        ).expanduser(): name,
     }
     found = [
-        section for path, title in files.items() for section in sections(path, {title, name} - {"profile default"})
+        section
+        for path, title in files.items()
+        for section in sections(path, {title, name} - {"profile default"})
     ]
     if named and not found:
         places = " and ".join(map(str, files))
         raise UsageError(
-            f"There is no AWS profile {named}.", f"It was looked for in {places}.", "Correct AWS_PROFILE, or unset it."
+            f"There is no AWS profile {named}.",
+            f"It was looked for in {places}.",
+            "Correct AWS_PROFILE, or unset it.",
         )
-    said = {word: section[word].strip() for section in found for word in WORDS if section.get(word, "").strip()}
+    said = {
+        word: section[word].strip()
+        for section in found
+        for word in WORDS
+        if section.get(word, "").strip()
+    }
     if not (said.get("aws_access_key_id") and said.get("aws_secret_access_key")):
         said = {word: value for word, value in said.items() if not word.startswith("aws_")}
     return {WORDS[word]: value for word, value in said.items()}

@@ -1,7 +1,9 @@
-"""Checkpoints: which of the files that a training left are checkpoints, of which epoch, and which to go on with.
+"""Checkpoints: which of the files that a training left are checkpoints, of which epoch, and which
+to go on with.
 
-Pure: it is told what is there. Nothing is guessed: a checkpoint that cannot be told for certain is None. Not here: who
-lists the files (client/results.py), and how a job finds its own checkpoint to resume from (runner/resume.py).
+Pure: it is told what is there. Nothing is guessed: a checkpoint that cannot be told for certain is
+None. Not here: who lists the files (client/results.py), and how a job finds its own checkpoint to
+resume from (runner/resume.py).
 """
 
 from __future__ import annotations
@@ -19,21 +21,30 @@ from tao_sdk.runner.outputs.tree import FOLDER, WEIGHTS, growing
 
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
-_FOLDERS = frozenset({"train", "checkpoint", "checkpoints", "ckpt", "ckpts", "weights", "models", "safetensors"})
-_NOT_OURS = frozenset({"inputs", "ptm", "pretrained", ".tao", ".cache"})  # what was brought, not what was made
+_FOLDERS = frozenset(
+    {"train", "checkpoint", "checkpoints", "ckpt", "ckpts", "weights", "models", "safetensors"}
+)
+_NOT_OURS = frozenset(
+    {"inputs", "ptm", "pretrained", ".tao", ".cache"}
+)  # what was brought, not what was made
 _COMPANIONS = frozenset({"optimizer", "optim", "scheduler", "scaler", "rng", "args"})
 _NAMES = frozenset({"model", "weights", "checkpoint", "ckpt", "final", "best", "latest", "last"})
 
 _EPOCH = re.compile(r"(?:^|[^a-z])epoch[=_. -]*(\d{1,9})|^weights\.(\d{1,9})-")
 _STEP = re.compile(
-    r"(?:^|[^a-z])(?:step|steps|iter|iteration)[=_. -]*(\d{1,12})|^(?:checkpoint|ckpt|model)[-_](\d{1,12})$"
+    r"(?:^|[^a-z])(?:step|steps|iter|iteration)[=_. "
+    r"-]*(\d{1,12})|^(?:checkpoint|ckpt|model)[-_](\d{1,12})$"
 )
-_COUNTED_FROM_ZERO = re.compile(r"epoch=\d+|epoch_\d+_step_\d+")  # as Lightning and TAO name them: the first is epoch 0
+_COUNTED_FROM_ZERO = re.compile(
+    r"epoch=\d+|epoch_\d+_step_\d+"
+)  # as Lightning and TAO name them: the first is epoch 0
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint, a file or a folder. `epoch` and `step` are the numbers in its name, as the job counts them."""
+    """One checkpoint, a file or a folder. `epoch` and `step` are the numbers in its name, as the
+    job counts them.
+    """
 
     path: str
     size: int  # bytes, of all its files
@@ -52,7 +63,9 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Paths of the complete checkpoints that people ask for; None where there is none for certain."""
+    """Paths of the complete checkpoints that people ask for; None where there is
+    none for certain.
+    """
 
     best: str | None
     newest: str | None
@@ -65,7 +78,9 @@ def choose(
     progress: Progress,
     settled: float = 0.0,
 ) -> Chosen:
-    """The best and the newest complete checkpoint among `files` (path, size, mtime) below `root`."""
+    """The best and the newest complete checkpoint among `files` (path, size, mtime)
+    below `root`.
+    """
     complete = [each for each in checkpoints(files, root, manifest, settled) if each.complete]
     best, latest = best_of(complete, progress), newest_of(complete)
     return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
@@ -79,21 +94,26 @@ def checkpoints(
 ) -> list[Checkpoint]:
     """Every checkpoint among `files`, the least trained first.
 
-    One is complete when the manifest lists all its files with the sizes they have. Without a manifest the one written
-    last, which may be half written, is so only when it was written before `settled`.
+    One is complete when the manifest lists all its files with the sizes they have. Without a
+    manifest the one written last, which may be half written, is so only when it was written before
+    `settled`.
     """
     there = [_File(path, _below(root, path), size, mtime) for path, size, mtime in files]
     groups: dict[str, list[_File]] = {}
     for file in there:
         if _is_ours(file):
             groups.setdefault(file.place, []).append(file)
-    is_complete = _by_time(groups, settled) if manifest is None else _by_manifest(manifest, there, root)
+    is_complete = (
+        _by_time(groups, settled) if manifest is None else _by_manifest(manifest, there, root)
+    )
     found = [_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
     return sorted(found, key=_how_far(found))
 
 
 def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
-    """The furthest trained complete one; none that is named `latest` or `last`: what such a name means moves on."""
+    """The furthest trained complete one; none that is named `latest` or `last`: what such a name
+    means moves on.
+    """
     usable = [each for each in found if each.complete and not each.exported and not each.is_latest]
     return max(usable, key=_how_far(usable), default=None)
 
@@ -101,16 +121,27 @@ def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
 def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | None:
     """The one whose name says best, else that of the best epoch; None when that epoch left none."""
     trained = [each for each in found if not each.exported]
-    named = max((each for each in trained if each.is_best), key=lambda each: each.mtime, default=None)
-    return named or (of_epoch(trained, progress.best_epoch, progress) if progress.best_epoch else None)
+    named = max(
+        (each for each in trained if each.is_best), key=lambda each: each.mtime, default=None
+    )
+    return named or (
+        of_epoch(trained, progress.best_epoch, progress) if progress.best_epoch else None
+    )
 
 
 def of_epoch(
-    found: Sequence[Checkpoint], epoch: int, progress: Progress | None = None, step: int | None = None
+    found: Sequence[Checkpoint],
+    epoch: int,
+    progress: Progress | None = None,
+    step: int | None = None,
 ) -> Checkpoint | None:
     """Exactly that of `epoch`, counted from 1, and of `step` if given; never a neighbour."""
     wanted = epoch - 1 if counts_from_zero(found, progress or Progress()) else epoch
-    there = [each for each in found if each.epoch == wanted and not each.is_latest and step in (None, each.step)]
+    there = [
+        each
+        for each in found
+        if each.epoch == wanted and not each.is_latest and step in (None, each.step)
+    ]
     return max(there, key=_how_far(there), default=None)
 
 
@@ -155,14 +186,20 @@ def _below(root: str, path: str) -> str:
 
 
 def _is_ours(file: _File) -> bool:
-    """Whether this training made it and could go on from it: not an input, not an optimizer's state of its own."""
+    """Whether this training made it and could go on from it: not an input, not an optimizer's state
+    of its own.
+    """
     if not file.size or not file.path.endswith((*WEIGHTS, *EXPORTED)):
         return False
     folders = {folder.lower() for folder in PurePosixPath(file.below).parts[:-1]}
     words = _words(file.stem)
     if folders & _NOT_OURS or words & _COMPANIONS:
         return False
-    return bool(folders & _FOLDERS or words & _NAMES) or file.place != file.path or _says_which(file.stem)
+    return (
+        bool(folders & _FOLDERS or words & _NAMES)
+        or file.place != file.path
+        or _says_which(file.stem)
+    )
 
 
 def _words(name: str) -> set[str]:
@@ -170,7 +207,9 @@ def _words(name: str) -> set[str]:
 
 
 def _says_which(stem: str) -> bool:
-    return bool(_EPOCH.search(stem) or _STEP.search(stem) or _words(stem) & {"best", "latest", "last"})
+    return bool(
+        _EPOCH.search(stem) or _STEP.search(stem) or _words(stem) & {"best", "latest", "last"}
+    )
 
 
 def _checkpoint(place: str, group: list[_File], complete: bool) -> Checkpoint:
@@ -195,7 +234,9 @@ def _number(pattern: re.Pattern[str], name: str) -> int | None:
 
 
 def _how_far(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
-    """A sort key: by epoch and step where names tell them, else by time, which a copy may have lost."""
+    """A sort key: by epoch and step where names tell them, else by time, which a copy may have
+    lost.
+    """
     if any(each.epoch is not None for each in found):
         return lambda each: (_or_less(each.epoch), _or_less(each.step), each.mtime)
     return lambda each: (_or_less(each.step), each.mtime)
@@ -206,7 +247,8 @@ def _or_less(number: int | None) -> int:
 
 
 def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
-    """Up to when a command without a manifest had written what is whole: it ended then, and was not cut off.
+    """Up to when a command without a manifest had written what is whole: it ended then, and was not
+    cut off.
 
     `asked`: it was to end. One that failed by itself may have failed at writing.
     """
@@ -220,7 +262,9 @@ def _by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str
     return lambda place: written[place] < max(last, settled)
 
 
-def _by_manifest(manifest: Mapping[str, Any], there: Iterable[_File], root: str) -> Callable[[str], bool]:
+def _by_manifest(
+    manifest: Mapping[str, Any], there: Iterable[_File], root: str
+) -> Callable[[str], bool]:
     listed = dict(_listed(manifest))
     sizes = {file.below: file.size for file in there}
     moving = [f"{path}/" for path in _in_motion(manifest)]
@@ -229,14 +273,18 @@ def _by_manifest(manifest: Mapping[str, Any], there: Iterable[_File], root: str)
         below = _below(root, place)
         if below in sizes:
             return sizes[below] == listed.get(below)
-        in_motion = any(f"{below}/".startswith(each) or each.startswith(f"{below}/") for each in moving)
+        in_motion = any(
+            f"{below}/".startswith(each) or each.startswith(f"{below}/") for each in moving
+        )
         return not in_motion and _inside(below, sizes) == _inside(below, listed)
 
     return is_complete
 
 
 def _listed(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Path and size of what the manifest vouches for; an empty checksum says that the file was still being written."""
+    """Path and size of what the manifest vouches for; an empty checksum says that the file was
+    still being written.
+    """
     entries: Any = manifest.get("files")
     for entry in cast(list[Any], entries) if isinstance(entries, list) else []:
         match entry:
@@ -249,7 +297,9 @@ def _listed(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _in_motion(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The folders of which the manifest says that they were still being written, or had not been sent whole."""
+    """The folders of which the manifest says that they were still being written, or had not been
+    sent whole.
+    """
     listed = dict(_listed(manifest))
     folders: Any = manifest.get("folders")  # older ones do not have it
     for path, told in cast(dict[str, Any], folders).items() if isinstance(folders, dict) else ():

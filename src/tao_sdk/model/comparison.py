@@ -26,7 +26,9 @@ _SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
 
 @dataclass(frozen=True)
 class Compared:
-    """A job beside others: the settings in which they differ, and the best and last value of their metric."""
+    """A job beside others: the settings in which they differ, and the best and last value of their
+    metric.
+    """
 
     job: Job
     settings: Mapping[str, Any]
@@ -47,7 +49,9 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Jobs side by side. `differ` names the settings that are not the same in all; `metric` is None where none was told."""
+    """Jobs side by side. `differ` names the settings that are not the same in all; `metric` is None
+    where none was told.
+    """
 
     jobs: tuple[Compared, ...]
     differ: tuple[str, ...]
@@ -64,7 +68,9 @@ class Comparison:
 
 
 def compare(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
-    """The jobs in their order, by `metric` or by the one that most of them have. Raises UsageError for one that none has."""
+    """The jobs in their order, by `metric` or by the one that most of them have. Raises UsageError
+    for one that none has.
+    """
     settings = [settings_of(job) for job in jobs]
     differ = differing(settings)
     progresses = [job.progress for job in jobs]
@@ -99,12 +105,16 @@ def differing(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     names = dict.fromkeys(name for own in settings for name in own)
     absent = object()
     return tuple(
-        name for name in names if any(own.get(name, absent) != settings[0].get(name, absent) for own in settings)
+        name
+        for name in names
+        if any(own.get(name, absent) != settings[0].get(name, absent) for own in settings)
     )
 
 
 def settings_of(job: Job) -> dict[str, Any]:
-    """Labels, parts of the command, specs, args and options of a job by flat names; a secret's value is hidden."""
+    """Labels, parts of the command, specs, args and options of a job by flat names; a secret's
+    value is hidden.
+    """
     spec = {name: value for name, value in job.spec.items() if name not in _NOT_COMPARED}
     found: dict[str, Any] = {f"label {name}": value for name, value in job.labels.items()}
     found.update(command_parts(str(job.spec.get("command") or "")))
@@ -115,11 +125,15 @@ def settings_of(job: Job) -> dict[str, Any]:
 
 
 def _is_secret(name: str) -> bool:
-    """`env_vars.WANDB_API_KEY`, `--auth-token`; not `num_keypoints`, `max_tokens` or `tokenizer`, which are settings."""
+    """`env_vars.WANDB_API_KEY`, `--auth-token`; not `num_keypoints`, `max_tokens` or `tokenizer`,
+    which are settings.
+    """
     if name.startswith("env_vars."):
         return is_secret_name(name.removeprefix("env_vars."))
     words = re.split(r"[^a-z]+", name.lower())
-    return any(word.endswith(_SECRET_ENDS) or word.startswith(("secret", "password")) for word in words)
+    return any(
+        word.endswith(_SECRET_ENDS) or word.startswith(("secret", "password")) for word in words
+    )
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -131,7 +145,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def command_parts(command: str) -> dict[str, str]:
-    """`train.py --lr 0.1 seed=3` as `word 1`: train.py, `--lr`: 0.1, `seed`: 3. What is given again has both values."""
+    """`train.py --lr 0.1 seed=3` as `word 1`: train.py, `--lr`: 0.1, `seed`: 3. What is given again
+    has both values.
+    """
     parts: dict[str, str] = {}
     plain = 0
     words = _words(command)

@@ -28,7 +28,9 @@ YAML = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True)
 class Config:
-    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]], repr=False)
+    profiles: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict[str, dict[str, str]], repr=False
+    )
     endpoints: Mapping[str, NamedEndpoint] = field(default_factory=dict[str, NamedEndpoint])
 
 
@@ -60,7 +62,9 @@ class ConfigReader:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             place = f"{self.path}:{mark.line + 1}" if mark else self.path
-            raise UsageError(f"{place} is not YAML.", getattr(error, "problem", "") or "", "Mend it.") from None
+            raise UsageError(
+                f"{place} is not YAML.", getattr(error, "problem", "") or "", "Mend it."
+            ) from None
         return None if is_null(node) else node
 
     def merge(self, loader: Any, node: Any, depth: int) -> None:
@@ -91,7 +95,9 @@ class ConfigReader:
     def sections(self, top: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
         for key, value, place in self.items(top, f"It has: {PROFILES}"):
             if key not in SECTIONS:
-                raise UsageError(f"{place}: unknown key {key!r}.", "", f"Known are: {', '.join(SECTIONS)}.")
+                raise UsageError(
+                    f"{place}: unknown key {key!r}.", "", f"Known are: {', '.join(SECTIONS)}."
+                )
             yield key, value
 
     def lines(self, node: yaml.Node, shape: str) -> Collection[Line]:
@@ -126,9 +132,13 @@ class ConfigReader:
         for name, value, place in self.items(node, shape):
             if not NAME.fullmatch(name):
                 allowed = "It is made of letters, digits, - and _, at most 63."
-                raise UsageError(f"{place}: {name!r} is no name of an endpoint.", allowed, "Name it otherwise.")
+                raise UsageError(
+                    f"{place}: {name!r} is no name of an endpoint.", allowed, "Name it otherwise."
+                )
             if name in seen:
-                raise UsageError(f"{place}: there are two endpoints {name}.", "", "Name one of them otherwise.")
+                raise UsageError(
+                    f"{place}: there are two endpoints {name}.", "", "Name one of them otherwise."
+                )
             seen.add(name)
             yield name, self.endpoint(name, value, place, shape)
 
@@ -136,7 +146,11 @@ class ConfigReader:
         lines = self.lines(node, shape)
         platform = next((line for line in lines if line.key == "platform"), None)
         if platform is None:
-            raise UsageError(f"{place}: endpoint {name} names no platform.", "", "Give it, such as platform: docker.")
+            raise UsageError(
+                f"{place}: endpoint {name} names no platform.",
+                "",
+                "Give it, such as platform: docker.",
+            )
         others = tuple(line for line in lines if line.key != "platform")
         return NamedEndpoint(name, platform.value, others, place, platform.place)
 

@@ -1,6 +1,7 @@
 """The catalogue of credentials: what the caller's environment calls them, and what a job's does.
 
-Source: the platform document's table of environment variables. The caller's env_vars win over what is taken from here.
+Source: the platform document's table of environment variables. The caller's env_vars win over what
+is taken from here.
 """
 
 from __future__ import annotations
@@ -19,21 +20,34 @@ IN_THE_JOB: Mapping[str, tuple[str, ...]] = {
 }
 
 # Control-plane values: they steer this SDK and must not steer what runs inside the job.
-NEVER_IN_THE_JOB = frozenset({"BACKEND", "HOST_PLATFORM", "MONGOSECRET", "DOCKER_HOST", "DOCKER_NETWORK"})
+NEVER_IN_THE_JOB = frozenset(
+    {"BACKEND", "HOST_PLATFORM", "MONGOSECRET", "DOCKER_HOST", "DOCKER_NETWORK"}
+)
 
 KNOWN_NAMES = frozenset(IN_THE_JOB) | {
     "BREV_API_TOKEN", "LEPTON_WORKSPACE_ID", "LEPTON_AUTH_TOKEN",
-    "DOCKER_USERNAME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_NETWORK",
-    "DOCKER_PULL_POLICY", "DOCKER_AUTO_REMOVE", "HOST_SSH_PATH", "TAO_VERSIONS_FILE", "TAO_SKILL_BANK_PATH",
+    "DOCKER_USERNAME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY",
+    "DOCKER_NETWORK",
+    "DOCKER_PULL_POLICY", "DOCKER_AUTO_REMOVE", "HOST_SSH_PATH", "TAO_VERSIONS_FILE",
+    "TAO_SKILL_BANK_PATH",
     "SLURM_USER", "SLURM_HOSTNAME", "SLURM_PARTITION", "SLURM_ACCOUNT", "SLURM_BASE_RESULTS_DIR",
-    "SLURM_CONTAINER_MOUNTS", "SLURM_CLUSTER_NAME", "SLURM_CONTAINER_RUNTIME", "SLURM_TIME_HOURS", "SLURM_TIMEOUT_HOURS",
-    "SLURM_CPUS_PER_TASK", "SLURM_MAX_GPUS_PER_NODE", "SLURM_USE_REQUEUE", "SLURM_USE_SQSH", "SLURM_SQSH_CACHE_DIR",
-    "SLURM_CONVERSION_PARTITION", "SLURM_CONVERSION_TIMEOUT_MINUTES", "SLURM_CONVERSION_MEMORY_GB", "SLURM_SSH_REUSE",
+    "SLURM_CONTAINER_MOUNTS", "SLURM_CLUSTER_NAME", "SLURM_CONTAINER_RUNTIME", "SLURM_TIME_HOURS",
+    "SLURM_TIMEOUT_HOURS",
+    "SLURM_CPUS_PER_TASK", "SLURM_MAX_GPUS_PER_NODE", "SLURM_USE_REQUEUE", "SLURM_USE_SQSH",
+    "SLURM_SQSH_CACHE_DIR",
+    "SLURM_CONVERSION_PARTITION", "SLURM_CONVERSION_TIMEOUT_MINUTES", "SLURM_CONVERSION_MEMORY_GB",
+    "SLURM_SSH_REUSE",
     "SLURM_SSH_CONNECT_SECONDS", "SLURM_POLL_SECONDS", "SLURM_S3_WARN_GB",
-    "SSH_HOST", "SSH_USER", "SSH_KEY_PATH", "TAO_SSH_CONFIG", "TAO_K8S_CONTEXT", "TAO_K8S_NAMESPACE",
+    "SSH_HOST", "SSH_USER", "SSH_KEY_PATH", "TAO_SSH_CONFIG", "TAO_K8S_CONTEXT",
+    "TAO_K8S_NAMESPACE",
 }  # fmt: skip
 
 
 def job_credentials(lookup: Callable[[str], str | None]) -> dict[str, str]:
     """The credentials that are set, under the names that a job knows them by."""
-    return {inside: value for name, inner in IN_THE_JOB.items() if (value := lookup(name)) for inside in inner}
+    return {
+        inside: value
+        for name, inner in IN_THE_JOB.items()
+        if (value := lookup(name))
+        for inside in inner
+    }

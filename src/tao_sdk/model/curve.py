@@ -1,7 +1,8 @@
-"""Curves: what of a training's progress is worth drawing, as series of values over epochs, in panels. Pure.
+"""Curves: what of a training's progress is worth drawing, as series of values over epochs, in
+panels. Pure.
 
-Losses stand in one panel, and what is better when larger in another. Not here: how they are drawn as a picture
-(model/curve_svg.py) and in the terminal (model/curve_plot.py).
+Losses stand in one panel, and what is better when larger in another. Not here: how they are drawn
+as a picture (model/curve_svg.py) and in the terminal (model/curve_plot.py).
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Scale:
 
 
 def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
-    """What is worth drawing, as (title, series): losses first, then the rest. A metric of one epoch is no curve."""
+    """What is worth drawing, as (title, series): losses first, then the rest. A metric of one epoch
+    is no curve.
+    """
     names = dict.fromkeys(name for entry in progress.history for name in entry.metrics)
     drawn = [
         series
@@ -60,8 +63,12 @@ def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
 
 
 def broken_metrics(progress: Progress) -> list[str]:
-    """`NaN in epoch 3: loss`, for each metric that is no number now; at most as many as a panel has lines."""
-    return [f"NaN in epoch {epoch}: {name}" for name, epoch in not_finite_since(progress).items()][:MOST_SERIES]
+    """`NaN in epoch 3: loss`, for each metric that is no number now; at most as many as a panel has
+    lines.
+    """
+    return [f"NaN in epoch {epoch}: {name}" for name, epoch in not_finite_since(progress).items()][
+        :MOST_SERIES
+    ]
 
 
 def _shown_order(progress: Progress) -> Callable[[str], tuple[Any, ...]]:
@@ -71,12 +78,16 @@ def _shown_order(progress: Progress) -> Callable[[str], tuple[Any, ...]]:
 
 
 def series_of(progress: Progress, name: str) -> Series:
-    seen = ((entry.epoch, entry.metrics[name]) for entry in progress.history if name in entry.metrics)
+    seen = (
+        (entry.epoch, entry.metrics[name]) for entry in progress.history if name in entry.metrics
+    )
     return Series(name, tuple(point for point in seen if abs(point[1]) < _MOST))
 
 
 def _of_one_size(series: list[Series]) -> list[Series]:
-    """Those that can share an axis with the first: accuracies do with each other, not with a perplexity of 40."""
+    """Those that can share an axis with the first: accuracies do with each other, not with a
+    perplexity of 40.
+    """
     if not series:
         return []
     size = series[0].size
@@ -100,7 +111,9 @@ def _common_words(series: Sequence[Series]) -> frozenset[str]:
 
 
 def visible(text: str) -> str:
-    """The letters that can be seen: a document with others could not be read, or not even be written."""
+    """The letters that can be seen: a document with others could not be read, or not even be
+    written.
+    """
     return "".join(letter for letter in text if letter.isprintable())
 
 

@@ -13,7 +13,9 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str]:
-    """The curves in lines of at most `width` characters: panels side by side where there is room, else one above another."""
+    """The curves in lines of at most `width` characters: panels side by side where there is room,
+    else one above another.
+    """
     panels = panels_of(progress)
     beside = len(panels) if width >= 36 * len(panels) else 1
     each = (width - 3 * (beside - 1)) // max(beside, 1)
@@ -24,18 +26,25 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
 
 
 def _text_panel(series: Series, width: int, height: int) -> list[str]:
-    """`height` lines of dots between a title and the epochs. One series, since dots have no colours."""
+    """`height` lines of dots between a title and the epochs. One series, since dots have no
+    colours.
+    """
     low, high = value_range([series])
     labels = [number(high), number(low)]
     margin = max(map(len, labels))
     columns = width - margin - 1
     first, last = series.points[0][0], series.points[-1][0]
     across, up = Scale(first, last, 0, columns * 2 - 1), Scale(low, high, height * 4 - 1, 0)
-    rows = _braille(_joined_dots([(round(across(x)), round(up(y))) for x, y in series.points]), columns, height)
+    rows = _braille(
+        _joined_dots([(round(across(x)), round(up(y))) for x, y in series.points]), columns, height
+    )
     edge = [labels[0], *[""] * (height - 2), labels[1]]
     return [
         f"{'':{margin}} {series.name} {number(series.last)}"[:width],
-        *(f"{label:>{margin}}{'┤' if label else '│'}{row}" for label, row in zip(edge, rows, strict=True)),
+        *(
+            f"{label:>{margin}}{'┤' if label else '│'}{row}"
+            for label, row in zip(edge, rows, strict=True)
+        ),
         f"{'':{margin}} {first}{f'epoch {last}':>{columns - len(str(first))}}"[:width],
     ]
 

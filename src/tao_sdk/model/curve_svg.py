@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from math import ceil, floor, log10
 
-from tao_sdk.model.curve import Scale, Series, broken_metrics, number, panels_of, value_range, visible
+from tao_sdk.model.curve import (
+    Scale,
+    Series,
+    broken_metrics,
+    number,
+    panels_of,
+    value_range,
+    visible,
+)
 from tao_sdk.model.metric_names import is_loss, smaller_is_better
 from tao_sdk.model.progress import Best, Progress, not_finite_since
 
@@ -54,15 +62,23 @@ def curve_svg(progress: Progress) -> str:
     """The curves as a whole SVG document, which follows the light or dark of where it is shown."""
     panels = panels_of(progress)
     width = _PANEL_WIDTH * max(len(panels), 1)
-    drawn = [_panel(progress, title, some, _PANEL_WIDTH * number) for number, (title, some) in enumerate(panels)]
+    drawn = [
+        _panel(progress, title, some, _PANEL_WIDTH * number)
+        for number, (title, some) in enumerate(panels)
+    ]
     none = "; ".join(broken_metrics(progress)) or "No epoch has ended yet."
-    nothing = f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_written(none)}</text>'
+    nothing = (
+        f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_written(none)}</text>'
+    )
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
             f' role="img" aria-label="{_written(_spoken(progress, panels))}">',
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
-            f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{_HEIGHT - 1}" rx="10"/>',
+            (
+                f'<rect class="card" x=".5" y=".5" width="{width - 1}" '
+                f'height="{_HEIGHT - 1}" rx="10"/>'
+            ),
             *(drawn or [nothing]),
             "</svg>\n",
         ]
@@ -70,7 +86,9 @@ def curve_svg(progress: Progress) -> str:
 
 
 def comparison_svg(title: str, lines: Sequence[Series]) -> str:
-    """One line a job over the epochs, each with its name beside the plot, as a whole SVG document."""
+    """One line a job over the epochs, each with its name beside the plot, as a
+    whole SVG document.
+    """
     height = max(_HEIGHT, _TOP + _NAME_HEIGHT * len(lines))
     width = _PANEL_WIDTH + _NAMES_WIDTH
     first = min(some.points[0][0] for some in lines)
@@ -95,7 +113,9 @@ def comparison_svg(title: str, lines: Sequence[Series]) -> str:
 
 
 def _named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
-    """A job's line, and its name in the column beside the plot. Beyond four jobs, the dashes tell one from another."""
+    """A job's line, and its name in the column beside the plot. Beyond four jobs, the dashes tell
+    one from another.
+    """
     colour, dashes = _COLOURS[place % 4], _DASHES[place // 4 % len(_DASHES)]
     y = _TOP + _NAME_HEIGHT * place
     sample = f'<path class="line {colour}" d="M{_PANEL_WIDTH} {y - 4}h24"/>'
@@ -139,9 +159,13 @@ def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int
 
 
 def _broken(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
-    """Of the metrics that are NaN now, those that the panel of `series` would show, with the epoch since when."""
+    """Of the metrics that are NaN now, those that the panel of `series` would show, with the epoch
+    since when.
+    """
     losses = any(is_loss(some.name) for some in series)
-    return {name: epoch for name, epoch in not_finite_since(progress).items() if is_loss(name) == losses}
+    return {
+        name: epoch for name, epoch in not_finite_since(progress).items() if is_loss(name) == losses
+    }
 
 
 def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]:
@@ -174,8 +198,14 @@ def _panel(progress: Progress, title: str, series: Sequence[Series], left: int) 
             *_epoch_axis(_epoch_ticks(first, last), across),
             *_best_mark(progress.best, series, across, up),
             *_nan_mark(broken, across, up),
-            *(_line(some, colour, across, up) for some, colour in zip(series, _COLOURS, strict=False)),
-            *(_dots(progress.best, some, colour, across, up) for some, colour in zip(series, _COLOURS, strict=False)),
+            *(
+                _line(some, colour, across, up)
+                for some, colour in zip(series, _COLOURS, strict=False)
+            ),
+            *(
+                _dots(progress.best, some, colour, across, up)
+                for some, colour in zip(series, _COLOURS, strict=False)
+            ),
         ]
     )
 
@@ -185,7 +215,9 @@ def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float
     places: list[tuple[str, float, float]] = []
     x, y = left + 20.0, float(_LEGEND)
     for some in series:
-        name = some.name if len(some.name) <= _LONGEST_NAME else f"{some.name[: _LONGEST_NAME - 1]}…"
+        name = (
+            some.name if len(some.name) <= _LONGEST_NAME else f"{some.name[: _LONGEST_NAME - 1]}…"
+        )
         label = f"{name} {number(some.last)}"
         if places and x + 13 + _CHARACTER * len(label) > left + _PANEL_WIDTH:
             x, y = left + 20.0, y + _LEGEND_ROW
@@ -205,7 +237,10 @@ def _grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:
     for value in values:
         y = up(value)
         yield f'<path class="grid" d="M{across.begin:g} {y:.1f}H{across.end:g}"/>'
-        yield f'<text x="{across.begin - 8:g}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>'
+        yield (
+            f'<text x="{across.begin - 8:g}" y="{y + 4:.1f}" '
+            f'text-anchor="end">{number(value)}</text>'
+        )
 
 
 def _epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
@@ -215,10 +250,15 @@ def _epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
         x = across(epoch)
         yield f'<path class="axis" d="M{x:.1f} {base}v4"/>'
         yield f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{epoch}</text>'
-    yield f'<text x="{(across.begin + across.end) / 2:g}" y="{_HEIGHT - 8}" text-anchor="middle">epoch</text>'
+    yield (
+        f'<text x="{(across.begin + across.end) / 2:g}" y="{_HEIGHT - 8}" '
+        'text-anchor="middle">epoch</text>'
+    )
 
 
-def _best_mark(best: Best | None, series: Sequence[Series], across: Scale, up: Scale) -> Iterator[str]:
+def _best_mark(
+    best: Best | None, series: Sequence[Series], across: Scale, up: Scale
+) -> Iterator[str]:
     if best is None or not any(best.epoch == epoch for some in series for epoch, _ in some.points):
         return
     x = across(best.epoch)
@@ -226,7 +266,9 @@ def _best_mark(best: Best | None, series: Sequence[Series], across: Scale, up: S
     beside = 6 if anchor == "start" else -6
     yield f'<path class="best" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
     if any(some.name == best.metric for some in series):
-        y = up.end + 12 if smaller_is_better(best.metric) else up.begin - 10  # where such a curve is not
+        y = (
+            up.end + 12 if smaller_is_better(best.metric) else up.begin - 10
+        )  # where such a curve is not
         yield (
             f'<text class="best-text" x="{x + beside:.1f}" y="{y:g}" text-anchor="{anchor}">'
             f"best {number(best.value)} in epoch {best.epoch}</text>"

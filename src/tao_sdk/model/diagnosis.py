@@ -76,13 +76,17 @@ class Diagnosis:
 
     @property
     def again(self) -> str:
-        """Whether the same job, submitted again, can go well: `helps`, `does not help`, `may help after ...`."""
+        """Whether the same job, submitted again, can go well: `helps`, `does not help`, `may help
+        after ...`.
+        """
         if self.retryable:
             return "helps"
         return f"may help after {self.after}" if self.after else "does not help"
 
     def redacted(self, redact: Callable[[str], str]) -> Diagnosis:
-        """The same diagnosis, its texts passed through `redact`: a job may have printed a secret."""
+        """The same diagnosis, its texts passed through `redact`: a job may have
+        printed a secret.
+        """
         return replace(
             self,
             cause=redact(self.cause),
@@ -104,7 +108,8 @@ class Diagnosis:
             "rule": self.rule,
             "reason_code": self.reason_code.value if self.reason_code else None,
             "job_failure_by_node_event": [
-                {"node_event_name": event.node_event_name, "message": event.message} for event in self.events
+                {"node_event_name": event.node_event_name, "message": event.message}
+                for event in self.events
             ],
         }
 
@@ -112,7 +117,9 @@ class Diagnosis:
     def from_json(cls, stored: Mapping[str, Any]) -> Diagnosis:
         """What to_json wrote; names that this version does not know are left out."""
         events = tuple(NodeEvent(**event) for event in stored["job_failure_by_node_event"])
-        known: dict[str, Any] = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
+        known: dict[str, Any] = {
+            one.name: stored[one.name] for one in fields(cls) if one.name in stored
+        }
         code = Reason.read(stored.get("reason_code"))
         known.update(err_class=ErrClass(stored["err_class"]), events=events, reason_code=code)
         return cls(**known)

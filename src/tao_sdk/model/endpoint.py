@@ -1,7 +1,8 @@
 """Endpoints: places of a platform that the user has named, and the settings that lead to each.
 
-Here: what `endpoints:` of config.yaml may say, and which settings a later process needs to find a place again.
-Not here: the file itself (config_file.py), and which platforms there are (backends/registry.py).
+Here: what `endpoints:` of config.yaml may say, and which settings a later process needs to find a
+place again. Not here: the file itself (config_file.py), and which platforms there are
+(backends/registry.py).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 class PlatformSettings:
     """The settings that an endpoint of a platform may have.
 
-    `where`: one of them says which place it is. `own`: what is true of one place only. `shared`: what is taken from the
-    other settings where the endpoint does not say it.
+    `where`: one of them says which place it is. `own`: what is true of one place only. `shared`:
+    what is taken from the other settings where the endpoint does not say it.
     """
 
     where: tuple[str, ...] = ()
@@ -39,19 +40,25 @@ SETTINGS: Mapping[str, PlatformSettings] = {
     "docker": PlatformSettings(
         where=("DOCKER_HOST", "DOCKER_CONTEXT"),
         own=("DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
-        shared=("DOCKER_NETWORK", "DOCKER_PULL_POLICY", "DOCKER_AUTO_REMOVE", "DOCKER_USERNAME", "HOST_SSH_PATH"),
+        shared=("DOCKER_NETWORK", "DOCKER_PULL_POLICY", "DOCKER_AUTO_REMOVE", "DOCKER_USERNAME",
+             "HOST_SSH_PATH"),
     ),
     "slurm": PlatformSettings(
         where=("SLURM_HOSTNAME",),
         own=(
-            "SSH_HOST", "SLURM_CLUSTER_NAME", "SLURM_PARTITION", "SLURM_ACCOUNT", "SLURM_CONTAINER_MOUNTS",
+            "SSH_HOST", "SLURM_CLUSTER_NAME", "SLURM_PARTITION", "SLURM_ACCOUNT",
+            "SLURM_CONTAINER_MOUNTS",
             "SLURM_CONVERSION_PARTITION", "SLURM_SQSH_CACHE_DIR",
         ),
         shared=(
-            "SLURM_USER", "SSH_USER", "SSH_KEY_PATH", "TAO_SSH_CONFIG", "SLURM_BASE_RESULTS_DIR", "SLURM_CONTAINER_RUNTIME",
-            "SLURM_TIME_HOURS", "SLURM_TIMEOUT_HOURS", "SLURM_CPUS_PER_TASK", "SLURM_MAX_GPUS_PER_NODE",
-            "SLURM_USE_REQUEUE", "SLURM_USE_SQSH", "SLURM_CONVERSION_TIMEOUT_MINUTES", "SLURM_CONVERSION_MEMORY_GB",
-            "SLURM_SSH_REUSE", "SLURM_SSH_CONNECT_SECONDS", "SLURM_POLL_SECONDS", "SLURM_S3_WARN_GB",
+            "SLURM_USER", "SSH_USER", "SSH_KEY_PATH", "TAO_SSH_CONFIG", "SLURM_BASE_RESULTS_DIR",
+            "SLURM_CONTAINER_RUNTIME",
+            "SLURM_TIME_HOURS", "SLURM_TIMEOUT_HOURS", "SLURM_CPUS_PER_TASK",
+            "SLURM_MAX_GPUS_PER_NODE",
+            "SLURM_USE_REQUEUE", "SLURM_USE_SQSH", "SLURM_CONVERSION_TIMEOUT_MINUTES",
+            "SLURM_CONVERSION_MEMORY_GB",
+            "SLURM_SSH_REUSE", "SLURM_SSH_CONNECT_SECONDS", "SLURM_POLL_SECONDS",
+            "SLURM_S3_WARN_GB",
         ),
     ),
 }  # fmt: skip
@@ -77,17 +84,25 @@ class NamedEndpoint:
     platform_place: str = ""
 
     def settings(self) -> dict[str, str]:
-        """Its own settings, by their names in the environment. Raises UsageError with the place of a key that is wrong."""
+        """Its own settings, by their names in the environment. Raises UsageError with the place of
+        a key that is wrong.
+        """
         given: dict[str, str] = {}
         for line in self.lines:
             setting = setting_named(self.platform, line)
             if setting in given:
-                raise UsageError(f"{line.place}: {line.key} is said a second time.", "", "Say it once.")
+                raise UsageError(
+                    f"{line.place}: {line.key} is said a second time.", "", "Say it once."
+                )
             given[setting] = line.value
         where = SETTINGS[self.platform].where if self.platform in SETTINGS else ()
         if where and not any(given.get(setting) for setting in where):
             keys = " or ".join(key_of(self.platform, setting) for setting in where)
-            raise UsageError(f"{self.place}: endpoint {self.name} does not say where it is.", "", f"Give its {keys}.")
+            raise UsageError(
+                f"{self.place}: endpoint {self.name} does not say where it is.",
+                "",
+                f"Give its {keys}.",
+            )
         return given
 
 
@@ -101,7 +116,9 @@ def setting_named(platform: str, line: Line) -> str:
                 return setting
     if is_secret_name(wanted):
         fix = "Put it into ~/.config/tao/.env, mode 0600, or into the environment."
-        raise UsageError(f"{line.place}: {line.key} is a secret.", "endpoints: holds no secrets.", fix)
+        raise UsageError(
+            f"{line.place}: {line.key} is a secret.", "endpoints: holds no secrets.", fix
+        )
     if known is None:
         return wanted
     keys = [key_of(platform, setting) for setting in known]
@@ -111,7 +128,9 @@ def setting_named(platform: str, line: Line) -> str:
 
 
 def key_of(platform: str, setting: str) -> str:
-    """What a person writes for a setting: `docker_host`, and without the platform's name for slurm: `hostname`."""
+    """What a person writes for a setting: `docker_host`, and without the platform's name for slurm:
+    `hostname`.
+    """
     key = setting.lower()
     return key.removeprefix("slurm_") if platform == "slurm" else key
 

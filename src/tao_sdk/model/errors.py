@@ -1,6 +1,7 @@
 """Errors a person can act on: what happened, why, and what to do next; a program tests the code.
 
-Here: the classes shared by all parts. Not here: a backend's own errors, which subclass these in its folder.
+Here: the classes shared by all parts. Not here: a backend's own errors, which subclass these in its
+folder.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ def advice_with(command: str, words: str) -> str:
 class TaoError(Exception):
     """The base of every error this package raises on purpose.
 
-    `what` is one sentence; `why` and `next` may be empty. `code` is stable and names the kind of failure. `command` is a
-    shell line that mends it and can be run as it stands; `next` ends with it.
+    `what` is one sentence; `why` and `next` may be empty. `code` is stable and names the kind of
+    failure. `command` is a shell line that mends it and can be run as it stands; `next` ends with
+    it.
     """
 
     code = "error"
-    backend_words = ""  # what the backend itself said, unchanged: its rules read this, never the sentences around it
+    # what the backend itself said, unchanged: its rules read this, never the sentences around it
+    backend_words = ""
 
     def __init__(self, what: str, why: str = "", next: str = "", command: str = "") -> None:
         self.what = what
@@ -44,7 +47,9 @@ class TaoError(Exception):
         return sentences(self.what, self.why, self.next)
 
     def redacted(self, redact: Callable[[str], str]) -> TaoError:
-        """The same error, its texts passed through `redact`: a value that it quotes may hold a secret."""
+        """The same error, its texts passed through `redact`: a value that it quotes may hold a
+        secret.
+        """
         self.what, self.why, self.next = redact(self.what), redact(self.why), redact(self.next)
         self.command = redact(self.command)
         self.args = (self.what, self.why, self.next)
@@ -52,9 +57,17 @@ class TaoError(Exception):
         return self
 
     def to_json(self) -> dict[str, str]:
-        """The error object of `--json`: code, message, cause; next is a command or empty, hint what to do in words."""
+        """The error object of `--json`: code, message, cause; next is a command or empty, hint what
+        to do in words.
+        """
         hint = "" if self.command == self.next else self.next
-        return {"code": self.code, "message": self.what, "cause": self.why, "next": self.command, "hint": hint}
+        return {
+            "code": self.code,
+            "message": self.what,
+            "cause": self.why,
+            "next": self.command,
+            "hint": hint,
+        }
 
     def advise(self, words: str, command: str = "") -> None:
         """Add to what can be done next. The first command stays the one that mends it."""
@@ -67,7 +80,9 @@ class TaoWarning(UserWarning):
 
 
 class SpecError(TaoError, ValueError):
-    """A job that cannot be submitted as it is written: names the field, the value, and what is allowed."""
+    """A job that cannot be submitted as it is written: names the field, the value, and what is
+    allowed.
+    """
 
     code = "spec.invalid"
 
@@ -120,7 +135,9 @@ class Unreachable(TaoError):
 
 
 class MissingExtra(TaoError, ImportError):
-    """A library that this backend needs is not installed; the text is the command that installs it."""
+    """A library that this backend needs is not installed; the text is the command
+    that installs it.
+    """
 
     code = "extra.missing"
 

@@ -1,5 +1,5 @@
-"""Fields of JobSpec and Options: each is declared once, and that serves the job file, keyword arguments, the command's
-flags and the JSON Schema alike.
+"""Fields of JobSpec and Options: each is declared once, and that serves the job file, keyword
+arguments, the command's flags and the JSON Schema alike.
 
 A field's Kind says how a value is read, what is allowed, and how JSON Schema puts it.
 """
@@ -23,7 +23,9 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How a value of a field is read. `read` raises ValueError or TypeError for what it does not allow."""
+    """How a value of a field is read. `read` raises ValueError or TypeError for what it does not
+    allow.
+    """
 
     allowed: str  # ends the sentence "`gpu_count` must be ..."
     read: Callable[[Any], Any]
@@ -85,7 +87,9 @@ def _list_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast(Mapping[Any, Any], value)):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(key, str) for key in cast(Mapping[Any, Any], value)
+    ):
         raise TypeError
     return dict(cast(Mapping[str, Any], value))
 
@@ -107,7 +111,12 @@ NUMBER = Kind("a number above 0", _number, {"type": "number", "exclusiveMinimum"
 YES_OR_NO = Kind("true or false", _yes_or_no, {"type": "boolean"})
 DURATION = Kind("a duration such as 90s, 30m, 4h or 1-12:00:00", _duration, {"type": "string"})
 SIZE = Kind("a size such as 512m, 8g or 1.5T", _size, {"type": ["string", "integer"]})
-TEXTS = Kind("a list of texts", _list_of(_text), {"type": "array", "items": {"type": "string"}}, multiple=True)
+TEXTS = Kind(
+    "a list of texts",
+    _list_of(_text),
+    {"type": "array", "items": {"type": "string"}},
+    multiple=True,
+)
 MAP_OF_TEXT = Kind(
     "a mapping of names to texts",
     _map_of_text,
@@ -120,7 +129,9 @@ ANYTHING = Kind("anything", lambda value: value, {}, flag=False)
 
 
 def integer(least: int) -> Kind:
-    return Kind(f"a whole number of {least} or more", _integer(least), {"type": "integer", "minimum": least})
+    return Kind(
+        f"a whole number of {least} or more", _integer(least), {"type": "integer", "minimum": least}
+    )
 
 
 def integers(least: int) -> Kind:
@@ -142,7 +153,9 @@ def choice(*names: str) -> Kind:
 
 
 def setting(kind: Kind, default: Any = None, help: str = "", flags: tuple[str, ...] = ()) -> Any:
-    """A dataclass field: its kind, its default (None: not given), its help, and further names of its flag."""
+    """A dataclass field: its kind, its default (None: not given), its help, and further names of
+    its flag.
+    """
     metadata = {"kind": kind, "help": help, "flags": flags}
     if isinstance(default, (dict, list)):
         return dataclasses.field(default_factory=cast(Any, default).copy, metadata=metadata)
@@ -157,20 +170,27 @@ def settings_of(record: Any) -> dict[str, dataclasses.Field[Any]]:
 def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -> T:
     """A `record` from plain values, each read by its kind.
 
-    Raises SpecError that names the field, the value, and what is allowed; an unknown field with what was meant.
+    Raises SpecError that names the field, the value, and what is allowed; an unknown field with
+    what was meant.
     """
     known = settings_of(record)
     for name in values:
         if name not in known:
             raise unknown_field(name, known, where, field_of_flag(name, known))
-    given = {name: _read(known[name], value, where) for name, value in values.items() if value is not None}
+    given = {
+        name: _read(known[name], value, where)
+        for name, value in values.items()
+        if value is not None
+    }
     return record(**given)
 
 
 def field_of_flag(name: str, fields: Mapping[str, dataclasses.Field[Any]]) -> str:
     """The field whose flag is called so, `gpu_count` for `gpus`; else \"\"."""
     flag = f"--{name.replace('_', '-')}"
-    return next((known for known, declared in fields.items() if flag in declared.metadata["flags"]), "")
+    return next(
+        (known for known, declared in fields.items() if flag in declared.metadata["flags"]), ""
+    )
 
 
 def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str = "") -> FieldError:
@@ -183,11 +203,18 @@ def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str =
 class FieldError(SpecError):
     """A SpecError that knows which field it speaks of, so that a reader of files can add the line.
 
-    `clause` is what is wrong without the name, where the field can be named otherwise: `is 3; it must be a text`.
+    `clause` is what is wrong without the name, where the field can be named otherwise: `is 3; it
+    must be a text`.
     """
 
     def __init__(
-        self, field: str, what: str, why: str = "", next: str = "", command: str = "", clause: str = ""
+        self,
+        field: str,
+        what: str,
+        why: str = "",
+        next: str = "",
+        command: str = "",
+        clause: str = "",
     ) -> None:
         super().__init__(what, why, next, command)
         self.field = field
@@ -203,7 +230,9 @@ def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
     try:
         return kind.read(unwrapped(value))
     except (ValueError, TypeError, KeyError, OverflowError):
-        shown = f"a {type(value).__name__}" if kind.pairs else repr(value)  # a mapping may hold secrets
+        shown = (
+            f"a {type(value).__name__}" if kind.pairs else repr(value)
+        )  # a mapping may hold secrets
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         clause = f"is {shown}; it must be {kind.allowed}"
         raise FieldError(field.name, f"{where}{field.name} {clause}.", clause=clause) from None

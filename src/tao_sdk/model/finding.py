@@ -37,7 +37,9 @@ class Finding:
     @classmethod
     def of_error(cls, error: TaoError, what: str = "") -> Finding:
         """The error as a finding, in its own words; `what` replaces the first of them."""
-        return cls(Severity.ERROR, error.code, what or error.what, error.why, error.next, error.command)
+        return cls(
+            Severity.ERROR, error.code, what or error.what, error.why, error.next, error.command
+        )
 
     @property
     def evidence(self) -> str:
@@ -55,7 +57,9 @@ class Finding:
         return sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
 
     def to_json(self) -> dict[str, str]:
-        """The finding object of `--json`: next (and fix, its older name) is a command or empty, hint what to do in words."""
+        """The finding object of `--json`: next (and fix, its older name) is a command or empty,
+        hint what to do in words.
+        """
         hint = "" if self.command == self.next else self.next
         return {
             "severity": self.severity.value, "code": self.code, "what": self.what,
@@ -76,7 +80,11 @@ def refuse_errors(findings: Iterable[Finding]) -> None:
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
         first = errors[0]
-        more = f" ({len(errors) - 1} more: {'; '.join(e.what for e in errors[1:])})" if len(errors) > 1 else ""
+        more = (
+            f" ({len(errors) - 1} more: {'; '.join(e.what for e in errors[1:])})"
+            if len(errors) > 1
+            else ""
+        )
         refused = Refused(first.what + more, first.why, first.next, first.command)
         refused.code = first.code
         raise refused

@@ -1,4 +1,6 @@
-"""Job, Event, AttemptRow: what we remember of a job; the records that the store keeps and the API returns."""
+"""Job, Event, AttemptRow: what we remember of a job; the records that the store keeps and the API
+returns.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,20 @@ from tao_sdk.model.words import Why
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
 
 
-KNOWN_DETAILS = ("released", "imported_from", "results_at", "asked_retries")  # fields that are stored with the details
+KNOWN_DETAILS = (
+    "released",
+    "imported_from",
+    "results_at",
+    "asked_retries",
+)  # fields that are stored with the details
 
 
 @dataclass(frozen=True)
 class Job:
     """A job as it was when it was looked up; `client.get_job(id)` looks again.
 
-    `status` is what was known at `seen_at`; `results_dir` is where the outputs are, as the backend sees it.
+    `status` is what was known at `seen_at`; `results_dir` is where the outputs are, as the backend
+    sees it.
     """
 
     id: str
@@ -39,7 +47,9 @@ class Job:
     gpu_count: int = 0
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
-    reading: LogReading = field(default=UNREAD, repr=False)  # of its log; `progress` is what that says
+    reading: LogReading = field(
+        default=UNREAD, repr=False
+    )  # of its log; `progress` is what that says
     created: datetime = field(default_factory=utc_now)
     started: datetime | None = None
     ended: datetime | None = None
@@ -51,13 +61,19 @@ class Job:
     cancel_asked: bool = False
     absent_looks: int = 0
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
-    reason_code: Reason | None = None  # why it is as it is, for programs; `message` says it to people
+    reason_code: Reason | None = (
+        None  # why it is as it is, for programs; `message` says it to people
+    )
     next_attempt_at: datetime | None = None  # its newest attempt failed, and another follows then
     endpoint: str = ""  # which of the platform's places it lives on, as the backend names it
-    endpoint_name: str = field(default="", compare=False)  # what config.yaml calls that place, if it does
+    endpoint_name: str = field(
+        default="", compare=False
+    )  # what config.yaml calls that place, if it does
     released: bool = False  # nothing of it is left at its backend
     imported_from: str = ""  # the store of the published SDK that started it and alone can end it
-    results_at: str = ""  # where to fetch its results from; "" when they are on this machine or in a bucket
+    results_at: str = (
+        ""  # where to fetch its results from; "" when they are on this machine or in a bucket
+    )
     asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
 
     @property
@@ -96,7 +112,9 @@ class Job:
 
     @property
     def progress(self) -> Progress:
-        """How far it was when its log was last read; the time left is estimated where the job does not tell it."""
+        """How far it was when its log was last read; the time left is estimated where the job does
+        not tell it.
+        """
         known = self.reading.progress
         if known.eta_seconds is not None or self.status.terminal or known.as_of is None:
             return known
@@ -110,7 +128,9 @@ class Job:
         return self.endpoint_name or self.platform
 
     def to_json(self, *, history: bool = True) -> dict[str, Any]:
-        """The job object of `--json`, schema 1: fields may be added, never removed. Without `history`, that is empty."""
+        """The job object of `--json`, schema 1: fields may be added, never removed. Without
+        `history`, that is empty.
+        """
         progress = self.progress if history else replace(self.progress, history=())
         return {
             "schema": 1,
@@ -152,7 +172,9 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class AttemptRow:
-    """One attempt as the store keeps it: its key, its plan (Plan.to_json), and where it lives once that is known."""
+    """One attempt as the store keeps it: its key, its plan (Plan.to_json), and where it lives once
+    that is known.
+    """
 
     attempt: Attempt
     plan: Mapping[str, Any] = field(repr=False)
@@ -167,7 +189,9 @@ class AttemptRow:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a job. `seq` grows through the whole store, so a reader can ask for what is new."""
+    """Something that happened to a job. `seq` grows through the whole store, so a reader can ask
+    for what is new.
+    """
 
     seq: int
     job_id: str

@@ -1,6 +1,8 @@
-"""LogReading: what was read of a job's log and status file until now, and where reading goes on. The store keeps it.
+"""LogReading: what was read of a job's log and status file until now, and where reading goes on.
+The store keeps it.
 
-Not here: what a reading says to people (Progress, in model/progress.py), who reads (engine/progress.py).
+Not here: what a reading says to people (Progress, in model/progress.py), who reads
+(engine/progress.py).
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class LogReading:
     """How far one attempt's log and status file were read, and what they say."""
 
     log_progress: Progress = field(default_factory=Progress)
-    file_progress: Progress = field(default_factory=Progress)  # of the status file; counts while the log names no epoch
+    file_progress: Progress = field(
+        default_factory=Progress
+    )  # of the status file; counts while the log names no epoch
     reported_epoch: int = 0  # the newest epoch for which there is an event
     attempt: int = 0  # 0: nothing was read yet
     cursor: str = ""  # up to where the log was read, in the backend's words
@@ -48,7 +52,9 @@ class LogReading:
 
     @property
     def progress(self) -> Progress:
-        """What the log says, or the status file while the log names no epoch: the same whichever was read first."""
+        """What the log says, or the status file while the log names no epoch: the same whichever
+        was read first.
+        """
         by_file = self.file_progress.epoch and not self.log_progress.epoch
         return replace(self.file_progress if by_file else self.log_progress, as_of=self.as_of)
 
@@ -58,7 +64,9 @@ class LogReading:
             return {}
         return {
             **self.log_progress.to_json(),
-            "file_progress": self.file_progress.to_json() if self.file_progress != UNREAD.file_progress else {},
+            "file_progress": self.file_progress.to_json()
+            if self.file_progress != UNREAD.file_progress
+            else {},
             "reported_epoch": self.reported_epoch,
             "attempt": self.attempt,
             "cursor": self.cursor,
@@ -72,7 +80,9 @@ class LogReading:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LogReading:
-        """The LogReading that `to_json` gave, here or in an earlier version; what is missing has its default."""
+        """The LogReading that `to_json` gave, here or in an earlier version; what is missing has
+        its default.
+        """
         if not data:
             return UNREAD
         status_file = FilePlace.from_json(data.get("status_file") or {})
@@ -92,8 +102,12 @@ class LogReading:
         )
 
 
-def _progress_by_source(data: Mapping[str, Any], status_file: FilePlace) -> tuple[Progress, Progress]:
-    """What the log and what the status file says. Earlier versions put both into one, once the file was read."""
+def _progress_by_source(
+    data: Mapping[str, Any], status_file: FilePlace
+) -> tuple[Progress, Progress]:
+    """What the log and what the status file says. Earlier versions put both into one, once the file
+    was read.
+    """
     progress = Progress.from_json({**data, "as_of": None})
     if "file_progress" in data:
         return progress, Progress.from_json(data["file_progress"])

@@ -1,4 +1,6 @@
-"""Metric names: what the name of a metric tells about it: whether smaller is better, whether it is a loss. Pure."""
+"""Metric names: what the name of a metric tells about it: whether smaller is better, whether it is
+a loss. Pure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def words_of(metric: str) -> frozenset[str]:
 def smaller_is_better(metric: str) -> bool:
     """`val_loss`, `wer`, `box_error` ...: True. `accuracy`, `mAP` ...: False."""
     words = words_of(metric)
-    return bool(words & _SMALLER_IS_BETTER) or any(word.endswith(("loss", "error")) for word in words)
+    return bool(words & _SMALLER_IS_BETTER) or any(
+        word.endswith(("loss", "error")) for word in words
+    )
 
 
 def is_loss(metric: str) -> bool:
@@ -33,7 +37,9 @@ def is_loss(metric: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def telling_order(metric: str) -> tuple[bool, bool, bool, bool, str]:
-    """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, box_loss, train_loss."""
+    """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, box_loss,
+    train_loss.
+    """
     words = words_of(metric)
     part = is_loss(metric) and not is_total_loss(metric)
     return (bool(words & _TRAINED_ON), is_loss(metric), not words & _HELD_OUT, part, metric)
@@ -41,4 +47,8 @@ def telling_order(metric: str) -> tuple[bool, bool, bool, bool, str]:
 
 def is_total_loss(metric: str) -> bool:
     """`loss`, `total_loss`, `val_loss`: True. `box_loss`, one part of several: False."""
-    return is_loss(metric) and not words_of(metric) - _HELD_OUT - _TRAINED_ON - {"loss", "total", ""}
+    return is_loss(metric) and not words_of(metric) - _HELD_OUT - _TRAINED_ON - {
+        "loss",
+        "total",
+        "",
+    }

@@ -1,7 +1,7 @@
 """Observations: what a backend says about attempts, as it says it.
 
-Here: the records. Not here: what follows from one (model/status.py) or how a backend's words become one
-(backends/*/parse.py).
+Here: the records. Not here: what follows from one (model/status.py) or how a backend's words become
+one (backends/*/parse.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from tao_sdk.model.reasons import Reason
 
 
 class Phase(str, Enum):
-    """Where an attempt is in its life. ABSENT: looked, it is not there. UNREACHABLE: could not look."""
+    """Where an attempt is in its life. ABSENT: looked, it is not there. UNREACHABLE: could not
+    look.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -49,13 +51,17 @@ class Observation:
     ended_at: datetime | None = None
     seen_at: datetime = field(default_factory=utc_now)
     reason_code: Reason | None = None  # the same for programs: what decisions read
-    backend_words: str = ""  # the backend's own words for the reason, unchanged; only its rules read them
+    backend_words: str = (
+        ""  # the backend's own words for the reason, unchanged; only its rules read them
+    )
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended by its own record: the manifest, or an exit-code file, that outlives the container."""
+    """How an attempt ended by its own record: the manifest, or an exit-code file, that outlives the
+    container.
+    """
 
     whole: bool  # the record is of this attempt and was written after the command had ended
     exit_code: int | None

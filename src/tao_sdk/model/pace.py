@@ -12,13 +12,17 @@ class Point(NamedTuple):
 
 
 class LivePace:
-    """How long an epoch takes, from when epochs were seen. A log that is caught up with in one piece tells nothing."""
+    """How long an epoch takes, from when epochs were seen. A log that is caught up with in one
+    piece tells nothing.
+    """
 
     def __init__(self, estimated: float | None) -> None:
         self._first: Point | None = None
         self._told = estimated
 
-    def estimate(self, epoch: int, epochs: int | None, told: float | None, at: float | None) -> float | None:
+    def estimate(
+        self, epoch: int, epochs: int | None, told: float | None, at: float | None
+    ) -> float | None:
         """Seconds left: as the job has `told` them, else as this says."""
         if at is None or not epoch or not epochs or told != self._told:
             return told
@@ -33,7 +37,9 @@ class LivePace:
 
 @dataclass(frozen=True)
 class Pace:
-    """When epochs were seen, by looks that may be far apart (unix seconds): from it follows how long the rest takes."""
+    """When epochs were seen, by looks that may be far apart (unix seconds): from it follows how
+    long the rest takes.
+    """
 
     first: tuple[int, float] | None = None  # epoch, when
     latest: tuple[int, float] | None = None
@@ -45,8 +51,16 @@ class Pace:
         return Pace(self.first or (epoch, at), (epoch, at))
 
     def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
-        """Seconds from `now` on, None where nothing tells. `started`: when the job began, for who looks a first time."""
-        since = self.first if self.first != self.latest else (0, started) if started is not None else None
+        """Seconds from `now` on, None where nothing tells. `started`: when the job began, for who
+        looks a first time.
+        """
+        since = (
+            self.first
+            if self.first != self.latest
+            else (0, started)
+            if started is not None
+            else None
+        )
         if not epochs or self.latest is None or since is None:
             return None
         epoch, at = self.latest
@@ -60,5 +74,7 @@ class Pace:
 
     @classmethod
     def from_json(cls, data: Any) -> Pace:
-        first, latest = ((int(each[0]), float(each[1])) if each else None for each in data or (None, None))
+        first, latest = (
+            (int(each[0]), float(each[1])) if each else None for each in data or (None, None)
+        )
         return cls(first, latest)

@@ -23,8 +23,8 @@ class Attempt:
 class Ref:
     """Where an attempt lives. A later process with other settings still asks the right cluster.
 
-    `ready` is False while submit is unfinished: `step` says what is there so far, `retry_after` when (seconds) calling
-    submit again can get further.
+    `ready` is False while submit is unfinished: `step` says what is there so far, `retry_after`
+    when (seconds) calling submit again can get further.
     """
 
     platform: str
@@ -57,7 +57,9 @@ class StagedFile:
 
 
 class PlanRequest(Protocol):
-    """What a backend sends, as its own frozen dataclass. The store keeps it as JSON; `request_from_json` reads that."""
+    """What a backend sends, as its own frozen dataclass. The store keeps it as JSON;
+    `request_from_json` reads that.
+    """
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -68,24 +70,36 @@ StoredT = TypeVar("StoredT", bound=PlanRequest)
 
 @dataclass(frozen=True)
 class Plan(Generic[RequestT]):
-    """Everything that submit will do: pure data, printable, golden-tested; holds names of secrets, never a value."""
+    """Everything that submit will do: pure data, printable, golden-tested; holds names of secrets,
+    never a value.
+    """
 
     attempt: Attempt
     request: RequestT
     files: tuple[StagedFile, ...] = ()
     secrets: tuple[str, ...] = ()  # environment names whose values submit is given
     results_dir: str = ""  # where the outputs will be, as the backend sees it
-    results_at: str = ""  # where to fetch the outputs from; "" when they are on this machine or in a bucket
+    results_at: str = (
+        ""  # where to fetch the outputs from; "" when they are on this machine or in a bucket
+    )
     notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
-    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])  # shown to the caller, never read
+    backend_details: Mapping[str, Any] = field(
+        default_factory=dict[str, Any]
+    )  # shown to the caller, never read
     ranks: int = 1  # how many logs there will be
-    release_when_over: bool = False  # what is left goes as soon as the end and the log are kept by us
+    release_when_over: bool = (
+        False  # what is left goes as soon as the end and the log are kept by us
+    )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "request": self.request.to_json(),
             "files": [
-                {"path": file.path, "mode": file.mode, "content": base64.b64encode(file.content).decode()}
+                {
+                    "path": file.path,
+                    "mode": file.mode,
+                    "content": base64.b64encode(file.content).decode(),
+                }
                 for file in self.files
             ],
             "secrets": list(self.secrets),
@@ -99,12 +113,17 @@ class Plan(Generic[RequestT]):
 
     @staticmethod
     def from_json(
-        data: Mapping[str, Any], attempt: Attempt, request_from_json: Callable[[Mapping[str, Any]], StoredT]
+        data: Mapping[str, Any],
+        attempt: Attempt,
+        request_from_json: Callable[[Mapping[str, Any]], StoredT],
     ) -> Plan[StoredT]:
         return Plan(
             attempt=attempt,
             request=request_from_json(data["request"]),
-            files=tuple(StagedFile(f["path"], base64.b64decode(f["content"]), f["mode"]) for f in data["files"]),
+            files=tuple(
+                StagedFile(f["path"], base64.b64decode(f["content"]), f["mode"])
+                for f in data["files"]
+            ),
             secrets=tuple(data["secrets"]),
             results_dir=data["results_dir"],
             results_at=results_at_of(data),
@@ -116,10 +135,14 @@ class Plan(Generic[RequestT]):
 
 
 def ranks_of(data: Mapping[str, Any]) -> int:
-    """How many logs a stored plan has. Plans of 8.0's first stores say it among their backend_details."""
+    """How many logs a stored plan has. Plans of 8.0's first stores say it among their
+    backend_details.
+    """
     return int(data.get("ranks") or data.get("backend_details", {}).get("num_nodes") or 1)
 
 
 def results_at_of(data: Mapping[str, Any]) -> str:
-    """Where a stored plan's results have to be fetched from. Older plans say it among their backend_details."""
+    """Where a stored plan's results have to be fetched from. Older plans say it among their
+    backend_details.
+    """
     return str(data.get("results_at") or data.get("backend_details", {}).get("results_at", ""))

@@ -1,6 +1,8 @@
-"""PreparedJob: a spec that has been read once, with the shell text to run and the data that it names.
+"""PreparedJob: a spec that has been read once, with the shell text to run and the data that it
+names.
 
-Here: the records that every backend plans from. Not here: how a spec is read (payload/prepared_job.py).
+Here: the records that every backend plans from. Not here: how a spec is read
+(payload/prepared_job.py).
 """
 
 from __future__ import annotations
@@ -37,9 +39,15 @@ class JobData:
 
     inputs: tuple[DataInput, ...] = ()
     outputs: tuple[str, ...] = ()  # absolute paths and addresses that the spec names for them
-    shared: tuple[KeyAndValue, ...] = ()  # (key, path) of lustre:// and slurm:// values that are no input or output
-    passed_on: tuple[KeyAndValue, ...] = ()  # (key, address) of s3:// values that are neither: the program reads them
-    undeclared: tuple[KeyAndValue, ...] = ()  # (key, path) of values that are absolute paths and that nothing declares
+    shared: tuple[
+        KeyAndValue, ...
+    ] = ()  # (key, path) of lustre:// and slurm:// values that are no input or output
+    passed_on: tuple[
+        KeyAndValue, ...
+    ] = ()  # (key, address) of s3:// values that are neither: the program reads them
+    undeclared: tuple[
+        KeyAndValue, ...
+    ] = ()  # (key, path) of values that are absolute paths and that nothing declares
 
     @property
     def chosen_outputs(self) -> tuple[str, ...]:
@@ -49,7 +57,9 @@ class JobData:
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """What a backend is asked to run. `command` is what runs: the spec's own, or wrapped with its data."""
+    """What a backend is asked to run. `command` is what runs: the spec's own, or wrapped with its
+    data.
+    """
 
     spec: JobSpec
     command: str = field(repr=False)
@@ -57,7 +67,9 @@ class PreparedJob:
 
     @property
     def brings_files(self) -> bool:
-        """Whether files travel with the job into its work folder, where a relative path may name one of them."""
+        """Whether files travel with the job into its work folder, where a relative path may name
+        one of them.
+        """
         return any(not posixpath.isabs(path) for path in self.spec.files)
 
     def absolute_inputs(self) -> dict[str, str]:
@@ -73,7 +85,9 @@ class PreparedJob:
         return any(lies_in(each, path) for each in self.spec.files)
 
     def here_inputs(self) -> Iterator[DataInput]:
-        """Inputs that are paths and do not travel: the place where the job runs has to have them."""
+        """Inputs that are paths and do not travel: the place where the job runs has
+        to have them.
+        """
         for each in self.data.inputs:
             if each.is_path and (posixpath.isabs(each.path) or not self.brings_files):
                 yield each

@@ -1,7 +1,8 @@
 """Progress: how far a training job is.
 
-Here: Progress and what follows from it. Not here: how it is read from what a job writes (model/progress_reader.py), when an
-epoch comes (model/pace.py), what the name of a metric tells (model/metric_names.py).
+Here: Progress and what follows from it. Not here: how it is read from what a job writes
+(model/progress_reader.py), when an epoch comes (model/pace.py), what the name of a metric tells
+(model/metric_names.py).
 """
 
 from __future__ import annotations
@@ -32,14 +33,20 @@ class Best(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is: `job.progress`, `results(job_id).progress`. Epochs count from 1, also when the job counts from 0."""
+    """How far a job is: `job.progress`, `results(job_id).progress`. Epochs count from 1, also when
+    the job counts from 0.
+    """
 
     epoch: int = 0  # the newest epoch the job spoke of; 0: none yet
     epochs: int | None = None  # of how many, once the job has said so
-    metrics: Mapping[str, float] = field(default_factory=dict[str, float])  # the last value of each, always finite
+    metrics: Mapping[str, float] = field(
+        default_factory=dict[str, float]
+    )  # the last value of each, always finite
     best: Best | None = None  # the best epoch, by the metric that tells most about the model
     eta_seconds: float | None = None  # from `as_of` until the last epoch has ended, if it is known
-    history: tuple[EpochMetrics, ...] = ()  # oldest first; of very many epochs neighbours are merged
+    history: tuple[
+        EpochMetrics, ...
+    ] = ()  # oldest first; of very many epochs neighbours are merged
     not_finite: tuple[str, ...] = ()  # metrics that are NaN or infinite now
     counts_from_zero: bool = False  # the job itself calls its first epoch 0
     as_of: datetime | None = None  # UTC; when the log was last read to its end, None before
@@ -65,7 +72,9 @@ class Progress:
             "best_metric": best.metric if best else None,
             "best_value": best.value if best else None,
             "eta_seconds": self.eta_seconds,
-            "history": [{"epoch": entry.epoch, "metrics": dict(entry.metrics)} for entry in self.history],
+            "history": [
+                {"epoch": entry.epoch, "metrics": dict(entry.metrics)} for entry in self.history
+            ],
             "not_finite": list(self.not_finite),
             "counts_from_zero": self.counts_from_zero,
             "as_of": to_iso(self.as_of),
@@ -73,7 +82,9 @@ class Progress:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Progress:
-        """The Progress that `to_json` gave; what is missing has its default, so {} is Progress()."""
+        """The Progress that `to_json` gave; what is missing has its default, so {}
+        is Progress().
+        """
         metric = data.get("best_metric")
         return cls(
             epoch=data.get("epoch", 0),
@@ -81,7 +92,9 @@ class Progress:
             metrics=dict(data.get("metrics", {})),
             best=Best(data["best_epoch"], metric, data["best_value"]) if metric else None,
             eta_seconds=data.get("eta_seconds"),
-            history=tuple(EpochMetrics(entry["epoch"], entry["metrics"]) for entry in data.get("history", ())),
+            history=tuple(
+                EpochMetrics(entry["epoch"], entry["metrics"]) for entry in data.get("history", ())
+            ),
             not_finite=tuple(data.get("not_finite", ())),
             counts_from_zero=data.get("counts_from_zero", False),
             as_of=from_iso(data.get("as_of")),
@@ -89,22 +102,30 @@ class Progress:
 
 
 def milestones(before: int, after: int, interval: int) -> range:
-    """The multiples of `interval` that were crossed on the way from epoch `before` to epoch `after`."""
+    """The multiples of `interval` that were crossed on the way from epoch `before` to epoch
+    `after`.
+    """
     return range((before // interval + 1) * interval, after + 1, interval)
 
 
 def richer(first: Progress, second: Progress) -> Progress:
-    """Of what two streams of one job say, the one that is further, then the one that says more, then the first."""
+    """Of what two streams of one job say, the one that is further, then the one that says more,
+    then the first.
+    """
     return max((first, second), key=lambda progress: (progress.epoch, len(progress.metrics)))
 
 
 def telling_metrics(progress: Progress) -> list[str]:
-    """The loss, then what tells more than a loss, of the metrics that the job has now: what a line has room for.
+    """The loss, then what tells more than a loss, of the metrics that the job has now: what a line
+    has room for.
 
     The second is the one by which the best epoch is chosen, where that is no loss.
     """
     names = sorted(progress.metrics, key=telling_order)
-    losses, others = [name for name in names if is_loss(name)], [name for name in names if not is_loss(name)]
+    losses, others = (
+        [name for name in names if is_loss(name)],
+        [name for name in names if not is_loss(name)],
+    )
     if progress.best and progress.best.metric in others:
         others = [progress.best.metric]
     return [*losses[:1], *others[:1]]

@@ -1,10 +1,13 @@
-"""Lines of progress: what one line of a status.json or of a log says about epochs, metrics and the time left.
+"""Lines of progress: what one line of a status.json or of a log says about epochs, metrics and the
+time left.
 
-Understood: TAO's status.json; Keras, Lightning and tqdm bars, mmengine, fairseq, Hugging Face dictionaries, and what
-people print themselves (`epoch 3/20  loss 0.093`). Not here: what follows from it (model/progress.py).
+Understood: TAO's status.json; Keras, Lightning and tqdm bars, mmengine, fairseq, Hugging Face
+dictionaries, and what people print themselves (`epoch 3/20  loss 0.093`). Not here: what follows
+from it (model/progress.py).
 
-A log has many lines that differ in their digits only. What such lines say is searched for once, in the first of them
-(`Shape`); the others are read by position (`LineReader`), which takes a tenth of the time.
+A log has many lines that differ in their digits only. What such lines say is searched for once, in
+the first of them (`Shape`); the others are read by position (`LineReader`), which takes a tenth of
+the time.
 """
 
 from __future__ import annotations
@@ -23,17 +26,22 @@ LONGEST_NAME = 200  # characters of a metric's name
 LONGEST_SHAPE = 1024  # bytes of a line whose shape is kept
 
 _WORTH_A_LOOK = (
-    b"poch", b"loss", b"acc", b"kpi", b"map", b"iou", b"auc", b"auroc", b"dice", b"f0", b"precision", b"recall", b"score",
-    b"error", b"mae", b"mse", b"wer", b"cer", b"ppl", b"perplexity", b"nll", b"bleu", b"rouge", b"psnr", b"ssim", b"fid",
+    b"poch", b"loss", b"acc", b"kpi", b"map", b"iou", b"auc", b"auroc", b"dice", b"f0",
+    b"precision", b"recall", b"score",
+    b"error", b"mae", b"mse", b"wer", b"cer", b"ppl", b"perplexity", b"nll", b"bleu", b"rouge",
+    b"psnr", b"ssim", b"fid",
     b"reward", b"top",
 )  # fmt: skip
 _METRIC_WORDS = frozenset({
-    "loss", "nll", "acc", "accuracy", "auc", "auroc", "map", "ap", "ar", "iou", "miou", "dice", "f", "precision", "recall",
-    "psnr", "ssim", "wer", "cer", "perplexity", "ppl", "bleu", "rouge", "error", "err", "mae", "mse", "rmse", "score",
+    "loss", "nll", "acc", "accuracy", "auc", "auroc", "map", "ap", "ar", "iou", "miou", "dice", "f",
+    "precision", "recall",
+    "psnr", "ssim", "wer", "cer", "perplexity", "ppl", "bleu", "rouge", "error", "err", "mae",
+    "mse", "rmse", "score",
     "reward", "top", "fid",
 })  # fmt: skip
 _NOT_METRICS = frozenset({
-    "lr", "rate", "time", "eta", "iter", "iters", "iteration", "step", "steps", "epoch", "epochs", "seconds", "date",
+    "lr", "rate", "time", "eta", "iter", "iters", "iteration", "step", "steps", "epoch", "epochs",
+    "seconds", "date",
     "memory", "mem", "size", "gpu", "gpus", "weight", "weights", "coef", "threshold", "version",
 })  # fmt: skip
 
@@ -46,7 +54,8 @@ _EPOCH = re.compile(
 )
 _PLURAL = re.compile(r"epochs", re.IGNORECASE)
 _IN_PASSING = re.compile(
-    r"(?:at|until|from|best|per|every|each|after|before|last|since|to|by)[ \t:]+(?:the )?$", re.IGNORECASE
+    r"(?:at|until|from|best|per|every|each|after|before|last|since|to|by)[ \t:]+(?:the )?$",
+    re.IGNORECASE,
 )
 _TOTAL = re.compile(
     r"(?:\b(?:max|num|n|total)[_ -]epochs?|(?<![\w])epochs)['\"]?[ \t]{0,4}[:=][ \t]{0,4}"
@@ -60,7 +69,10 @@ _METRIC = re.compile(
     rf"(?P<value>{_NUMBER}|[-+]?(?:nan|inf(?:inity)?)\b)(?:/(?P<of>\d{{1,12}})\b)?",
     re.IGNORECASE,
 )
-_ETA = re.compile(r"\beta['\"]?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<eta>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?)", re.IGNORECASE)
+_ETA = re.compile(
+    r"\beta['\"]?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<eta>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?)",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 _STEP = re.compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -78,7 +90,9 @@ class Sighting:
     epochs: int | None = None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     eta_seconds: float | None = None
-    completed: bool = False  # `epoch` is how many are over (a fraction was told), not the number of one
+    completed: bool = (
+        False  # `epoch` is how many are over (a fraction was told), not the number of one
+    )
     counts_from_zero: bool = False  # this line shows that the job does
 
 
@@ -94,7 +108,9 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where in a line of text each number stands, and what it means; the same for every line with other digits."""
+    """Where in a line of text each number stands, and what it means; the same for every line with
+    other digits.
+    """
 
     numbers: tuple[Number, ...]
     epoch: slice | None
@@ -145,7 +161,9 @@ class LineReader:
         self._shapes: dict[bytes, Shape | Record | None] = {}
 
     def read(self, line: bytes, epoch_known: bool = True) -> Sighting | None:
-        """What `line` says, or None. Before any epoch is known a metric counts only beside an epoch or a step."""
+        """What `line` says, or None. Before any epoch is known a metric counts only beside an epoch
+        or a step.
+        """
         key = line.translate(_ZEROS)
         try:
             shape = self._shapes[key]
@@ -163,13 +181,17 @@ class LineReader:
 
 
 def may_say_something(text: bytes) -> bool:
-    """A quick look, so that a log of many gigabytes costs little. The same for any digits: `f1` is as good as `f2`."""
+    """A quick look, so that a log of many gigabytes costs little. The same for any digits: `f1` is
+    as good as `f2`.
+    """
     lowered = text.translate(_LOW_ZEROS)
     return any(word in lowered for word in _WORTH_A_LOOK)
 
 
 def start_that_counts(line: bytes) -> bytes:
-    """As much of an unfinished line as has to be kept until its end comes: of text no more is looked at."""
+    """As much of an unfinished line as has to be kept until its end comes: of text no more is
+    looked at.
+    """
     return line if _JSON_START.match(text_of(line[:LONGEST_SHAPE])) else line[: 4 * TEXT_LIMIT]
 
 
@@ -200,7 +222,9 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
 
 
 def _read_record(record: Mapping[str, Any]) -> Sighting | None:
-    """One line of TAO's status.json: epoch, max_epoch, eta, and numbers at the top, in `graphical` and in `kpi`."""
+    """One line of TAO's status.json: epoch, max_epoch, eta, and numbers at the top, in `graphical`
+    and in `kpi`.
+    """
     number = record.get("epoch")
     whole = isinstance(number, int)
     epoch = _whole_number(number, least=0)
@@ -262,7 +286,9 @@ def _span(match: re.Match[str] | None, group: str) -> slice | None:
 
 
 def _epoch_in(text: str, said_with_metrics: bool) -> re.Match[str] | None:
-    """Where the line names the epoch it is about; one mentioned in passing (`until epoch 30`) is not."""
+    """Where the line names the epoch it is about; one mentioned in passing (`until epoch 30`) is
+    not.
+    """
     for match in _EPOCH.finditer(text):
         if _PLURAL.match(text, match.start()):
             continue
@@ -283,13 +309,17 @@ def _text_metrics(text: str) -> Iterator[Number]:
             continue  # `accuracy 5` is prose, `accuracy 0.5` and `accuracy: 5` are not
         part = f"{match['part'].lower()}_" if match["part"] else ""
         name = "" if any(map(str.isdigit, match["name"])) else part + _plain_name(match["name"])
-        yield Number(name, part, slice(*match.span("name")), slice(*match.span("value")), _span(match, "of"))
+        yield Number(
+            name, part, slice(*match.span("name")), slice(*match.span("value")), _span(match, "of")
+        )
 
 
 @lru_cache(maxsize=1024)
 def _is_metric(name: str) -> bool:
     words = _words(name)
-    return not words & _NOT_METRICS and any(word in _METRIC_WORDS or word.endswith("loss") for word in words)
+    return not words & _NOT_METRICS and any(
+        word in _METRIC_WORDS or word.endswith("loss") for word in words
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,7 @@
 """ProgressReader: makes Progress from the bytes of TAO's status.json or of any log.
 
-Not here: how those bytes are fetched and what follows from an epoch (engine/progress.py), how a line is understood
-(model/progress_lines.py).
+Not here: how those bytes are fetched and what follows from an epoch (engine/progress.py), how a
+line is understood (model/progress_lines.py).
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
 NOTHING: Mapping[str, float] = {}
 Report = TypeVar("Report")
-HISTORY = 512  # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
+# epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
+HISTORY = 512
 LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
 METRICS = 64  # names kept of one epoch; a status.json can hold one for each of a thousand classes
 NAMES = 1024  # names kept of all epochs
 
 
 class ProgressReader:
-    """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One reader per stream.
+    """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One
+    reader per stream.
 
-    `start` is what an earlier reader of the same stream came to, and `unfinished` the line that it had not seen the end of.
+    `start` is what an earlier reader of the same stream came to, and `unfinished` the line that it
+    had not seen the end of.
     """
 
     def __init__(self, start: Progress | None = None, unfinished: bytes = b"") -> None:
@@ -43,7 +46,9 @@ class ProgressReader:
         self._from_zero = start.counts_from_zero
         self._history = _History(start.history)
         self._bests = _Bests(start)
-        self._own_metrics: Mapping[str, float] = self._history.reopen(start.epoch)  # what was said of the newest epoch
+        self._own_metrics: Mapping[str, float] = self._history.reopen(
+            start.epoch
+        )  # what was said of the newest epoch
         self._lines = _Lines(unfinished)
         self._reader = LineReader()
         self._pace = LivePace(start.eta_seconds)
@@ -58,17 +63,21 @@ class ProgressReader:
         return self._lines.unfinished
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
-        """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was when the next began.
+        """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was
+        when the next began.
 
-        Empty when it says nothing new. The last alone has the whole history, the others the entry of their epoch. `at`
-        (seconds, any steady clock) lets the time left be estimated where the job does not tell it itself.
+        Empty when it says nothing new. The last alone has the whole history, the others the entry
+        of their epoch. `at` (seconds, any steady clock) lets the time left be estimated where the
+        job does not tell it itself.
         """
         finished = self._feed(data, self._progress_now)
         self._eta_seconds = self._pace.estimate(self._epoch, self._epochs, self._eta_seconds, at)
         return [*finished, self._progress] if self._renew() else finished
 
     def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
-        """As `feed`, but of each epoch only its number and the last value of every metric: that takes half the time."""
+        """As `feed`, but of each epoch only its number and the last value of every metric: that
+        takes half the time.
+        """
         finished = self._feed(data, self._metrics_now)
         return [*finished, self._metrics_now()] if self._renew() else finished
 
@@ -169,7 +178,9 @@ class ProgressReader:
 
 
 class _History:
-    """What was said of each epoch that is over, oldest first; beyond HISTORY entries, neighbours are merged."""
+    """What was said of each epoch that is over, oldest first; beyond HISTORY entries, neighbours
+    are merged.
+    """
 
     def __init__(self, entries: Iterable[EpochMetrics]) -> None:
         self.entries = list(entries)
@@ -205,7 +216,9 @@ class _History:
         return not self.entries or epoch > self.entries[-1].epoch
 
     def take_late(self, epoch: int, metrics: Mapping[str, float]) -> EpochMetrics | None:
-        """The entry of `epoch` as it was before; None where there is none, and nothing to add to."""
+        """The entry of `epoch` as it was before; None where there is none, and
+        nothing to add to.
+        """
         at = bisect_left(self.entries, epoch, key=lambda entry: entry.epoch)
         entry = self.entries[at]
         if entry.epoch != epoch:
@@ -214,13 +227,20 @@ class _History:
         return entry
 
     def _is_crowded(self) -> bool:
-        """True where the last two entries are nearer to one another than the first two, which were thinned."""
+        """True where the last two entries are nearer to one another than the first two, which were
+        thinned.
+        """
         entries = self.entries
-        return len(entries) > 2 and entries[-1].epoch - entries[-2].epoch < entries[1].epoch - entries[0].epoch
+        return (
+            len(entries) > 2
+            and entries[-1].epoch - entries[-2].epoch < entries[1].epoch - entries[0].epoch
+        )
 
 
 class _Bests:
-    """The best epoch of each metric, of the epochs that are over: until then its values may still change."""
+    """The best epoch of each metric, of the epochs that are over: until then its values may still
+    change.
+    """
 
     def __init__(self, start: Progress) -> None:
         self._bests: dict[str, Best] = {}
@@ -247,8 +267,12 @@ class _Bests:
             if value != best.value and (value < best.value) == smaller_is_better(name):
                 self._bests[name] = Best(epoch, name, value)
 
-    def renote(self, before: EpochMetrics, metrics: Mapping[str, float], entries: Sequence[EpochMetrics]) -> None:
-        """Take what is said late of an epoch that was noted with other values `before`, which count no more."""
+    def renote(
+        self, before: EpochMetrics, metrics: Mapping[str, float], entries: Sequence[EpochMetrics]
+    ) -> None:
+        """Take what is said late of an epoch that was noted with other values `before`, which count
+        no more.
+        """
         for name, value in metrics.items():
             best = self._bests.get(name)
             if best is not None and best.epoch == before.epoch and best.value != value:
@@ -274,7 +298,9 @@ class _Bests:
         return newest if best is None else better(best, newest)
 
     def _most_telling(self, newest: Mapping[str, float]) -> str:
-        """Of all metrics; one that was seen in a single epoch of several tells less than one seen often."""
+        """Of all metrics; one that was seen in a single epoch of several tells less than one seen
+        often.
+        """
         several = self._epochs + bool(newest) > 1
 
         def order(name: str) -> tuple[Any, ...]:
@@ -292,7 +318,9 @@ class _Bests:
 
 
 class _Lines:
-    """Cuts a stream into lines at line feeds, carriage returns and backspaces, and keeps at most the start of each."""
+    """Cuts a stream into lines at line feeds, carriage returns and backspaces, and keeps at most
+    the start of each.
+    """
 
     def __init__(self, unfinished: bytes = b"") -> None:
         self.unfinished = unfinished[:LINE_LIMIT]
@@ -310,7 +338,9 @@ class _Lines:
 
 
 def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
-    """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the current one."""
+    """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the
+    current one.
+    """
     if seen.epoch is None or (epochs and seen.epoch > epochs):
         return current
     counted = seen.epoch + (1 if from_zero and not seen.completed else 0)
@@ -327,4 +357,8 @@ def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
     """The first entry, then every two neighbours as one."""
     pairs = zip(history[1::2], history[2::2], strict=False)
     odd_one = history[-1:] if len(history) % 2 == 0 else ()
-    return [history[0], *(EpochMetrics(new.epoch, _joined(old.metrics, new.metrics)) for old, new in pairs), *odd_one]
+    return [
+        history[0],
+        *(EpochMetrics(new.epoch, _joined(old.metrics, new.metrics)) for old, new in pairs),
+        *odd_one,
+    ]

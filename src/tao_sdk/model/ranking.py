@@ -1,6 +1,8 @@
-"""Ranking: the best value of a metric in each job, and jobs in the order that somebody asked for. Pure.
+"""Ranking: the best value of a metric in each job, and jobs in the order that somebody asked for.
+Pure.
 
-Not here: which values are better (model/progress.py), and what is shown of them (cli/show.py, client/compare.py).
+Not here: which values are better (model/progress.py), and what is shown of them (cli/show.py,
+client/compare.py).
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ def metrics_of(progresses: Iterable[Progress]) -> list[str]:
 
 
 def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
-    """Jobs, given the newest first, by `created`, `name`, `status`, or the best value of a metric; others stay as given.
+    """Jobs, given the newest first, by `created`, `name`, `status`, or the best value of a metric;
+    others stay as given.
 
-    By a metric the best comes first, and a job without it last. Raises UsageError for a metric that no job has.
+    By a metric the best comes first, and a job without it last. Raises UsageError for a metric that
+    no job has.
     """
     if order == "created" or not jobs:
         return list(jobs)

@@ -1,7 +1,7 @@
 """Reasons: why a job waits, failed or ended, as codes that decisions read and programs may test.
 
-Here: the codes. Not here: their sentences for people (model/words.py), which may change without changing what follows.
-A value is stable: it stands in stores and in `--json`.
+Here: the codes. Not here: their sentences for people (model/words.py), which may change without
+changing what follows. A value is stable: it stands in stores and in `--json`.
 """
 
 from __future__ import annotations

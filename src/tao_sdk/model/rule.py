@@ -1,6 +1,8 @@
-"""Rule: one way in which evidence explains a failed or waiting job, and the looks that rules are made of.
+"""Rule: one way in which evidence explains a failed or waiting job, and the looks that rules are
+made of.
 
-Here: what a rule is. Not here: the rules. The general ones are in engine/rules.py, a backend's own in its folder.
+Here: what a rule is. Not here: the rules. The general ones are in engine/rules.py, a backend's own
+in its folder.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ class RunnerWords(str):
 class Rule:
     """`cause` and `suggestion` may use {seen}, the first line of what the rule saw.
 
-    `limit` names the setting that was hit; the cause may use {limit}, its value in brackets. `after` is what has to
-    happen before trying again can help; where nothing is said, that depends on whose fault it is.
+    `limit` names the setting that was hit; the cause may use {limit}, its value in brackets.
+    `after` is what has to happen before trying again can help; where nothing is said, that depends
+    on whose fault it is.
     """
 
     name: str
@@ -44,7 +47,9 @@ class Rule:
             return None
         first = seen.strip().splitlines()[0] if seen.strip() else ""
         return Diagnosis(
-            cause=self.cause.replace("{seen}", first).replace("{limit}", limit_hit(evidence, self.limit)),
+            cause=self.cause.replace("{seen}", first).replace(
+                "{limit}", limit_hit(evidence, self.limit)
+            ),
             err_class=self.err_class,
             suggestion=self.suggestion.replace("{seen}", first),
             retryable=self.retryable,
@@ -72,7 +77,9 @@ EVENT_OF = {Reason.OUT_OF_MEMORY: "OOMKilled"}  # the event that tells the same 
 
 
 def cause_first(evidence: Evidence, seen: str, recognized: NodeEvent) -> tuple[NodeEvent, ...]:
-    """What the rule recognized, then the place's own events. One of those that the rule recognized is not doubled."""
+    """What the rule recognized, then the place's own events. One of those that the rule recognized
+    is not doubled.
+    """
     own = event_seen(evidence, seen)
     if own is None:
         return (recognized, *evidence.events)
@@ -83,7 +90,14 @@ def event_seen(evidence: Evidence, seen: str) -> NodeEvent | None:
     """The event that a rule saw, or the one that tells the same as the reason that it saw."""
     code = evidence.reason_code
     name = EVENT_OF.get(code) if code and seen == evidence.reason else None
-    return next((event for event in evidence.events if event.node_event_name == name or shown(event) == seen), None)
+    return next(
+        (
+            event
+            for event in evidence.events
+            if event.node_event_name == name or shown(event) == seen
+        ),
+        None,
+    )
 
 
 def shown(event: NodeEvent) -> str:
@@ -92,7 +106,9 @@ def shown(event: NodeEvent) -> str:
 
 
 def in_log(pattern: str) -> Looks:
-    """The last line of the log that matches; with a traceback the last one is what ended the program."""
+    """The last line of the log that matches; with a traceback the last one is what ended the
+    program.
+    """
     compiled = re.compile(pattern)
 
     def looks(evidence: Evidence) -> str | None:
@@ -102,8 +118,11 @@ def in_log(pattern: str) -> Looks:
     return looks
 
 
-def runner_failed(prefix: str, host: str = "", parts: Sequence[str] = ("what", "why", "next")) -> Looks:
-    """The runner's own "failed" event, when its code starts with `prefix` and its host matches `host`.
+def runner_failed(
+    prefix: str, host: str = "", parts: Sequence[str] = ("what", "why", "next")
+) -> Looks:
+    """The runner's own "failed" event, when its code starts with `prefix` and its host matches
+    `host`.
 
     `parts` of it are seen: a rule that says itself what to do leaves the event's `next` out.
     """
@@ -120,7 +139,9 @@ def runner_failed(prefix: str, host: str = "", parts: Sequence[str] = ("what", "
 
 
 def exit_code(*codes: int) -> Looks:
-    return lambda evidence: f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
+    return lambda evidence: (
+        f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
+    )
 
 
 def because(*reasons: Reason) -> Looks:
@@ -129,10 +150,14 @@ def because(*reasons: Reason) -> Looks:
 
 
 def event_named(*names: str) -> Looks:
-    """The first event under one of these names, which are the place's own or ours, never a sentence."""
+    """The first event under one of these names, which are the place's own or ours, never a
+    sentence.
+    """
 
     def looks(evidence: Evidence) -> str | None:
-        return next((shown(event) for event in evidence.events if event.node_event_name in names), None)
+        return next(
+            (shown(event) for event in evidence.events if event.node_event_name in names), None
+        )
 
     return looks
 
@@ -159,7 +184,9 @@ def all_of(*every: Looks) -> Looks:
 
 
 def any_of(*some: Looks) -> Looks:
-    return lambda evidence: next((seen for one in some if (seen := one(evidence)) is not None), None)
+    return lambda evidence: next(
+        (seen for one in some if (seen := one(evidence)) is not None), None
+    )
 
 
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Diagnosis | None:

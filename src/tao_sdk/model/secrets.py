@@ -1,4 +1,6 @@
-"""Secrets: which environment variables are secret, the reference that stands for one, and the redactor of every sink."""
+"""Secrets: which environment variables are secret, the reference that stands for one, and the
+redactor of every sink.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_NOT_SECRET = frozenset({"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"})  # a path to a key is no key, a tokenizer no token
+_NOT_SECRET = frozenset(
+    {"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"}
+)  # a path to a key is no key, a tokenizer no token
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]*")
 _LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text
@@ -16,7 +20,9 @@ SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them woul
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that the caller marks as secret: `env_vars={"WANDB": Secret("...")}`. Its repr never shows it."""
+    """A value that the caller marks as secret: `env_vars={"WANDB": Secret("...")}`. Its repr never
+    shows it.
+    """
 
     value: str = field(repr=False)
 
@@ -26,7 +32,9 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """Stands for a secret's value in every plan, row and text: the value is looked up at submit, by name."""
+    """Stands for a secret's value in every plan, row and text: the value is looked up at submit, by
+    name.
+    """
 
     name: str
 
@@ -41,10 +49,13 @@ def split_secrets(
 ) -> tuple[dict[str, str | SecretRef], dict[str, str]]:
     """(the environment with references in place of secrets, the secrets' values by name).
 
-    A variable that holds the value of a secret among others, such as an address with a password in it, is one too.
+    A variable that holds the value of a secret among others, such as an address with a password in
+    it, is one too.
     """
     names = set(marked)
-    known = Redactor.of(_value(value) for name, value in env_vars.items() if _is_secret(name, value, names))
+    known = Redactor.of(
+        _value(value) for name, value in env_vars.items() if _is_secret(name, value, names)
+    )
     plain: dict[str, str | SecretRef] = {}
     values: dict[str, str] = {}
     for name, value in env_vars.items():
@@ -69,7 +80,9 @@ def _value(value: str | Secret | SecretRef) -> str:
 
 @dataclass(frozen=True)
 class Redactor:
-    """Replaces known secret values in text. The longest first, so that one inside another leaves no rest."""
+    """Replaces known secret values in text. The longest first, so that one inside another leaves no
+    rest.
+    """
 
     values: tuple[str, ...] = ()
 
@@ -88,9 +101,14 @@ class Redactor:
 
 
 def shown_target(target: object) -> Any:
-    """A hook's target, or a setting, as it may be shown: addresses without logins and without the values of queries."""
+    """A hook's target, or a setting, as it may be shown: addresses without logins and without the
+    values of queries.
+    """
     if isinstance(target, Mapping):
-        return {name: shown_target(value) for name, value in cast("Mapping[str, object]", target).items()}
+        return {
+            name: shown_target(value)
+            for name, value in cast("Mapping[str, object]", target).items()
+        }
     if isinstance(target, (list, tuple)):
         return [shown_target(word) for word in cast("Sequence[object]", target)]
     if not isinstance(target, str):

@@ -1,7 +1,8 @@
 """Settings: the only reader of the environment.
 
-Order: explicit argument, environment variable, `~/.config/tao/.env` (0600, known names only), the config profile
-(`~/.config/tao/config.yaml`, the profile named by TAO_PROFILE, else `default`). Nothing is read from the current directory.
+Order: explicit argument, environment variable, `~/.config/tao/.env` (0600, known names only), the
+config profile (`~/.config/tao/config.yaml`, the profile named by TAO_PROFILE, else `default`).
+Nothing is read from the current directory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the caller's surroundings say. Made once per client; `environ` is a copy, later changes do not count."""
+    """What the caller's surroundings say. Made once per client; `environ` is a copy, later changes
+    do not count.
+    """
 
     environ: Mapping[str, str]
     explicit: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -42,11 +45,18 @@ class Settings:
         """The value of `name`, or None; an empty variable counts as not set."""
         if name in self.only_explicit:
             return self.explicit.get(name) or None
-        sources: tuple[Mapping[str, str], ...] = (self.explicit, self.environ, self.env_file, self.profile)
+        sources: tuple[Mapping[str, str], ...] = (
+            self.explicit,
+            self.environ,
+            self.env_file,
+            self.profile,
+        )
         return next((source[name] for source in sources if source.get(name)), None)
 
     def at_place(self, platform: str, settings: Mapping[str, str]) -> Settings:
-        """These settings for one place of a platform: what is true of one place only comes from `settings` alone."""
+        """These settings for one place of a platform: what is true of one place only comes from
+        `settings` alone.
+        """
         own = own_settings(platform)
         others = {name: value for name, value in self.explicit.items() if name not in own}
         return Settings(self.environ, {**others, **settings}, own)
@@ -73,27 +83,36 @@ class Settings:
         return (self._absolute("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
 
     def _absolute(self, name: str) -> Path | None:
-        """The folder that a variable names; a relative one is to be ignored, as the XDG specification says."""
+        """The folder that a variable names; a relative one is to be ignored, as the XDG
+        specification says.
+        """
         named = Path(self.environ.get(name, ""))
         return named if named.is_absolute() else None
 
     @cached_property
     def env_file(self) -> Mapping[str, str]:
-        """The known names in ~/.config/tao/.env. Refused when others can read it: it holds credentials."""
+        """The known names in ~/.config/tao/.env. Refused when others can read it: it holds
+        credentials.
+        """
         path = self.config_dir / ".env"
         with reading(path):
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                what, command = f"{path} can be read by other users.", f"chmod 600 {shlex.quote(str(path))}"
+                what, command = (
+                    f"{path} can be read by other users.",
+                    f"chmod 600 {shlex.quote(str(path))}",
+                )
                 raise UsageError(what, "It holds credentials.", "Run:", command)
             return parse_env_file(path.read_text(encoding="utf-8"), path)
         return {}
 
     @cached_property
     def aws(self) -> Mapping[str, str]:
-        """AWS keys, region and endpoint, under AWS's names: from the environment, else from the files in ~/.aws.
+        """AWS keys, region and endpoint, under AWS's names: from the environment, else from the
+        files in ~/.aws.
 
-        Empty when ACCESS_KEY is set: then our own names are used instead. When the environment has an AWS_ACCESS_KEY_ID,
-        no key is taken from the files, so that parts of two different logins are never mixed.
+        Empty when ACCESS_KEY is set: then our own names are used instead. When the environment has
+        an AWS_ACCESS_KEY_ID, no key is taken from the files, so that parts of two different logins
+        are never mixed.
         """
         from tao_sdk.model.aws_profile import KEYS, WORDS, profile
 
@@ -101,11 +120,17 @@ class Settings:
             return {}
         own = {name: self.environ[name] for name in WORDS.values() if self.environ.get(name)}
         others = KEYS if KEYS[0] in own else ()
-        return {name: value for name, value in profile(self.environ, self.home).items() if name not in others} | own
+        return {
+            name: value
+            for name, value in profile(self.environ, self.home).items()
+            if name not in others
+        } | own
 
     @cached_property
     def profile(self) -> Mapping[str, str]:
-        """What config.yaml says under the profile that is chosen; a profile that was named has to be there."""
+        """What config.yaml says under the profile that is chosen; a profile that was named has to
+        be there.
+        """
         named, profiles = self.environ.get("TAO_PROFILE"), self._config.profiles
         if named and named not in profiles:
             known = f"It has: {', '.join(profiles) or 'none'}."
@@ -115,7 +140,9 @@ class Settings:
 
     @property
     def endpoints(self) -> Mapping[str, NamedEndpoint]:
-        """The places that config.yaml names. Whether their platforms exist is the registry's to say."""
+        """The places that config.yaml names. Whether their platforms exist is the registry's to
+        say.
+        """
         return self._config.endpoints
 
     @property
@@ -138,27 +165,39 @@ def own_home() -> Path:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
         what = f"HOME is not set, and user {os.getuid()} has no home folder."
-        raise UsageError(what, "Jobs are remembered there.", "Set HOME to a folder of yours.") from None
+        raise UsageError(
+            what, "Jobs are remembered there.", "Set HOME to a folder of yours."
+        ) from None
 
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """Reading a file of the configuration: one that is not there says nothing. Raises UsageError for one that is spoiled."""
+    """Reading a file of the configuration: one that is not there says nothing. Raises UsageError
+    for one that is spoiled.
+    """
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "", "Mend it, or remove it.") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.", "", "Mend it, or remove it."
+        ) from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8 text.", "", "Save it as UTF-8, or remove it.") from None
+        raise UsageError(
+            f"{path} is not UTF-8 text.", "", "Save it as UTF-8, or remove it."
+        ) from None
 
 
 def parse_env_file(text: str, path: Path) -> dict[str, str]:
-    """`NAME=value` and `export NAME="value"` lines, as a shell reads them; comments and unknown names are left out."""
+    """`NAME=value` and `export NAME="value"` lines, as a shell reads them; comments and unknown
+    names are left out.
+    """
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        name, equals, value = (part.strip() for part in line.strip().removeprefix("export ").partition("="))
+        name, equals, value = (
+            part.strip() for part in line.strip().removeprefix("export ").partition("=")
+        )
         if equals and name in KNOWN_NAMES:
             if value[:1] in ("'", '"') and value.count(value[0]) == 1:
                 what = f"{path}:{number}: the quote before the value of {name} is not closed."
@@ -168,6 +207,8 @@ def parse_env_file(text: str, path: Path) -> dict[str, str]:
 
 
 def unquoted(value: str) -> str:
-    """Without the quotes around it, and without a comment behind it; other quotes and # are the value's own."""
+    """Without the quotes around it, and without a comment behind it; other quotes and # are the
+    value's own.
+    """
     found = re.fullmatch(r"""(?:"([^"]*)"|'([^']*)')(?:\s+#.*)?""", value)
     return (found[1] or found[2] or "") if found else re.sub(r"(?:^|\s+)#.*", "", value)

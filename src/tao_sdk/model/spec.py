@@ -1,6 +1,7 @@
 """JobSpec: what to run. Frozen, the same for every backend, and checked field by field.
 
-Not here: how to run it on one backend (its options.py), and how a job file is read (client/job_file.py).
+Not here: how to run it on one backend (its options.py), and how a job file is read
+(client/job_file.py).
 """
 
 from __future__ import annotations
@@ -31,79 +32,128 @@ EnvValue = str | Secret | SecretRef
 class JobSpec:
     """What to run.
 
-    `specs` and `args` are the two ways a command takes its configuration; `inputs` and `outputs` are keyed by spec path
-    (modes config and args) or by path in the job (passthrough). `files` maps a path in the job to its content.
+    `specs` and `args` are the two ways a command takes its configuration; `inputs` and `outputs`
+    are keyed by spec path (modes config and args) or by path in the job (passthrough). `files` maps
+    a path in the job to its content.
     """
 
     image: str = setting(f.TEXT, "", "Container image; recorded, not used, by the local platform.")
     command: str = setting(f.TEXT, "", "Shell text that is run in the job.")
     name: str = setting(
-        f.TEXT, "", "The job's name, any text; its id begins with it, in lower case. Default: from job file or image."
+        f.TEXT,
+        "",
+        "The job's name, any text; its id begins with it, in lower case. "
+        "Default: from job file or image.",
     )
     mode: str | None = setting(
-        f.choice(*MODES), None, "How the command takes its configuration. Default: by what is given."
+        f.choice(*MODES),
+        None,
+        "How the command takes its configuration. Default: by what is given.",
     )
-    specs: Mapping[str, Any] | None = setting(f.MAPPING, None, "The nested spec that {config_path} will hold.")
+    specs: Mapping[str, Any] | None = setting(
+        f.MAPPING, None, "The nested spec that {config_path} will hold."
+    )
     args: Mapping[str, Any] | None = setting(f.MAPPING, None, "Command-line arguments by name.")
-    config_format: str | None = setting(f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}.")
-    inputs: Any = setting(f.ANYTHING, None, "What is read: by spec path, or path in the job -> URI (passthrough).")
-    mount_path: str | None = setting(
-        f.TEXT, None, "A mounted folder in the job that keeps fetched inputs for all jobs that name it."
+    config_format: str | None = setting(
+        f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}."
     )
-    outputs: Any = setting(f.ANYTHING, None, "What is written: by spec path, or a list of paths in the job.")
-    upload_excludes: tuple[str, ...] = setting(f.TEXTS, (), "Prefixes below the results that are not kept.")
+    inputs: Any = setting(
+        f.ANYTHING, None, "What is read: by spec path, or path in the job -> URI (passthrough)."
+    )
+    mount_path: str | None = setting(
+        f.TEXT,
+        None,
+        "A mounted folder in the job that keeps fetched inputs for all jobs that name it.",
+    )
+    outputs: Any = setting(
+        f.ANYTHING, None, "What is written: by spec path, or a list of paths in the job."
+    )
+    upload_excludes: tuple[str, ...] = setting(
+        f.TEXTS, (), "Prefixes below the results that are not kept."
+    )
     resume_key: str | None = setting(
         f.TEXT,
         None,
-        "The key of specs or args that a further attempt's checkpoint fills. Default: resume_training_checkpoint_path.",
+        "The key of specs or args that a further attempt's checkpoint fills. Default: "
+        "resume_training_checkpoint_path.",
     )
-    files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")
-    gpu_count: int = setting(f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",))
+    files: Mapping[str, Any] = setting(
+        f.MAPPING, {}, "Path in the job -> content that travels with the job."
+    )
+    gpu_count: int = setting(
+        f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",)
+    )
     num_nodes: int | None = setting(
         f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",)
     )
     cpus: float | None = setting(f.NUMBER, None, "CPU cores per node.")
     memory: str | None = setting(f.SIZE, None, "Memory per node, such as 32g.")
     shm_size: str | None = setting(f.SIZE, None, "Size of /dev/shm, such as 8g.")
-    time_limit: timedelta | None = setting(f.DURATION, None, "Wall time after which the job is ended, such as 4h.")
-    env_vars: Mapping[str, EnvValue] = setting(f.MAP_OF_TEXT, {}, "Environment of the command.", flags=("--env",))
+    time_limit: timedelta | None = setting(
+        f.DURATION, None, "Wall time after which the job is ended, such as 4h."
+    )
+    env_vars: Mapping[str, EnvValue] = setting(
+        f.MAP_OF_TEXT, {}, "Environment of the command.", flags=("--env",)
+    )
     secrets: tuple[str, ...] = setting(
         f.TEXTS, (), "Names in the environment whose values are secret.", flags=("--secret",)
     )
     mounts: Any = setting(f.ANYTHING, None, "Host paths in the job: src:dst[:ro], or mappings.")
     keep_results: bool | None = setting(
-        f.YES_OR_NO, None, "Keep results in ./runs where the job names no place for them. Default: `tao run` does."
+        f.YES_OR_NO,
+        None,
+        "Keep results in ./runs where the job names no place for them. Default: `tao run` does.",
     )
-    labels: Mapping[str, str] = setting(f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",))
-    retries: int | None = setting(f.integer(0), None, "How often an infrastructure failure is tried again.")
-    hooks: Mapping[str, Any] = setting(f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: command or webhook.")
-    native: Mapping[str, Any] = setting(f.MAPPING, {}, "A patch of the rendered request, shown by `tao plan`.")
+    labels: Mapping[str, str] = setting(
+        f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",)
+    )
+    retries: int | None = setting(
+        f.integer(0), None, "How often an infrastructure failure is tried again."
+    )
+    hooks: Mapping[str, Any] = setting(
+        f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: command or webhook."
+    )
+    native: Mapping[str, Any] = setting(
+        f.MAPPING, {}, "A patch of the rendered request, shown by `tao plan`."
+    )
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as it is stored: secrets as references, what has its default left out, files by name only."""
+        """The spec as it is stored: secrets as references, what has its default left out, files by
+        name only.
+        """
         default = JobSpec()
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        stored = {name: f.plain(value) for name, value in given.items() if value != getattr(default, name)}
+        stored = {
+            name: f.plain(value) for name, value in given.items() if value != getattr(default, name)
+        }
         if self.files:
             stored["files"] = sorted(self.files)
         return stored
 
 
 def read_spec(values: Mapping[str, Any], where: str = "") -> JobSpec:
-    """A JobSpec from plain values. Raises SpecError naming the field, the value, the reason and what is allowed."""
+    """A JobSpec from plain values. Raises SpecError naming the field, the value, the reason and
+    what is allowed.
+    """
     spec = f.read_settings(JobSpec, values, where)
     check_spec(spec, where)
     return spec
 
 
 def checked(spec: JobSpec) -> JobSpec:
-    """The same spec, every field read as it is read from a job file: one made in Python may hold anything."""
+    """The same spec, every field read as it is read from a job file: one made in Python may hold
+    anything.
+    """
     return read_spec({field.name: getattr(spec, field.name) for field in fields(spec)})
 
 
 def stored_spec(data: Mapping[str, Any]) -> JobSpec:
-    """A JobSpec from `JobSpec.to_json`; its files' contents are not there, they are in the packed command."""
-    values = {name: value for name, value in data.items() if name not in ("files", "env_vars", "packed")}
+    """A JobSpec from `JobSpec.to_json`; its files' contents are not there, they are in the packed
+    command.
+    """
+    values = {
+        name: value for name, value in data.items() if name not in ("files", "env_vars", "packed")
+    }
     env_vars = {
         name: SecretRef(name) if isinstance(value, Mapping) else value
         for name, value in data.get("env_vars", {}).items()
@@ -127,7 +177,9 @@ def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
             why = "They could be neither stored nor shown."
             yield f.FieldError(name, f"{where}{name} contains bytes that are not UTF-8.", why)
     if "\0" in spec.command:
-        yield f.FieldError("command", f"{where}command contains a NUL byte.", "No shell can take one.")
+        yield f.FieldError(
+            "command", f"{where}command contains a NUL byte.", "No shell can take one."
+        )
     if spec.specs is not None and spec.args is not None:
         why = "A command takes one of them."
         yield f.FieldError("args", f"{where}both specs and args are given.", why, "Leave one out.")
@@ -136,9 +188,12 @@ def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
         if hook not in HOOKS:
             yield f.unknown_field(hook, HOOKS, f"{where}hooks: ")
         elif not is_target(spec.hooks[hook]):
-            allowed = "a command, a list of its words, or the address of a webhook (http:// or https://)"
+            allowed = (
+                "a command, a list of its words, or the address of a webhook (http:// or https://)"
+            )
             yield f.FieldError(
-                "hooks", f"{where}hooks.{hook} is {shown_target(spec.hooks[hook])!r}; it must be {allowed}."
+                "hooks",
+                f"{where}hooks.{hook} is {shown_target(spec.hooks[hook])!r}; it must be {allowed}.",
             )
 
 
@@ -146,8 +201,14 @@ def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterat
     """What no environment of a process can hold."""
     for name in env_vars:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            yield f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
-    given = {name: value.value if isinstance(value, Secret) else value for name, value in env_vars.items()}
+            yield f.FieldError(
+                "env_vars",
+                f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.",
+            )
+    given = {
+        name: value.value if isinstance(value, Secret) else value
+        for name, value in env_vars.items()
+    }
     for name, value in given.items():
         if isinstance(value, str) and (wrong := why_no_variable(name, value)):
             yield f.FieldError("env_vars", f"{where}env_vars[{name!r}] {wrong}.")
@@ -166,7 +227,8 @@ def why_no_variable(name: str, value: str) -> str:
 
 
 def is_target(hook: Any) -> bool:
-    """Whether a hook is something that can be called: a callable, a text, or a command as the list of its words.
+    """Whether a hook is something that can be called: a callable, a text, or a command as the list
+    of its words.
 
     None is allowed too: the key is there and no hook is wanted.
     """
@@ -177,7 +239,9 @@ def is_target(hook: Any) -> bool:
 
 
 def is_foreign_address(text: str) -> bool:
-    """Whether it is an address that no webhook has, be it only misspelt: no shell has such a command."""
+    """Whether it is an address that no webhook has, be it only misspelt: no shell has such a
+    command.
+    """
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     return scheme is not None and scheme[1] not in ("http", "https")
 
@@ -189,8 +253,8 @@ def is_word(word: Any) -> bool:
 def can_be_bytes(value: str) -> bool:
     """Whether it can be written as bytes, which is what an environment holds.
 
-    Text can. So can bytes that are not UTF-8 where Python read them with `surrogateescape`, as it does with its own
-    environment and command line. Other lone surrogates cannot.
+    Text can. So can bytes that are not UTF-8 where Python read them with `surrogateescape`, as it
+    does with its own environment and command line. Other lone surrogates cannot.
     """
     try:
         value.encode("utf-8", "surrogateescape")
@@ -212,13 +276,17 @@ def mint_id(name: str) -> str:
 
 
 def dns_label(text: str) -> str:
-    """The part of an id that people read: lower-case letters, digits and inner hyphens; starts with a letter."""
+    """The part of an id that people read: lower-case letters, digits and inner hyphens; starts with
+    a letter.
+    """
     label = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     label = label if label[:1].isalpha() else f"job-{label}".strip("-")
     return label[:NAME_LENGTH].strip("-")
 
 
 def remote_root(spec: JobSpec) -> str:
-    """The prefix in a bucket that the job names as the root of its results (TAO_RESULTS_ROOT=s3://...); "" for none."""
+    """The prefix in a bucket that the job names as the root of its results
+    (TAO_RESULTS_ROOT=s3://...); "" for none.
+    """
     root = spec.env_vars.get("TAO_RESULTS_ROOT")
     return root.rstrip("/") if isinstance(root, str) and root.startswith("s3://") else ""

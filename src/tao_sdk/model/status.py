@@ -1,7 +1,8 @@
 """Statuses: what we say about a job, and the one rule by which it changes.
 
-Here: Status, and `advance`, which turns what a backend said into what follows. Not here: how a backend's words become
-an Observation (backends/*/parse.py), and who writes the result down (engine/look.py).
+Here: Status, and `advance`, which turns what a backend said into what follows. Not here: how a
+backend's words become an Observation (backends/*/parse.py), and who writes the result down
+(engine/look.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tao_sdk.model.words import Why
 
 
 class Status(str, Enum):
-    """A job's status. Complete, Error and Canceled are terminal: no look changes them, only a retry that is asked for."""
+    """A job's status. Complete, Error and Canceled are terminal: no look changes them, only a retry
+    that is asked for.
+    """
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -36,7 +39,8 @@ class Status(str, Enum):
 
 TERMINAL = frozenset({Status.COMPLETE, Status.ERROR, Status.CANCELED})
 
-# The phases that say directly what the job's status is. ABSENT and UNREACHABLE say nothing by themselves.
+# The phases that say directly what the job's status is. ABSENT and UNREACHABLE say nothing by
+# themselves.
 STATUS_OF = {
     Phase.PENDING: Status.PENDING,
     Phase.RUNNING: Status.RUNNING,
@@ -52,7 +56,9 @@ LOOKS_BEFORE_GONE = 2  # absent in two looks after having been seen: the backend
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a job stands: its status, the words beside it, and what is needed to judge the next look."""
+    """Where a job stands: its status, the words beside it, and what is needed to judge the next
+    look.
+    """
 
     status: Status
     message: str = ""
@@ -70,8 +76,8 @@ class Standing:
 def advance(standing: Standing, seen: Observation, outcome: Outcome | None = None) -> Standing:
     """What follows from one observation. Pure; the only place where a status changes.
 
-    `outcome` is the attempt's record that outlives the backend's own (its manifest or exit-code file), asked for
-    only when the backend looked and found nothing.
+    `outcome` is the attempt's record that outlives the backend's own (its manifest or exit-code
+    file), asked for only when the backend looked and found nothing.
     """
     if standing.status.terminal:
         return standing
@@ -84,7 +90,9 @@ def advance(standing: Standing, seen: Observation, outcome: Outcome | None = Non
 
 def _seen(standing: Standing, seen: Observation) -> Standing:
     status = _as_asked(standing, STATUS_OF[seen.phase])
-    now = replace(standing, status=status, exit_code=seen.exit_code, absent_looks=0, next_attempt_at=None)
+    now = replace(
+        standing, status=status, exit_code=seen.exit_code, absent_looks=0, next_attempt_at=None
+    )
     return now.because(Why(seen.reason_code, seen.reason or seen.raw))
 
 

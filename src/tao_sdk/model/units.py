@@ -13,7 +13,9 @@ _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90s`, `4h`, `1h30m`, `2d`, `04:00:00`, `1-12:00:00` (SLURM's days-hours). Raises ValueError."""
+    """`90s`, `4h`, `1h30m`, `2d`, `04:00:00`, `1-12:00:00` (SLURM's days-hours).
+    Raises ValueError.
+    """
     text = text.strip().lower()
     if _DURATION.fullmatch(text):
         parts = re.findall(r"([\d.]+)([smhdw])", text)
@@ -34,7 +36,9 @@ def format_duration(duration: timedelta) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `512m`, `8g`, `8GiB`, `1.5T`, `1024`; units are powers of 1024, as docker has them. Raises ValueError."""
+    """Bytes of `512m`, `8g`, `8GiB`, `1.5T`, `1024`; units are powers of 1024, as docker has them.
+    Raises ValueError.
+    """
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError("a size such as 512m, 8g or 1.5T")

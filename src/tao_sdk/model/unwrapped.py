@@ -1,4 +1,6 @@
-"""The plain value inside what people and libraries pass: an Enum, a path, a number or an array of numpy."""
+"""The plain value inside what people and libraries pass: an Enum, a path, a number or an array of
+numpy.
+"""
 
 from __future__ import annotations
 

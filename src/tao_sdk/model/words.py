@@ -1,7 +1,8 @@
-"""Words: the one place where a Reason becomes a sentence for people. Nothing decides by what stands here.
+"""Words: the one place where a Reason becomes a sentence for people. Nothing decides by what stands
+here.
 
-A sentence may use the facts that its maker gives by name. Messages are these sentences; where a backend has words of its
-own for a reason, they are shown unchanged.
+A sentence may use the facts that its maker gives by name. Messages are these sentences; where a
+backend has words of its own for a reason, they are shown unchanged.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.DEADLINE: "its deadline has passed",
     Reason.PREEMPTED: "preempted by a job of higher priority",
     Reason.SCRIPT_NOT_STARTED: "SLURM could not start its script on the node",
-    Reason.NOT_LAUNCHED: "SLURM could not launch it ({what}): a folder or file that it needs is not there for the node",
+    Reason.NOT_LAUNCHED: (
+        "SLURM could not launch it ({what}): a folder or file that it "
+        "needs is not there for the node"
+    ),
     Reason.SCRIPT_KILLED: "the batch script was killed",
     Reason.CONVERSION_FAILED: "the conversion of the image, for which it waited, has failed ({what})",
     Reason.STATUS_FILE_FAILED: "the training's status.json says {what}",

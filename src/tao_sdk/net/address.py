@@ -1,7 +1,9 @@
-"""Addresses of data: scheme://where/path, or a plain path. Which schemes there are, and which module fetches each.
+"""Addresses of data: scheme://where/path, or a plain path. Which schemes there are, and which
+module fetches each.
 
-A module of net/ fetches what is elsewhere: `look(uri, kind, web) -> Found` (transfer.py). It is packed only into jobs that
-use it. Plain paths, file:// and lustre:// name what this machine already has: nothing is copied.
+A module of net/ fetches what is elsewhere: `look(uri, kind, web) -> Found` (transfer.py). It is
+packed only into jobs that use it. Plain paths, file:// and lustre:// name what this machine already
+has: nothing is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ MODULES = {
 def scheme(uri: str) -> str:
     """`s3` of s3://bucket/key; "" of a plain path."""
     head, mark, _ = uri.partition("://")
-    return head.lower() if mark and head.replace("_", "").replace("+", "").replace("-", "").isalnum() else ""
+    return (
+        head.lower()
+        if mark and head.replace("_", "").replace("+", "").replace("-", "").isalnum()
+        else ""
+    )
 
 
 def find(uri: str) -> str:

@@ -1,4 +1,6 @@
-"""Writing a file so that nobody ever sees half of it: a temporary name beside it, synced, then renamed."""
+"""Writing a file so that nobody ever sees half of it: a temporary name beside it, synced, then
+renamed.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import IO
 
-PART_END = ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
+PART_END = (
+    ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
+)
 
 
 def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
-    """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the data outlive a power cut."""
+    """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the
+    data outlive a power cut.
+    """
     with replacing(path, mode) as file:
         file.write(data)
         file.flush()
@@ -24,7 +30,9 @@ def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.
 
 @contextlib.contextmanager
 def replacing(path: str, mode: int = 0o666) -> Generator[IO[bytes], None, None]:
-    """A new file that takes the place of `path` at the end of the block; what raises there leaves nothing behind."""
+    """A new file that takes the place of `path` at the end of the block; what raises there leaves
+    nothing behind.
+    """
     temporary = temporary_name(path)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -42,13 +50,17 @@ def unsettled(fd: int) -> None:
 
 
 def temporary_name(path: str) -> str:
-    """A hidden name beside `path` that no other process uses, on this host or another; at most 223 bytes."""
+    """A hidden name beside `path` that no other process uses, on this host or another; at most 223
+    bytes.
+    """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}{PART_END}")
 
 
 def now(folder: str) -> float:
-    """By the clock of a folder's file system, which may be another host's; by our own where we may only look."""
+    """By the clock of a folder's file system, which may be another host's; by our own where we may
+    only look.
+    """
     path = temporary_name(os.path.join(folder, ".now"))
     try:
         with open(path, "xb") as file:

@@ -1,5 +1,6 @@
-"""Checksums: the CRC-32 of a whole from those of its parts, so that parts can be read or sent at the same time; and those
-of other kinds, which prove what arrived and keep no secret."""
+"""Checksums: the CRC-32 of a whole from those of its parts, so that parts can be read or sent at
+the same time; and those of other kinds, which prove what arrived and keep no secret.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ ONE = 1 << 31
 
 
 def hashing(kind: str) -> Any:
-    """A new checksum. Raises ValueError where this Python has none of that kind, as FIPS may forbid MD5 for any purpose."""
+    """A new checksum. Raises ValueError where this Python has none of that kind, as FIPS may forbid
+    MD5 for any purpose.
+    """
     import hashlib
     import sys
 

@@ -1,4 +1,6 @@
-"""Threads that work on one thing: what one of them fails at ends it for all, and is told by the thread that waits."""
+"""Threads that work on one thing: what one of them fails at ends it for all, and is told by the
+thread that waits.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,14 @@ if TYPE_CHECKING:
 
 
 def started(work: Callable[..., object], *arguments: object) -> threading.Thread | None:
-    """A new thread, which no signal disturbs; None where the machine or the container gives no more of them."""
+    """A new thread, which no signal disturbs; None where the machine or the container gives no more
+    of them.
+    """
 
     def undisturbed() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # they belong to the main thread
         work(*arguments)
 
     thread = threading.Thread(target=undisturbed, daemon=True)
@@ -35,7 +41,9 @@ def caught(work: Callable[..., object], *arguments: object) -> BaseException | N
 
 
 class Crew:
-    """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have to stop."""
+    """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have
+    to stop.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.Lock())

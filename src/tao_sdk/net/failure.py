@@ -6,7 +6,8 @@ from __future__ import annotations
 class Failure(Exception):
     """What was asked for cannot be done. `code` is stable; what, why and next are for people.
 
-    `host` is the server that it is about, where the code alone does not tell enough to decide what helps.
+    `host` is the server that it is about, where the code alone does not tell enough to decide what
+    helps.
     """
 
     def __init__(self, code: str, what: str, why: str = "", next: str = "", host: str = "") -> None:

@@ -12,5 +12,11 @@ def cut(name: str) -> str:
 
 
 def apart(name: str, short: str) -> str:
-    """`short` where it is all of a name; else with what tells it from other names of which that could be left."""
-    return short if short == name else f"{short}-{hashlib.sha256(ascii(name).encode()).hexdigest()[:12]}"
+    """`short` where it is all of a name; else with what tells it from other names of which that
+    could be left.
+    """
+    return (
+        short
+        if short == name
+        else f"{short}-{hashlib.sha256(ascii(name).encode()).hexdigest()[:12]}"
+    )

@@ -1,7 +1,8 @@
-"""The checksum of a file whose parts arrive in any order: taken while they arrive, as far as they reach without a gap.
+"""The checksum of a file whose parts arrive in any order: taken while they arrive, as far as they
+reach without a gap.
 
-Here: the checksums that go from a file's first byte to its last. Not here: CRC-32, which is put together from those of the
-parts (crc.py).
+Here: the checksums that go from a file's first byte to its last. Not here: CRC-32, which is put
+together from those of the parts (crc.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ NAMES = {"etag": "md5", "blob": "sha1"}  # kinds -> Python's names of what they 
 
 
 class Hashing:
-    """The checksum of one file on its way. Safe to use from many threads: one of them hashes, the others go on."""
+    """The checksum of one file on its way. Safe to use from many threads: one of them hashes, the
+    others go on.
+    """
 
     def __init__(self, kind: str, size: int) -> None:
         """Raises ValueError where this Python has none of that kind."""
@@ -31,7 +34,9 @@ class Hashing:
             self.made.update(b"blob %d\0" % size)
 
     def follow(self, fd: int, reach: Callable[[int], int]) -> None:
-        """Take in what is there: `reach(at)` is where the bytes end that have come from `at` on without a gap."""
+        """Take in what is there: `reach(at)` is where the bytes end that have come from `at` on
+        without a gap.
+        """
         if self.lock.acquire(blocking=False):
             try:
                 self.take(fd, reach)

@@ -32,7 +32,9 @@ SIGNED = (
     "token=",
 )
 TO_SHELLS = "$`\"'|&;<>*?!~#"
-IN_ADDRESSES = "!#$%&'()*+,/:;=?@[]"  # what may stand in one as it is, beside the unreserved: RFC 3986
+IN_ADDRESSES = (
+    "!#$%&'()*+,/:;=?@[]"  # what may stand in one as it is, beside the unreserved: RFC 3986
+)
 
 
 class HttpFile(HttpSource):
@@ -43,13 +45,16 @@ class HttpFile(HttpSource):
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
-    """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every server takes HEAD."""
+    """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every
+    server takes HEAD.
+    """
     uri = percent.quote(uri, IN_ADDRESSES)
     if path_of(uri).endswith("/"):
         raise Failure(
             "input.nothing",
             f"{shown(uri)} is no file.",
-            "A slash at the end means a folder, and a web server does not tell which files lie in one.",
+            "A slash at the end means a folder, and a web server does not "
+            "tell which files lie in one.",
             "Name each file, or an archive (.tar.gz, .zip) of the folder.",
         )
     login = uri.partition("://")[2].partition("/")[0].rpartition("@")[0]
@@ -67,10 +72,18 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
 
 
 def described(answer: Answer, uri: str) -> tuple[str, int, str]:
-    """Name, size (-1: not told) and version of the file; no version where it cannot be had in ranges."""
+    """Name, size (-1: not told) and version of the file; no version where it cannot be had in
+    ranges.
+    """
     ranges = answer.status == 206
     total = answer.headers.get("content-range", "").rpartition("/")[2]
-    size = total if ranges else "0" if answer.status == 416 else answer.headers.get("content-length", "")
+    size = (
+        total
+        if ranges
+        else "0"
+        if answer.status == 416
+        else answer.headers.get("content-length", "")
+    )
     length = digits(size)
     known = length >= 0 and (ranges or length == 0)
     name = named(answer.headers.get("content-disposition", "")) or last(path_of(uri))
@@ -85,7 +98,9 @@ def path_of(uri: str) -> str:
 def lasting(uri: str) -> str:
     """What an address asks for, without what is another one at each signing."""
     query = uri.partition("?")[2].partition("#")[0]
-    return "&".join(sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED)))
+    return "&".join(
+        sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED))
+    )
 
 
 def is_there(uri: str, web: Web) -> None:
@@ -117,9 +132,13 @@ def named(disposition: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name and no path, and no text that means more than itself to a shell; "" for one that cannot be a file's."""
+    """A name and no path, and no text that means more than itself to a shell; "" for one that
+    cannot be a file's.
+    """
     name = name.replace("\\", "/").rpartition("/")[2]
-    name = "".join("_" if char in TO_SHELLS else char for char in name if char.isprintable()).strip()
+    name = "".join(
+        "_" if char in TO_SHELLS else char for char in name if char.isprintable()
+    ).strip()
     name = cut(name.lstrip(".") if name.startswith("..") else name)
     return "" if name in ("", ".") or name.endswith(PART_END) else name
 
@@ -131,11 +150,15 @@ def refusal(answer: Answer, uri: str) -> Failure:
             "http.denied",
             f"{where} may not be read: the server answers {answer.status}.",
             "It needs a login, or the address holds a signature that is over.",
-            "Write a fresh signed address, or https://user:password@host/path; or put the file into a bucket.",
+            "Write a fresh signed address, or https://user:password@host/path; or put the "
+            "file into a bucket.",
         )
     if answer.status in (404, 410):
         return Failure(
-            "input.nothing", f"Nothing is at {where}.", f"The server answers {answer.status}.", "Check the address."
+            "input.nothing",
+            f"Nothing is at {where}.",
+            f"The server answers {answer.status}.",
+            "Check the address.",
         )
     return Failure(
         "http.failed",

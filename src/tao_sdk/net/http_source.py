@@ -1,7 +1,8 @@
-"""A file at a web address, read in ranges: the same for plain addresses and for those that a hub's or NGC's API gives.
+"""A file at a web address, read in ranges: the same for plain addresses and for those that a hub's
+or NGC's API gives.
 
-An address may lead on to a store, by a link that holds good for a while. It is kept until the store refuses it; what
-authorizes us at the first address never goes to the second (web.py).
+An address may lead on to a store, by a link that holds good for a while. It is kept until the store
+refuses it; what authorizes us at the first address never goes to the second (web.py).
 """
 
 from __future__ import annotations
@@ -20,11 +21,20 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Answer, Web
 
 EXPIRED = (400, 401, 403, 404, 410)
-WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")  # a repository with one such file means that file
+WEIGHTS = (
+    ".pth",
+    ".pth.tar",
+    ".pt",
+    ".ckpt",
+    ".hdf5",
+    ".tlt",
+)  # a repository with one such file means that file
 
 
 class HttpSource(Source):
-    """`refusal` tells what an answer that is no success means; `validator` is an ETag or a date that If-Range takes."""
+    """`refusal` tells what an answer that is no success means; `validator` is an ETag or a date
+    that If-Range takes.
+    """
 
     validator = ""  # also where there are no ranges, so that `version` is empty
     check: tuple[str, str] = ("", "")  # the kind of a checksum, and its value
@@ -54,7 +64,9 @@ class HttpSource(Source):
             if self.validator:
                 asked["if-range"] = self.validator
         with self.opened(asked) as answer:
-            if answer.status == 416 or (answer.status in (200, 206) and self.other(answer, start, stop)):
+            if answer.status == 416 or (
+                answer.status in (200, 206) and self.other(answer, start, stop)
+            ):
                 raise Changed(self.path)
             if answer.status not in (200, 206):
                 answer.body = answer.read()
@@ -89,7 +101,9 @@ class HttpSource(Source):
 
 
 def validator(answer: Answer) -> str:
-    """What tells this version from others: a strong ETag, else the time of the last change; "" for nothing."""
+    """What tells this version from others: a strong ETag, else the time of the last change; "" for
+    nothing.
+    """
     etag = answer.headers.get("etag", "")
     return etag if etag.startswith('"') else answer.headers.get("last-modified", "")
 
@@ -99,7 +113,9 @@ def joined(base: str, path: str) -> str:
 
 
 def one_file(folder: str) -> str:
-    """The weights of a model, when they are one file of a kind that programs name; else the folder."""
+    """The weights of a model, when they are one file of a kind that programs name;
+    else the folder.
+    """
     names = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
     found = [each for each in names if each.endswith(WEIGHTS)]
     return found[0] if len(found) == 1 else folder

@@ -1,7 +1,8 @@
 """Inputs on a Hugging Face hub: hf_model://org/name[@revision][/path], and hf_dataset:// the same.
 
-HF_TOKEN says who asks, HF_ENDPOINT which hub. All files are of one commit, whatever the revision's name points to later, and
-each is verified: large ones by their SHA-256, the others by their git hash.
+HF_TOKEN says who asks, HF_ENDPOINT which hub. All files are of one commit, whatever the revision's
+name points to later, and each is verified: large ones by their SHA-256, the others by their git
+hash.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Answer, Web
 
 ENDPOINT = "https://huggingface.co"
-KINDS = {"hf_model": ("models", ""), "hf_dataset": ("datasets", "datasets/")}  # in the API, in a page's address
+KINDS = {
+    "hf_model": ("models", ""),
+    "hf_dataset": ("datasets", "datasets/"),
+}  # in the API, in a page's address
 
 
 class Repository:
@@ -41,8 +45,12 @@ class Repository:
         self.revision = percent.unquote(revision) or "main"
         self.below = "/".join(parts[len(owner) + 1 :])
         self.endpoint = shown(web.env.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
-        self.token = (web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
-        self.headers: dict[str, str] = {"authorization": "Bearer " + self.token} if self.token else {}
+        self.token = (
+            web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or ""
+        ).strip()
+        self.headers: dict[str, str] = (
+            {"authorization": "Bearer " + self.token} if self.token else {}
+        )
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
         url = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}/{verb}/{percent.quote(revision)}"
@@ -77,7 +85,9 @@ class Repository:
             following = next_page(answer.headers.get("link", ""))
             url, outside = led(answer.url, following) if following else "", answer.leads_outside
 
-    def asked(self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False) -> Answer:
+    def asked(
+        self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False
+    ) -> Answer:
         """The token goes to the hub and to nobody else, whoever names the address."""
         ours = split(url)[0] == split(self.endpoint)[0]
         sent: dict[str, str] = {**(self.headers if ours else {}), **(headers or {})}
@@ -91,7 +101,11 @@ class Repository:
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
         if not (isinstance(mark, str) and mark and is_size(size)):
-            raise Failure("hub.failed", f"The hub does not say what {self.name} is.", "An entry has no hash or size.")
+            raise Failure(
+                "hub.failed",
+                f"The hub does not say what {self.name} is.",
+                "An entry has no hash or size.",
+            )
         url = self.file_url(commit, file["path"])
         source = HttpSource(self.web, url, self.headers, self.refusal, (path, size, mark))
         source.check = ("sha256" if large else "blob", mark)
@@ -100,7 +114,10 @@ class Repository:
     def refusal(self, answer: Answer) -> Failure:
         """What an answer that is no success means to whoever wrote the address."""
         page = f"{self.endpoint}/{self.page}{self.name}"
-        code, said = answer.headers.get("x-error-code", ""), answer.headers.get("x-error-message", "")
+        code, said = (
+            answer.headers.get("x-error-code", ""),
+            answer.headers.get("x-error-message", ""),
+        )
         why = f": {said}" if said else ""
         token = "the token in HF_TOKEN" if self.token else "nobody: HF_TOKEN is not set"
         if code == "GatedRepo":
@@ -115,7 +132,8 @@ class Repository:
                 "hub.revision",
                 f"{self.name} has no revision {self.revision}.",
                 said or "The hub does not know such a branch, tag or commit.",
-                f"Look at {page}/refs, and write hf_model://org/name@revision; a slash in it as %2F.",
+                f"Look at {page}/refs, and write "
+                "hf_model://org/name@revision; a slash in it as %2F.",
             )
         if code == "EntryNotFound":
             return self.nothing()
@@ -144,7 +162,9 @@ class Repository:
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
-    """A file or everything below a path of the repository, at the commit that its revision points to now."""
+    """A file or everything below a path of the repository, at the commit that its revision points
+    to now.
+    """
     repository = Repository(uri, web)
     commit, below = repository.commit(), repository.below
     file = single(repository, commit)
@@ -152,7 +172,10 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
         name = below.rpartition("/")[2]
         return Found(False, [repository.source(commit, file, name)], name)
     start = len(below) + 1 if below else 0
-    sources = [repository.source(commit, each, each["path"][start:]) for each in repository.files(commit, below)]
+    sources = [
+        repository.source(commit, each, each["path"][start:])
+        for each in repository.files(commit, below)
+    ]
     if not sources:
         raise repository.nothing()
     found = Found(True, list(sources), (below or repository.name).rpartition("/")[2])
@@ -163,14 +186,18 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
 
 def single(repository: Repository, commit: str) -> dict[str, Any]:
     """The file that the address names; empty when it is a folder."""
-    entry = repository.entry(commit, repository.below) if repository.below else {"type": "directory"}
+    entry = (
+        repository.entry(commit, repository.below) if repository.below else {"type": "directory"}
+    )
     if not entry:
         raise repository.nothing()
     return entry if entry.get("type") == "file" and not repository.uri.endswith("/") else {}
 
 
 def is_there(uri: str, web: Web) -> None:
-    """As `look`, without listing it all: raises the same Failures, and those of reading, which a gated repository refuses."""
+    """As `look`, without listing it all: raises the same Failures, and those of reading, which a
+    gated repository refuses.
+    """
     repository = Repository(uri, web)
     commit = repository.commit()
     file = single(repository, commit) or next(repository.files(commit, repository.below), None)

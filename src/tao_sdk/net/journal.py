@@ -1,7 +1,8 @@
-"""The journal of a fetch: which parts of which files are complete, so that the next attempt asks for the rest only.
+"""The journal of a fetch: which parts of which files are complete, so that the next attempt asks
+for the rest only.
 
-Append-only, one line a part; a line that a crash cut off counts for nothing. After another start of the machine, or on
-another one, a part counts only if its bytes still have their checksum.
+Append-only, one line a part; a line that a crash cut off counts for nothing. After another start of
+the machine, or on another one, a part counts only if its bytes still have their checksum.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Journal:
         self.path = path
         self.parts: dict[str, Parts] = {}  # file and version -> start -> length, crc32
         self.finished: dict[str, str] = {}  # file and version -> its size and time
-        self.trusted: set[str] = set()  # those whose lines were all written since this machine was started
+        self.trusted: set[str] = (
+            set()
+        )  # those whose lines were all written since this machine was started
         self.resumed = False
         self.boot = boot()
         self.fd = -1
@@ -39,7 +42,10 @@ class Journal:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         os.close(self.fd)
 
@@ -58,7 +64,9 @@ class Journal:
                 continue
 
     def take(self, fields: list[str]) -> None:
-        """One line: `part boot name start length crc32`, `done boot name size time` or `drop boot name`."""
+        """One line: `part boot name start length crc32`, `done boot name size time` or `drop boot
+        name`.
+        """
         word, when, name = fields[:3]
         if word == "part":
             start, length, checksum = map(int, fields[3:6])
@@ -74,10 +82,15 @@ class Journal:
             self.trusted.discard(name)
 
     def left(self, reading: Reading) -> tuple[bool, Parts]:
-        """Whether a file is complete under its name, and the parts of it that are certainly there."""
+        """Whether a file is complete under its name, and the parts of it that are
+        certainly there.
+        """
         name, size = named(reading), reading.source.size
         parts = self.parts.get(name, {})
-        if not parts or any(start % PART or length != min(PART, size - start) for start, (length, _) in parts.items()):
+        if not parts or any(
+            start % PART or length != min(PART, size - start)
+            for start, (length, _) in parts.items()
+        ):
             return False, {}
         for path, done in ((reading.path, True), (reading.temporary, False)):
             try:
@@ -100,9 +113,15 @@ class Journal:
         self.add(self.line("part", named(reading), f"{start} {length} {checksum}"))
 
     def done(self, reading: Reading, found: os.stat_result) -> None:
-        """It has all its parts; a single one is noted here: without the name that follows it would count for nothing."""
+        """It has all its parts; a single one is noted here: without the name that follows it would
+        count for nothing.
+        """
         name = named(reading)
-        single = [" ".join(map(str, (start, *part))) for start, part in reading.parts.items() if reading.single]
+        single = [
+            " ".join(map(str, (start, *part)))
+            for start, part in reading.parts.items()
+            if reading.single
+        ]
         parts = [self.line("part", name, each) for each in single]
         self.add("".join([*parts, self.line("done", name, shape(found))]))
 
@@ -127,7 +146,11 @@ def shape(found: os.stat_result) -> str:
 
 def intact(fd: int, parts: Parts) -> Parts:
     """Those parts whose bytes have their checksum."""
-    return {start: (length, crc) for start, (length, crc) in parts.items() if checksum(fd, start, length) == crc}
+    return {
+        start: (length, crc)
+        for start, (length, crc) in parts.items()
+        if checksum(fd, start, length) == crc
+    }
 
 
 def checksum(fd: int, start: int, length: int) -> int:

@@ -17,7 +17,9 @@ LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in 
 
 
 def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
-    """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than anybody needs."""
+    """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than
+    anybody needs.
+    """
     if len(answer.body) > LARGEST_JSON:
         raise failure(f"The answer has more than {LARGEST_JSON} bytes.")
     try:
@@ -33,6 +35,8 @@ def record(value: Any) -> dict[str, Any]:
 
 def records(value: Any) -> list[dict[str, Any]] | None:
     """A list of objects; None in the place of anything else."""
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("list[Any]", value)):
+    if not isinstance(value, list) or not all(
+        isinstance(each, dict) for each in cast("list[Any]", value)
+    ):
         return None
     return cast("list[dict[str, Any]]", value)

@@ -1,7 +1,8 @@
 """Inputs in the NGC catalogue: ngc://org/[team/]name[:version], a model's or a resource's files.
 
-NGC_KEY says who asks. A personal key (nvapi-...) is sent as it is; one of the older kind is changed for a token first. Where
-the key is of another organisation, what is public can still be had, as by a guest.
+NGC_KEY says who asks. A personal key (nvapi-...) is sent as it is; one of the older kind is changed
+for a token first. Where the key is of another organisation, what is public can still be had, as by
+a guest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 API, LOGIN = "https://api.ngc.nvidia.com", "https://authn.nvidia.com"
 CATALOGUE = "https://catalog.ngc.nvidia.com"
 PERSONAL = "nvapi-"
-LISTS = {"models": "modelFiles", "resources": "recipeFiles"}  # kind of thing -> where its files stand in an answer
+LISTS = {
+    "models": "modelFiles",
+    "resources": "recipeFiles",
+}  # kind of thing -> where its files stand in an answer
 DENIED = (401, 403)
 
 
@@ -42,7 +46,12 @@ class Artifact:
         self.kinds = [kind] if kind else list(LISTS)
         parts = [*parts[:-2], parts[-1]] if kind else parts
         if len(parts) not in (2, 3):
-            raise Failure("input.address", f"{uri} is no address of NGC.", "", "Write ngc://org/team/name:version.")
+            raise Failure(
+                "input.address",
+                f"{uri} is no address of NGC.",
+                "",
+                "Write ngc://org/team/name:version.",
+            )
         self.org, self.team, self.name = parts[0], "/".join(parts[1:-1]), parts[-1]
         self.api = web.env.get("NGC_CLI_API_URL") or API
         self.key = (web.env.get("NGC_KEY") or "").strip()
@@ -70,7 +79,9 @@ class Artifact:
         scopes = [scope, f"{scope}/{self.team}"] if self.team else [scope]
         query = "&".join("scope=" + percent.quote(each, ":/") for each in scopes)
         url = joined(login, "token?service=ngc&" + query)
-        answer = self.web.ask("GET", url, {"authorization": basic("$oauthtoken:" + percent.quote(self.key))})
+        answer = self.web.ask(
+            "GET", url, {"authorization": basic("$oauthtoken:" + percent.quote(self.key))}
+        )
         return str(loaded(answer).get("token") or "") if answer.status == 200 else ""
 
     def url(self, kind: str, rest: str) -> str:
@@ -143,7 +154,14 @@ class Artifact:
     def refusal(self, answer: Answer) -> Failure:
         said = reason(answer)
         page = "/".join(
-            [CATALOGUE, "orgs", self.org, *(["teams", self.team] if self.team else []), "models", self.name]
+            [
+                CATALOGUE,
+                "orgs",
+                self.org,
+                *(["teams", self.team] if self.team else []),
+                "models",
+                self.name,
+            ]
         )
         if answer.status == 412:
             return Failure(
@@ -163,7 +181,8 @@ class Artifact:
             version = ":" + self.version if self.version else ""
             return Failure(
                 "input.nothing",
-                f"NGC has no {self.name}{version} of {'/'.join(filter(None, (self.org, self.team)))}.",
+                f"NGC has no {self.name}{version} of "
+                f"{'/'.join(filter(None, (self.org, self.team)))}.",
                 said or "It answers 404, also for what the key may not see.",
                 f"Look for its name and versions at {page}.",
             )
@@ -176,9 +195,13 @@ class Artifact:
 
 
 class NgcSource(HttpSource):
-    """A file of an artifact; where it is to be read is asked for when it is, as the links hold good for minutes."""
+    """A file of an artifact; where it is to be read is asked for when it is, as the links hold good
+    for minutes.
+    """
 
-    def __init__(self, artifact: Artifact, kind: str, path: str, file: tuple[str, int, str]) -> None:
+    def __init__(
+        self, artifact: Artifact, kind: str, path: str, file: tuple[str, int, str]
+    ) -> None:
         super().__init__(artifact.web, artifact.api, {}, artifact.refusal, file)
         self.artifact, self.kind, self.whole = artifact, kind, path
 
@@ -196,7 +219,9 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     single = [(path, size) for path, size in files if path == below]
     if single and not uri.endswith("/"):
         name = below.rpartition("/")[2]
-        return Found(False, [NgcSource(artifact, what, below, (name, single[0][1], artifact.version))], name)
+        return Found(
+            False, [NgcSource(artifact, what, below, (name, single[0][1], artifact.version))], name
+        )
     start = len(below) + 1 if below else 0
     sources = [
         NgcSource(artifact, what, path, (path[start:], size, artifact.version))
@@ -216,7 +241,9 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
 
 
 def opened(uri: str, web: Web) -> tuple[Artifact, str]:
-    """What an address names, its version known, and whether it is of the models or the resources."""
+    """What an address names, its version known, and whether it is of the models or
+    the resources.
+    """
     artifact = Artifact(uri, web)
     artifact.log_in()
     kind, about = artifact.kind_of()
@@ -235,7 +262,12 @@ def latest(told: dict[str, Any], kind: str) -> str:
     version = about.get("latestVersionIdStr")
     if version:
         return str(version)
-    raise Failure("input.nothing", f"It has no version yet: {about.get('name')}.", "", "Name one: ngc://...:version.")
+    raise Failure(
+        "input.nothing",
+        f"It has no version yet: {about.get('name')}.",
+        "",
+        "Name one: ngc://...:version.",
+    )
 
 
 def described(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str, int]]:
@@ -243,7 +275,8 @@ def described(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str
     listed = records(told.get(name) or [])
     found = [(each.get("path"), each.get("sizeInBytes", -1)) for each in listed or []]
     if listed is None or not all(
-        isinstance(path, str) and isinstance(size, int) and -1 <= size < 1 << 63 for path, size in found
+        isinstance(path, str) and isinstance(size, int) and -1 <= size < 1 << 63
+        for path, size in found
     ):
         raise no_ngc(answer, "The answer is no list of files.")
     return [(str(path), int(size)) for path, size in found]

@@ -1,4 +1,6 @@
-"""Percent-encoding of addresses, as signatures want it: every byte but the unreserved ones, in upper case."""
+"""Percent-encoding of addresses, as signatures want it: every byte but the unreserved ones, in
+upper case.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ def path(text: str) -> str:
 
 def query(values: Mapping[str, str]) -> str:
     """Sorted, as a signature wants it."""
-    return "&".join(f"{name}={value}" for name, value in sorted((quote(name), quote(values[name])) for name in values))
+    return "&".join(
+        f"{name}={value}"
+        for name, value in sorted((quote(name), quote(values[name])) for name in values)
+    )
 
 
 def unquote(text: str) -> str:

@@ -1,4 +1,6 @@
-"""One source on its way into one file: which of its parts are there, and where they lie until it has its name."""
+"""One source on its way into one file: which of its parts are there, and where they lie until it
+has its name.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ class Reading:
         self.temporary = temporary(self.path, source.version)
         self.parts: dict[int, tuple[int, int]] = {}  # start -> length, crc32
         self.digest = ""  # of the reading before, where there was one
-        self.hashing: Hashing | None = None  # takes the checksum while the parts come, where they are several
+        self.hashing: Hashing | None = (
+            None  # takes the checksum while the parts come, where they are several
+        )
         self.looked = threading.Lock()  # held for good by the one who asks which checksum that is
         self.fd = -1
         self.writers = 0
         self.stale = False
 
     def missing(self) -> Iterator[tuple[int, int]]:
-        """The parts [start, stop) that are not there yet; a file without bytes is one part without any."""
+        """The parts [start, stop) that are not there yet; a file without bytes is one part without
+        any.
+        """
         size = self.source.size
         if not self.source.known:
             yield 0, size
@@ -52,7 +58,9 @@ class Reading:
         return len(self.parts) == max(1, -(-size // PART))
 
     def on_disk(self) -> int:
-        """Bytes of the disk that it has already: also those of parts that broke off, which are written again in place."""
+        """Bytes of the disk that it has already: also those of parts that broke off, which are
+        written again in place.
+        """
         try:
             return os.stat(self.temporary).st_blocks * 512
         except OSError:
@@ -71,7 +79,9 @@ class Reading:
 
     @property
     def crc32(self) -> int:
-        return crc.joined((checksum, length) for _, (length, checksum) in sorted(self.parts.items()))
+        return crc.joined(
+            (checksum, length) for _, (length, checksum) in sorted(self.parts.items())
+        )
 
 
 def temporary(path: str, version: str) -> str:

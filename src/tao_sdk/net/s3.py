@@ -2,13 +2,14 @@
 
     s3 = S3(web)                          endpoint, region, style and keys come from web.env
     s3.head(bucket, key)                  -> Entry, or None when there is no such key
-    s3.list(bucket, prefix)               -> every Entry below a prefix, in the server's order, page by page
-    s3.pages(bucket, query)               -> a listing's pages as they come
-    s3.get(bucket, key, start, stop, version)   -> views of bytes [start, stop); Changed when it is not that version any more
-    s3.put(bucket, key, body, only_new)   -> the version (ETag); body is bytes or a path; parallel parts when it is large
+    s3.list(bucket, prefix)               -> every Entry below a prefix, in the server's order, page
+    by page s3.pages(bucket, query)               -> a listing's pages as they come s3.get(bucket,
+    key, start, stop, version)   -> views of bytes [start, stop); Changed when it is not that
+    version any more s3.put(bucket, key, body, only_new)   -> the version (ETag); body is bytes or a
+    path; parallel parts when it is large
 
-A refusal is a Failure with a code of its own (s3_words.py). Not here: how a store is asked (s3_store.py), what is fetched
-where (transfer.py), what an address of a job means (s3_source.py).
+A refusal is a Failure with a code of its own (s3_words.py). Not here: how a store is asked
+(s3_store.py), what is fetched where (transfer.py), what an address of a job means (s3_source.py).
 """
 
 from __future__ import annotations
@@ -51,23 +52,43 @@ class S3(Store):
             token = inner(answer.text, "NextContinuationToken")
             if not token:
                 what = f"The list of s3://{bucket}/{query['prefix']} breaks off."
-                why = "There is more, and the store does not say how to go on: it may know the older listing only."
-                raise Failure(
-                    "s3.listing", what, why, "Name the objects one by one, or use a store with ListObjectsV2."
+                why = (
+                    "There is more, and the store does not say how to go on: it may know the "
+                    "older listing only."
                 )
-            pages.turn(token, inner(answer.text, "Contents") or inner(answer.text, "CommonPrefixes"))
+                raise Failure(
+                    "s3.listing",
+                    what,
+                    why,
+                    "Name the objects one by one, or use a store with ListObjectsV2.",
+                )
+            pages.turn(
+                token, inner(answer.text, "Contents") or inner(answer.text, "CommonPrefixes")
+            )
             asked["continuation-token"] = token
 
     def get(
-        self, bucket: str, key: str, start: int, stop: int, version: str, whole: Headers | None = None
+        self,
+        bucket: str,
+        key: str,
+        start: int,
+        stop: int,
+        version: str,
+        whole: Headers | None = None,
     ) -> Iterator[memoryview]:
-        """The bytes [start, stop) of that version. The body may break: OSError, and the rest can be asked for.
+        """The bytes [start, stop) of that version. The body may break: OSError, and the rest can be
+        asked for.
 
-        Where these are all its bytes, `whole` is filled with the headers of the answer: its checksum is among them.
+        Where these are all its bytes, `whole` is filled with the headers of the answer: its
+        checksum is among them.
         """
         if start == stop:
             return
-        headers = {"range": f"bytes={start}-{stop - 1}"} if whole is None else {"x-amz-checksum-mode": "ENABLED"}
+        headers = (
+            {"range": f"bytes={start}-{stop - 1}"}
+            if whole is None
+            else {"x-amz-checksum-mode": "ENABLED"}
+        )
         if version:
             headers["if-match"] = version
         with self.open(bucket, key, headers) as answer:
@@ -94,8 +115,9 @@ class S3(Store):
     ) -> str:
         """Store bytes, or the file of that path as long as it is now; its version.
 
-        Raises Changed when `only_new` and something is there already, when the file becomes shorter meanwhile, and when
-        `not good()` once the parts of a large one have been sent: then it is given up instead of completed.
+        Raises Changed when `only_new` and something is there already, when the file becomes shorter
+        meanwhile, and when `not good()` once the parts of a large one have been sent: then it is
+        given up instead of completed.
         """
 
         return Put(self, bucket, key, only_new, good).store(body)
@@ -117,4 +139,9 @@ def contents(page: str) -> Iterator[Entry]:
     decode = decoder(page)
     for each in elements(page, "Contents"):
         key = decode(inner(each, "Key"))
-        yield Entry(key, whole_number(inner(each, "Size"), key), inner(each, "ETag"), inner(each, "LastModified"))
+        yield Entry(
+            key,
+            whole_number(inner(each, "Size"), key),
+            inner(each, "ETag"),
+            inner(each, "LastModified"),
+        )

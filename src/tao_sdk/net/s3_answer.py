@@ -1,7 +1,8 @@
-"""Whether it is the store that answers: a captive portal, a web server and a proxy's page say 200 to everything, too.
+"""Whether it is the store that answers: a captive portal, a web server and a proxy's page say 200
+to everything, too.
 
-Here: what the answers of a store have, where a redirect leads that may be followed, and what a person reads otherwise. Not
-here: the refusals of a store itself (s3_words.py).
+Here: what the answers of a store have, where a redirect leads that may be followed, and what a
+person reads otherwise. Not here: the refusals of a store itself (s3_words.py).
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def no_store(answer: Answer, store: Endpoint) -> Failure:
 
 
 def led_to(answer: Answer) -> str:
-    """The scheme, host and port that a redirect leads to, safe to show; "" for none, or for where it came from."""
+    """The scheme, host and port that a redirect leads to, safe to show; "" for none, or for where
+    it came from.
+    """
     here = split(answer.url)[0]
     location, named = answer.headers.get("location", ""), inner(answer.text, "Endpoint")
     if answer.status not in REDIRECTS or not (location or named):
@@ -88,7 +91,8 @@ def redirected(to: str, answer: Answer, store: Endpoint) -> Failure:
     return Failure(
         "web.redirect",
         f"{store.endpoint or 'AWS'} sends us to {to} instead of answering.",
-        f"Status {answer.status}. A request is signed for one store, so that another one is not asked in its place.",
+        f"Status {answer.status}. A request is signed for one store, so that another one is "
+        "not asked in its place.",
         "If that is the endpoint of the bucket, set S3_ENDPOINT_URL to it. If it is the login of a network (a captive "
         "portal) or of a proxy, log in there, or name the store in NO_PROXY.",
     )
@@ -101,7 +105,11 @@ def wants_https(answer: Answer) -> int:
         return 0
     (scheme, host, _), target = split(answer.url)
     to, its_target = split(resolved(answer.url, location))
-    if (scheme, to[0]) != ("http", "https") or to[1] != host or path_of(target) != path_of(its_target):
+    if (
+        (scheme, to[0]) != ("http", "https")
+        or to[1] != host
+        or path_of(target) != path_of(its_target)
+    ):
         return 0
     return to[2]
 

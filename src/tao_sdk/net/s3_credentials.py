@@ -1,4 +1,5 @@
-"""Where the keys for S3 come from: environment, web identity, container, instance; renewed before they end.
+"""Where the keys for S3 come from: environment, web identity, container, instance; renewed before
+they end.
 
 Without any, requests go out unsigned, which is what a public bucket wants.
 """
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Answer, Headers, Web
 
 # Of an access key, its secret, and the session token of keys that end.
-NAMES = (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), ("ACCESS_KEY", "SECRET_KEY", ""))
-EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
+NAMES = (
+    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    ("ACCESS_KEY", "SECRET_KEY", ""),
+)
+EARLY = (
+    300.0  # seconds before their end that keys are renewed; half their life when that is shorter
+)
 SHORT = 2.0  # seconds for who may not be there
 LATER = 30.0  # until others are asked for again
 CONTAINER = "http://169.254.170.2"
@@ -69,7 +75,9 @@ class Credentials:
             return self.keys is not None and self.keys.access != refused.access
 
     def others(self) -> Keys | None:
-        """New keys; where they cannot be had just now, those that we have: the store tells when they have ended."""
+        """New keys; where they cannot be had just now, those that we have: the store tells when
+        they have ended.
+        """
         keys = self.keys
         if keys:
             keys.due = time.time() + LATER
@@ -81,14 +89,18 @@ class Credentials:
             return keys
 
     def ask(self, web: Web, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
-        """Whoever gives keys: where there are some already, nobody has to wait long for others. Nobody else is asked instead."""
+        """Whoever gives keys: where there are some already, nobody has to wait long for others.
+        Nobody else is asked instead.
+        """
         return web.ask(method, url, headers, body, follow=False, patience=SHORT * bool(self.keys))
 
     def beside(self) -> Web:
         """For what is asked of this machine's own surroundings: a proxy would see the keys."""
         if self.near is None:
             proxies = [name for name in self.env if name.lower().endswith("_proxy")]
-            self.near = type(self.web)({name: value for name, value in self.env.items() if name not in proxies})
+            self.near = type(self.web)(
+                {name: value for name, value in self.env.items() if name not in proxies}
+            )
             self.near.tell = self.web.tell
         return self.near
 
@@ -99,10 +111,14 @@ class Credentials:
                 return Keys(access.strip(), secret.strip(), token.strip())
         if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
             return self.of_web_identity()
-        if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+        ):
             return self.of_container()
         named = self.env.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
-        if (named or self.on_aws) and self.env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true":
+        if (named or self.on_aws) and self.env.get(
+            "AWS_EC2_METADATA_DISABLED", ""
+        ).lower() != "true":
             return self.of_instance((named or INSTANCE).rstrip("/"))
         return None
 
@@ -121,7 +137,9 @@ class Credentials:
             "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        answer = self.ask(self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode())
+        answer = self.ask(
+            self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode()
+        )
         names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
         access, secret, token, ends = [inner(answer.text, name) for name in names]
         if answer.status == 200 and access and secret and token:
@@ -177,7 +195,11 @@ def from_json(answer: Answer, what: str) -> Keys:
 
     try:
         said: dict[str, Any] = json.loads(answer.text)
-        access, secret, ends = said["AccessKeyId"], said["SecretAccessKey"], said.get("Expiration") or ""
+        access, secret, ends = (
+            said["AccessKeyId"],
+            said["SecretAccessKey"],
+            said.get("Expiration") or "",
+        )
         return Keys(access, secret, said.get("Token") or "", unix_time(ends))
     except (ValueError, KeyError, TypeError) as error:
         raise refused(what, answer, NO_KEYS) from error
@@ -195,7 +217,9 @@ def read(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
     except OSError as error:
-        raise Failure("s3.credentials", f"The token file cannot be read: {path}", f"{error.strerror}.") from error
+        raise Failure(
+            "s3.credentials", f"The token file cannot be read: {path}", f"{error.strerror}."
+        ) from error
 
 
 def refused(what: str, answer: Answer, why: str) -> Failure:

@@ -1,4 +1,5 @@
-"""Where requests to S3 go and how they are signed: endpoint, region, style and keys, and what servers told about them.
+"""Where requests to S3 go and how they are signed: endpoint, region, style and keys, and what
+servers told about them.
 
 Not here: the asking itself (s3_store.py), and what a person reads when it fails (s3_words.py).
 """
@@ -29,7 +30,9 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
 AWS = (".amazonaws.com", ".amazonaws.com.cn")
 GLOBAL = "s3.amazonaws.com"  # AWS's endpoint that names no region
 STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
-BETWEEN = str.maketrans("", "", "._-")  # what may stand between the letters and digits of a bucket's name
+BETWEEN = str.maketrans(
+    "", "", "._-"
+)  # what may stand between the letters and digits of a bucket's name
 
 BUCKET_NAME = (
     "%(bucket)s cannot be the name of a bucket.",
@@ -44,18 +47,25 @@ class Endpoint:
         self.web = web
         self.endpoint = shown(first(web.env, ENDPOINTS)).rstrip("/")
         self.region = first(web.env, REGIONS) or "us-east-1"
-        self.virtual = (first(web.env, STYLES) or ("path" if self.endpoint else "virtual")) == "virtual"
+        self.virtual = (
+            first(web.env, STYLES) or ("path" if self.endpoint else "virtual")
+        ) == "virtual"
         self.credentials = Credentials(web, on_aws=not self.endpoint)
         self.signers: dict[str, Signer] = {}
         self.regions: dict[str, str] = {}  # of buckets, where a server told
-        self.believed = -3600.0  # when it was seen to be a store, on the monotonic clock (s3_answer.py)
+        self.believed = (
+            -3600.0
+        )  # when it was seen to be a store, on the monotonic clock (s3_answer.py)
         self.skew = 0.0  # seconds that the server's clock is ahead of ours
         self.lock = threading.Lock()
         self.mine = threading.local()  # the keys that this thread's last request was signed with
 
     def url(self, bucket: str, key: str, query: Mapping[str, str] | None) -> str:
         if self.endpoint and not self.endpoint.lower().startswith(("http://", "https://")):
-            raise Failure("s3.endpoint", f"S3_ENDPOINT_URL must begin with http:// or https://: {self.endpoint}")
+            raise Failure(
+                "s3.endpoint",
+                f"S3_ENDPOINT_URL must begin with http:// or https://: {self.endpoint}",
+            )
         check_bucket(bucket)
         region = self.regions.get(bucket, self.region)
         china = ".cn" if region.startswith("cn-") else ""
@@ -81,7 +91,9 @@ class Endpoint:
             if keys is None:
                 return headers
             origin, target = split(url)
-            return signer.sign(keys, method, host_header(origin), target, headers, time.time() + self.skew)
+            return signer.sign(
+                keys, method, host_header(origin), target, headers, time.time() + self.skew
+            )
 
         return sign
 
@@ -99,7 +111,9 @@ def check_bucket(bucket: str) -> None:
 
 
 def is_bucket(name: str) -> bool:
-    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a token would go to another."""
+    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a
+    token would go to another.
+    """
     return name.isascii() and name.translate(BETWEEN).isalnum()
 
 
@@ -124,7 +138,10 @@ def region_named(answer: Answer) -> str:
     """The region in the endpoint of AWS that a redirect of AWS leads to; "" for anybody else's."""
     if not on_aws(split(answer.url)[0]):
         return ""
-    named = inner(answer.text, "Endpoint") or split(resolved(answer.url, answer.headers.get("location", "")))[0][1]
+    named = (
+        inner(answer.text, "Endpoint")
+        or split(resolved(answer.url, answer.headers.get("location", "")))[0][1]
+    )
     return region_of(named.lower())
 
 
@@ -133,7 +150,9 @@ def on_aws(origin: Origin) -> bool:
 
 
 def region_of(host: str) -> str:
-    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" where there is none, or it is not AWS's."""
+    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" where there is none, or it
+    is not AWS's.
+    """
     suffix = next((each for each in AWS if host.endswith(each)), "")
     label = host[: -len(suffix)].rpartition(".")[2] if suffix else ""
     region = label[len("s3-") :] if label.startswith("s3-") else label
@@ -148,5 +167,9 @@ def regional(endpoint: str, region: str) -> str:
         return endpoint
     here = region_of(host)
     if not here:
-        return endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1) if host == GLOBAL else endpoint
+        return (
+            endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1)
+            if host == GLOBAL
+            else endpoint
+        )
     return endpoint.replace(here, region, 1)

@@ -1,7 +1,9 @@
-"""Storing an object: one request when it is small, parts side by side when it is large; what arrived is compared.
+"""Storing an object: one request when it is small, parts side by side when it is large; what
+arrived is compared.
 
-A store can keep less than it was sent and say 200 to it, so each body goes with its CRC-32, and what the store says it has
-is compared: its CRC-32, else its MD5. An upload in parts that fails is given up, so that nobody pays for its parts.
+A store can keep less than it was sent and say 200 to it, so each body goes with its CRC-32, and
+what the store says it has is compared: its CRC-32, else its MD5. An upload in parts that fails is
+given up, so that nobody pays for its parts.
 """
 
 from __future__ import annotations
@@ -34,8 +36,16 @@ MOST_PARTS = 9_000
 THREADS = 16
 TRIES = 3  # of a body that arrives as another one
 BLOCK = 1 << 18
-BROKEN_BODY = ("BadDigest", "XAmzContentChecksumMismatch", "IncompleteBody", "InvalidDigest", "RequestTimeout")
-PART_XML = "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"
+BROKEN_BODY = (
+    "BadDigest",
+    "XAmzContentChecksumMismatch",
+    "IncompleteBody",
+    "InvalidDigest",
+    "RequestTimeout",
+)
+PART_XML = (
+    "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"
+)
 
 
 class Piece:
@@ -99,13 +109,17 @@ class Piece:
 class Put:
     """One object on its way into a bucket."""
 
-    def __init__(self, s3: Store, bucket: str, key: str, only_new: bool, good: Callable[[], object]) -> None:
+    def __init__(
+        self, s3: Store, bucket: str, key: str, only_new: bool, good: Callable[[], object]
+    ) -> None:
         self.s3, self.bucket, self.key, self.good = s3, bucket, key, good
         self.condition: Headers = {"if-none-match": "*"} if only_new else {}
         self.checksum = ""  # of the whole
 
     def store(self, body: bytes | str) -> str:
-        """Its version. Raises Changed where something is there already and must not be, or the file changes under us."""
+        """Its version. Raises Changed where something is there already and must not be, or the file
+        changes under us.
+        """
         if isinstance(body, bytes):
             return self.send(Piece(-1, body, 0, len(body)))
         fd = os.open(body, os.O_RDONLY | os.O_CLOEXEC)
@@ -122,10 +136,16 @@ class Put:
         return upload.run()
 
     def sent(self, piece: Piece, query: dict[str, str], headers: Headers) -> Answer:
-        """The answer to a body that has arrived as it was sent, or to one that was refused for another reason."""
+        """The answer to a body that has arrived as it was sent, or to one that was refused for
+        another reason.
+        """
         for _ in range(TRIES):
             checksum = encoded(piece.crc32)
-            asked = {**headers, "x-amz-checksum-crc32": checksum, "x-amz-sdk-checksum-algorithm": "CRC32"}
+            asked = {
+                **headers,
+                "x-amz-checksum-crc32": checksum,
+                "x-amz-sdk-checksum-algorithm": "CRC32",
+            }
             answer = self.s3.ask("PUT", self.bucket, self.key, query, piece.body, asked)
             if answer.status != 200 and inner(answer.text, "Code") not in BROKEN_BODY:
                 return answer
@@ -137,11 +157,14 @@ class Put:
             "s3.stored_wrong",
             f"s3://{self.bucket}/{self.key} does not arrive as it was sent.",
             f"What the store says it has got differs, in {TRIES} tries.",
-            "Look for a proxy or a network device between the job and the store that cuts or changes bodies.",
+            "Look for a proxy or a network device between the job and the "
+            "store that cuts or changes bodies.",
         )
 
     def settled(self, answer: Answer) -> str:
-        """The version that was stored. A refusal because something is there may be about what we stored ourselves."""
+        """The version that was stored. A refusal because something is there may be about what we
+        stored ourselves.
+        """
         if answer.status == 200 and not inner(answer.text, "Code"):
             return inner(answer.text, "ETag") or answer.headers.get("etag", "")
         if answer.status in (404, 409, 412):
@@ -160,7 +183,8 @@ class Upload:
         self.put, self.whole = put, whole
         size = part_size(whole.size)
         self.pieces = [
-            Piece(whole.fd, whole.data, start, min(size, whole.size - start)) for start in range(0, whole.size, size)
+            Piece(whole.fd, whole.data, start, min(size, whole.size - start))
+            for start in range(0, whole.size, size)
         ]
         self.next = iter(enumerate(self.pieces, 1))
         self.done: dict[int, tuple[str, int]] = {}  # part -> its version, its crc32
@@ -180,7 +204,9 @@ class Upload:
             self.abort()
             raise
 
-    def ask(self, method: str, query: dict[str, str], body: bytes = b"", headers: Headers | None = None) -> Answer:
+    def ask(
+        self, method: str, query: dict[str, str], body: bytes = b"", headers: Headers | None = None
+    ) -> Answer:
         return self.put.s3.ask(method, self.put.bucket, self.put.key, query, body, headers or {})
 
     def send_all(self) -> None:
@@ -205,14 +231,27 @@ class Upload:
     def complete(self) -> str:
         parts = [(number, *self.done[number]) for number in sorted(self.done)]
         sizes = [piece.size for piece in self.pieces]
-        self.put.checksum = encoded(crc.joined((checksum, size) for (_, _, checksum), size in zip(parts, sizes)))
-        listed = "".join([PART_XML % (number, version, encoded(checksum)) for number, version, checksum in parts])
+        self.put.checksum = encoded(
+            crc.joined((checksum, size) for (_, _, checksum), size in zip(parts, sizes))
+        )
+        listed = "".join(
+            [PART_XML % (number, version, encoded(checksum)) for number, version, checksum in parts]
+        )
         body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>"
-        asked = {"x-amz-checksum-crc32": self.put.checksum, "x-amz-checksum-type": "FULL_OBJECT", **self.put.condition}
+        asked = {
+            "x-amz-checksum-crc32": self.put.checksum,
+            "x-amz-checksum-type": "FULL_OBJECT",
+            **self.put.condition,
+        }
         pause = Patience(self.put.s3.web.patience)
-        while True:  # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
+        # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
+        while True:
             answer = self.ask("POST", {"uploadId": self.id}, body.encode(), asked)
-            if answer.status != 200 or NAMES.get(inner(answer.text, "Code")) != "busy" or not pause.wait():
+            if (
+                answer.status != 200
+                or NAMES.get(inner(answer.text, "Code")) != "busy"
+                or not pause.wait()
+            ):
                 break
         if answer.status == 200 and not inner(answer.text, "Code"):
             check_document(answer, "CompleteMultipartUploadResult", self.put.s3)
@@ -227,7 +266,9 @@ class Upload:
 
 
 def part_size(size: int) -> int:
-    """Of the parts of an object of `size` bytes; the same for the same size, so that its version can be foretold."""
+    """Of the parts of an object of `size` bytes; the same for the same size, so that its version
+    can be foretold.
+    """
     return max(PART, -(-size // MOST_PARTS))
 
 
@@ -236,7 +277,9 @@ def encoded(checksum: int) -> str:
 
 
 def arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
-    """What the store says it has, compared; a store that says nothing that can be compared is believed."""
+    """What the store says it has, compared; a store that says nothing that can be compared is
+    believed.
+    """
     if "x-amz-checksum-crc32" in headers:
         return headers["x-amz-checksum-crc32"] == checksum
     version = headers.get("etag", "").strip('"')
@@ -256,7 +299,9 @@ def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
 
 
 def sweep(s3: Store, bucket: str, prefix: str, keys: Container[str] | None = None) -> int:
-    """Give up the uploads that were begun below a prefix, or those of `keys` only; how many there were."""
+    """Give up the uploads that were begun below a prefix, or those of `keys` only; how many there
+    were.
+    """
     answer = s3.ask("GET", bucket, "", {"uploads": "", "prefix": prefix})
     begun: list[str] = list(elements(answer.text, "Upload"))
     for each in begun:

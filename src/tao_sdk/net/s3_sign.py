@@ -1,4 +1,6 @@
-"""Signature version 4 of one request to S3: pure. The bodies are not signed but carry a checksum of their own."""
+"""Signature version 4 of one request to S3: pure. The bodies are not signed but carry a checksum of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,19 @@ class Signer:
     def sign(
         self, keys: Keys, method: str, host: str, target: str, headers: dict[str, str], now: float
     ) -> dict[str, str]:
-        """The headers with the signature added. `target` is the encoded path and, sorted, the query."""
+        """The headers with the signature added. `target` is the encoded path and, sorted, the
+        query.
+        """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
         path, _, query = target.partition("?")
-        signed = {"host": host, **{name: value for name, value in headers.items() if name.startswith("x-amz-")}}
+        signed = {
+            "host": host,
+            **{name: value for name, value in headers.items() if name.startswith("x-amz-")},
+        }
         signed["x-amz-date"] = stamp
-        digest = signed.setdefault("x-amz-content-sha256", EMPTY if method in ("GET", "HEAD", "DELETE") else UNSIGNED)
+        digest = signed.setdefault(
+            "x-amz-content-sha256", EMPTY if method in ("GET", "HEAD", "DELETE") else UNSIGNED
+        )
         if keys.token:
             signed["x-amz-security-token"] = keys.token
         names = sorted(signed)
@@ -50,7 +59,8 @@ class Signer:
         text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{sha256(request.encode('utf-8')).hexdigest()}"
         signature = hmac(self.of_the_day(keys.secret, stamp[:8]), text.encode()).hex()
         signed["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope}, SignedHeaders={listed}, Signature={signature}"
+            f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope}, SignedHeaders={listed}, "
+            f"Signature={signature}"
         )
         return {**headers, **signed}
 

@@ -1,4 +1,6 @@
-"""Inputs that lie in S3: s3://bucket/key is an object or a folder of them, told apart by looking."""
+"""Inputs that lie in S3: s3://bucket/key is an object or a folder of them, told
+apart by looking.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class S3Source(Source):
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
         whole = (start, stop) == (0, self.size)
-        return self.s3.get(self.bucket, self.key, start, stop, self.version, self.headers if whole else None)
+        return self.s3.get(
+            self.bucket, self.key, start, stop, self.version, self.headers if whole else None
+        )
 
     def again(self) -> Source:
         now = self.s3.head(self.bucket, self.key)
@@ -65,7 +69,9 @@ def unpacked(checksum: str) -> str:
 
 
 def look(uri: str, kind: str, web: Web) -> Found:
-    """An object of exactly that key or everything below it: both are looked for, the declared kind first."""
+    """An object of exactly that key or everything below it: both are looked for, the declared kind
+    first.
+    """
     bucket, _, key = uri.partition("://")[2].partition("/")
     s3 = S3(web)
     only_folder = not key or key.endswith("/")
@@ -81,7 +87,8 @@ def nothing(uri: str, bucket: str, slash: bool) -> Failure:
     return Failure(
         "input.nothing",
         f"Nothing is at {uri}.",
-        f"The bucket answers; it has {'an' if slash else 'no'} object of that name, and none below it.",
+        f"The bucket answers; it has {'an' if slash else 'no'} object of "
+        "that name, and none below it.",
         "Write it without the slash at its end."
         if slash
         else f"Check the key; `tao files s3://{bucket}/` lists what is there.",
@@ -104,7 +111,9 @@ def of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
 
 
 def folder(s3: S3, bucket: str, key: str) -> Found | None:
-    """What is below a key. A key that ends in a slash is the mark that some tools make of a folder, no file."""
+    """What is below a key. A key that ends in a slash is the mark that some tools make of a folder,
+    no file.
+    """
     prefix = key + "/" if key else ""
     sources: list[Source] = [
         S3Source(s3, bucket, each.key, each.key[len(prefix) :], each.size, each.version)

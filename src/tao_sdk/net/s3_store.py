@@ -1,4 +1,6 @@
-"""Asking an S3 store: a request is sent again where its refusal told a better region or time, https, or the end of keys."""
+"""Asking an S3 store: a request is sent again where its refusal told a better region or time,
+https, or the end of keys.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ LESSONS = 4  # tries after a refusal that told how to do better
 SKEW = 60.0  # seconds between the clocks that are worth a correction
 RECENT = 5.0  # seconds that a listing vouches for objects
 LATE = ("RequestTimeTooSkewed", "RequestExpired")
-ENDED = ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId")
+ENDED = (
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidToken",
+    "TokenRefreshRequired",
+    "InvalidAccessKeyId",
+)
 
 
 class Entry:
@@ -46,11 +54,15 @@ class Store(Endpoint):
         body: bytes | Body = b"",
         headers: Headers | None = None,
     ) -> Answer:
-        """One request with its whole answer; asked again where the server told a better region or time, or keys ended."""
+        """One request with its whole answer; asked again where the server told a better region or
+        time, or keys ended.
+        """
         left = LESSONS
         while True:
             sign = self.signer(bucket)
-            answer = self.web.ask(method, self.url(bucket, key, query), headers, body, sign, follow=False)
+            answer = self.web.ask(
+                method, self.url(bucket, key, query), headers, body, sign, follow=False
+            )
             if not (left and self.learn(bucket, answer)):
                 return answer
             left -= 1
@@ -59,7 +71,9 @@ class Store(Endpoint):
         """As `ask`, for a body that is read by the caller; that of a refusal is read already."""
         left = LESSONS
         while True:
-            answer = self.web.open("GET", self.url(bucket, key, None), headers, self.signer(bucket), follow=False)
+            answer = self.web.open(
+                "GET", self.url(bucket, key, None), headers, self.signer(bucket), follow=False
+            )
             if answer.status in (200, 206):
                 return answer
             with answer:
@@ -71,8 +85,8 @@ class Store(Endpoint):
     def check_object(self, answer: Answer, bucket: str) -> None:
         """Raise a Failure unless this success is about an object of that bucket.
 
-        What has no version, or calls itself a web page, and says nothing as Amazon does, is believed where the bucket's listing
-        is a store's: there are stores that say so little.
+        What has no version, or calls itself a web page, and says nothing as Amazon does, is
+        believed where the bucket's listing is a store's: there are stores that say so little.
         """
         versioned = bool(answer.headers.get("etag"))
         if says_amazon(answer) or (versioned and not is_html(answer)):
@@ -85,7 +99,9 @@ class Store(Endpoint):
         self.believed = time.monotonic()
 
     def learn(self, bucket: str, answer: Answer) -> bool:
-        """Whether a refusal told something that makes another try worthwhile: a region, the time, the end of keys."""
+        """Whether a refusal told something that makes another try worthwhile: a region, the time,
+        the end of keys.
+        """
         if answer.status < 300 or answer.status in (404, 412):
             return False
         said = inner(answer.text, "Code")
@@ -102,8 +118,15 @@ class Store(Endpoint):
         return False
 
     def learn_region(self, bucket: str, answer: Answer) -> bool:
-        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "") or region_named(answer)
-        if answer.status not in (301, 307, 400) or region in ("", self.regions.get(bucket, self.region)):
+        region = (
+            inner(answer.text, "Region")
+            or answer.headers.get("x-amz-bucket-region", "")
+            or region_named(answer)
+        )
+        if answer.status not in (301, 307, 400) or region in (
+            "",
+            self.regions.get(bucket, self.region),
+        ):
             return False
         if not region.replace("-", "").isalnum():  # it becomes part of a host's name
             return False
@@ -111,7 +134,9 @@ class Store(Endpoint):
         return True
 
     def learn_https(self, answer: Answer) -> bool:
-        """Take the same host's https, where it wants nothing else. What follows stays there: a login never goes back."""
+        """Take the same host's https, where it wants nothing else. What follows stays there: a
+        login never goes back.
+        """
         secure = wants_https(answer)
         if not secure or not self.endpoint.lower().startswith("http://"):
             return False
@@ -127,7 +152,10 @@ class Store(Endpoint):
                 return False
             self.skew = ahead
         what, next = words("clock", answer, bucket, "", self)
-        why = "A request is signed with the time, and a store refuses one from another hour: its time is used."
+        why = (
+            "A request is signed with the time, and a store refuses one from "
+            "another hour: its time is used."
+        )
         self.web.tell("warning", code="s3.clock", what=what, why=why, next=next)
         return True
 
@@ -146,7 +174,9 @@ class Store(Endpoint):
 def entry(key: str, answer: Answer) -> Entry:
     headers = answer.headers
     size = headers.get("content-range", "").rpartition("/")[2] or headers.get("content-length", "0")
-    found = Entry(key, whole_number(size, key), headers.get("etag", ""), headers.get("last-modified", ""))
+    found = Entry(
+        key, whole_number(size, key), headers.get("etag", ""), headers.get("last-modified", "")
+    )
     found.headers = headers
     return found
 
@@ -154,5 +184,7 @@ def entry(key: str, answer: Answer) -> Entry:
 def whole_number(text: str, key: str) -> int:
     size = digits(text)
     if size < 0:
-        raise Failure("s3.listing", f"The store does not say how large {key} is.", f"It says {text[:40]!r}.")
+        raise Failure(
+            "s3.listing", f"The store does not say how large {key} is.", f"It says {text[:40]!r}."
+        )
     return size

@@ -36,7 +36,10 @@ def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
     if name == "denied" and store.credentials.keys is None:
         name = "no_credentials"
     message = inner(answer.text, "Message").rstrip(".")
-    why = f"{store.endpoint or 'AWS'} answers {said}{message and ': ' + message} (status {answer.status})."
+    why = (
+        f"{store.endpoint or 'AWS'} answers "
+        f"{said}{message and ': ' + message} (status {answer.status})."
+    )
     what, next = words(name, answer, bucket, key, store)
     return Failure("s3." + name, what, why, next)
 
@@ -63,7 +66,13 @@ CODES = {
     "unknown_key": ("InvalidAccessKeyId", "InvalidClientTokenId"),
     "wrong_secret": ("SignatureDoesNotMatch",),
     "clock": ("RequestTimeTooSkewed", "RequestExpired"),
-    "expired": ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "InvalidTokenId", "TokenRefreshRequired"),
+    "expired": (
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidToken",
+        "InvalidTokenId",
+        "TokenRefreshRequired",
+    ),
     "region": (
         "AuthorizationHeaderMalformed",
         "PermanentRedirect",
@@ -90,7 +99,10 @@ CODES = {
 }
 NAMES = {code: name for name, codes in CODES.items() for code in codes}
 
-KEYS = "ACCESS_KEY and SECRET_KEY where the job is submitted (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the job)"
+KEYS = (
+    "ACCESS_KEY and SECRET_KEY where the job is submitted (AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY in the job)"
+)
 
 # what, what to do
 WORDS = {
@@ -98,10 +110,16 @@ WORDS = {
         "There is no bucket %(bucket)s at %(endpoint)s.",
         "Check its name, and the endpoint (S3_ENDPOINT_URL). A job never creates a bucket.",
     ),
-    "no_key": ("There is no object %(object)s.", "Check the key; `tao files s3://%(bucket)s/` lists what is there."),
+    "no_key": (
+        "There is no object %(object)s.",
+        "Check the key; `tao files s3://%(bucket)s/` lists what is there.",
+    ),
     "denied": (
         "The keys give no access to %(object)s.",
-        "Ask the bucket's owner for the right to list and read it (for results, to write), or use other keys.",
+        (
+            "Ask the bucket's owner for the right to list and read it (for results, to write), "
+            "or use other keys."
+        ),
     ),
     "no_credentials": (
         "There are no keys for %(object)s, and it is not public.",
@@ -143,6 +161,9 @@ WORDS = {
         "%(object)s cannot be stored: another object is where its folder would be, or below it.",
         "Rename one of them; this store keeps objects as files.",
     ),
-    "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
+    "exists": (
+        "%(object)s is there already, or is not what it was.",
+        "Look who else writes there.",
+    ),
     "refused": ("%(endpoint)s refuses %(object)s.", "The store's own words tell why."),
 }

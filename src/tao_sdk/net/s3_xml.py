@@ -1,4 +1,6 @@
-"""The little XML that S3 speaks, read without a parser: no attributes, no nesting of equal names."""
+"""The little XML that S3 speaks, read without a parser: no attributes, no nesting
+of equal names.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def entity(text: str) -> str:
 
 
 def character(number: str) -> str:
-    """Of &#65; and &#x41; what stands between # and the semicolon; the sign for an unknown one where it is none."""
+    """Of &#65; and &#x41; what stands between # and the semicolon; the sign for an unknown one
+    where it is none.
+    """
     try:
         code = int(number[1:9], 16) if number[:1] in ("x", "X") else int(number[:9])
         return chr(code)

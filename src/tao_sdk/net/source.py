@@ -1,6 +1,7 @@
 """What an address turned out to be: sources, each one file to fetch, in a folder or alone.
 
-A scheme's module tells it: `look(uri, kind, web) -> Found`; `kind` is the declared one (file, folder or ""), a hint.
+A scheme's module tells it: `look(uri, kind, web) -> Found`; `kind` is the declared one (file,
+folder or ""), a hint.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ if TYPE_CHECKING:
 class Source:
     """One file to fetch. A scheme derives from it and gives `read`; the rest where it has better.
 
-    `read` may break with OSError, then the rest is asked for again; it raises `Changed` (web.py) when the source is not
-    that version any more.
+    `read` may break with OSError, then the rest is asked for again; it raises `Changed` (web.py)
+    when the source is not that version any more.
     """
 
     def __init__(self, path: str, size: int, version: str) -> None:
         self.path = path  # relative, with slashes
-        self.size = size  # bytes; -1 when nobody knows: such a file comes in one piece and is never resumed
-        self.version = version  # an ETag or a commit: changes when the content does; "" when there is none
+        self.size = (
+            size  # bytes; -1 when nobody knows: such a file comes in one piece and is never resumed
+        )
+        self.version = (
+            version  # an ETag or a commit: changes when the content does; "" when there is none
+        )
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
-        """The bytes [start, stop) of this version, in views that are good until the next; stop -1 is the end."""
+        """The bytes [start, stop) of this version, in views that are good until the next; stop -1
+        is the end.
+        """
         raise NotImplementedError
 
     def again(self) -> Source:
@@ -31,9 +38,11 @@ class Source:
         return self
 
     def proof(self) -> tuple[str, str]:
-        """What the bytes have to fit, asked for once some are there: a kind and its hex value. It may be asked for again.
+        """What the bytes have to fit, asked for once some are there: a kind and its hex value. It
+        may be asked for again.
 
-        Kinds: crc32, md5, sha1, sha256, and etag for what is an MD5 perhaps; ("", "") when there is none.
+        Kinds: crc32, md5, sha1, sha256, and etag for what is an MD5 perhaps; ("", "") when there is
+        none.
         """
         return "", ""
 
@@ -44,9 +53,11 @@ class Source:
 
 
 class Found:
-    """What an address turned out to be: one file (`folder` False, one source) or a folder of them, and its last name.
+    """What an address turned out to be: one file (`folder` False, one source) or a folder of them,
+    and its last name.
 
-    `asks` is what the address asks for besides its path; `meant` tells which path of a folder it means.
+    `asks` is what the address asks for besides its path; `meant` tells which path of a folder it
+    means.
     """
 
     asks = ""

@@ -4,9 +4,9 @@ The same for every scheme, once its module has told what there is (source.py):
 
     fetch(found.sources, folder, tell)       each source to folder/source.path
 
-A part that is complete is noted in a journal beside the folder, with its checksum (journal.py); a runner that is started
-again reads the journal and asks for the rest only. Every version of a source has a temporary name of its own, so what
-belongs to two of them never meets in one file.
+A part that is complete is noted in a journal beside the folder, with its checksum (journal.py); a
+runner that is started again reads the journal and asks for the rest only. Every version of a source
+has a temporary name of its own, so what belongs to two of them never meets in one file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tao_sdk.net.source import Source
 
 THREADS = 48
-FEW = 16  # threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
+# threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
+FEW = 16
 READINGS = 4  # of one source that changes all the time, or whose bytes do not fit its checksum
 LOOK = 0.5  # seconds between two looks at how far it is
 SPARE = 16 << 20  # bytes of the disk that stay free
@@ -44,7 +45,9 @@ def fetch(
     patience: float = PATIENCE,
     threads: int = THREADS,
 ) -> None:
-    """Every source complete at folder/path, or a Failure. `tell(bytes, files)` is called now and then."""
+    """Every source complete at folder/path, or a Failure. `tell(bytes, files)` is called now and
+    then.
+    """
     Fetch(sources, folder, patience, threads).run(tell)
 
 
@@ -52,8 +55,15 @@ class Fetch:
     """Sources on their way into a folder."""
 
     def __init__(self, sources: list[Source], folder: str, patience: float, threads: int) -> None:
-        self.sources, self.folder, self.patience, self.threads = checked(sources), folder, patience, threads
-        self.bytes = self.files = self.wanted = 0  # what came and is not told yet; bytes the disk still has to give
+        self.sources, self.folder, self.patience, self.threads = (
+            checked(sources),
+            folder,
+            patience,
+            threads,
+        )
+        self.bytes = self.files = self.wanted = (
+            0  # what came and is not told yet; bytes the disk still has to give
+        )
         self.crew = Crew()
         self.lock = self.more = self.crew.changed
         self.readings: list[Reading] = []
@@ -64,8 +74,10 @@ class Fetch:
         self.folders: set[str] = set()
 
     def run(self, tell: Callable[[int, int], None]) -> None:
-        """Every source complete under its name, or a Failure. `tell` is called now and then, by this thread, with the bytes
-        and files that came since, first of all with what an earlier attempt left; bytes of no use are taken back."""
+        """Every source complete under its name, or a Failure. `tell` is called now and then, by
+        this thread, with the bytes and files that came since, first of all with what an earlier
+        attempt left; bytes of no use are taken back.
+        """
         os.makedirs(self.folder, exist_ok=True)
         with Journal(self.folder + ".tao-journal") as self.journal:
             self.readings = [Reading(source, self.folder) for source in self.sources]
@@ -73,7 +85,9 @@ class Fetch:
             self.open = len(waiting)
             self.check_space()
             self.tell(tell)
-            self.queue = ((each, start, stop) for each in waiting for start, stop in list(each.missing()))
+            self.queue = (
+                (each, start, stop) for each in waiting for start, stop in list(each.missing())
+            )
             parts = sum(max(1, each.source.size // PART) for each in waiting)
             self.crew.start(min(self.threads, max(min(parts, FEW), parts // 2)), self.work)
             try:
@@ -124,7 +138,13 @@ class Fetch:
         """Part after part, until there are no more."""
         while True:
             with self.lock:
-                part = None if self.crew.broken else self.extra.pop() if self.extra else next(self.queue, None)
+                part = (
+                    None
+                    if self.crew.broken
+                    else self.extra.pop()
+                    if self.extra
+                    else next(self.queue, None)
+                )
                 if part:
                     part[0].writers += 1
             if part:
@@ -175,7 +195,9 @@ class Fetch:
             self.hash(reading)
 
     def hash(self, reading: Reading) -> None:
-        """Go on with the checksum, unless somebody does so already; which it is, the first who comes asks."""
+        """Go on with the checksum, unless somebody does so already; which it is, the first who
+        comes asks.
+        """
         if reading.looked.acquire(blocking=False):
             kind, _ = reading.source.proof()
             reading.hashing = hashing(kind, reading.source.size)
@@ -227,7 +249,9 @@ class Fetch:
             if reading.fd < 0:
                 try:
                     self.make_folder(os.path.dirname(reading.path))
-                    reading.fd = os.open(reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                    reading.fd = os.open(
+                        reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+                    )
                     if not reading.single or not reading.source.known:
                         os.ftruncate(reading.fd, max(0, reading.source.size))
                 except OSError as error:
@@ -240,7 +264,9 @@ class Fetch:
             self.folders.add(folder)
 
     def anew(self, reading: Reading) -> None:
-        """Start a file from its beginning, as the source is now; what was read of it is of no use."""
+        """Start a file from its beginning, as the source is now; what was read of
+        it is of no use.
+        """
         with self.lock:
             if reading.stale or self.crew.broken:
                 return
@@ -290,7 +316,9 @@ class Fetch:
                 self.more.notify_all()
 
     def fits(self, reading: Reading, kind: str, wanted: str) -> bool:
-        """An ETag that is no MD5 after all is believed not to be one when the same bytes come twice."""
+        """An ETag that is no MD5 after all is believed not to be one when the same bytes come
+        twice.
+        """
         try:
             before, reading.digest = reading.digest, digest(reading, kind)
         except ValueError:  # this Python has no MD5, so that one proves nothing
@@ -308,7 +336,9 @@ class Fetch:
 
 
 def hashing(kind: str, size: int) -> Hashing | None:
-    """What takes a checksum of that kind; None where it is put together from the parts', or this Python has none."""
+    """What takes a checksum of that kind; None where it is put together from the parts', or this
+    Python has none.
+    """
     try:
         return Hashing(kind, size) if kind not in ("", "crc32") else None
     except ValueError:
@@ -316,7 +346,9 @@ def hashing(kind: str, size: int) -> Hashing | None:
 
 
 def digest(reading: Reading, kind: str) -> str:
-    """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python has none of that kind."""
+    """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python
+    has none of that kind.
+    """
     if kind == "crc32":
         return f"{reading.crc32:08x}"
     if reading.hashing is None or reading.hashing.kind != kind:
@@ -375,7 +407,9 @@ def unwritable(error: OSError, path: str) -> Failure:
         "disk.full" if full else "fetch.unwritable",
         f"The disk is full: {path}" if full else f"An input cannot be written: {path}",
         f"{error.strerror}.",
-        "Free space there, or mount a larger disk at that path." if full else "Check who may write there.",
+        "Free space there, or mount a larger disk at that path."
+        if full
+        else "Check who may write there.",
     )
 
 

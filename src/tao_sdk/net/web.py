@@ -1,21 +1,24 @@
-"""HTTP and HTTPS as the runner speaks them: what to ask, how often, and how it is said when nobody answers.
+"""HTTP and HTTPS as the runner speaks them: what to ask, how often, and how it is said when nobody
+answers.
 
-Here: retries, redirects and the words of failures. Not here: the sockets (wire.py) or what a status means to a store (s3.py).
+Here: retries, redirects and the words of failures. Not here: the sockets (wire.py) or what a status
+means to a store (s3.py).
 
     web = Web(env)
-    answer = web.ask("GET", url, {"accept": "text/plain"})     # the whole body is read, again where it broke
-    answer.status, answer.headers["etag"], answer.body
-    with web.open("GET", url, headers) as answer:              # the body is read by the caller; it may break: OSError
+    answer = web.ask("GET", url, {"accept": "text/plain"})     # the whole body is read, again where
+    it broke answer.status, answer.headers["etag"], answer.body with web.open("GET", url, headers)
+    as answer:              # the body is read by the caller; it may break: OSError
         for view in answer.chunks(): ...                       # a view is good until the next one
 
-`sign(method, url, headers)` gives the headers of one try anew: a signature has a time in it. A body to send is bytes, or
-a `Body` (wire.py). Names of headers are lower case in what is given and in what comes back. A status that is no success
-is an answer like any other, after the retries that 429, 500, 502, 503 and 504 are worth. A server that cannot be reached
-to the end is a Failure.
+`sign(method, url, headers)` gives the headers of one try anew: a signature has a time in it. A body
+to send is bytes, or a `Body` (wire.py). Names of headers are lower case in what is given and in
+what comes back. A status that is no success is an answer like any other, after the retries that
+429, 500, 502, 503 and 504 are worth. A server that cannot be reached to the end is a Failure.
 
-Where a server leads us on (a redirect, the link to a next page, an address in its answer), what says who we are stays
-behind unless scheme, host and port are the same; https never leads to http, and no server of elsewhere to this machine
-itself or to its metadata: `outside` marks an address that such a server told.
+Where a server leads us on (a redirect, the link to a next page, an address in its answer), what
+says who we are stays behind unless scheme, host and port are the same; https never leads to http,
+and no server of elsewhere to this machine itself or to its metadata: `outside` marks an address
+that such a server told.
 """
 
 from __future__ import annotations
@@ -55,8 +58,18 @@ if TYPE_CHECKING:
 
 BUSY = (429, 500, 502, 503, 504)
 REDIRECTS = (301, 302, 303, 307, 308)
-CARRIED = ("accept", "content-type", "if-match", "if-range", "range")  # headers that are no secret of one host's
-HERE = ("127.", "169.254.", "0.")  # how addresses of this machine begin, and of what only this machine reaches
+CARRIED = (
+    "accept",
+    "content-type",
+    "if-match",
+    "if-range",
+    "range",
+)  # headers that are no secret of one host's
+HERE = (
+    "127.",
+    "169.254.",
+    "0.",
+)  # how addresses of this machine begin, and of what only this machine reaches
 HERE_6 = ("::1", "::", "fe8", "fe9", "fea", "feb", "fd00:ec2:")
 MOST_PAGES = 10_000  # of one listing: ten million files, as a rule
 HOPS = 8
@@ -66,24 +79,34 @@ MOST = 30.0  # seconds that a server can ask for
 PATIENCE = 300.0  # seconds for a server that has answered before
 STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
 WORTH_TELLING = 3  # tries; most that is broken answers before
-AWAY = 90.0  # seconds after a try that failed, in which a server still counts as away: the next looks come by then
-NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
+# seconds after a try that failed, in which a server still counts as away: the next looks come by
+# then
+AWAY = 90.0
+# tries of a name that nobody knows; a server that has answered before is waited for all the same
+NAMELESS = 3
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
 
 class Changed(Exception):
-    """The thing has another content than the version that was asked for, or that was begun to be sent."""
+    """The thing has another content than the version that was asked for, or that was begun to be
+    sent.
+    """
 
 
 class Answer:
-    """What a server said. After `ask` the body is in `body`; after `open` it is still to be read, by `chunks`."""
+    """What a server said. After `ask` the body is in `body`; after `open` it is still to be read,
+    by `chunks`.
+    """
 
-    def __init__(self, url: str, status: int, headers: Headers, connection: Connection, web: Web) -> None:
+    def __init__(
+        self, url: str, status: int, headers: Headers, connection: Connection, web: Web
+    ) -> None:
         self.url, self.status, self.headers = url, status, headers
         self.connection, self.web = connection, web
         self.outside = False  # a server of elsewhere told the address
         self.body = b""
-        self.over = False  # its connection is somebody else's by now; what was read of the body is in `body`
+        # its connection is somebody else's by now; what was read of the body is in `body`
+        self.over = False
 
     def chunks(self) -> Iterator[memoryview]:
         return iter((memoryview(self.body),)) if self.over else self.connection.body()
@@ -103,7 +126,10 @@ class Answer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not self.over:
             self.over = True
@@ -120,7 +146,9 @@ class Answer:
 
 
 class Web:
-    """Connections to any number of hosts, kept for the next request; safe to use from many threads."""
+    """Connections to any number of hosts, kept for the next request; safe to use
+    from many threads.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
@@ -129,7 +157,9 @@ class Web:
         self.idle: dict[Origin, list[tuple[float, Connection]]] = {}
         self.known: dict[Origin, bool] = {}
         self.awaited: set[Origin] = set()  # it was told that these do not answer
-        self.away: dict[Origin, tuple[float, float]] = {}  # those that serve nobody: since when, and the last try
+        self.away: dict[
+            Origin, tuple[float, float]
+        ] = {}  # those that serve nobody: since when, and the last try
         self.lock = threading.Lock()
         self.closed = False
         self.tell: Callable[..., None] = unheard  # takes an event and its facts, from any thread
@@ -212,15 +242,23 @@ class Web:
             url, outside = onward, answer.leads_outside
         raise Garbled(f"more than {HOPS} redirects")
 
-    def exchange(self, method: str, url: str, headers: Headers, body: bytes | Body, outside: bool) -> Answer:
-        """Send and hear the head of the answer. A connection that the server had closed meanwhile costs nothing."""
+    def exchange(
+        self, method: str, url: str, headers: Headers, body: bytes | Body, outside: bool
+    ) -> Answer:
+        """Send and hear the head of the answer. A connection that the server had closed meanwhile
+        costs nothing.
+        """
         check(url, headers)
         origin, target = split(url)
         while True:
             connection = self.take(origin)
             if outside and is_here(connection):
                 connection.close()
-                raise astray("", url, "That is this machine itself, and a server of elsewhere told the address.")
+                raise astray(
+                    "",
+                    url,
+                    "That is this machine itself, and a server of elsewhere told the address.",
+                )
             try:
                 status, heard = connection.request(method, target, headers, body)
             except OSError:
@@ -274,7 +312,9 @@ def unheard(*_: object, **__: object) -> None:
 
 
 class Patience:
-    """The time between tries: longer each time, never the same twice, at least what the server asks for."""
+    """The time between tries: longer each time, never the same twice, at least what the server asks
+    for.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -326,7 +366,9 @@ class Pause(Patience):
             self.web.tell("waiting", host=awaited(error, self.origin, self.web))
 
     def again(self, answer: Answer) -> bool:
-        """Wait as long as a busy server asks for; it has answered, so it is none that is not there. False when its time is up."""
+        """Wait as long as a busy server asks for; it has answered, so it is none that is not there.
+        False when its time is up.
+        """
         self.seconds = self.given or self.web.patience
         return self.wait(seconds(answer.headers.get("retry-after", "")))
 
@@ -337,14 +379,19 @@ def seconds(retry_after: str) -> float:
 
 
 def check(url: str, headers: Headers) -> None:
-    """Nothing that ends a line may get into a request: what stands behind it would be headers of somebody else's."""
+    """Nothing that ends a line may get into a request: what stands behind it would be headers of
+    somebody else's.
+    """
     for name, text in (("address", url.replace(" ", "\n")), *headers.items()):
         if not in_one_line(text):
             raise Failure(
                 "web.request",
-                f"A request to {host_header(split(url)[0]).encode('ascii', 'backslashreplace').decode()} cannot be sent.",
+                "A request to "
+                f"{host_header(split(url)[0]).encode('ascii', 'backslashreplace').decode()} "
+                "cannot be sent.",
                 f"Its {name} holds a character that cannot stand there, as the end of a line.",
-                "Look at the address, and at the keys and tokens in the job's environment: one was cut from a file, perhaps.",
+                "Look at the address, and at the keys and tokens in the job's environment: "
+                "one was cut from a file, perhaps.",
             )
 
 
@@ -354,7 +401,9 @@ def in_one_line(text: str) -> bool:
 
 
 def is_here(connection: Connection) -> bool:
-    """True where it ends at this machine, or at what only this machine reaches: its metadata, its neighbours on the link."""
+    """True where it ends at this machine, or at what only this machine reaches: its metadata, its
+    neighbours on the link.
+    """
     if not connection.proxy:
         return is_local(connection.peer)
     host = connection.origin[1].rstrip(".")  # a proxy finds out where a name leads
@@ -362,9 +411,13 @@ def is_here(connection: Connection) -> bool:
 
 
 def is_local(address: str) -> bool:
-    """True for loopback, link-local and the like; in any of the ways in which an address can be written."""
+    """True for loopback, link-local and the like; in any of the ways in which an address can be
+    written.
+    """
     with contextlib.suppress(OSError, ValueError):  # a name, or an address of four numbers
-        address = inet_ntop(AF_INET6, inet_pton(AF_INET6, address))  # of the ways to write one, the shortest
+        address = inet_ntop(
+            AF_INET6, inet_pton(AF_INET6, address)
+        )  # of the ways to write one, the shortest
     address = address.rpartition("::ffff:")[2] if "." in address else address
     try:
         return inet_ntoa(inet_aton(address)).startswith(HERE)
@@ -377,12 +430,17 @@ def led(url: str, to: str) -> str:
     onward = resolved(url, to.replace(" ", "%20"))
     scheme, host, _ = split(onward)[0]
     if not in_one_line(onward):
-        raise astray(url, "an address", "It holds a character that cannot stand there, as the end of a line.")
+        raise astray(
+            url, "an address", "It holds a character that cannot stand there, as the end of a line."
+        )
     if scheme not in PORTS or not host:
         raise astray(url, onward, "Only http and https addresses are followed.")
     if scheme == "http" and split(url)[0][0] == "https":
         raise astray(
-            url, onward, "What is asked for by https is not taken from where everybody on the way can change it."
+            url,
+            onward,
+            "What is asked for by https is not taken from where "
+            "everybody on the way can change it.",
         )
     return onward
 
@@ -406,7 +464,8 @@ class Pages:
         self.first = ""
 
     def turn(self, mark: str, first: str = "") -> None:
-        """One more page, told from the others by its mark; `first` is its first entry, where each page has a new mark.
+        """One more page, told from the others by its mark; `first` is its first entry, where each
+        page has a new mark.
 
         Raises Failure for one that was there before, and for too many.
         """
@@ -436,7 +495,9 @@ def resolved(url: str, to: str) -> str:
 
 
 def hopeless(error: OSError) -> bool:
-    """A certificate that is not trusted will not be trusted in a second either, and no proxy lets us in unasked."""
+    """A certificate that is not trusted will not be trusted in a second either, and no proxy lets
+    us in unasked.
+    """
     if isinstance(error, Refused):
         return 400 <= error.status < 500 and error.status not in BUSY
     return type(error).__name__ == "SSLCertVerificationError"
@@ -475,11 +536,16 @@ def proxy_failure(error: OSError, scheme: str, server: str, via: Proxy) -> Failu
     spare = "or name the server in NO_PROXY where it can be reached without one."
     if not isinstance(error, Refused):
         what = f"The proxy {proxy} does not answer, on the way to {server}."
-        return Failure("web.proxy", what, reason(error), f"Check {variable} (or ALL_PROXY) of the job, {spare}")
+        return Failure(
+            "web.proxy", what, reason(error), f"Check {variable} (or ALL_PROXY) of the job, {spare}"
+        )
     if error.status == WANTS_LOGIN:
         how = "takes no such login" if via[2] else "wants a login"
         what = f"The proxy {proxy} {how}, on the way to {server}."
-        next = "Write it as %s=http://user:password@%s, with what is no letter or digit percent-encoded, %s"
+        next = (
+            "Write it as %s=http://user:password@%s, with what is no letter or digit "
+            "percent-encoded, %s"
+        )
         return Failure("web.proxy", what, reason(error), next % (variable, proxy, spare))
     what = f"The proxy {proxy} lets nobody through to {server}."
     return Failure("web.proxy", what, reason(error), f"Ask who runs the proxy, {spare}")
@@ -487,7 +553,9 @@ def proxy_failure(error: OSError, scheme: str, server: str, via: Proxy) -> Failu
 
 def reason(error: OSError) -> str:
     """The system's words, which never hold what was sent."""
-    said = getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__
+    said = (
+        getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__
+    )
     return f"{said.rstrip('.')}."
 
 
@@ -501,7 +569,10 @@ WORDS = {
     "ConnectionRefusedError": (
         "web.refused",
         "Nothing answers at %s",
-        "Check host and port of the address, and that the server runs. In a container, localhost is the container.",
+        (
+            "Check host and port of the address, and that the server runs. In a container, "
+            "localhost is the container."
+        ),
     ),
     "SSLCertVerificationError": (
         "web.tls",
@@ -514,7 +585,19 @@ WORDS = {
         "No secure connection to %s",
         "Check whether the server speaks https at this port; http:// is another one.",
     ),
-    "timeout": ("web.timeout", "%s did not answer in time", "Check the network between the job and the server."),
-    "TimeoutError": ("web.timeout", "%s did not answer in time", "Check the network between the job and the server."),
-    "OSError": ("web.broken", "The connection to %s broke again and again", "Check the network, then start it again."),
+    "timeout": (
+        "web.timeout",
+        "%s did not answer in time",
+        "Check the network between the job and the server.",
+    ),
+    "TimeoutError": (
+        "web.timeout",
+        "%s did not answer in time",
+        "Check the network between the job and the server.",
+    ),
+    "OSError": (
+        "web.broken",
+        "The connection to %s broke again and again",
+        "Check the network, then start it again.",
+    ),
 }

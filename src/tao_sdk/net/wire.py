@@ -1,7 +1,8 @@
-"""One HTTP/1.1 connection: its socket, TLS, proxy, and the bytes of requests and answers. What to ask is web.py's.
+"""One HTTP/1.1 connection: its socket, TLS, proxy, and the bytes of requests and answers. What to
+ask is web.py's.
 
-Python's own http.client takes 30 ms to import and a third of a millisecond to read the head of an answer; a job that
-fetches thousands of small files feels both.
+Python's own http.client takes 30 ms to import and a third of a millisecond to read the head of an
+answer; a job that fetches thousands of small files feels both.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def digits(text: str) -> int:
 
 
 def split(url: str) -> tuple[Origin, str]:
-    """The origin of an address and what is asked for there. User names in it are dropped, and so is the fragment."""
+    """The origin of an address and what is asked for there. User names in it are dropped, and so is
+    the fragment.
+    """
     scheme, _, rest = url.partition("#")[0].partition("://")
     at = min([place for place in (rest.find("/"), rest.find("?")) if place >= 0] or [len(rest)])
     authority, target = rest[:at].rpartition("@")[2], rest[at:]
@@ -81,7 +84,9 @@ def split(url: str) -> tuple[Origin, str]:
     if ":" in authority.rpartition("]")[2]:
         host, _, port = authority.rpartition(":")
     number = digits(port) if digits(port) >= 0 else PORTS.get(scheme.lower(), 80)
-    return (scheme.lower(), host.strip("[]").lower(), number), target if target.startswith("/") else "/" + target
+    return (scheme.lower(), host.strip("[]").lower(), number), target if target.startswith(
+        "/"
+    ) else "/" + target
 
 
 def host_header(origin: Origin) -> str:
@@ -91,7 +96,9 @@ def host_header(origin: Origin) -> str:
 
 
 def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy that the environment names for an origin, unless NO_PROXY excepts it; never where a machine's keys come from."""
+    """The proxy that the environment names for an origin, unless NO_PROXY excepts it; never where a
+    machine's keys come from.
+    """
     scheme, host, port = origin
     named = either(env, scheme + "_proxy") or either(env, "all_proxy")
     if not named or host.startswith("169.254.") or excepted(host, port, either(env, "no_proxy")):
@@ -118,7 +125,12 @@ def excepted(host: str, port: int, exceptions: str) -> bool:
         name, colon, its_port = each.strip().lower().partition(":")
         if not name or (colon and its_port != str(port)):
             continue
-        if name == "*" or host == name.lstrip(".*") or host.endswith("." + name.lstrip(".*")) or inside(host, name):
+        if (
+            name == "*"
+            or host == name.lstrip(".*")
+            or host.endswith("." + name.lstrip(".*"))
+            or inside(host, name)
+        ):
             return True
     return False
 
@@ -136,7 +148,9 @@ def inside(host: str, network: str) -> bool:
 
 
 class TlsTrust:
-    """Whom to trust: the bundle that the environment names, else the system's, wherever this image has it."""
+    """Whom to trust: the bundle that the environment names, else the system's, wherever this image
+    has it.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.bundle = next((env[name] for name in BUNDLES if env.get(name)), "")
@@ -228,7 +242,9 @@ class Connection:
         broke: OSError | None = None
         try:
             self.send(head, body)
-        except OSError as error:  # the server may have answered before it had everything, and tells why
+        except (
+            OSError
+        ) as error:  # the server may have answered before it had everything, and tells why
             broke = error
         try:
             self.status, self.headers = self.head()
@@ -251,14 +267,18 @@ class Connection:
     def head(self) -> tuple[int, dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
         for _ in range(MOST_LINES):
-            text = self.read_until(b"\r\n\r\n", "the server closed the connection instead of answering")
+            text = self.read_until(
+                b"\r\n\r\n", "the server closed the connection instead of answering"
+            )
             status, headers = parsed(text)
             if status >= 200 or status == 101:
                 return status, headers
         raise Garbled("one answer after the other that is none")
 
     def body(self) -> Iterator[memoryview]:
-        """The bytes of the answer's body; the connection can be used again once the last was taken."""
+        """The bytes of the answer's body; the connection can be used again once the
+        last was taken.
+        """
         if self.method == "HEAD" or self.status in (204, 304):
             self.done()
             return iter(())
@@ -290,8 +310,10 @@ class Connection:
                 raise CutShort(f"{length} bytes are missing at the end")
 
     def filled(self, wanted: int) -> tuple[int, OSError | None]:
-        """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16 KiB at a time, and each
-        piece that is passed on by itself costs several times what reading it does."""
+        """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16
+        KiB at a time, and each piece that is passed on by itself costs several times what reading
+        it does.
+        """
         count, late = 0, monotonic() + MOMENT
         try:
             while True:
@@ -345,8 +367,14 @@ class Connection:
         return before
 
     def done(self) -> None:
-        """The answer was read to its end: the next request may follow, unless one of us wants to close."""
-        self.reusable = self.whole_sent and not self.held and self.headers.get("connection", "").lower() != "close"
+        """The answer was read to its end: the next request may follow, unless one of us wants to
+        close.
+        """
+        self.reusable = (
+            self.whole_sent
+            and not self.held
+            and self.headers.get("connection", "").lower() != "close"
+        )
 
     def close(self) -> None:
         self.sock.close()
@@ -365,12 +393,19 @@ def connected(proxy: Proxy | None, origin: Origin) -> socket.socket:
 
 
 def head_of(method: str, target: str, headers: Mapping[str, str]) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    lines = [
+        f"{method} {target} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode("utf-8")
 
 
 def parsed(head: bytes) -> tuple[int, dict[str, str]]:
-    """The status and the headers, by lower-case names; of a name that comes twice the values are joined."""
+    """The status and the headers, by lower-case names; of a name that comes twice the values are
+    joined.
+    """
     lines: list[str] = head.decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
     if not version.startswith("HTTP/1.") or digits(rest[:3]) < 0:
@@ -379,5 +414,7 @@ def parsed(head: bytes) -> tuple[int, dict[str, str]]:
     for line in lines[1:]:
         name, _, value = line.partition(":")
         name, value = name.strip().lower(), value.strip()
-        headers[name] = headers[name] + ", " + value if name in headers and name != "connection" else value
+        headers[name] = (
+            headers[name] + ", " + value if name in headers and name != "connection" else value
+        )
     return int(rest[:3]), headers

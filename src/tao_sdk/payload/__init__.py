@@ -1,4 +1,6 @@
-"""Packing: everything a job does inside its image, as one shell command that needs python3 and nothing else."""
+"""Packing: everything a job does inside its image, as one shell command that needs python3 and
+nothing else.
+"""
 
 from tao_sdk.payload.entrypoint import Entrypoint, build_entrypoint
 

@@ -1,7 +1,9 @@
-"""Commands: `{name}` and `{config_path}` in a shell command, and the arguments that are appended to it.
+"""Commands: `{name}` and `{config_path}` in a shell command, and the arguments that are appended to
+it.
 
-Only the named placeholders are touched, so every other brace survives. A value never becomes text of the command: it is
-in a variable of the shell, TAO_ARG_1 and so on, and the name of that stands where the placeholder was.
+Only the named placeholders are touched, so every other brace survives. A value never becomes text
+of the command: it is in a variable of the shell, TAO_ARG_1 and so on, and the name of that stands
+where the placeholder was.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ ARGUMENT = re.compile(
     r"""["']?([\w.+~@/\[\]-]+=)?["']?"""
 )  # what stands before the value in key=value, or in the value alone
 INTO = re.compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
-PROGRAM = re.compile(r"(?<![\w.-])(python[\d.]*|[gmn]?awk|perl|ruby|node|sed|ssh|(?:ba|da|z|k)?sh)(?![\w.-])")
+PROGRAM = re.compile(
+    r"(?<![\w.-])(python[\d.]*|[gmn]?awk|perl|ruby|node|sed|ssh|(?:ba|da|z|k)?sh)(?![\w.-])"
+)
 # program -> how a value reaches its script as a word of its own
 OWN_WORDS = (
     ("python", "python3 -c 'import sys; train(sys.argv[1])' {x}"),
@@ -57,16 +61,27 @@ REFERENCES = {
 REFUSED: Mapping[Place | Reading, tuple[str, str]] = {
     Place.ANSI: ("inside $'...'", "Close the quote before it: $'...'{x}."),
     Place.BACKQUOTE: ("inside backquotes", "Write $(...) instead of the backquotes."),
-    Place.EXPANSION: ("inside ${...}", "Give it to a variable of your own before, v={x}, and use that."),
+    Place.EXPANSION: (
+        "inside ${...}",
+        "Give it to a variable of your own before, v={x}, and use that.",
+    ),
     Place.DELIMITER: ("in the delimiter of a here-document", "Write a fixed word, such as EOF."),
-    Place.ESCAPED: ("behind a backslash", "Leave the backslash out, or write '...' around what is not a placeholder."),
-    Reading.NAME: ("where the name of a variable or a function has to stand", "Write a fixed name."),
+    Place.ESCAPED: (
+        "behind a backslash",
+        "Leave the backslash out, or write '...' around what is not a placeholder.",
+    ),
+    Reading.NAME: (
+        "where the name of a variable or a function has to stand",
+        "Write a fixed name.",
+    ),
 }
 
 
 @dataclass
 class Variables:
-    """The variables of one command, a value each. `plain`: the values that only the job knows and that are read as code."""
+    """The variables of one command, a value each. `plain`: the values that only the job knows and
+    that are read as code.
+    """
 
     command: str
     names: dict[Value, str] = field(default_factory=dict[Value, str])
@@ -87,7 +102,9 @@ class Variables:
                 return name
 
     def assignments(self) -> Iterator[str | Gap]:
-        """Shell text that sets them, in front of the command. One that was exported before would stay so: it is unset."""
+        """Shell text that sets them, in front of the command. One that was exported before would
+        stay so: it is unset.
+        """
         if self.names:
             yield f"unset -v {' '.join(self.names.values())}; "
         for value, name in self.names.items():
@@ -105,11 +122,14 @@ class Variables:
         return "plain" if value in self.plain else "shell"
 
 
-def command_template(command: str, values: Mapping[str, Sequence[Value]], appended: Sequence[Value] = ()) -> Template:
+def command_template(
+    command: str, values: Mapping[str, Sequence[Value]], appended: Sequence[Value] = ()
+) -> Template:
     """The command with each `{name}` of `values` replaced.
 
-    A word that holds a placeholder stands once for each of its values: not at all when there is none (with the option
-    before it), several times for a list. Raises SpecError for a placeholder where no value can stand.
+    A word that holds a placeholder stands once for each of its values: not at all when there is
+    none (with the option before it), several times for a list. Raises SpecError for a placeholder
+    where no value can stand.
     """
     variables = Variables(command)
     spots = replaced_spots(command, values)
@@ -117,8 +137,13 @@ def command_template(command: str, values: Mapping[str, Sequence[Value]], append
         if not values[command[spot.start + 1 : spot.end - 1]]:
             refuse_part_of_word(command, spot)
         refuse_place(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables)
-    edits = [edit(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables) for spot in spots]
-    documents = dict.fromkeys(spot.document for spot in spots if spot.document and spot.document.quoted)
+    edits = [
+        edit(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables)
+        for spot in spots
+    ]
+    documents = dict.fromkeys(
+        spot.document for spot in spots if spot.document and spot.document.quoted
+    )
     edits += [each for document in documents for each in unquoted(command, document, spots)]
     body = [*edited(command, sorted(edits, key=lambda each: each[:2]))]
     for value in appended:
@@ -134,7 +159,9 @@ def replaced_spots(command: str, values: Mapping[str, object]) -> list[Spot]:
 
 
 def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
-    """Raise SpecError where the shell, or who reads the word after it, would take a value for more than a value."""
+    """Raise SpecError where the shell, or who reads the word after it, would take a value for more
+    than a value.
+    """
     read_as = reading(command, spot)
     why: Place | Reading | None = read_as if spot.place not in REFUSED else spot.place
     if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
@@ -144,7 +171,9 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
         raise misplaced(command, spot, f"{where}, where no value can", advice)
     for value in values:
         if read_as is Reading.NUMBER and not (isinstance(value, str) and NUMBER.fullmatch(value)):
-            raise misplaced(command, spot, "where the shell calculates, and its value is no whole number", "")
+            raise misplaced(
+                command, spot, "where the shell calculates, and its value is no whole number", ""
+            )
         if read_as is Reading.CODE and isinstance(value, Hole):
             variables.plain.add(value)
         elif read_as is Reading.CODE and isinstance(value, str) and not PLAIN.issuperset(value):
@@ -154,7 +183,9 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
 
 
 def own_word(command: str, spot: Spot) -> str:
-    """What to write instead, for the program that reads the text as code: the last one that is named before it."""
+    """What to write instead, for the program that reads the text as code: the last one that is
+    named before it.
+    """
     before = command[: spot.document.written[0] if spot.document else spot.start]
     programs: list[str] = PROGRAM.findall(before)
     name = command[spot.start : spot.end]
@@ -169,15 +200,22 @@ def own_word(command: str, spot: Spot) -> str:
 
 
 def refuse_part_of_word(command: str, spot: Spot) -> None:
-    """Raise SpecError for a placeholder without a value that has other text in its word: more than an argument would go."""
+    """Raise SpecError for a placeholder without a value that has other text in its word: more than
+    an argument would go.
+    """
     if spot.word is None:
         return
     before, after = command[spot.word.start : spot.start], command[spot.end : spot.word.end]
-    if ARGUMENT.fullmatch(before) and not after.strip("\"'") and not INTO.search(command[: spot.word.start]):
+    if (
+        ARGUMENT.fullmatch(before)
+        and not after.strip("\"'")
+        and not INTO.search(command[: spot.word.start])
+    ):
         return
     name = command[spot.start : spot.end]
     raise SpecError(
-        f"The command has {name} as a part of {around(command, spot)}, and args.{name[1:-1]} has no value.",
+        f"The command has {name} as a part of {around(command, spot)}, and "
+        f"args.{name[1:-1]} has no value.",
         "An argument without a value is left out with its whole word, which says more here.",
         f"Give it a value, or let the word be {name} or key={name} alone.",
     )
@@ -207,7 +245,11 @@ def edit(command: str, spot: Spot, values: Sequence[Value], variables: Variables
     for index, value in enumerate(values):
         reference = REFERENCES[spot.place] % variables.name(value)
         pieces += [" "] if index else []
-        pieces += [when_there(value, before + reference + after)] if is_whole(value) else [before, reference, after]
+        pieces += (
+            [when_there(value, before + reference + after)]
+            if is_whole(value)
+            else [before, reference, after]
+        )
     return start, end, pieces
 
 
@@ -227,7 +269,9 @@ def edited(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
 
 
 def unquoted(command: str, document: HereDocument, spots: Sequence[Spot]) -> Iterator[Edit]:
-    """A here-document whose delimiter is quoted, as one in which the shell replaces variables, and nothing else."""
+    """A here-document whose delimiter is quoted, as one in which the shell replaces variables, and
+    nothing else.
+    """
     start, end = document.written
     yield start, end, [document.delimiter]
     inside = [(spot.start, spot.end) for spot in spots if spot.document is document]
@@ -263,7 +307,9 @@ def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Matc
 
 
 def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each {name} of a command that is nearly one of the `known`, with that one: it stays as it is, and is hardly meant to."""
+    """Each {name} of a command that is nearly one of the `known`, with that one: it stays as it is,
+    and is hardly meant to.
+    """
     known = list(known)
     written: list[str] = re.findall(r"(?<!\$)\{([A-Za-z_][\w-]*)\}", command)
     for name in dict.fromkeys(written):
@@ -273,7 +319,9 @@ def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def word_around(command: str, spot: Spot) -> tuple[int, int]:
-    """The word that holds the placeholder, with the option before it when the word is nothing but the placeholder."""
+    """The word that holds the placeholder, with the option before it when the word is nothing but
+    the placeholder.
+    """
     word = spot.word or Word(spot.start, spot.end)
     option = re.search(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$", command[: word.start])
     alone = not f"{command[word.start : spot.start]}{command[spot.end : word.end]}".strip("\"'")
@@ -300,11 +348,16 @@ def with_config_path(command: str) -> Template:
 
 
 def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[str]) -> Template:
-    """Args mode: `{name}` is replaced by the argument; an argument that is not named is appended as --name value."""
+    """Args mode: `{name}` is replaced by the argument; an argument that is not named is appended as
+    --name value.
+    """
     values = {name: words(value) for name, value in arguments.items()}
     refuse_nul(values)
     values = {**{name.replace("-", "_"): value for name, value in values.items()}, **values}
-    named = {command[spot.start + 1 : spot.end - 1].replace("-", "_") for spot in replaced_spots(command, values)}
+    named = {
+        command[spot.start + 1 : spot.end - 1].replace("-", "_")
+        for spot in replaced_spots(command, values)
+    }
     appended: list[Value] = []
     for name, value in arguments.items():
         if name.replace("-", "_") not in named:
@@ -319,7 +372,10 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
 def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
     for name, given in values.items():
         if any(NUL in text for text in (name, *given) if isinstance(text, str)):
-            raise SpecError(f"args.{name.replace(NUL, '?')} holds a NUL character.", "No argument of a program can.")
+            raise SpecError(
+                f"args.{name.replace(NUL, '?')} holds a NUL character.",
+                "No argument of a program can.",
+            )
 
 
 def option(name: str, value: Tree) -> list[Value]:
@@ -335,7 +391,9 @@ def dashed(name: str) -> str:
 
 
 def words(value: Tree) -> list[Value]:
-    """The words an argument stands for: none for None, "" and false; one each for the items of a list."""
+    """The words an argument stands for: none for None, "" and false; one each for the items of a
+    list.
+    """
     if value is None or value == "" or value is False:
         return []
     if isinstance(value, Hole | str):
@@ -352,6 +410,7 @@ def words(value: Tree) -> list[Value]:
 def refuse_heredoc_end(command: str) -> None:
     if not scan(command).takes_more:
         raise SpecError(
-            "The command ends in a comment or a here-document, so arguments cannot be appended to it.",
+            "The command ends in a comment or a here-document, so "
+            "arguments cannot be appended to it.",
             next="Name them in the command as {name}.",
         )

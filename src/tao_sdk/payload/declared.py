@@ -1,4 +1,6 @@
-"""Declared inputs and outputs: which values of a spec are data, checked against it, as the runner's document wants them."""
+"""Declared inputs and outputs: which values of a spec are data, checked against it, as the runner's
+document wants them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,16 @@ from tao_sdk.runner.outputs.destination import explicit, in_bucket
 
 Declared = Mapping[str, object] | Sequence[str] | None
 
-DECLARATION = ("type", "optional", "container_path", "extract", "extract_to_parent", "patterns", "selective", "uri")
+DECLARATION = (
+    "type",
+    "optional",
+    "container_path",
+    "extract",
+    "extract_to_parent",
+    "patterns",
+    "selective",
+    "uri",
+)
 LITERAL = frozenset(
     {"list", "local_glob", "text"}
 )  # values the program reads itself: nothing to fetch, no place to choose
@@ -42,7 +53,9 @@ class SpecKeys:
     def __init__(self, tree: dict[str, Tree], name: str) -> None:
         self.tree, self.name = tree, name
         self.absent: list[list[Step]] = []  # optional inputs that are null
-        self.literal: list[tuple[list[Step], str]] = []  # what the program reads itself, and its type
+        self.literal: list[
+            tuple[list[Step], str]
+        ] = []  # what the program reads itself, and its type
 
     def way(self, key: str) -> list[Step]:
         return steps(key)
@@ -62,17 +75,23 @@ class SpecKeys:
         return sorted(found, key=lambda each: "selective" in each["options"])
 
     def read(self, inputs: Declared, outputs: Declared) -> tuple[list[Input], list[Output]]:
-        """(all that is to be in place, all that is kept): declared, then what is fetched without being declared."""
+        """(all that is to be in place, all that is kept): declared, then what is fetched without
+        being declared.
+        """
         declared = apart(self.inputs(inputs))
         kept = self.outputs(outputs)
         return declared + self.undeclared(), kept
 
     def undeclared(self) -> list[Input]:
-        """Addresses that no program reads by itself: they are fetched wherever in the spec they stand."""
+        """Addresses that no program reads by itself: they are fetched wherever in the spec they
+        stand.
+        """
         return [
             self.mark(joined(way), way, value, {})
             for way, value in list(leaves(self.tree, []))
-            if isinstance(value, str) and scheme(value) in schemes.STAGED_ANYWHERE and not self.literal_type(way)
+            if isinstance(value, str)
+            and scheme(value) in schemes.STAGED_ANYWHERE
+            and not self.literal_type(way)
         ]
 
     def literal_type(self, way: Sequence[Step]) -> str:
@@ -80,10 +99,16 @@ class SpecKeys:
         return next((kind for each, kind in self.literal if way[: len(each)] == each), "")
 
     def shared(self) -> list[tuple[list[Step], str]]:
-        """What is neither input nor output and names a path of a file system that machines share, with the way to it."""
+        """What is neither input nor output and names a path of a file system that machines share,
+        with the way to it.
+        """
         found: list[tuple[list[Step], str]] = []
         for way, value in leaves(self.tree, []):
-            if isinstance(value, str) and scheme(value) in schemes.SHARED and self.literal_type(way) != "text":
+            if (
+                isinstance(value, str)
+                and scheme(value) in schemes.SHARED
+                and self.literal_type(way) != "text"
+            ):
                 schemes.check(value, f"{self.name}.{joined(way)}")
                 found.append((way, path_of(value)))
         return found
@@ -102,7 +127,9 @@ class SpecKeys:
                 return []
             why = "It is empty." if value is not None else "The spec has no value there."
             raise SpecError(
-                f"inputs names {key}, and {self.name} has nothing there.", why, f"Set {key}, or declare it optional."
+                f"inputs names {key}, and {self.name} has nothing there.",
+                why,
+                f"Set {key}, or declare it optional.",
             )
         if isinstance(value, list):
             return [
@@ -111,11 +138,15 @@ class SpecKeys:
             ]
         return [self.mark(key, way, value, about)]
 
-    def mark(self, key: str, way: Sequence[Step], value: Tree, about: Mapping[str, object]) -> Input:
+    def mark(
+        self, key: str, way: Sequence[Step], value: Tree, about: Mapping[str, object]
+    ) -> Input:
         if isinstance(value, Hole):
             raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
         if not isinstance(value, str) or not value:
-            raise SpecError(f"{self.name}.{key} is {short(value)}.", "An input is a path or a list of paths.")
+            raise SpecError(
+                f"{self.name}.{key} is {short(value)}.", "An input is a path or a list of paths."
+            )
         schemes.check(value, f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value))
         return Input(
@@ -132,17 +163,23 @@ class SpecKeys:
             refuse_wrong(f"outputs[{key!r}]", about)
             self.refuse_path(key)
             self.refuse_nearly(key, [each for each, _ in declared])
-        found = [self.output(key, about) for key, about in declared if about.get("type") not in LITERAL]
+        found = [
+            self.output(key, about) for key, about in declared if about.get("type") not in LITERAL
+        ]
         refuse_shared(found)
         return found
 
     def refuse_path(self, key: str) -> None:
-        """What is written as a path of the job's: it would become a key of the spec, and nothing at the path be kept."""
+        """What is written as a path of the job's: it would become a key of the spec, and nothing at
+        the path be kept.
+        """
         if "/" in key and (key.startswith(".") or not self.has(key)):
             raise SpecError(
                 f"outputs names {key}, and {self.name} has nothing there.",
-                f"With {self.name} an output is a key of theirs, whose value is the path to write to.",
-                f"Name that key, such as results_dir, or have the command write to $TAO_RESULTS_DIR/{key.lstrip('./')}.",
+                f"With {self.name} an output is a key of theirs, whose "
+                "value is the path to write to.",
+                "Name that key, such as results_dir, or have the command write to "
+                f"$TAO_RESULTS_DIR/{key.lstrip('./')}.",
             )
 
     def refuse_nearly(self, key: str, declared: Sequence[str]) -> None:
@@ -153,17 +190,27 @@ class SpecKeys:
         beside = lookup(self.tree, above)
         for name, value in beside.items() if isinstance(beside, dict) else ():
             other = joined([*above, name])
-            if value in (None, "") and other not in declared and difflib.get_close_matches(str(last), [name], 1, 0.8):
+            if (
+                value in (None, "")
+                and other not in declared
+                and difflib.get_close_matches(str(last), [name], 1, 0.8)
+            ):
                 why = f"{other}, which is empty, would stay so."
                 raise SpecError(
-                    f"outputs names {key}, and {self.name} has nothing there.", why, f"Did you mean {other}?"
+                    f"outputs names {key}, and {self.name} has nothing there.",
+                    why,
+                    f"Did you mean {other}?",
                 )
 
     def has(self, key: str) -> bool:
         """Whether it is there, be it empty."""
         *above, last = self.way(key)
         parent = lookup(self.tree, above)
-        return last in parent if isinstance(parent, dict) else lookup(self.tree, [*above, last]) is not None
+        return (
+            last in parent
+            if isinstance(parent, dict)
+            else lookup(self.tree, [*above, last]) is not None
+        )
 
     def output(self, key: str, about: Mapping[str, object]) -> Output:
         way = self.way(key)
@@ -172,15 +219,20 @@ class SpecKeys:
             raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
         if value is not None and not isinstance(value, str):
             raise SpecError(
-                f"{self.name}.{key} is {short(value)}.", "An output is a path, or empty to have one chosen."
+                f"{self.name}.{key} is {short(value)}.",
+                "An output is a path, or empty to have one chosen.",
             )
         schemes.check_output(value or "", f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value or ""))
         optional = about.get("optional") is True
-        return Output(key=key, value=value or "", file=about.get("type") == "file", optional=optional)
+        return Output(
+            key=key, value=value or "", file=about.get("type") == "file", optional=optional
+        )
 
     def resume(self, named: str = "") -> str:
-        """The key of the checkpoint to resume from: the one that was named, else one that the spec has; "" when it is set."""
+        """The key of the checkpoint to resume from: the one that was named, else one that the spec
+        has; "" when it is set.
+        """
         if named:
             way = self.way(named)
             value = lookup(self.tree, way)
@@ -232,7 +284,9 @@ def pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]
     if wanted is None:
         return []
     if isinstance(wanted, str):
-        raise SpecError(f"{field} is {wanted!r}.", "It has to be a mapping or a list.", f"Write [{wanted!r}].")
+        raise SpecError(
+            f"{field} is {wanted!r}.", "It has to be a mapping or a list.", f"Write [{wanted!r}]."
+        )
     if not isinstance(wanted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
         raise SpecError(f"{field} is {short(wanted)}.", "It has to be a mapping or a list.")
     items = wanted.items() if isinstance(wanted, Mapping) else ((key, None) for key in wanted)
@@ -248,16 +302,21 @@ def attributes(field: str, key: object, about: object) -> Mapping[str, object]:
     if about is None or isinstance(about, str):
         return {"type": about or ""}
     raise SpecError(
-        f"{field}[{key!r}] is {short(about)}.", "It has to be a type, or a mapping such as {'type': 'folder'}."
+        f"{field}[{key!r}] is {short(about)}.",
+        "It has to be a type, or a mapping such as {'type': 'folder'}.",
     )
 
 
 def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
-    """What is nearly an attribute. A skill's metadata may say more of a value, such as what it is for: that is not ours."""
+    """What is nearly an attribute. A skill's metadata may say more of a value, such as what it is
+    for: that is not ours.
+    """
     for name in about:
         near = difflib.get_close_matches(str(name), DECLARATION, n=1, cutoff=0.75)
         if name not in DECLARATION and near:
-            raise SpecError(f"{place} has {name}.", "It would be ignored.", f"Did you mean {near[0]}?")
+            raise SpecError(
+                f"{place} has {name}.", "It would be ignored.", f"Did you mean {near[0]}?"
+            )
 
 
 def refuse_wrong(place: str, about: Mapping[str, object]) -> None:
@@ -276,14 +335,19 @@ def refuse_shared(outputs: list[Output]) -> None:
         first = places.setdefault(key.replace("/", "_"), key)
         if first != key:
             why = "One would write over the other's files."
-            raise SpecError(f"The outputs {first} and {key} would lie in one folder.", why, "Give one a path.")
+            raise SpecError(
+                f"The outputs {first} and {key} would lie in one folder.", why, "Give one a path."
+            )
 
 
 def target(key: str, about: Mapping[str, object]) -> str:
     path = about.get("container_path") or ""
     if isinstance(path, str) and (not path or posixpath.isabs(path)):
         return path
-    raise SpecError(f"inputs[{key!r}] has the container_path {short(path)}.", "It is an absolute path in the job.")
+    raise SpecError(
+        f"inputs[{key!r}] has the container_path {short(path)}.",
+        "It is an absolute path in the job.",
+    )
 
 
 def options(place: str, about: Mapping[str, object]) -> Options:
@@ -294,7 +358,9 @@ def options(place: str, about: Mapping[str, object]) -> Options:
         if not (value is None or isinstance(value, bool)):
             raise SpecError(f"{place} has {name}: {short(value)}.", "It is true or false.")
     if parent and extract is False:
-        raise SpecError(f"{place} has extract: false and extract_to_parent: true.", "One excludes the other.")
+        raise SpecError(
+            f"{place} has extract: false and extract_to_parent: true.", "One excludes the other."
+        )
     if parent or extract is not None:
         told["extract"] = "parent" if parent else "yes" if extract else "no"
     if about.get("patterns"):
@@ -309,7 +375,9 @@ FORMATS = ("json", "jsonl", "csv", "parquet")
 
 def selective(place: str, about: object) -> Selective:
     """{annotation: key of another input, format: json, keys: [video]}"""
-    given: Mapping[str, object] = cast("Mapping[str, object]", about) if isinstance(about, Mapping) else {}
+    given: Mapping[str, object] = (
+        cast("Mapping[str, object]", about) if isinstance(about, Mapping) else {}
+    )
     annotation, form = given.get("annotation"), given.get("format", "")
     if not isinstance(annotation, str) or not annotation:
         raise SpecError(
@@ -318,23 +386,30 @@ def selective(place: str, about: object) -> Selective:
             "Write selective: {annotation: dataset.annotation_path, keys: [video]}.",
         )
     if form not in ("", *FORMATS):
-        raise SpecError(f"{place} has selective.format: {short(form)}.", f"It can be {', '.join(FORMATS)}.")
+        raise SpecError(
+            f"{place} has selective.format: {short(form)}.", f"It can be {', '.join(FORMATS)}."
+        )
     keys = names(f"{place} has selective.keys", given.get("keys") or ["video"])
     return Selective(annotation=annotation, format=cast(str, form), keys=keys)
 
 
 def names(what: str, value: object) -> list[str]:
     items = [value] if isinstance(value, str) else value
-    if isinstance(items, Sequence) and all(isinstance(each, str) and each for each in cast("Sequence[object]", items)):
+    if isinstance(items, Sequence) and all(
+        isinstance(each, str) and each for each in cast("Sequence[object]", items)
+    ):
         return list(cast("Sequence[str]", items))
     raise SpecError(f"{what}: {short(value)}.", "It is a list of texts.")
 
 
 def refuse_unknown_annotation(wanted: Input, keys: Sequence[str]) -> None:
     how = wanted["options"].get("selective")
-    if how and not any(key == how["annotation"] or key.startswith(how["annotation"] + "[") for key in keys):
+    if how and not any(
+        key == how["annotation"] or key.startswith(how["annotation"] + "[") for key in keys
+    ):
         raise SpecError(
-            f"inputs[{wanted['key']!r}] takes the files that {how['annotation']} names, which is no input.",
+            f"inputs[{wanted['key']!r}] takes the files that {how['annotation']} names, "
+            "which is no input.",
             "The annotation has to be there before the files can be fetched.",
             f"Declare {how['annotation']} in inputs too.",
         )
@@ -361,17 +436,28 @@ def inside(about: Mapping[str, object], item: Tree) -> Mapping[str, object]:
 
 
 def apart(inputs: list[Input]) -> list[Input]:
-    """The same, sure that no two lie at one place or one inside another, where it would be written into its data."""
-    targets = sorted((posixpath.normpath(each["target"]).split("/"), each["key"]) for each in inputs if each["target"])
+    """The same, sure that no two lie at one place or one inside another, where it would be written
+    into its data.
+    """
+    targets = sorted(
+        (posixpath.normpath(each["target"]).split("/"), each["key"])
+        for each in inputs
+        if each["target"]
+    )
     for (path, key), (other, second) in pairwise(targets):
         if other[: len(path)] == path:
             places = f"{'/'.join(path)} and {'/'.join(other)}"
-            raise SpecError(f"The inputs {key} and {second} are to lie at {places}.", "Each needs a place of its own.")
+            raise SpecError(
+                f"The inputs {key} and {second} are to lie at {places}.",
+                "Each needs a place of its own.",
+            )
     return inputs
 
 
 def read_data(spec: JobSpec) -> JobData:
-    """Every value of a spec that is data. Raises SpecError where the declarations and the spec do not fit."""
+    """Every value of a spec that is data. Raises SpecError where the declarations and the spec do
+    not fit.
+    """
     keys = keys_of(spec)
     if keys is None:
         return JobData(inputs=tuple(map(data_input, path_inputs(spec.inputs))))
@@ -379,8 +465,12 @@ def read_data(spec: JobSpec) -> JobData:
     return data_of(keys, inputs, outputs, spec.files)
 
 
-def data_of(keys: SpecKeys, inputs: Sequence[Input], outputs: Sequence[Output], files: Iterable[str]) -> JobData:
-    """The data of keys that have been read. `files` are the paths of those that travel with the job."""
+def data_of(
+    keys: SpecKeys, inputs: Sequence[Input], outputs: Sequence[Output], files: Iterable[str]
+) -> JobData:
+    """The data of keys that have been read. `files` are the paths of those that travel with the
+    job.
+    """
     named = tuple(named_outputs(outputs))
     data = JobData(
         inputs=tuple(map(data_input, inputs)),
@@ -406,23 +496,33 @@ def data_input(wanted: Input) -> DataInput:
 
 
 def shared_paths(keys: SpecKeys) -> Iterator[KeyAndValue]:
-    """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob, the folder it is for."""
+    """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob,
+    the folder it is for.
+    """
     for way, path in keys.shared():
         is_glob = keys.literal_type(way) == "local_glob"
         yield joined(way), before_wildcards(path) if is_glob else path
 
 
 def passed_on(keys: SpecKeys) -> Iterator[KeyAndValue]:
-    """(key, address) of each s3:// value that is neither input nor output: some programs read it by themselves."""
+    """(key, address) of each s3:// value that is neither input nor output: some programs read it by
+    themselves.
+    """
     for way, value in leaves(keys.tree, []):
         if isinstance(value, str) and scheme(value) == "s3" and not keys.literal_type(way):
             yield joined(way), value
 
 
 def undeclared_paths(keys: SpecKeys, known: Sequence[str]) -> Iterator[KeyAndValue]:
-    """(key, path) of each absolute path in the spec that lies in none of the `known` places; of a glob, its folder."""
+    """(key, path) of each absolute path in the spec that lies in none of the `known` places; of a
+    glob, its folder.
+    """
     for way, value in leaves(keys.tree, []):
-        if not isinstance(value, str) or not PATH.fullmatch(value) or keys.literal_type(way) == "text":
+        if (
+            not isinstance(value, str)
+            or not PATH.fullmatch(value)
+            or keys.literal_type(way) == "text"
+        ):
             continue
         path = before_wildcards(value)
         if not any(lies_in(path, place) for place in known if place):
@@ -430,13 +530,19 @@ def undeclared_paths(keys: SpecKeys, known: Sequence[str]) -> Iterator[KeyAndVal
 
 
 def unread_outputs(spec: JobSpec) -> list[str]:
-    """Keys of outputs that specs do not have, and that neither the command nor a file which travels with it names."""
+    """Keys of outputs that specs do not have, and that neither the command nor a file which travels
+    with it names.
+    """
     if spec.specs is None:
         return []
     keys = SpecKeys(plain_mapping(spec.specs, "specs"), "specs")
     texts = [spec.command.encode("utf-8", "surrogateescape"), *map(as_bytes, spec.files.values())]
     declared = pairs("outputs", spec.outputs)
-    wanted = [key for key, about in declared if not (about.get("optional") or about.get("type") in LITERAL)]
+    wanted = [
+        key
+        for key, about in declared
+        if not (about.get("optional") or about.get("type") in LITERAL)
+    ]
     unknown = [key for key in wanted if key != KNOWN_OUTPUT and not keys.has(key)]
     return [key for key in unknown if not any(last_name(key) in text for text in texts)]
 
@@ -487,24 +593,35 @@ def left_out(about: object) -> bool:
 
 
 def path_input(path: object, about: object) -> Input:
-    """An archive stays packed here unless told otherwise: the path says under which name the command wants it."""
+    """An archive stays packed here unless told otherwise: the path says under which name the
+    command wants it.
+    """
     given = {"uri": about} if isinstance(about, str) else attributes("inputs", path, about)
     uri, place = given.get("uri"), f"inputs[{path!r}]"
     refuse_wrong(place, given)
     if not isinstance(path, str) or not path or scheme(path):
-        raise SpecError(f"inputs has the key {short(path)}.", "Without specs and args a key is a path in the job.")
+        raise SpecError(
+            f"inputs has the key {short(path)}.",
+            "Without specs and args a key is a path in the job.",
+        )
     if not isinstance(uri, str) or not uri:
-        raise SpecError(f"{place} is {short(about)}.", "Without specs and args it is the address to put there.")
+        raise SpecError(
+            f"{place} is {short(about)}.", "Without specs and args it is the address to put there."
+        )
     schemes.check(uri, place)
     told = options(place, given)
     if "selective" in told:
-        raise SpecError(f"{place} has selective.", "That names a key of specs or args, and there are none.")
+        raise SpecError(
+            f"{place} has selective.", "That names a key of specs or args, and there are none."
+        )
     kind = str(given.get("type", ""))
     return Input(key=path, uri=uri, kind=kind, target=path, options=Options(extract="no") | told)
 
 
 def path_outputs(wanted: Declared) -> list[Copy]:
-    """Passthrough: paths whose content is kept, each under its last name; equal last names keep their whole paths."""
+    """Passthrough: paths whose content is kept, each under its last name; equal last names keep
+    their whole paths.
+    """
     declared = pairs("outputs", wanted)
     paths = [path for path, about in declared if about.get("type") != "text"]
     for path, about in declared:
@@ -513,7 +630,8 @@ def path_outputs(wanted: Declared) -> list[Copy]:
         if address or not path:
             raise SpecError(
                 f"outputs has {address or path!r}.",
-                "Without specs and args an output is a path in the job, and all of them go to one place.",
+                "Without specs and args an output is a path in the job, and "
+                "all of them go to one place.",
                 "Name that place: env_vars: {TAO_RESULTS_ROOT: s3://bucket/prefix}.",
             )
         refuse_wrong(f"outputs[{path!r}]", about)
@@ -529,19 +647,26 @@ def path_outputs(wanted: Declared) -> list[Copy]:
     names = Counter(map(posixpath.basename, distinct))
     optional = {path for path, about in declared if about.get("optional") is True}
     return [
-        Copy(path=given, name=copy_name(path, names), optional=given in optional) for path, given in distinct.items()
+        Copy(path=given, name=copy_name(path, names), optional=given in optional)
+        for path, given in distinct.items()
     ]
 
 
 def refuse_no_data(path: str, given: str) -> None:
-    """All of a machine, or what the kernel shows of it, is nobody's output: a copy of it takes hours or has no end."""
+    """All of a machine, or what the kernel shows of it, is nobody's output: a copy of it takes
+    hours or has no end.
+    """
     if not posixpath.isabs(path):
         return
     at, advice = f"/{path.lstrip('/')}", "Name the files or folders that the command writes."
     if at == "/":
         raise SpecError(f"outputs has {given!r}.", "That is all of the machine.", advice)
     if any(lies_in(at, each) for each in KERNEL) and not lies_in(at, MEMORY):
-        raise SpecError(f"outputs has {given!r}.", "That is no data: the kernel shows its own state there.", advice)
+        raise SpecError(
+            f"outputs has {given!r}.",
+            "That is no data: the kernel shows its own state there.",
+            advice,
+        )
 
 
 def copy_name(path: str, names: Mapping[str, int]) -> str:

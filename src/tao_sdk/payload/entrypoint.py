@@ -1,6 +1,7 @@
 """`build_entrypoint`: a job's command, spec, inputs, outputs and files as one shell command.
 
-Everything that can be known before submit is decided and refused here; the runner is only told what to do.
+Everything that can be known before submit is decided and refused here; the runner is only told what
+to do.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from tao_sdk.runner.document import Document, Template
 
 Mode = Literal["config", "args", "passthrough"]
 FORMATS = ("toml", "yaml", "json")
-DEFAULT_FORMAT = "toml"  # the documented default of this function; a skill's action names its own, mostly yaml
+DEFAULT_FORMAT = (
+    "toml"  # the documented default of this function; a skill's action names its own, mostly yaml
+)
 
 
 class Entrypoint(TypedDict):
-    """What build_entrypoint returns; `command` is for `/bin/bash -c` or any POSIX shell, also as a file."""
+    """What build_entrypoint returns; `command` is for `/bin/bash -c` or any POSIX shell, also as a
+    file.
+    """
 
     command: str
     args_template: str
@@ -48,18 +53,20 @@ def build_entrypoint(
     bucket: bool | None = None,  # noqa: ARG001  earlier versions asked for it
     resume_key: str | None = None,
 ) -> Entrypoint:
-    """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its outputs are kept.
+    """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its
+    outputs are kept.
 
-    specs: nested mapping, written as `config_format` (toml when not given) where the command says {config_path}.
-    args: {name} in the command is replaced; an argument that is not named there is appended as --name value.
-    inputs: keys of specs or args (`a.b[0].c`) with {type, optional, container_path, extract, extract_to_parent, selective,
+    specs: nested mapping, written as `config_format` (toml when not given) where the command says
+    {config_path}. args: {name} in the command is replaced; an argument that is not named there is
+    appended as --name value. inputs: keys of specs or args (`a.b[0].c`) with {type, optional,
+    container_path, extract, extract_to_parent, selective,
         patterns}; without specs and args {job path: address}.
-    mount_path: an absolute path in the job, on a mount; fetched inputs are kept there for all jobs that use it.
-    outputs: keys likewise; without specs and args a list of paths in the job.
+    mount_path: an absolute path in the job, on a mount; fetched inputs are kept there for all jobs
+    that use it. outputs: keys likewise; without specs and args a list of paths in the job.
     upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
-    files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
-    resume_key: the key of specs or args that a further attempt's checkpoint fills, where it is empty; not given,
-    resume_training_checkpoint_path wherever they have it.
+    files: path in the job -> content; relative paths lie in the job's work folder, where the
+    command then starts. resume_key: the key of specs or args that a further attempt's checkpoint
+    fills, where it is empty; not given, resume_training_checkpoint_path wherever they have it.
     bucket: accepted and not needed: the job's environment decides whether outputs go to a bucket.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
@@ -82,7 +89,9 @@ def build_entrypoint(
 
 
 def packed_job(spec: JobSpec) -> tuple[str, JobData]:
-    """(the shell text that runs a job, the data that its spec names). The spec is read once for both."""
+    """(the shell text that runs a job, the data that its spec names). The spec is read once for
+    both.
+    """
     wrapping = Wrapping(
         command=spec.command,
         specs=spec.specs,
@@ -139,25 +148,38 @@ def chosen_mode(mode: str | None, specs: object, args: object, flags: object) ->
     """The mode that what was passed means; a mode that was named has to agree with it."""
     if specs is not None and args is not None:
         raise SpecError(
-            "specs and args are both given.", "A command gets a config file or arguments.", "Pass one of them."
+            "specs and args are both given.",
+            "A command gets a config file or arguments.",
+            "Pass one of them.",
         )
     if specs is not None and flags:
-        raise SpecError("specs and flags are both given.", "Flags are arguments.", "Write them into the command.")
-    meant: Mode = "config" if specs is not None else "args" if args is not None or flags else "passthrough"
+        raise SpecError(
+            "specs and flags are both given.",
+            "Flags are arguments.",
+            "Write them into the command.",
+        )
+    meant: Mode = (
+        "config" if specs is not None else "args" if args is not None or flags else "passthrough"
+    )
     if mode is not None and mode != meant:
         needs = {"config": "specs=", "args": "args=", "passthrough": "neither specs= nor args="}
         if mode not in needs:
             raise SpecError(f"mode is {mode!r}.", "It can be config, args or passthrough.")
         raise SpecError(
-            f"mode is {mode!r}, but what is passed means {meant!r}.", next=f"mode={mode!r} goes with {needs[mode]}"
+            f"mode is {mode!r}, but what is passed means {meant!r}.",
+            next=f"mode={mode!r} goes with {needs[mode]}",
         )
     return meant
 
 
-def empty_document(command: str, job_id: str | None, mount_path: str | os.PathLike[str] | None) -> Document:
+def empty_document(
+    command: str, job_id: str | None, mount_path: str | os.PathLike[str] | None
+) -> Document:
     mount = os.fspath(mount_path) if mount_path is not None else ""
     if mount and not posixpath.isabs(mount):
-        raise SpecError(f"mount_path is {mount!r}.", "It is a path in the job, so it has to be absolute.")
+        raise SpecError(
+            f"mount_path is {mount!r}.", "It is a path in the job, so it has to be absolute."
+        )
     return Document(
         command=Template(parts=[command], holes=[]),
         spec=None,
@@ -203,7 +225,9 @@ def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]
     """The contents of the files that travel; their paths go into the document."""
     document["files"] += places_of(files)
     return [
-        content.encode("utf-8", "surrogateescape") if isinstance(content, str) else file_bytes(path, content)
+        content.encode("utf-8", "surrogateescape")
+        if isinstance(content, str)
+        else file_bytes(path, content)
         for path, content in files.items()
     ]
 
@@ -221,9 +245,13 @@ def places_of(paths: Iterable[str]) -> list[str]:
             )
         places[place] = path
     for place, path in places.items():
-        if above := next((each for each in map(str, PurePosixPath(place).parents) if each in places), None):
+        if above := next(
+            (each for each in map(str, PurePosixPath(place).parents) if each in places), None
+        ):
             raise SpecError(
-                f"files has {places[above]!r}, and {path!r} below it.", "A file is no folder.", "Rename one."
+                f"files has {places[above]!r}, and {path!r} below it.",
+                "A file is no folder.",
+                "Rename one.",
             )
     return list(places)
 
@@ -289,7 +317,9 @@ def paths(document: Document, wrapping: Wrapping) -> JobData:
 
 
 def read_keys(document: Document, keys: declared.SpecKeys, wrapping: Wrapping) -> JobData:
-    """Fill in what the keys say, and leave holes in their tree where only the job knows the value."""
+    """Fill in what the keys say, and leave holes in their tree where only the job
+    knows the value.
+    """
     document["inputs"], document["outputs"] = keys.read(wrapping.inputs, wrapping.outputs)
     data = declared.data_of(keys, document["inputs"], document["outputs"], wrapping.files)
     keys.put_shared()

@@ -1,7 +1,7 @@
 """Formats: a spec as JSON, YAML or TOML text, with holes where only the job knows the value.
 
-What is written reads back equal with json, PyYAML's safe_load (YAML 1.1) and tomllib. Text is ASCII, so that a reader's
-locale does not matter.
+What is written reads back equal with json, PyYAML's safe_load (YAML 1.1) and tomllib. Text is
+ASCII, so that a reader's locale does not matter.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def yaml_value(value: Tree, newline: str, before: str) -> Iterator[Piece]:
     for index, (key, item) in enumerate(pairs):
         if before or index:
             yield newline
-        yield from yaml_item(key if isinstance(value, list) else yaml_key(key, newline), item, newline)
+        yield from yaml_item(
+            key if isinstance(value, list) else yaml_key(key, newline), item, newline
+        )
 
 
 def yaml_item(head: str, item: Tree, newline: str) -> Iterator[Piece]:
@@ -126,14 +128,22 @@ def to_toml(tree: dict[str, Tree]) -> Iterator[Piece]:
 def refuse_for_toml(place: str, value: Tree) -> None:
     if value is None:
         raise SpecError(
-            f"{place} is None.", "TOML has no null.", "Leave the key out, or use config_format='yaml' (or 'json')."
+            f"{place} is None.",
+            "TOML has no null.",
+            "Leave the key out, or use config_format='yaml' (or 'json').",
         )
     if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        raise SpecError(f"{place} is not valid Unicode.", "TOML cannot hold it.", "Use config_format='yaml' or 'json'.")
+        raise SpecError(
+            f"{place} is not valid Unicode.",
+            "TOML cannot hold it.",
+            "Use config_format='yaml' or 'json'.",
+        )
 
 
 def toml_table(table: dict[str, Tree], path: str) -> Iterator[Piece]:
-    """The table's own values, then the tables below it: a value after a header would belong to that one."""
+    """The table's own values, then the tables below it: a value after a header would belong to that
+    one.
+    """
     for key, value in table.items():
         if not below(value):
             yield f"{toml_key(key)} = "
@@ -175,7 +185,11 @@ def toml_key(key: str) -> str:
     return key if TOML_BARE.fullmatch(key) else escaped(key)
 
 
-WRITERS: dict[str, Callable[[dict[str, Tree]], Iterator[Piece]]] = {"json": to_json, "yaml": to_yaml, "toml": to_toml}
+WRITERS: dict[str, Callable[[dict[str, Tree]], Iterator[Piece]]] = {
+    "json": to_json,
+    "yaml": to_yaml,
+    "toml": to_toml,
+}
 
 
 def json_line(value: Tree) -> str:

@@ -19,14 +19,18 @@ def steps(key: str) -> list[Step]:
     for part in key.split("."):
         match = PART.fullmatch(part)
         if match is None:
-            raise SpecError(f"{key!r} is no key of a spec.", "A key reads like train.checkpoints[0].path.")
+            raise SpecError(
+                f"{key!r} is no key of a spec.", "A key reads like train.checkpoints[0].path."
+            )
         way += [match[1], *(int(index) for index in re.findall(r"\d+", match[2]))]
     return way
 
 
 def joined(way: Sequence[Step]) -> str:
     """The key as people write it."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
+    return "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in way
+    ).removeprefix(".")
 
 
 def child(tree: Tree, step: Step) -> Tree:
@@ -46,10 +50,17 @@ def lookup(tree: Tree, way: Sequence[Step]) -> Tree:
 
 
 def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
-    """Set what lies there, making the mappings on the way. Raises SpecError when a list or a value is in the way."""
+    """Set what lies there, making the mappings on the way. Raises SpecError when a list or a value
+    is in the way.
+    """
     parent, last = tree, way[-1]
     for step, after in pairwise(way):
-        if isinstance(parent, dict) and isinstance(step, str) and isinstance(after, str) and parent.get(step) is None:
+        if (
+            isinstance(parent, dict)
+            and isinstance(step, str)
+            and isinstance(after, str)
+            and parent.get(step) is None
+        ):
             parent[step] = {}
         parent = child(parent, step)
     if isinstance(parent, dict) and isinstance(last, str):  # noqa: SIM114  each branch knows its types
@@ -57,4 +68,6 @@ def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
     elif isinstance(parent, list) and isinstance(last, int) and last < len(parent):
         parent[last] = value
     else:
-        raise SpecError(f"{joined(way)} cannot be set: {joined(way[:-1])} in the spec cannot hold it.")
+        raise SpecError(
+            f"{joined(way)} cannot be set: {joined(way[:-1])} in the spec cannot hold it."
+        )

@@ -1,7 +1,8 @@
 """Packing: the runner's modules, the document and the job's files as one text for a shell.
 
-The text starts python3 in place of the shell and hands the payload over as a here-document on a descriptor of its own, so
-that nothing of it is an argument or a file with a guessable name, and standard input stays what it was.
+The text starts python3 in place of the shell and hands the payload over as a here-document on a
+descriptor of its own, so that nothing of it is an argument or a file with a guessable name, and
+standard input stays what it was.
 """
 
 from __future__ import annotations
@@ -41,9 +42,12 @@ OPTIONAL = frozenset(
 )
 WIDTH = 1000
 PIECE = re.compile(rb"self\.|[A-Za-z]{2,}|[^\w\0]{2,}")  # a word, or what stands between two
-AT_ONCE = len(CODES) // 2  # pieces that are counted together: the others are fewer once these are replaced
+AT_ONCE = (
+    len(CODES) // 2
+)  # pieces that are counted together: the others are fewer once these are replaced
 
-# Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
+# Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the
+# next that is there.
 BOOTSTRAP = """\
 import sys, os
 a = sys.argv
@@ -63,7 +67,8 @@ n = int(m[:8])
 exec(compile(m[8:8 + n], "<tao_sdk/runner/boot.py>", "exec"))
 boot(m[8 + n:], j, a[3])"""
 
-# Without python3 the shell tells the event that the runner would: rules read its code, people the line before it.
+# Without python3 the shell tells the event that the runner would: rules read its code, people the
+# line before it.
 SHELL = """\
 b='{bootstrap}'
 for p in python3 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 ''; do
@@ -97,17 +102,20 @@ def bootstrap() -> str:
 
 @cache
 def program(names: tuple[str, ...]) -> str:
-    """These modules, packed: made once, as jobs differ in what they say and hardly in what they need."""
+    """These modules, packed: made once, as jobs differ in what they say and hardly in what they
+    need.
+    """
     boot = source(BOOT)
     others = b"\0".join(name.encode() + b"\n" + source(name) for name in names if name != BOOT)
     return encoded(b"%8d" % len(boot) + boot + abbreviated(others))
 
 
 def abbreviated(text: bytes) -> bytes:
-    """A list of the pieces that take the most room, then the text with a byte for each; boot.py writes them out again.
+    """A list of the pieces that take the most room, then the text with a byte for each; boot.py
+    writes them out again.
 
-    zlib needs two bytes to repeat a word; a byte of its own needs less, and makes the whole 8 % smaller. A piece may hold
-    the bytes of earlier ones.
+    zlib needs two bytes to repeat a word; a byte of its own needs less, and makes the whole 8 %
+    smaller. A piece may hold the bytes of earlier ones.
     """
     pieces: list[bytes] = []
     for _ in range(0, len(CODES), AT_ONCE):
@@ -143,7 +151,8 @@ def modules(document: Document) -> tuple[str, ...]:
 def asked_for(document: Document) -> Iterator[str]:
     """The optional modules that a job asks for.
 
-    Where its results go is decided in the job, by its environment: outputs may always go to a bucket.
+    Where its results go is decided in the job, by its environment: outputs may always go to a
+    bucket.
     """
     if document["files"]:
         yield "runner.files"

@@ -1,6 +1,7 @@
 """Reading a spec once: its inputs, outputs and other data, and the shell text that a backend runs.
 
-Not here: what each declaration may say (declared.py), and how the shell text is made (entrypoint.py).
+Not here: what each declaration may say (declared.py), and how the shell text is made
+(entrypoint.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from tao_sdk.payload.entrypoint import packed_job
 
 
 def prepare_job(spec: JobSpec, packed: str = "") -> PreparedJob:
-    """The spec with its data and what runs. `packed`: the shell text that was made of it before; "" to make it.
+    """The spec with its data and what runs. `packed`: the shell text that was made of it before; ""
+    to make it.
 
     Raises SpecError for what no job can have.
     """

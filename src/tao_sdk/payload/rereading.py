@@ -1,8 +1,10 @@
-"""Rereading: words that something reads a second time, as code, as a number, or as the name of a variable.
+"""Rereading: words that something reads a second time, as code, as a number, or as the name of a
+variable.
 
-What a shell quotes is safe from that shell only. `bash -c 'train {x}'` reads its script again, `eval` its words, `[[ ]]`
-its numbers. A value may stand there when no reader can take it for more than a plain word. The programs that everybody
-uses are known here; one that is not known gets the value as any other argument.
+What a shell quotes is safe from that shell only. `bash -c 'train {x}'` reads its script again,
+`eval` its words, `[[ ]]` its numbers. A value may stand there when no reader can take it for more
+than a plain word. The programs that everybody uses are known here; one that is not known gets the
+value as any other argument.
 """
 
 from __future__ import annotations
@@ -38,29 +40,53 @@ SCRIPT_OPTIONS = {
 }
 LONG_OPTION = "--(?:expression|eval|print|source|split-string|command)"  # that a script follows
 INTERPRETERS = frozenset(SCRIPT_OPTIONS) - {"sed", "awk", "gawk", "env"}
-NAMES_SCRIPT = re.compile(r"-\w*[cerm]")  # an option of an interpreter whose script is not on standard input
+NAMES_SCRIPT = re.compile(
+    r"-\w*[cerm]"
+)  # an option of an interpreter whose script is not on standard input
 VALUED = frozenset({"-W", "-X", "-I", "--rcfile", "--init-file"})
-SETTING = re.compile(r"[-+]\w*[oO]\w*")  # an option of a shell that one more word follows: -euo pipefail
+SETTING = re.compile(
+    r"[-+]\w*[oO]\w*"
+)  # an option of a shell that one more word follows: -euo pipefail
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-REPLACING = re.compile(r"-[Ii].*|--replace.*")  # of xargs: what it reads goes into the script of a shell
-LATE_OPTION = frozenset({"su", "runuser", "script", "flock"})  # their -c may come behind other words
-# program -> the letters of its options that a value follows; its first other word is the script, unless -f or -e names one
-SCRIPT_FIRST = {"awk": "vFf", "gawk": "vFfe", "mawk": "vFf", "nawk": "vFf", "sed": "efl", "trap": "l"}
-EVERY_WORD = frozenset({"eval", "alias", "ssh", "watch", "parallel", "tmux", "compgen", "complete", "bind"})
+REPLACING = re.compile(
+    r"-[Ii].*|--replace.*"
+)  # of xargs: what it reads goes into the script of a shell
+LATE_OPTION = frozenset(
+    {"su", "runuser", "script", "flock"}
+)  # their -c may come behind other words
+# program -> the letters of its options that a value follows; its first other word is the script,
+# unless -f or -e names one
+SCRIPT_FIRST = {
+    "awk": "vFf",
+    "gawk": "vFfe",
+    "mawk": "vFf",
+    "nawk": "vFf",
+    "sed": "efl",
+    "trap": "l",
+}
+EVERY_WORD = frozenset(
+    {"eval", "alias", "ssh", "watch", "parallel", "tmux", "compgen", "complete", "bind"}
+)
 SEVERAL_SCRIPTS = frozenset({"sed", "perl", "ruby"})  # each of their -e has one
 SOURCING = frozenset({".", "source"})
-WRAPPERS = frozenset("sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun numactl".split())
+WRAPPERS = frozenset(
+    "sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun numactl".split()
+)
 DECLARING = frozenset({"export", "readonly", "declare", "typeset", "local"})
 NAMING = frozenset({"unset", "read", "mapfile", "readarray", "getopts"})
 HARMLESS_OPTIONS = re.compile(r"-[xrg]+")
 COMPARED = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
-RUN_VARIABLE = re.compile(r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?=")  # a shell reads its value as code
+RUN_VARIABLE = re.compile(
+    r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?="
+)  # a shell reads its value as code
 PRINTING = frozenset({"echo", "printf", "yes"})
 
 
 def reading(text: str, spot: Spot) -> Reading | None:
-    """As what the value at this spot of the command `text` is read once more; None where it is only a value."""
+    """As what the value at this spot of the command `text` is read once more; None where it is only
+    a value.
+    """
     if spot.place is Place.ARITHMETIC:
         return Reading.NUMBER
     command = spot.document.command if spot.document else spot.command
@@ -77,7 +103,9 @@ def reading(text: str, spot: Spot) -> Reading | None:
 
 
 def printed_code(text: str, command: Simple) -> bool:
-    """Whether what a command prints is read as code: behind a pipe, or as the word "$(...)" that it is inside of."""
+    """Whether what a command prints is read as code: behind a pipe, or as the word "$(...)" that it
+    is inside of.
+    """
     if any(reads_input(text, each) for each in list(pipeline(command))[1:]):
         return True
     outer = command.outer
@@ -93,7 +121,9 @@ def printed_code(text: str, command: Simple) -> bool:
 
 
 def passes_on(text: str, outer: Outer) -> bool:
-    """Whether what is printed inside is printed once more: by a group, by `echo "$(...)"`, by a filter of <(...)."""
+    """Whether what is printed inside is printed once more: by a group, by `echo "$(...)"`, by a
+    filter of <(...).
+    """
     if not outer.word or text.startswith("<(", outer.word.start):
         return True
     return bool(PRINTING.intersection(program(bare(text, each)) for each in outer.command.words))
@@ -104,14 +134,19 @@ def runs_file(text: str, command: Simple, word: Word) -> bool:
     words = [bare(text, each) for each in command.words]
     index = command.words.index(word)
     programs = [at for at in range(index) if program(words[at]) in INTERPRETERS | SOURCING]
-    return text.startswith("<(", word.start) and any(index == behind_options(words, at) for at in programs)
+    return text.startswith("<(", word.start) and any(
+        index == behind_options(words, at) for at in programs
+    )
 
 
 def of_argument(text: str, spot: Spot, command: Simple) -> Reading | None:
     assert spot.word
     words = [bare(text, each) for each in command.words]
     index = command.words.index(spot.word)
-    before, after = unquoted(text[spot.word.start : spot.start]), unquoted(text[spot.end : spot.word.end])
+    before, after = (
+        unquoted(text[spot.word.start : spot.start]),
+        unquoted(text[spot.end : spot.word.end]),
+    )
     if is_name(words, index, before, after) or (command.defines and index == len(words) - 1):
         return Reading.NAME
     if is_number(words, index, before, after):
@@ -158,9 +193,15 @@ def is_name(words: Sequence[str], index: int, before: str, after: str) -> bool:
 
 
 def first_program(words: Sequence[str]) -> int:
-    """The index of the word that names what is run: behind the assignments, and `command` or `time` with its options."""
+    """The index of the word that names what is run: behind the assignments, and `command` or `time`
+    with its options.
+    """
     for index, word in enumerate(words):
-        if not ASSIGNMENT.match(word) and not word.startswith("-") and word not in ("command", "builtin", "coproc"):
+        if (
+            not ASSIGNMENT.match(word)
+            and not word.startswith("-")
+            and word not in ("command", "builtin", "coproc")
+        ):
             return index
     return len(words)
 
@@ -182,7 +223,9 @@ def is_code(words: Sequence[str], index: int, before: str) -> bool:
         return True
     if first < index and words[first] in DECLARING:
         options = [each for each in words[first + 1 : index] if each.startswith("-")]
-        return not all(map(HARMLESS_OPTIONS.fullmatch, options))  # a list or a number, read once more
+        return not all(
+            map(HARMLESS_OPTIONS.fullmatch, options)
+        )  # a list or a number, read once more
     return any(reads_word(words, at, index, before) for at in range(index))
 
 
@@ -208,7 +251,9 @@ def reads_word(words: Sequence[str], at: int, index: int, before: str) -> bool:
 
 
 def reads_option(words: Sequence[str], at: int, index: int, before: str) -> bool:
-    """Whether the word is the script that an option of the interpreter at `at` announces, or has in itself."""
+    """Whether the word is the script that an option of the interpreter at `at` announces, or has in
+    itself.
+    """
     name = program(words[at])
     announcing = rf"-\w*[{SCRIPT_OPTIONS[name]}]"
     for option in own_options(words, at):
@@ -232,7 +277,9 @@ def own_options(words: Sequence[str], at: int) -> Iterator[int]:
 
 
 def option_values(name: str, option: str) -> int:
-    """How many words behind an option are its values; a script that -c announces is none of them."""
+    """How many words behind an option are its values; a script that -c announces is
+    none of them.
+    """
     if name in SHELLS and SETTING.fullmatch(option):
         return len(re.findall("[oO]", option))
     several = name in SEVERAL_SCRIPTS and re.fullmatch(rf"-\w*[eE]|{LONG_OPTION}", option)
@@ -252,7 +299,9 @@ def is_option(word: str) -> bool:
 
 
 def first_operand(words: Sequence[str], at: int, valued: str) -> int:
-    """The index of the first word that is neither an option nor an option's value; -1 when an option has the script."""
+    """The index of the first word that is neither an option nor an option's value; -1 when an
+    option has the script.
+    """
     n = at + 1
     while n < len(words) and words[n].startswith("-") and words[n] != "-":
         if re.match(r"-\w*[ef]|--file|--expression", words[n]):
@@ -277,7 +326,9 @@ def takes_input(words: Sequence[str], at: int) -> bool:
     if name == "ssh" or (name in INTERPRETERS and no_script(words, at)):
         return True
     if name in SCRIPT_FIRST:
-        return any(option == "-f" and file in STANDARD_INPUT for option, file in pairwise(words[at:]))
+        return any(
+            option == "-f" and file in STANDARD_INPUT for option, file in pairwise(words[at:])
+        )
     return name == "xargs" and fills_script(words[at + 1 :])
 
 
@@ -296,6 +347,8 @@ def no_script(words: Sequence[str], at: int) -> bool:
     for option in own_options(words, at):
         if words[option] in ("-", "-s"):
             return True
-        if NAMES_SCRIPT.fullmatch(words[option]) and not (name in SHELLS and not words[option].endswith("c")):
+        if NAMES_SCRIPT.fullmatch(words[option]) and not (
+            name in SHELLS and not words[option].endswith("c")
+        ):
             return False
     return end >= len(words) or words[end] in STANDARD_INPUT

@@ -1,4 +1,6 @@
-"""Schemes: which addresses a job can read and write, and what to do about the others. Decided before submit."""
+"""Schemes: which addresses a job can read and write, and what to do about the others. Decided
+before submit.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,13 @@ MISTAKEN = {
 }
 MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
-SHARED = frozenset({"lustre", "slurm"})  # nor these, but they name a path, under which it can be read as it is
+SHARED = frozenset(
+    {"lustre", "slurm"}
+)  # nor these, but they name a path, under which it can be read as it is
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
-BUCKET = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)  # old ones have capitals and underscores
+BUCKET = re.compile(
+    r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII
+)  # old ones have capitals and underscores
 
 ANY_BUCKET = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -27,8 +33,14 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # scheme -> how many names have to follow, how the address is written
 SHAPES = {
     "s3": (1, "s3://bucket/key"),
-    "hf_model": (1, "hf_model://org/name, hf_model://org/name@revision or hf_model://org/name/path"),
-    "hf_dataset": (1, "hf_dataset://org/name, hf_dataset://org/name@revision or hf_dataset://org/name/path"),
+    "hf_model": (
+        1,
+        "hf_model://org/name, hf_model://org/name@revision or hf_model://org/name/path",
+    ),
+    "hf_dataset": (
+        1,
+        "hf_dataset://org/name, hf_dataset://org/name@revision or hf_dataset://org/name/path",
+    ),
     "ngc": (2, "ngc://org/team/name:version or ngc://org/name:version"),
     "http": (1, "http://host/path"),
     "https": (1, "https://host/path"),
@@ -39,13 +51,19 @@ def check(uri: str, place: str) -> None:
     """Raise SpecError, naming the scheme, for an address this version cannot deal with."""
     name = scheme(uri)
     if name in MISTAKEN:
-        raise SpecError(f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name])
+        raise SpecError(
+            f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name]
+        )
     if name not in MODULES:
         near = get_close_matches(name, MODULES, n=1)
-        advice = f"Did you mean {near[0]}://?" if near else "Write an absolute path, or file:///path."
+        advice = (
+            f"Did you mean {near[0]}://?" if near else "Write an absolute path, or file:///path."
+        )
         raise SpecError(f"{place} is {shown(uri)}: {name}:// is unknown.", next=advice)
     if not name and (mark := MISWRITTEN.match(uri)) and mark[1] in MODULES:
-        raise SpecError(f"{place} is {shown(uri)}, which is no address.", next=f"Did you mean {mark[1]}://?")
+        raise SpecError(
+            f"{place} is {shown(uri)}, which is no address.", next=f"Did you mean {mark[1]}://?"
+        )
     if name in SHAPES:
         refuse_unprintable(uri, place)
         check_shape(uri, name, place)
@@ -62,14 +80,19 @@ def refuse_unprintable(uri: str, place: str) -> None:
     """A line end in an address could end a line of a request, a log or a listing."""
     if UNPRINTABLE.search(uri):
         address = UNPRINTABLE.sub("?", shown(uri))
-        raise SpecError(f"{place} is {address}: it has a newline or another control character.", "No address has.")
+        raise SpecError(
+            f"{place} is {address}: it has a newline or another control character.",
+            "No address has.",
+        )
 
 
 def check_shape(uri: str, name: str, place: str) -> None:
     least, shape = SHAPES[name]
     names = uri.partition("://")[2].split("/")
     if len(names) < least or not all(names[:least]):
-        raise SpecError(f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}.")
+        raise SpecError(
+            f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}."
+        )
     if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
         raise no_bucket(uri, place)
     if MODULES[name] == "http_file" and uri.partition("?")[0].endswith("/"):
@@ -86,12 +109,17 @@ def check_output(uri: str, place: str) -> None:
     if scheme(uri) not in WRITTEN:
         raise SpecError(
             f"{place} is {shown(uri)}: results cannot be written to {scheme(uri)}://.",
-            next="Write an absolute path or s3://bucket/prefix, or leave it empty to have a place chosen.",
+            next=(
+                "Write an absolute path or s3://bucket/prefix, or leave it "
+                "empty to have a place chosen."
+            ),
         )
 
 
 def results_root(root: str) -> str:
-    """The folder, or the prefix in a bucket, that results of all jobs lie below. Raises SpecError for anything else."""
+    """The folder, or the prefix in a bucket, that results of all jobs lie below. Raises SpecError
+    for anything else.
+    """
     place = "TAO_RESULTS_ROOT"
     taken = check if scheme(root) in SHARED else check_output
     taken(root, place)
@@ -100,7 +128,9 @@ def results_root(root: str) -> str:
 
 
 def check_bucket(uri: str, place: str) -> None:
-    """Raise SpecError for results in a bucket that no store can have: its name becomes that of a host."""
+    """Raise SpecError for results in a bucket that no store can have: its name becomes that of a
+    host.
+    """
     bucket = uri.partition("://")[2].partition("/")[0]
     if scheme(uri) == "s3" and not BUCKET.fullmatch(bucket):
         raise no_bucket(uri, place)

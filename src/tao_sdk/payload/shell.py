@@ -1,9 +1,12 @@
-"""Shell text: where the placeholders of a command stand, by the grammar that bash and the POSIX shells share.
+"""Shell text: where the placeholders of a command stand, by the grammar that bash and the POSIX
+shells share.
 
-Here: quotes, comments, here-documents, substitutions, and the words of simple commands. Not here: what is put in a
-placeholder's place (commands.py), and which programs read a word as code (rereading.py).
+Here: quotes, comments, here-documents, substitutions, and the words of simple commands. Not here:
+what is put in a placeholder's place (commands.py), and which programs read a word as code
+(rereading.py).
 
-A mistake here cannot run a value: it travels in a variable, and what is inserted is only the variable's name.
+A mistake here cannot run a value: it travels in a variable, and what is inserted is only the
+variable's name.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 KEYWORDS = frozenset("if then else elif fi do done while until ! { } time".split())
-OPENING = frozenset("{ if while until for select case".split())  # what is up to the closing word is one command
+OPENING = frozenset(
+    "{ if while until for select case".split()
+)  # what is up to the closing word is one command
 CLOSING = frozenset("} fi done esac".split())
 HERE = re.compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)", re.DOTALL)
 QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
@@ -50,9 +55,11 @@ class Word:
 
 @dataclass(eq=False)
 class Simple:
-    """A command: its words without redirections, the one that reads what it prints, what it stands in, and its parts.
+    """A command: its words without redirections, the one that reads what it prints, what it stands
+    in, and its parts.
 
-    A group, such as (...), { ...; } or a loop, has no words of its own, but the commands in it as its parts.
+    A group, such as (...), { ...; } or a loop, has no words of its own, but the commands in it as
+    its parts.
     """
 
     outer: Outer | None = None
@@ -92,7 +99,9 @@ class HereDocument:
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """One placeholder: where it is, what it stands in, and the innermost word and command that hold it."""
+    """One placeholder: where it is, what it stands in, and the innermost word and command that hold
+    it.
+    """
 
     start: int
     end: int
@@ -103,7 +112,9 @@ class Spot:
 
 
 class Line:
-    """The words read so far of one list of commands: the whole text, or what is inside one pair of parentheses."""
+    """The words read so far of one list of commands: the whole text, or what is inside one pair of
+    parentheses.
+    """
 
     def __init__(self, text: str, outer: Outer | None = None) -> None:
         self.text = text
@@ -160,7 +171,9 @@ class Line:
     def end_command(self, at: int, piped: bool = False) -> None:
         self.end_word(at)
         ended = self.command
-        if piped or ended.words or ended.parts:  # else the line goes on: `train |`, and below it `tee log`
+        if (
+            piped or ended.words or ended.parts
+        ):  # else the line goes on: `train |`, and below it `tee log`
             self.command = Simple(ended.outer)
         if piped:
             ended.piped_to = self.command
@@ -173,7 +186,9 @@ class Line:
 
 
 class Scanner:
-    """Reads a command once, from its start to its end. A placeholder is opaque, whatever its name is."""
+    """Reads a command once, from its start to its end. A placeholder is opaque, whatever its name
+    is.
+    """
 
     def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
         self.text, self.spans = text, dict(spans)
@@ -183,7 +198,9 @@ class Scanner:
         self.takes_more = True  # False: the text ends in a comment or a here-document
 
     def script(self, around: Line | None = None) -> None:
-        """Commands to the end, or, inside the parentheses of a line `around` them, up to the one that closes them."""
+        """Commands to the end, or, inside the parentheses of a line `around` them, up to the one
+        that closes them.
+        """
         line = Line(self.text, Outer(around.command, around.word) if around else None)
         while self.at < self.stop:
             at, char = self.at, self.text[self.at]
@@ -215,14 +232,18 @@ class Scanner:
                 self.piece(line, quoted=False)
         line.end_command(self.at)
 
-    def take(self, place: Place, line: Line | None = None, document: HereDocument | None = None) -> None:
+    def take(
+        self, place: Place, line: Line | None = None, document: HereDocument | None = None
+    ) -> None:
         """Note the placeholder that starts here, and go behind it."""
         word, command = (line.word, line.command) if line else (None, None)
         end = self.spans[self.at]
         self.spots.append(Spot(self.at, end, place, word, command, document))
         self.at = end
 
-    def region(self, place: Place, end: int, line: Line | None = None, document: HereDocument | None = None) -> None:
+    def region(
+        self, place: Place, end: int, line: Line | None = None, document: HereDocument | None = None
+    ) -> None:
         """Text up to `end` that is nothing else to us than that place."""
         while self.at < end:
             if self.at in self.spans:
@@ -265,7 +286,9 @@ class Scanner:
         line.redirection = operator
 
     def parenthesis(self, line: Line) -> None:
-        """A function, an arithmetic command, or commands of their own: a subshell, an array, a pattern."""
+        """A function, an arithmetic command, or commands of their own: a subshell, an array, a
+        pattern.
+        """
         at = self.at
         if not line.word and (end := self.arithmetic_end(at)):
             self.region(Place.ARITHMETIC, end, line)
@@ -310,7 +333,11 @@ class Scanner:
     def closing(self, at: int, quote: str, escapes: bool) -> int:
         """Behind the quote that closes a text which starts at `at`."""
         while at < self.stop and (self.text[at] != quote or at in self.spans):
-            at = self.behind(at) if at in self.spans or (escapes and self.text[at] == "\\") else at + 1
+            at = (
+                self.behind(at)
+                if at in self.spans or (escapes and self.text[at] == "\\")
+                else at + 1
+            )
         return min(at + 1, self.stop)
 
     def piece(self, line: Line, quoted: bool) -> None:

@@ -1,4 +1,5 @@
-"""Sources of modules as they travel: without what Python does not need, line numbers kept; and which modules they import.
+"""Sources of modules as they travel: without what Python does not need, line numbers kept; and
+which modules they import.
 
 A module is named from the package down: `net.web` is tao_sdk.net.web.
 """
@@ -13,7 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-# CPython 3.11 counts the depth of all threads that parse as one, and fails now and then (its issue 106905).
+# CPython 3.11 counts the depth of all threads that parse as one, and fails now and then (its issue
+# 106905).
 PARSING = threading.Lock()
 
 
@@ -49,7 +51,9 @@ def modules_in(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Those of this package that import statements among the nodes name."""
     statements = (node for node in nodes if isinstance(node, ast.ImportFrom))
     names = {name for statement in statements for name in imported(statement)}
-    return frozenset(name.removeprefix(PACKAGE + ".") for name in names if name.startswith(PACKAGE + "."))
+    return frozenset(
+        name.removeprefix(PACKAGE + ".") for name in names if name.startswith(PACKAGE + ".")
+    )
 
 
 def imported(statement: ast.ImportFrom) -> Iterator[str]:
@@ -91,7 +95,9 @@ def outermost(cuts: list[Cut]) -> list[Cut]:
     return kept
 
 
-Cut = tuple[tuple[int, int], tuple[int, int], bytes]  # from (line, byte), to (line, byte), what stands there instead
+Cut = tuple[
+    tuple[int, int], tuple[int, int], bytes
+]  # from (line, byte), to (line, byte), what stands there instead
 
 
 def syntax(text: str) -> Iterator[Cut]:
@@ -135,7 +141,13 @@ def is_for_checkers(node: ast.stmt) -> bool:
     """What no longer says anything once the annotations are gone."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
-    name = node.test if isinstance(node, ast.If) else node.targets[0] if isinstance(node, ast.Assign) else None
+    name = (
+        node.test
+        if isinstance(node, ast.If)
+        else node.targets[0]
+        if isinstance(node, ast.Assign)
+        else None
+    )
     return isinstance(name, ast.Name) and name.id == "TYPE_CHECKING"
 
 
@@ -155,11 +167,15 @@ def arrow(text: str, returns: ast.expr) -> tuple[int, int]:
 
 
 STRING = r"""[rbfu]*(?:\"{3}(?:\\.|[^\\])*?\"{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-TOKEN = re.compile(rf"(?P<string>{STRING})|(?P<comment>#.*)|(?P<blanks> +)|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])")
+TOKEN = re.compile(
+    rf"(?P<string>{STRING})|(?P<comment>#.*)|(?P<blanks> +)|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])"
+)
 
 
 def squeezed(text: str) -> str:
-    """Without comments, and without the blanks that part nothing; a line begins with one for each level of its block."""
+    """Without comments, and without the blanks that part nothing; a line begins with one for each
+    level of its block.
+    """
     depth = 0
 
     def shorter(token: re.Match[str]) -> str:

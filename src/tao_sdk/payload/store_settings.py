@@ -1,7 +1,7 @@
 """Store settings: what a job is told of its S3 store, checked before submit.
 
-A bucket becomes part of an address, keys and region of a header: what can stand in neither is told here, by the name of
-its variable, instead of in the job.
+A bucket becomes part of an address, keys and region of a header: what can stand in neither is told
+here, by the name of its variable, instead of in the job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ REGION = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def check_store(env: Mapping[str, str], name_of: Callable[[str], str]) -> None:
-    """Raise CredentialError or SpecError for what no store can have. `name_of`: how the caller calls a variable."""
+    """Raise CredentialError or SpecError for what no store can have. `name_of`: how the caller
+    calls a variable.
+    """
     for variable, check in CHECKS.items():
         if value := env.get(variable):
             check(name_of(variable), value)
@@ -36,7 +38,9 @@ def check_key(name: str, value: str) -> None:
 
 def check_region(name: str, value: str) -> None:
     if not REGION.fullmatch(value):
-        raise SpecError(f"{name} is {value!r}, which is no region.", "", "Write a name such as us-east-1.")
+        raise SpecError(
+            f"{name} is {value!r}, which is no region.", "", "Write a name such as us-east-1."
+        )
 
 
 def check_bucket_name(name: str, value: str) -> None:

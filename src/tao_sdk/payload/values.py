@@ -21,7 +21,8 @@ DEEPEST = 100
 class Hole:
     """A value that only the job knows: the path of `key`. `given` is what stood there.
 
-    `whole_word`: in a command it goes with all of its word and the option before it where the job has no value either.
+    `whole_word`: in a command it goes with all of its word and the option before it where the job
+    has no value either.
     """
 
     key: str
@@ -33,16 +34,24 @@ Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | Hole | None
 
 
 def plain_mapping(value: object, name: str) -> dict[str, Tree]:
-    """A fresh copy of a mapping as plain data. Raises SpecError with the place of what cannot be had."""
+    """A fresh copy of a mapping as plain data. Raises SpecError with the place of what cannot be
+    had.
+    """
     if not isinstance(value, Mapping):
-        raise SpecError(f"{name} is a {type(value).__name__}.", "It has to be a mapping of names to values.")
+        raise SpecError(
+            f"{name} is a {type(value).__name__}.", "It has to be a mapping of names to values."
+        )
     return plain_dict(cast("Mapping[object, object]", value), name, ())
 
 
 def plain_data(value: object, name: str) -> object:
     """A mapping or a list as plain data; anything else as it is, for whoever reads it to refuse."""
     value = unwrapped(value)
-    return plain(cast("object", value), name, ()) if isinstance(value, Mapping | list | tuple) else value
+    return (
+        plain(cast("object", value), name, ())
+        if isinstance(value, Mapping | list | tuple)
+        else value
+    )
 
 
 def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
@@ -58,17 +67,25 @@ def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
     if isinstance(value, Mapping | list | tuple):
         return branch(cast("Mapping[object, object] | list[object]", value), place, above)
     raise SpecError(
-        f"{place} is a {type(value).__name__}: {short(value)}.", "No config file can hold it.", instead(value)
+        f"{place} is a {type(value).__name__}: {short(value)}.",
+        "No config file can hold it.",
+        instead(value),
     )
 
 
 def finite(value: float, place: str) -> float:
     if math.isfinite(value):
         return float(value)
-    raise SpecError(f"{place} is {float(value)!r}.", "A spec holds finite numbers.", "Leave it out, or write a number.")
+    raise SpecError(
+        f"{place} is {float(value)!r}.",
+        "A spec holds finite numbers.",
+        "Leave it out, or write a number.",
+    )
 
 
-def branch(value: Mapping[object, object] | list[object], place: str, above: tuple[int, ...]) -> Tree:
+def branch(
+    value: Mapping[object, object] | list[object], place: str, above: tuple[int, ...]
+) -> Tree:
     if id(value) in above:
         raise SpecError(f"{place} contains itself.", "A spec is a tree.")
     if len(above) >= DEEPEST:
@@ -79,13 +96,18 @@ def branch(value: Mapping[object, object] | list[object], place: str, above: tup
     return [plain(item, f"{place}[{index}]", above) for index, item in enumerate(value)]
 
 
-def plain_dict(value: Mapping[object, object], place: str, above: tuple[int, ...]) -> dict[str, Tree]:
+def plain_dict(
+    value: Mapping[object, object], place: str, above: tuple[int, ...]
+) -> dict[str, Tree]:
     above = (*above, id(value))
     result: dict[str, Tree] = {}
     for given, item in value.items():
         key = unwrapped(given) if isinstance(given, Enum) else given
         if not isinstance(key, str):
-            raise SpecError(f"{place} has the key {short(given)}, a {type(given).__name__}.", "Keys are strings.")
+            raise SpecError(
+                f"{place} has the key {short(given)}, a {type(given).__name__}.",
+                "Keys are strings.",
+            )
         if key in result:
             raise SpecError(f"{place} has the key {key!r} twice.")
         result[str.__str__(key)] = plain(item, f"{place}.{key}", above)
@@ -121,7 +143,9 @@ def walk(tree: Tree, place: str, visit: Callable[[str, Tree], None]) -> None:
 
 
 def refuse_flat_keys(tree: Mapping[str, Tree]) -> None:
-    """A dotted key at the top level is nearly always a path written as a key: no model would find its value."""
+    """A dotted key at the top level is nearly always a path written as a key: no model would find
+    its value.
+    """
     for key, value in tree.items():
         if "." in key:
             nested: object = short(value) if not isinstance(value, dict | list) else "..."
@@ -130,6 +154,7 @@ def refuse_flat_keys(tree: Mapping[str, Tree]) -> None:
                 text = f"{{{part!r}: {text}}}"
             raise SpecError(
                 f"specs has the flat key {key!r}.",
-                "A dotted name is a way into nested mappings, not a key; the model would find nothing there.",
+                "A dotted name is a way into nested mappings, not a key; the model would "
+                "find nothing there.",
                 f"Nest it: {text}",
             )

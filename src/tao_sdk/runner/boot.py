@@ -1,4 +1,6 @@
-"""The first module to run in the job: the others are imported from the payload, compiled when they are first needed."""
+"""The first module to run in the job: the others are imported from the payload, compiled when they
+are first needed.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,15 @@ if TYPE_CHECKING:
     from typing import cast
 
 PACKAGE = "tao_sdk"
-CODES = [bytes([code]) for code in (*range(1, 9), *range(14, 32), *range(128, 256))]  # that no source has
+CODES = [
+    bytes([code]) for code in (*range(1, 9), *range(14, 32), *range(128, 256))
+]  # that no source has
 
 
 class Payload:
-    """A finder and loader of the modules that travelled with the job: `net.web` is tao_sdk.net.web."""
+    """A finder and loader of the modules that travelled with the job: `net.web` is
+    tao_sdk.net.web.
+    """
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         self.modules = {PACKAGE + "." + name: source for name, source in sources.items()}
@@ -33,11 +39,16 @@ class Payload:
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         if name in self.modules:
-            exec(compile(self.modules[name], f"<{name.replace('.', '/')}.py>", "exec"), module.__dict__)
+            exec(
+                compile(self.modules[name], f"<{name.replace('.', '/')}.py>", "exec"),
+                module.__dict__,
+            )
 
 
 def as_loader(payload: Payload) -> Loader:
-    """Python asks a loader for two methods, not for a base class that takes milliseconds to import."""
+    """Python asks a loader for two methods, not for a base class that takes
+    milliseconds to import.
+    """
     if TYPE_CHECKING:
         return cast("Loader", payload)
     return payload
@@ -57,7 +68,9 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
 
 def written_out(data: bytes) -> bytes:
-    """The text whose frequent pieces the packer has written as one byte each, after a list of them."""
+    """The text whose frequent pieces the packer has written as one byte each, after
+    a list of them.
+    """
     listed, _, text = data.partition(b"\0\0")
     for code, piece in reversed([*zip(CODES, listed.split(b"\0"))]):
         text = text.replace(code, piece)
@@ -65,7 +78,9 @@ def written_out(data: bytes) -> bytes:
 
 
 def divided(data: bytes) -> dict[str, bytes]:
-    """Name -> content of what the packer joined: an index of lines `name size`, an empty line, the contents."""
+    """Name -> content of what the packer joined: an index of lines `name size`, an empty line, the
+    contents.
+    """
     end = data.index(b"\n\n")
     start = end + 2
     contents: dict[str, bytes] = {}

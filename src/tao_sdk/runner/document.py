@@ -1,18 +1,23 @@
-"""The document that the packer hands to the runner: what to do in the job, decided and checked before submit.
+"""The document that the packer hands to the runner: what to do in the job, decided and checked
+before submit.
 
-Only types live here; nothing of it travels into the job. Paths in the document are as the job sees them.
+Only types live here; nothing of it travels into the job. Paths in the document are as the job sees
+them.
 """
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-# The key whose value goes here, how it is quoted (quote.py), the text when there is no value; what stands before and after one.
+# The key whose value goes here, how it is quoted (quote.py), the text when there is no value; what
+# stands before and after one.
 Hole = tuple[str, str, str, str, str]
 
 
 class Template(TypedDict):
-    """Text with holes: parts[0], hole 0, parts[1], hole 1, ... One part more than there are holes."""
+    """Text with holes: parts[0], hole 0, parts[1], hole 1, ... One part more than
+    there are holes.
+    """
 
     parts: list[str]
     holes: list[Hole]
@@ -29,9 +34,13 @@ class Selective(TypedDict):
 class Options(TypedDict, total=False):
     """How an input is to be had; what is not there is as usual."""
 
-    extract: str  # "no": an archive stays packed; "yes": also those in a folder; "parent": the same, without a folder for each
+    # "no": an archive stays packed; "yes": also those in a folder; "parent": the same, without a
+    # folder for each
+    extract: str
     selective: Selective
-    patterns: list[str]  # of a folder the files that match one of these, and none that begins with !
+    patterns: list[
+        str
+    ]  # of a folder the files that match one of these, and none that begins with !
 
 
 class Input(TypedDict):
@@ -40,7 +49,8 @@ class Input(TypedDict):
     key: str
     uri: str
     kind: str  # file, folder or "": what was declared; a hint, looking decides
-    target: str  # where it must lie in the job (container_path, or a passthrough path); "" = wherever it is
+    # where it must lie in the job (container_path, or a passthrough path); "" = wherever it is
+    target: str
     options: Options
 
 
@@ -62,7 +72,9 @@ class Copy(TypedDict):
 
 
 class Document(TypedDict):
-    """Everything the runner is told. `files` are the paths of the blobs that travel beside it, in their order."""
+    """Everything the runner is told. `files` are the paths of the blobs that travel beside it, in
+    their order.
+    """
 
     command: Template
     spec: Template | None

@@ -1,17 +1,20 @@
-"""Events as the client reads them: the runner's lines taken out of a job's output, the command's bytes given back exactly.
+"""Events as the client reads them: the runner's lines taken out of a job's output, the command's
+bytes given back exactly.
 
-A line `@tao {json}` on stderr is an event; report.py writes them and tells how one stands behind an unfinished line.
-Each has `event` and `time` (unix seconds), and by its name:
+A line `@tao {json}` on stderr is an event; report.py writes them and tells how one stands behind an
+unfinished line. Each has `event` and `time` (unix seconds), and by its name:
 
     stage    stage: files, inputs, spec, command, outputs, done
     fetched  what, bytes, seconds, rate (bytes a second)
-    transfer stage, what, bytes, total_bytes, files, total_files, rate, eta (seconds; -1: unknown): how far one is
-    sent     what, bytes, files, seconds, rate: the results that went to a bucket at the end
-    waiting  what: an input that another job or rank is fetching already; or host: a server (host:port) that does not
+    transfer stage, what, bytes, total_bytes, files, total_files, rate, eta (seconds; -1: unknown):
+    how far one is sent     what, bytes, files, seconds, rate: the results that went to a bucket at
+    the end waiting  what: an input that another job or rank is fetching already; or host: a server
+    (host:port) that does not
              answer and is asked again
     resumed  path: the checkpoint that the command goes on from
     warning  code, what, why, next
-    failed   code, what, why, next, and host where one server is to blame: the runner could not do its part; this
+    failed   code, what, why, next, and host where one server is to blame: the runner could not do
+    its part; this
              decides, not the exit code
     ended    exit_code (128 + n for signal n), signal (0 for none), seconds: how the command ended
 
@@ -28,7 +31,19 @@ from tao_sdk.runner.report import LONGEST, PREFIX, SEAM
 
 START = PREFIX + b"{"
 LARGEST = 1e18  # no size, count or time that the runner tells is larger
-NUMBERS = frozenset({"bytes", "total_bytes", "files", "total_files", "rate", "eta", "seconds", "exit_code", "signal"})
+NUMBERS = frozenset(
+    {
+        "bytes",
+        "total_bytes",
+        "files",
+        "total_files",
+        "rate",
+        "eta",
+        "seconds",
+        "exit_code",
+        "signal",
+    }
+)
 TEXTS = frozenset({"stage", "what", "why", "next", "code", "path", "host"})
 LISTS = frozenset({"paths"})
 
@@ -46,7 +61,8 @@ class Event:
 def parse(line: bytes) -> Event | None:
     """The event of a line (with or without its newline); None for a line that only looks like one.
 
-    A command can print such lines itself: what is taken for an event holds what events hold, and nothing else.
+    A command can print such lines itself: what is taken for an event holds what events hold, and
+    nothing else.
     """
     if not line.startswith(START) or len(line) > LONGEST:
         return None
@@ -58,7 +74,9 @@ def parse(line: bytes) -> Event | None:
 
 
 def event(facts: dict[str, Any]) -> Event | None:
-    """The event of such facts; None where the runner would not have written them: the line is the command's own."""
+    """The event of such facts; None where the runner would not have written them: the line is the
+    command's own.
+    """
     name, time = facts.pop("event", None), facts.pop("time", None)
     if not isinstance(name, str) or not is_number(time):
         return None
@@ -82,18 +100,24 @@ def is_fact(name: str, value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """True for a number of a size that can be shown and added up; False for NaN, which is not smaller than anything."""
+    """True for a number of a size that can be shown and added up; False for NaN, which is not
+    smaller than anything.
+    """
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def is_list_of_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
+    return isinstance(value, list) and all(
+        isinstance(each, str) for each in cast("list[object]", value)
+    )
 
 
 class EventFilter:
-    """Divides a stream, fed in chunks of any size, into the command's bytes and the runner's events.
+    """Divides a stream, fed in chunks of any size, into the command's bytes and the runner's
+    events.
 
-    Nothing but what may still become an event is held back, at most 16 KB, so a follower sees every byte at once.
+    Nothing but what may still become an event is held back, at most 16 KB, so a follower sees every
+    byte at once.
     """
 
     def __init__(self) -> None:
@@ -138,7 +162,9 @@ class EventFilter:
         return at if at != 0 or self.fresh else self.next_start(data, 1)
 
     def keep_from(self, data: bytes, done: int, at: int) -> int:
-        """From where the data has to be held: an event that is not complete, or an end that may be the start of one."""
+        """From where the data has to be held: an event that is not complete, or an end that may be
+        the start of one.
+        """
         if at >= 0:
             return at - len(SEAM) if data.endswith(SEAM, done, at) else at
         opening = SEAM + START
@@ -147,6 +173,8 @@ class EventFilter:
                 return len(data) - length
         for length in range(min(len(START) - 1, len(data) - done), 0, -1):
             first = len(data) - length
-            if data.endswith(START[:length]) and (data[first - 1 : first] == b"\n" if first else self.fresh):
+            if data.endswith(START[:length]) and (
+                data[first - 1 : first] == b"\n" if first else self.fresh
+            ):
                 return first
         return len(data)

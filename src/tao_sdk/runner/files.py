@@ -1,4 +1,6 @@
-"""The files that travel with the job: a trainer, a config. They lie where the job file says before anything starts."""
+"""The files that travel with the job: a trainer, a config. They lie where the job file says before
+anything starts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def unpack(paths: list[str], blobs: list[bytes]) -> int:
-    """Write each file, relative ones below the current folder; a script (#!) can be run. The number of bytes."""
+    """Write each file, relative ones below the current folder; a script (#!) can be run. The number
+    of bytes.
+    """
     for path, blob in zip(paths, blobs):
         try:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

@@ -1,5 +1,5 @@
-"""JSON as the runner writes it. Python's own module takes as long to import as the rest of the runner, and a python3 cut
-down to its minimum (python3-minimal) does not have it.
+"""JSON as the runner writes it. Python's own module takes as long to import as the rest of the
+runner, and a python3 cut down to its minimum (python3-minimal) does not have it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": 
 
 
 def dumps(value: object) -> str:
-    """A value made of dicts with string keys, lists, strings, finite numbers, booleans and None; ASCII on one line."""
+    """A value made of dicts with string keys, lists, strings, finite numbers, booleans and None;
+    ASCII on one line.
+    """
     if isinstance(value, str):
         return string(value)
     if isinstance(value, dict):

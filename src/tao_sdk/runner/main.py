@@ -1,4 +1,6 @@
-"""The life of a job: files, inputs, spec, command, outputs. Each stage is announced; the first failure ends it."""
+"""The life of a job: files, inputs, spec, command, outputs. Each stage is announced; the first
+failure ends it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from tao_sdk.runner.outputs.bucket import Bucket
     from tao_sdk.runner.outputs.keep import Destination, Keeper
 
-OWN_FAILURE = 125  # when the runner itself failed; the event "failed" says so, the number may be the command's too
+# when the runner itself failed; the event "failed" says so, the number may be the command's too
+OWN_FAILURE = 125
 
 
 def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
@@ -47,7 +50,12 @@ class Job:
     """One attempt, from its files to its results."""
 
     def __init__(
-        self, document: Document, place: Place, report: Report, signals: Signals, env: Mapping[str, str]
+        self,
+        document: Document,
+        place: Place,
+        report: Report,
+        signals: Signals,
+        env: Mapping[str, str],
     ) -> None:
         self.document, self.place, self.report, self.signals = document, place, report, signals
         self.env = env
@@ -83,7 +91,9 @@ class Job:
         self.report.event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
 
     def prepare_results(self) -> None:
-        """The results folder, ready; when it cannot be made and need not be, a private one takes its place."""
+        """The results folder, ready; when it cannot be made and need not be, a private one takes
+        its place.
+        """
         if not self.keeps_results():
             self.place.remote = ""
         sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
@@ -105,7 +115,9 @@ class Job:
 
             self.place.neighbours = jobs_beside(self.place)
             self.place.optional = frozenset(
-                os.path.abspath(each["path"]) for each in self.document["copies"] if each["optional"]
+                os.path.abspath(each["path"])
+                for each in self.document["copies"]
+                if each["optional"]
             )
         if sends:
             self.open_buckets()
@@ -115,7 +127,9 @@ class Job:
         return not all(map(os.path.isabs, self.document["files"]))
 
     def open_buckets(self) -> None:
-        """Before anything is fetched, so that a bucket that takes no results ends the job at once."""
+        """Before anything is fetched, so that a bucket that takes no results ends
+        the job at once.
+        """
         from tao_sdk.runner.outputs.bucket import SHARE, buckets
 
         self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
@@ -133,7 +147,9 @@ class Job:
             from tao_sdk.runner.inputs import fetch
 
             mount = self.document["mount_path"]
-            self.values.update(fetch.fetch(self.document["inputs"], self.place, mount, self.env, self.report))
+            self.values.update(
+                fetch.fetch(self.document["inputs"], self.place, mount, self.env, self.report)
+            )
 
     def write_spec(self) -> None:
         self.report.stage("spec")
@@ -149,11 +165,16 @@ class Job:
         if self.document["spec"]:
             from tao_sdk.runner import spec
 
-            path = spec.write(self.document["spec"], self.values, self.place.folder, self.document["format"])
+            path = spec.write(
+                self.document["spec"], self.values, self.place.folder, self.document["format"]
+            )
             self.values["{config_path}"] = path
 
     def ephemeral(self) -> str:
-        return f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and is gone when the container is."
+        return (
+            f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and "
+            "is gone when the container is."
+        )
 
     def warn_ephemeral(self) -> None:
         self.report.warn(
@@ -171,11 +192,19 @@ class Job:
         self.report.alone = False
         started = time.monotonic()
         command = Command(self.command_text(), self.report, self.signals)
-        status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)
+        status = command.run(
+            {**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping
+        )
         code = exit_code(status)
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         full = {"full": ", ".join(found)} if code and (found := self.place.full_folders()) else {}
-        self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3), **full)
+        self.report.event(
+            "ended",
+            exit_code=code,
+            signal=signal,
+            seconds=round(time.monotonic() - started, 3),
+            **full,
+        )
         if ephemeral:
             self.warn_ephemeral()
             self.report.say(self.ephemeral())
@@ -186,7 +215,10 @@ class Job:
             return fill(self.document["command"], self.values)
         except ValueError as error:
             what = f"The command cannot have the path {str(error)!a} where its placeholder stands."
-            why = "Another program reads that text as code, and the path has more than letters, digits and @%+=:,./-_."
+            why = (
+                "Another program reads that text as code, and the path has more than letters, "
+                "digits and @%+=:,./-_."
+            )
             next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
             raise Failure("command.placeholder", what, why, next) from error
 
@@ -196,7 +228,9 @@ class Job:
         from tao_sdk.runner.outputs.keep import Keeper
 
         if not self.place.nobodys:
-            folder: list[Destination] = [] if self.place.remote else [Folder(self.document, self.place)]
+            folder: list[Destination] = (
+                [] if self.place.remote else [Folder(self.document, self.place)]
+            )
             self.keeper = Keeper([*folder, *self.buckets], self.place, self.report, self.signals)
             self.keeper.start(wake)
 
@@ -219,7 +253,9 @@ class Job:
         """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
         for each in self.document["outputs"]:
             path = self.values[each["key"]]
-            written = os.path.isfile(path) or any(folders or files for _, folders, files in os.walk(path))
+            written = os.path.isfile(path) or any(
+                folders or files for _, folders, files in os.walk(path)
+            )
             if not written and not each["optional"]:
                 self.report.queue("warning", **never_written(path))
 
@@ -231,7 +267,9 @@ class Job:
             for each in self.buckets[-1:] if self.place.remote else ():
                 each.fetch_log()
             self.place.set_aside_log()
-            return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            return os.open(
+                self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            )
         except OSError as error:
             self.report.warn(
                 "log.unwritable",
@@ -252,7 +290,9 @@ def open_standard_streams() -> None:
 
 
 def start(document: Document, blobs: list[bytes], locale: str) -> None:
-    """Begin here, in the job. `locale` is empty when LC_CTYPE was not set: Python sets it then, which is not the job's."""
+    """Begin here, in the job. `locale` is empty when LC_CTYPE was not set: Python sets it then,
+    which is not the job's.
+    """
     open_standard_streams()
     env = dict(os.environ)
     if not locale:

@@ -1,14 +1,15 @@
 """Where this job's results lie, in the order that the platform document gives.
 
-An explicit value wins (outputs.py); then TAO_RESULTS_ROOT; then the bucket; then /results, which dies with the container.
-A root may be a bucket's, too (s3://bucket/prefix). Results that go to a bucket are written to a folder first, below
-TAO_LOCAL_ROOT (/results), and sent from there while the command runs.
+An explicit value wins (outputs.py); then TAO_RESULTS_ROOT; then the bucket; then /results, which
+dies with the container. A root may be a bucket's, too (s3://bucket/prefix). Results that go to a
+bucket are written to a folder first, below TAO_LOCAL_ROOT (/results), and sent from there while the
+command runs.
 
-Read from the environment here: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT, TAO_ATTEMPT (1),
-TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
-Read elsewhere: TAO_RETRY_SECONDS (web.py); TAO_UNPACK_BYTES and TAO_UNPACK_FILES (archive.py); TMPDIR (private.py);
-proxies and certificates (wire.py); what AWS (s3.py, s3_credentials.py), Hugging Face (hub_source.py) and NGC
-(ngc_source.py) need.
+Read from the environment here: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT,
+TAO_ATTEMPT (1), TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0
+turns it off). Read elsewhere: TAO_RETRY_SECONDS (web.py); TAO_UNPACK_BYTES and TAO_UNPACK_FILES
+(archive.py); TMPDIR (private.py); proxies and certificates (wire.py); what AWS (s3.py,
+s3_credentials.py), Hugging Face (hub_source.py) and NGC (ngc_source.py) need.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
 
 
 class Place:
-    """The results of one attempt: `folder` is {root}/<job id>, `kept` whether they outlive the container.
+    """The results of one attempt: `folder` is {root}/<job id>, `kept` whether they outlive the
+    container.
 
-    `remote` is the address that they are sent to, without a slash at its end; "" when the folder is where they stay.
+    `remote` is the address that they are sent to, without a slash at its end; "" when the folder is
+    where they stay.
     """
 
     def __init__(self, env: Mapping[str, str], job_id: str) -> None:
@@ -41,7 +44,9 @@ class Place:
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
         root = env.get("TAO_RESULTS_ROOT", "")
         self.remote = remote(root, env.get("S3_BUCKET_NAME", ""), self.job)
-        self.private = False  # the folder could not be made: there is one that only this runner knows
+        self.private = (
+            False  # the folder could not be made: there is one that only this runner knows
+        )
         self.nobodys = False  # and nothing of it is kept
         self.kept = bool(root or self.remote)
         self.optional: frozenset[str] = frozenset()  # paths of outputs that need not be written

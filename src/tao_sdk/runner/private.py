@@ -1,4 +1,6 @@
-"""Places that only this job's user can look into, and what tells a place of his from one that others can change."""
+"""Places that only this job's user can look into, and what tells a place of his from one that
+others can change.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 OTHERS_WRITE = 0o022  # the rights of a group and of everybody else to change something
-NOT_OURS = (errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR)  # what `read` raises for anything but a file of ours
+NOT_OURS = (
+    errno.EPERM,
+    errno.ELOOP,
+    errno.ENXIO,
+    errno.EISDIR,
+)  # what `read` raises for anything but a file of ours
 
 
 def name() -> str:
@@ -27,13 +34,17 @@ def folder() -> str:
 
 def file(content: bytes) -> str:
     path = name()
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as opened:
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
+    ) as opened:
         opened.write(content)
     return path
 
 
 def remove(path: str) -> None:
-    """The folder and what is in it; links are removed, not followed. What cannot be removed stays."""
+    """The folder and what is in it; links are removed, not followed. What cannot be
+    removed stays.
+    """
     for top, folders, files in os.walk(path, topdown=False):
         for each in files + folders:
             full = os.path.join(top, each)
@@ -59,7 +70,9 @@ def unshared() -> Generator[None, None, None]:
 
 
 def read(path: str, most: int) -> bytes:
-    """The first bytes of a regular file of this user or root. Raises OSError for anything else; a pipe is not waited for."""
+    """The first bytes of a regular file of this user or root. Raises OSError for anything else; a
+    pipe is not waited for.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         found = os.fstat(fd)

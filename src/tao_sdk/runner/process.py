@@ -1,4 +1,6 @@
-"""The command: started in a process group of its own, its bytes passed on and kept, its end known exactly."""
+"""The command: started in a process group of its own, its bytes passed on and kept, its end known
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 LONGEST_ARGUMENT = 100_000  # Linux takes 131,071 bytes in one argument
 CHUNK = 1 << 16
-PATIENCE = 5.0  # seconds for a killed process to be gone; one that hangs in a dead file system never is
-DRAIN = 64  # reads that empty any pipe; without a limit a daemon that left the group and writes on would hold the job
+PATIENCE = (
+    5.0  # seconds for a killed process to be gone; one that hangs in a dead file system never is
+)
+# reads that empty any pipe; without a limit a daemon that left the group and writes on would hold
+# the job
+DRAIN = 64
 PAUSE = 50  # milliseconds between two looks at what the command left running
 
 
@@ -40,7 +46,9 @@ class Command:
         self.streams: dict[int, int] = {}  # our end of its pipe -> our stream
         self.wake, self.alarm = os.pipe()
 
-    def run(self, env: Mapping[str, str], log: int, meanwhile: Callable[[Callable[[], None]], None]) -> int:
+    def run(
+        self, env: Mapping[str, str], log: int, meanwhile: Callable[[Callable[[], None]], None]
+    ) -> int:
         """Run it and wait for its whole process group. The wait status of the shell."""
         self.log = log
         for end in (self.wake, self.alarm):
@@ -57,10 +65,14 @@ class Command:
         return self.status
 
     def start(self, env: Mapping[str, str]) -> None:
-        """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the command."""
+        """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the
+        command.
+        """
         self.signals.starting()
         out = os.pipe()
-        err = out if self.report.one_stream else os.pipe()  # one pipe, so that the order of what is printed stays
+        err = (
+            out if self.report.one_stream else os.pipe()
+        )  # one pipe, so that the order of what is printed stays
         try:
             self.pid = os.posix_spawn(
                 *self.arguments(),
@@ -80,7 +92,9 @@ class Command:
         hand_over_terminal(self.pid)
 
     def arguments(self) -> tuple[str, list[str]]:
-        """The shell with the text as `-c` when it fits into an argument, else as a private file that the shell reads."""
+        """The shell with the text as `-c` when it fits into an argument, else as a private file
+        that the shell reads.
+        """
         shell = the_shell()
         if len(os.fsencode(self.text)) < LONGEST_ARGUMENT:
             return shell, [shell, "-c", self.text]
@@ -93,7 +107,9 @@ class Command:
             self.turn(None)
 
     def turn(self, timeout: int | None) -> bool:
-        """Wait for bytes or a signal and deal with them. False when there was nothing within the time (ms)."""
+        """Wait for bytes or a signal and deal with them. False when there was nothing within the
+        time (ms).
+        """
         poll = select.poll()
         for fd in (self.wake, *self.streams):
             poll.register(fd, select.POLLIN)
@@ -122,7 +138,10 @@ class Command:
                 code="log.unwritable",
                 what="The log is not kept any more.",
                 why="Its disk is full or gone.",
-                next="Free space where the results are; the output that follows goes to the platform's log only.",
+                next=(
+                    "Free space where the results are; the output that follows goes to the "
+                    "platform's log only."
+                ),
             )
 
     def awaken(self) -> None:
@@ -177,7 +196,10 @@ def the_shell() -> str:
         if os.access(path, os.X_OK):
             return path
     raise Failure(
-        "command.missing", "The image has no shell.", "There is neither bash nor sh.", "Use an image with /bin/sh."
+        "command.missing",
+        "The image has no shell.",
+        "There is neither bash nor sh.",
+        "Use an image with /bin/sh.",
     )
 
 
@@ -193,7 +215,11 @@ def living(group: int) -> bool:
         return False
     except PermissionError:
         return True
-    return any(map(alive_in(group), filter(str.isdigit, os.listdir("/proc")))) if os.path.isdir("/proc/1") else True
+    return (
+        any(map(alive_in(group), filter(str.isdigit, os.listdir("/proc"))))
+        if os.path.isdir("/proc/1")
+        else True
+    )
 
 
 def alive_in(group: int) -> Callable[[str], bool]:
@@ -209,7 +235,9 @@ def alive_in(group: int) -> Callable[[str], bool]:
 
 
 def hand_over_terminal(group: int) -> None:
-    """At a terminal the command's group is the one in front, so that it can read and gets Ctrl-C."""
+    """At a terminal the command's group is the one in front, so that it can read
+    and gets Ctrl-C.
+    """
     if not os.isatty(0):
         return
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)

@@ -1,6 +1,7 @@
 """Quoting: how a string stands in a shell command, in JSON, and in YAML and TOML.
 
-Pure, and used on both sides: by the packer for what it knows, by the runner for paths that only the job knows.
+Pure, and used on both sides: by the packer for what it knows, by the runner for paths that only the
+job knows.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ def shell(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A word that nobody takes for more than a word, however often it is read. Raises ValueError for any other."""
+    """A word that nobody takes for more than a word, however often it is read. Raises ValueError
+    for any other.
+    """
     if not PLAIN.issuperset(text):
         raise ValueError(text)
     return shell(text)
 
 
 def escaped(text: str) -> str:
-    """A string of YAML and of TOML: double-quoted, ASCII only, so that a reader's locale does not matter."""
+    """A string of YAML and of TOML: double-quoted, ASCII only, so that a reader's locale does not
+    matter.
+    """
     return '"' + "".join(map(escape, text)) + '"'
 
 

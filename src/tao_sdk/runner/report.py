@@ -1,9 +1,10 @@
 """What the runner tells: one line of JSON an event, on stderr, among the command's own bytes.
 
-An event is `@tao {...}` and a newline, at the start of a line. Where the last byte of the command's stdout or stderr, which
-are read as one, was no newline, ours is put in between, marked by a record separator before it and `"joined": true` in the
-event, so that events.py can give the command's bytes back exactly. No event holds the command line, an environment value
-or anything else that may be secret.
+An event is `@tao {...}` and a newline, at the start of a line. Where the last byte of the command's
+stdout or stderr, which are read as one, was no newline, ours is put in between, marked by a record
+separator before it and `"joined": true` in the event, so that events.py can give the command's
+bytes back exactly. No event holds the command line, an environment value or anything else that may
+be secret.
 """
 
 from __future__ import annotations
@@ -46,7 +47,12 @@ def crash(error: BaseException) -> Failure:
     why = type(error).__name__
     if isinstance(error, OSError):
         why += f": {os.strerror(error.errno or 0)}"
-    return Failure("runner.crashed", f"The runner failed at {where}.", why, "Report this, with the job's events.")
+    return Failure(
+        "runner.crashed",
+        f"The runner failed at {where}.",
+        why,
+        "Report this, with the job's events.",
+    )
 
 
 def encode(event: str, facts: dict[str, Value]) -> bytes:
@@ -81,7 +87,9 @@ def write_all(fd: int, data: bytes) -> bool:
 
 
 class Report:
-    """The runner's own voice. It knows how the command's last line ended, so that events start a line of their own."""
+    """The runner's own voice. It knows how the command's last line ended, so that events start a
+    line of their own.
+    """
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self.secrets = secrets
@@ -134,7 +142,9 @@ class Report:
     def say(self, text: str) -> None:
         """A line of the log, which people read without the events."""
         write_all(
-            2, b"\n" * any(self.open_lines.values()) + b"WARNING: %s\n" % text.encode("utf-8", "backslashreplace")
+            2,
+            b"\n" * any(self.open_lines.values())
+            + b"WARNING: %s\n" % text.encode("utf-8", "backslashreplace"),
         )
         self.open_lines[2] = False
 

@@ -15,18 +15,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)  # the sender wants an end: the grace period begins
+FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGQUIT,
+)
+ENDING = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGQUIT,
+)  # the sender wants an end: the grace period begins
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; the command should not
 
 
 class Signals:
-    """From construction on no signal ends the runner unnoticed, not even as process 1 of a container."""
+    """From construction on no signal ends the runner unnoticed, not even as process 1 of a
+    container.
+    """
 
     def __init__(self, grace: float) -> None:
         self.grace = self.whole_grace = grace  # seconds: the command's, and the job's
         self.group = 0  # the command's process group while it runs
-        self.hold = False  # the command is being started, or has ended: a signal is kept in mind, no more
+        self.hold = (
+            False  # the command is being started, or has ended: a signal is kept in mind, no more
+        )
         self.first = 0  # the first signal that asked for an end
         self.told_at = 0.0  # when that was, on the monotonic clock
         self.killed = False  # the command was, since its time was up
@@ -71,7 +86,9 @@ class Signals:
         return self.told_at + self.whole_grace - time.monotonic() if self.first else float("inf")
 
     def starting(self) -> None:
-        """From here on a signal does not stop the runner: it waits for the command, which is about to be there."""
+        """From here on a signal does not stop the runner: it waits for the command, which is about
+        to be there.
+        """
         self.hold = True
 
     def started(self, group: int) -> None:

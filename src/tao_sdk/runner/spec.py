@@ -21,7 +21,11 @@ def write(spec: Template, values: Mapping[str, str], folder: str, suffix: str) -
     try:
         atomic.write(path, fill(spec, values).encode(), 0o600, atomic.unsettled)
     except UnicodeEncodeError as error:
-        raise Failure("spec.invalid", f"A path that is not UTF-8 cannot stand in a {suffix} spec.") from error
+        raise Failure(
+            "spec.invalid", f"A path that is not UTF-8 cannot stand in a {suffix} spec."
+        ) from error
     except OSError as error:
-        raise Failure("spec.unwritable", f"The spec cannot be written to {path}.", f"{error.strerror}.") from error
+        raise Failure(
+            "spec.unwritable", f"The spec cannot be written to {path}.", f"{error.strerror}."
+        ) from error
     return path

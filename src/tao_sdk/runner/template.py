@@ -1,4 +1,6 @@
-"""Filling a template: the text of the spec or of the command, with the paths that only the job knows."""
+"""Filling a template: the text of the spec or of the command, with the paths that only the job
+knows.
+"""
 
 from __future__ import annotations
 

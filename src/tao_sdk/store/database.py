@@ -1,6 +1,7 @@
 """Database: one SQLite file used by many threads and processes at once.
 
-Here: the connection, transactions, waiting for others, and what SQLite's errors mean. Not here: any table.
+Here: the connection, transactions, waiting for others, and what SQLite's errors mean. Not here: any
+table.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import TypeVar
 from tao_sdk.model.errors import StoreError
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 120.0  # how long others may keep the database to themselves before that is an error
+PATIENCE_SECONDS = (
+    120.0  # how long others may keep the database to themselves before that is an error
+)
 
 # words in SQLite's message -> what happened, what to do
 CAUSES: Mapping[str, tuple[str, str]] = {
@@ -34,25 +37,35 @@ CAUSES: Mapping[str, tuple[str, str]] = {
     "disk is full": ("The disk is full; nothing was written.", "Free some space and try again."),
     "disk I/O error": (
         "The file could not be read or written; nothing was changed.",
-        "See whether the disk is full, a quota or a file size limit is reached, or the file system is failing.",
+        (
+            "See whether the disk is full, a quota or a file size limit is reached, or the file "
+            "system is failing."
+        ),
     ),
     "readonly": (
         "The file or its directory is read-only.",
         "Choose another place with TAO_SDK_STATE_DIR or state_file.",
     ),
     "not a database": ("It is some other kind of file.", "Choose another place with state_file."),
-    "malformed": ("It is damaged.", "Restore it from a backup, or move it away to begin a new one."),
+    "malformed": (
+        "It is damaged.",
+        "Restore it from a backup, or move it away to begin a new one.",
+    ),
     "unable to open": ("It cannot be opened.", "See whether its directory is there and yours."),
 }
 
 
 class Database:
-    """A connection that is shared by the threads of a process, opened anew after a fork, and closed by `close`.
+    """A connection that is shared by the threads of a process, opened anew after a fork, and closed
+    by `close`.
 
-    `check` sees each new connection before anything is changed through it, and raises for a file that is not for us.
+    `check` sees each new connection before anything is changed through it, and raises for a file
+    that is not for us.
     """
 
-    def __init__(self, path: Path, *, wal: bool, check: Callable[[sqlite3.Connection], None]) -> None:
+    def __init__(
+        self, path: Path, *, wal: bool, check: Callable[[sqlite3.Connection], None]
+    ) -> None:
         self.path = path
         self.wal = wal
         self._check = check
@@ -70,8 +83,9 @@ class Database:
 
     @contextmanager
     def write(self, *, synced: bool = False) -> Generator[sqlite3.Connection]:
-        """One transaction, kept whole or not at all. `synced`: on disk when this returns, else it outlives our crash,
-        and in WAL mode perhaps not the machine's."""
+        """One transaction, kept whole or not at all. `synced`: on disk when this returns, else it
+        outlives our crash, and in WAL mode perhaps not the machine's.
+        """
         with self._lock, self._explained(), self._used() as db:
             if synced and self.wal:
                 db.execute("PRAGMA synchronous = FULL")
@@ -113,7 +127,9 @@ class Database:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        """A full disk has no room for the index that WAL's readers share; one who has the file to himself needs none."""
+        """A full disk has no room for the index that WAL's readers share; one who has the file to
+        himself needs none.
+        """
         try:
             self._kept_from_others = False
             return self._prepared()
@@ -124,14 +140,20 @@ class Database:
             return self._prepared()
 
     def _prepared(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(
+            self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+        )
         with ExitStack() as undo:
             undo.callback(db.close)
-            db.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if self._kept_from_others else 'NORMAL'}")
+            db.execute(
+                f"PRAGMA locking_mode = {'EXCLUSIVE' if self._kept_from_others else 'NORMAL'}"
+            )
             self._check(db)
             wanted = "wal" if self.wal else "delete"
             (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
-            self.wal = mode == "wal"  # a file system that cannot share memory keeps the rollback journal
+            self.wal = (
+                mode == "wal"
+            )  # a file system that cannot share memory keeps the rollback journal
             db.execute(f"PRAGMA synchronous = {'NORMAL' if self.wal else 'FULL'}")
             db.execute("PRAGMA foreign_keys = ON")
             undo.pop_all()
@@ -157,14 +179,20 @@ class Database:
 
 def explanation(path: Path, error: sqlite3.DatabaseError) -> StoreError:
     words = str(error)
-    if "unable to open" in words and path.parent.is_dir() and os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+    if (
+        "unable to open" in words
+        and path.parent.is_dir()
+        and os.statvfs(path.parent).f_flag & os.ST_RDONLY
+    ):
         words = "its file system is readonly"
     why, what_to_do = next((told for sign, told in CAUSES.items() if sign in words), ("", ""))
     return StoreError(f"The job store {path} cannot be used: {words}.", why, what_to_do)
 
 
 def patiently(action: Callable[[], T]) -> T:
-    """`action`, again until others leave room: the change of the journal mode does not wait by itself."""
+    """`action`, again until others leave room: the change of the journal mode does not wait by
+    itself.
+    """
     give_up = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:

@@ -1,6 +1,7 @@
 """File systems: what a path lies on, and whether SQLite's shared-memory journal works there.
 
-WAL needs memory shared between the processes that use the database, which no network file system gives.
+WAL needs memory shared between the processes that use the database, which no network file system
+gives.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ import re
 from pathlib import Path, PurePosixPath
 
 NETWORK = frozenset(
-    "nfs nfs4 lustre gpfs cifs smb3 smbfs beegfs ceph glusterfs afs 9p fuse pvfs2 orangefs ocfs2 gfs2 virtiofs".split()
+    (
+        "nfs nfs4 lustre gpfs cifs smb3 smbfs beegfs ceph glusterfs afs 9p fuse pvfs2 orangefs "
+        "ocfs2 gfs2 virtiofs"
+    ).split()
 )
 MOUNTINFO = Path("/proc/self/mountinfo")
 
 
 def on_network(directory: Path) -> bool:
-    """Does `directory` lie on a file system where processes of several machines, or none, share memory?"""
+    """Does `directory` lie on a file system where processes of several machines, or none, share
+    memory?
+    """
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -29,7 +35,9 @@ def is_network(file_system: str) -> bool:
 
 
 def file_system_of(path: str, mountinfo: str) -> str:
-    """The type of the file system that holds `path`: of the longest mount point above it, of equal ones the last."""
+    """The type of the file system that holds `path`: of the longest mount point above it, of equal
+    ones the last.
+    """
     best, found = -1, ""
     for mount_point, file_system in map(_mount, mountinfo.splitlines()):
         depth = len(mount_point.parts)

@@ -1,4 +1,5 @@
-"""Keyring: the secrets of live jobs, one 0600 file per job, so that a retry can hand them over again.
+"""Keyring: the secrets of live jobs, one 0600 file per job, so that a retry can hand them over
+again.
 
 They lie beside the database and never in it, and are forgotten when the job ends.
 """
@@ -40,7 +41,9 @@ class Keyring:
             path.unlink(missing_ok=True)
 
     def forget_others(self, live: Collection[str], grace: float = GRACE_SECONDS) -> None:
-        """Forget what belongs to no `live` job and is older than `grace`: a submit saves secrets before its job's row."""
+        """Forget what belongs to no `live` job and is older than `grace`: a submit saves secrets
+        before its job's row.
+        """
         kept = {self._file(job_id).name for job_id in live}
         with explained(self.directory):
             for path in self.directory.iterdir() if self.directory.is_dir() else ():

@@ -1,6 +1,8 @@
-"""Listing: the query that finds jobs, newest first, in time that depends on how many are wanted and not on how many there are.
+"""Listing: the query that finds jobs, newest first, in time that depends on how many are wanted and
+not on how many there are.
 
-Each filter alone is answered from one index whose entries end with the job's number, so none needs sorting.
+Each filter alone is answered from one index whose entries end with the job's number, so none needs
+sorting.
 """
 
 from __future__ import annotations
@@ -53,13 +55,17 @@ def query(wanted: Wanted) -> Query:
 
 def live_at(platform: str, endpoint: str) -> Query:
     """The jobs that have not ended and whose newest attempt is there."""
-    there = f"SELECT jobs.number {_LIVE_ATTEMPTS} AND attempts.platform = ? AND attempts.endpoint = ?"
+    there = (
+        f"SELECT jobs.number {_LIVE_ATTEMPTS} AND attempts.platform = ? AND attempts.endpoint = ?"
+    )
     sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({there}) ORDER BY number DESC"
     return Query(sql, (*LIVE_WORDS, platform, endpoint))
 
 
 def live_endpoints() -> Query:
-    return Query(f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE_WORDS)
+    return Query(
+        f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE_WORDS
+    )
 
 
 def _plain(wanted: Wanted) -> Query:
@@ -69,14 +75,21 @@ def _plain(wanted: Wanted) -> Query:
     terms: list[str] = []
     parameters: list[Parameter] = []
     for n, (key, value) in enumerate(labels):
-        terms += [f"l{n}.key = ?", f"l{n}.value = ?", f"l{n}.number = {'jobs' if n == 0 else 'l0'}.number"]
+        terms += [
+            f"l{n}.key = ?",
+            f"l{n}.value = ?",
+            f"l{n}.number = {'jobs' if n == 0 else 'l0'}.number",
+        ]
         parameters += [key, value]
     for term, values in _terms(wanted):
         terms.append(term)
         parameters += values
     number = "l0.number" if labels else "jobs.number"
     where = f"WHERE {' AND '.join(terms)}" if terms else ""
-    sql = f"SELECT {JOB_FIELDS} FROM {' CROSS JOIN '.join(tables)} {where} ORDER BY {number} DESC LIMIT ?"
+    sql = (
+        f"SELECT {JOB_FIELDS} FROM {' CROSS JOIN '.join(tables)} {where} "
+        f"ORDER BY {number} DESC LIMIT ?"
+    )
     return Query(sql, (*parameters, _limit(wanted)))
 
 
@@ -95,7 +108,9 @@ def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
 
 
 def _by_status(wanted: Wanted) -> Query:
-    """The newest of each status, and the newest of those: no status' index needs to be read further than the limit."""
+    """The newest of each status, and the newest of those: no status' index needs to be read further
+    than the limit.
+    """
     branch = "SELECT number FROM jobs WHERE status = ?"
     shared: list[Parameter] = []
     if wanted.platform is not None:
@@ -103,7 +118,9 @@ def _by_status(wanted: Wanted) -> Query:
         shared.append(wanted.platform)
     branch = f"SELECT * FROM ({branch} ORDER BY number DESC LIMIT ?)"
     statuses = list(dict.fromkeys(wanted.statuses)) or list(Status)
-    parameters = [parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))]
+    parameters = [
+        parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))
+    ]
     numbers = " UNION ALL ".join([branch] * len(statuses))
     sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({numbers}) ORDER BY number DESC LIMIT ?"
     return Query(sql, (*parameters, _limit(wanted)))

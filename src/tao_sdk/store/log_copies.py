@@ -1,9 +1,10 @@
 """Log copies: what is kept of an attempt's log for when the backend has forgotten it.
 
-A copy has a cap. It is kept in segments of a quarter of the cap: the first stays, of the others the newest three, so
-the log's start and its end are kept, and one line between them says how much is not. Offsets count the bytes of the
-copy, that line included. One process at a time appends or compresses (the holder of the watch's lease). Once a job is
-over its segments are compressed (log_segments.py); what is appended all the same begins a segment.
+A copy has a cap. It is kept in segments of a quarter of the cap: the first stays, of the others the
+newest three, so the log's start and its end are kept, and one line between them says how much is
+not. Offsets count the bytes of the copy, that line included. One process at a time appends or
+compresses (the holder of the watch's lease). Once a job is over its segments are compressed
+(log_segments.py); what is appended all the same begins a segment.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes of the copy that follow each other: a segment's file, or the line in place of what was left out."""
+    """Bytes of the copy that follow each other: a segment's file, or the line in place of what was
+    left out.
+    """
 
     size: int
     path: Path | None = None
@@ -60,8 +63,12 @@ class LogCopies:
         with explained(self.directory):
             return again_if_replaced(lambda: sum(part.size for part in self._parts(attempt, rank)))
 
-    def read(self, attempt: Attempt, offset: int = 0, limit: int = 1024 * 1024, rank: int = 0) -> bytes:
-        """At most `limit` bytes from `offset` on; fewer than asked, but at least one, until the end."""
+    def read(
+        self, attempt: Attempt, offset: int = 0, limit: int = 1024 * 1024, rank: int = 0
+    ) -> bytes:
+        """At most `limit` bytes from `offset` on; fewer than asked, but at least one, until the
+        end.
+        """
         with explained(self.directory):
             return again_if_replaced(lambda: self._read(attempt, offset, limit, rank))
 
@@ -92,10 +99,16 @@ class LogCopies:
     def jobs(self) -> list[str]:
         """The ids of the jobs that have copies here."""
         with explained(self.directory):
-            return sorted(path.name for path in self.directory.iterdir()) if self.directory.is_dir() else []
+            return (
+                sorted(path.name for path in self.directory.iterdir())
+                if self.directory.is_dir()
+                else []
+            )
 
     def _newest(self, attempt: Attempt, rank: int) -> tuple[int, int]:
-        """(the segment to write to, its room). When a new one begins, the oldest but the first goes."""
+        """(the segment to write to, its room). When a new one begins, the oldest but the first
+        goes.
+        """
         segments = self._segments(attempt, rank)
         if not segments:
             return 0, self.segment_size
@@ -117,10 +130,14 @@ class LogCopies:
             expected = number + 1
 
     def _segments(self, attempt: Attempt, rank: int) -> dict[int, Path]:
-        """Each by its number; the plain one where a compression was cut short before it was removed."""
+        """Each by its number; the plain one where a compression was cut short before it was
+        removed.
+        """
         start = f"{attempt.number}.{rank}."
         job = self._job(attempt.job_id)
-        paths = [path for path in job.iterdir() if path.name.startswith(start)] if job.is_dir() else []
+        paths = (
+            [path for path in job.iterdir() if path.name.startswith(start)] if job.is_dir() else []
+        )
         plain_last = sorted(paths, key=is_plain)
         return {int(path.name.removeprefix(start).removesuffix(GZ)): path for path in plain_last}
 

@@ -1,7 +1,9 @@
-"""Log segments: the files that a log's copy consists of, plain while it grows, compressed once its job is over.
+"""Log segments: the files that a log's copy consists of, plain while it grows, compressed once its
+job is over.
 
-A compressed segment is gzip (zcat prints it), in members of at most BLOCK bytes of the log. Each says in its header how
-long it is, so that any place in the segment is found and read without what stands before it.
+A compressed segment is gzip (zcat prints it), in members of at most BLOCK bytes of the log. Each
+says in its header how long it is, so that any place in the segment is found and read without what
+stands before it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ LONGEST = 2 * BLOCK  # a member; deflate adds a little to what it cannot compres
 LEVEL = 4
 GZ = ".gz"
 ASIDE = "new-"  # begins the name of a compressed segment that is being written
-# A gzip header (RFC 1952) with an extra field TA: the member's length, and how many bytes of the log are in it.
+# A gzip header (RFC 1952) with an extra field TA: the member's length, and how many bytes of the
+# log are in it.
 HEADER = struct.Struct("<4s4x2sHccHII")
 BEGIN, SYSTEM, EXTRA = b"\x1f\x8b\x08\x04", b"\x00\xff", (12, b"T", b"A", 8)
 TRAILER = struct.Struct("<II")
@@ -47,7 +50,9 @@ def read_segment(path: Path, offset: int, limit: int) -> bytes:
 
 
 def compress(path: Path) -> None:
-    """Replace a plain segment. Until the compressed one is whole, the plain one stays, and counts."""
+    """Replace a plain segment. Until the compressed one is whole, the plain one
+    stays, and counts.
+    """
     aside = path.with_name(f"{ASIDE}{path.name}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with path.open("rb") as plain, os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
@@ -89,7 +94,9 @@ def block(file: IO[bytes], start: int, length: int, size: int) -> bytes:
         data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, size)
     except zlib.error:
         raise damaged(file) from None
-    if len(data) != size or TRAILER.unpack(file.read(TRAILER.size).ljust(TRAILER.size))[0] != zlib.crc32(data):
+    if len(data) != size or TRAILER.unpack(file.read(TRAILER.size).ljust(TRAILER.size))[
+        0
+    ] != zlib.crc32(data):
         raise damaged(file)
     return data
 

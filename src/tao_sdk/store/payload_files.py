@@ -1,7 +1,8 @@
-"""Payload files: values too large for a row, kept beside the database under the sha256 of their bytes.
+"""Payload files: values too large for a row, kept beside the database under the sha256 of their
+bytes.
 
-Here: a JSON object split into what stays in its row and what goes to files, and put together again when it is read.
-Not here: which rows refer to which file (the payloads table, store.py).
+Here: a JSON object split into what stays in its row and what goes to files, and put together again
+when it is read. Not here: which rows refer to which file (the payloads table, store.py).
 """
 
 from __future__ import annotations
@@ -37,12 +38,16 @@ class PayloadFiles:
         with explained(path):
             data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != name:
-            raise StoreError(f"{path} is damaged.", "Its content no longer has the checksum that is its name.")
+            raise StoreError(
+                f"{path} is damaged.", "Its content no longer has the checksum that is its name."
+            )
         return data.decode()
 
     def names(self) -> list[str]:
         with explained(self.directory):
-            return [path.name for path in self.directory.iterdir()] if self.directory.is_dir() else []
+            return (
+                [path.name for path in self.directory.iterdir()] if self.directory.is_dir() else []
+            )
 
     def remove(self, name: str) -> None:
         with explained(self.directory):
@@ -50,7 +55,9 @@ class PayloadFiles:
 
 
 class Document(Mapping[str, Any]):
-    """A JSON object out of a row, parsed when it is first read; a large member's file is read when it is asked for."""
+    """A JSON object out of a row, parsed when it is first read; a large member's file is read when
+    it is asked for.
+    """
 
     __slots__ = ("_files", "_inline", "_payloads", "_text")
 
@@ -68,7 +75,11 @@ class Document(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         members = self._members()
-        return json.loads(self._payloads.read(self._files[key])) if key in self._files else members[key]
+        return (
+            json.loads(self._payloads.read(self._files[key]))
+            if key in self._files
+            else members[key]
+        )
 
     def __contains__(self, key: object) -> bool:
         return key in self._members() or key in self._files
@@ -85,10 +96,16 @@ class Document(Mapping[str, Any]):
 
 
 def split(value: Mapping[str, Any], payloads: PayloadFiles) -> tuple[str, list[str]]:
-    """(the text for the row, the names of the files that it refers to). Members above 64 KB go to files."""
+    """(the text for the row, the names of the files that it refers to). Members above 64 KB go to
+    files.
+    """
     texts = {key: to_text(member) for key, member in value.items()}
-    files = {key: payloads.write(text) for key, text in texts.items() if len(text) > LARGEST_IN_A_ROW}
-    inline = ",".join(f"{json.dumps(key)}:{text}" for key, text in texts.items() if key not in files)
+    files = {
+        key: payloads.write(text) for key, text in texts.items() if len(text) > LARGEST_IN_A_ROW
+    }
+    inline = ",".join(
+        f"{json.dumps(key)}:{text}" for key, text in texts.items() if key not in files
+    )
     return f"[{{{inline}}},{json.dumps(files)}]", list(files.values())
 
 
@@ -103,4 +120,6 @@ def _as_dict(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
-_encode = json.JSONEncoder(default=_as_dict, separators=(",", ":")).encode  # json.dumps would make one for each value
+_encode = json.JSONEncoder(
+    default=_as_dict, separators=(",", ":")
+).encode  # json.dumps would make one for each value

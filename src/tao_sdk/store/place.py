@@ -1,4 +1,6 @@
-"""Place: where the store is. Nothing is ever picked up from the current directory because it happens to lie there."""
+"""Place: where the store is. Nothing is ever picked up from the current directory because it
+happens to lie there.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from tao_sdk.store.store import Store
 
 
 def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
-    """The database's path: X.db for a state file X.json or X.db, `jobs.db` in the state directory when none is named.
+    """The database's path: X.db for a state file X.json or X.db, `jobs.db` in the state directory
+    when none is named.
 
-    X.v8.db where X.db is a database of the published SDK: it is left as it is, and `Store.open` takes its jobs over.
+    X.v8.db where X.db is a database of the published SDK: it is left as it is, and `Store.open`
+    takes its jobs over.
     """
     path = Path(state_file).expanduser().absolute() if state_file else state_dir / published.OURS
     if path.suffix == ".json":
@@ -23,12 +27,16 @@ def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
 
 
 def require_store(state_file: str | Path, state_dir: Path) -> None:
-    """Raises NoStore when no job store is where this one was named: a typo would begin a new, empty one."""
+    """Raises NoStore when no job store is where this one was named: a typo would begin a new, empty
+    one.
+    """
     path = store_path(state_file, state_dir)
     source = published.source_of(path)
     if is_missing(path) and (source is None or is_missing(source)):
         raise NoStore(
-            f"There is no job store {path}.", "", "Check the spelling of --state-file. Only tao run begins a new store."
+            f"There is no job store {path}.",
+            "",
+            "Check the spelling of --state-file. Only tao run begins a new store.",
         )
 
 
@@ -44,5 +52,7 @@ def is_missing(path: Path) -> bool:
 
 
 def open_store(state_file: str | Path | None, state_dir: Path) -> Store:
-    refuse_replaceable(state_dir.absolute())  # backends keep files of theirs there, also with another state file
+    refuse_replaceable(
+        state_dir.absolute()
+    )  # backends keep files of theirs there, also with another state file
     return Store.open(store_path(state_file, state_dir))

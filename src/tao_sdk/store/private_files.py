@@ -1,7 +1,7 @@
 """Private files: directories of mode 0700 and files of mode 0600 that appear whole or not at all.
 
-A path that is a symbolic link, is someone else's, or can be changed by others is refused: what it holds could not be
-trusted, and what is written there could be read.
+A path that is a symbolic link, is someone else's, or can be changed by others is refused: what it
+holds could not be trusted, and what is written there could be read.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ def make_directory(path: Path) -> None:
 
 
 def refuse_replaceable(path: Path) -> None:
-    """Raise StoreError where another user could put another folder in the place of `path`, or of one above it.
+    """Raise StoreError where another user could put another folder in the place of `path`, or of
+    one above it.
 
-    As ssh does: who owns a folder above renames what lies in it, and so does everybody where it is open without the
-    sticky bit. Groups are trusted, as those of a project's folder are, and so is who owns /.
+    As ssh does: who owns a folder above renames what lies in it, and so does everybody where it is
+    open without the sticky bit. Groups are trusted, as those of a project's folder are, and so is
+    who owns /.
     """
     trusted = {0, os.geteuid(), os.lstat("/").st_uid}
     for folder in (*path.parents, *path.resolve().parents):
@@ -59,7 +61,9 @@ def refuse_replaceable(path: Path) -> None:
         for owner in (link.st_uid, there.st_uid):
             if owner not in trusted:
                 what = f"{path} lies below {folder}, which belongs to user {owner}."
-                raise StoreError(what, "That user could put another folder in its place.", ELSEWHERE)
+                raise StoreError(
+                    what, "That user could put another folder in its place.", ELSEWHERE
+                )
         if there.st_mode & stat.S_IWOTH and not there.st_mode & stat.S_ISVTX:
             what = f"{path} lies below {folder}, in which every user can rename what is another's."
             command = f"chmod o-w {shlex.quote(str(folder))}"
@@ -67,7 +71,9 @@ def refuse_replaceable(path: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """`path` and what is missing above it, for their owner alone, whatever the umask would allow others. Raises OSError."""
+    """`path` and what is missing above it, for their owner alone, whatever the umask would allow
+    others. Raises OSError.
+    """
     for folder in reversed(path.parents):
         if not folder.exists():
             folder.mkdir(0o700, exist_ok=True)
@@ -80,14 +86,21 @@ def shut_or_leave(path: Path) -> tuple[str, str]:
     One with the sticky bit, as /tmp, is there for them.
     """
     if path.lstat().st_mode & stat.S_ISVTX:
-        return f"Choose a directory of your own, such as {path / 'tao'}, with TAO_SDK_STATE_DIR or state_file.", ""
+        return (
+            (
+                f"Choose a directory of your own, such as {path / 'tao'}, with "
+                "TAO_SDK_STATE_DIR or state_file."
+            ),
+            "",
+        )
     return "Run:", f"chmod go-w {shlex.quote(str(path))}"
 
 
 def make_file(path: Path) -> None:
     """`path` as a file of ours with mode 0600, empty if it was not there. Raises StoreError.
 
-    It is never opened: closing a second descriptor of a database would drop the locks that SQLite holds on it.
+    It is never opened: closing a second descriptor of a database would drop the locks that SQLite
+    holds on it.
     """
     with explained(path):
         with suppress(FileExistsError):
@@ -101,7 +114,11 @@ def make_file(path: Path) -> None:
 def _trust(path: Path, there: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> None:
     if not is_kind(there.st_mode):
         found = "a symbolic link" if stat.S_ISLNK(there.st_mode) else "something else"
-        raise StoreError(f"{path} is {found}, not {kind}.", "It could lead elsewhere later.", "Name the place itself.")
+        raise StoreError(
+            f"{path} is {found}, not {kind}.",
+            "It could lead elsewhere later.",
+            "Name the place itself.",
+        )
     if there.st_uid != os.geteuid():
         raise StoreError(
             f"{path} belongs to user {there.st_uid}, and this is user {os.geteuid()}.",
@@ -111,7 +128,9 @@ def _trust(path: Path, there: os.stat_result, is_kind: Callable[[int], bool], ki
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, mode 0600, on disk when this returns; a crash leaves the old file or the new one."""
+    """Put `data` at `path`, mode 0600, on disk when this returns; a crash leaves the old file or
+    the new one.
+    """
     make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     with explained(path):
@@ -124,7 +143,9 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
@@ -140,7 +161,11 @@ def _sync_directory(path: Path) -> None:
 
 
 def name_in(directory: Path, name: str) -> Path:
-    """`name` as one path component below `directory`; an id that could climb out of it is refused."""
+    """`name` as one path component below `directory`; an id that could climb out of
+    it is refused.
+    """
     if not name or "/" in name or "\0" in name or name.startswith("."):
-        raise StoreError(f"{name!r} cannot be the name of a file.", "It would lie outside the store's folder.")
+        raise StoreError(
+            f"{name!r} cannot be the name of a file.", "It would lie outside the store's folder."
+        )
     return directory / name

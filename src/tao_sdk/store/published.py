@@ -1,4 +1,5 @@
-"""The database of the published SDK (nvidia-tao-sdk 7): whether a file is one, and its jobs as ours.
+"""The database of the published SDK (nvidia-tao-sdk 7): whether a file is one, and its jobs as
+ours.
 
 Read from a copy, so it is never altered.
 """
@@ -34,7 +35,8 @@ PLATFORMS: Mapping[str, str] = {
 CANCELING = "Canceling"  # its one status that is not ours: asked to end, and not yet seen to have
 
 _COLUMNS = (
-    "job_id", "action", "network_arch", "backend_type", "backend_job_id", "status", "parent_job_id", "image", "specs",
+    "job_id", "action", "network_arch", "backend_type", "backend_job_id", "status", "parent_job_id",
+    "image", "specs",
     "results_dir", "local_results_dir", "last_epoch", "created_at", "updated_at",
 )  # fmt: skip
 
@@ -48,11 +50,17 @@ def source_of(path: Path) -> Path | None:
     """X.db for X.v8.db, the published SDK's own default for ours; None for any other name."""
     if path.name == OURS:
         return path.with_name(DEFAULT)
-    return path.with_name(path.name.removesuffix(SUFFIX) + ".db") if path.name.endswith(SUFFIX) else None
+    return (
+        path.with_name(path.name.removesuffix(SUFFIX) + ".db")
+        if path.name.endswith(SUFFIX)
+        else None
+    )
 
 
 def is_published(path: Path) -> bool:
-    """Is there a database of the published SDK at `path`? Touches neither the file nor its folder."""
+    """Is there a database of the published SDK at `path`? Touches neither the file
+    nor its folder.
+    """
     if not path.is_file() or path.stat().st_size == 0 or _is_ours(path):
         return False
     try:
@@ -68,21 +76,31 @@ def read_jobs(path: Path) -> list[Job]:
         with _copy(path) as db:
             shown = [name if name in _columns(db) else f"NULL AS {name}" for name in _COLUMNS]
             db.row_factory = sqlite3.Row
-            rows = db.execute(f"SELECT {', '.join(shown)} FROM jobs ORDER BY created_at, job_id").fetchall()
+            rows = db.execute(
+                f"SELECT {', '.join(shown)} FROM jobs ORDER BY created_at, job_id"
+            ).fetchall()
     except (sqlite3.DatabaseError, OSError) as error:
-        raise StoreError(f"{path}, a database of the published SDK, cannot be read: {error}.") from error
+        raise StoreError(
+            f"{path}, a database of the published SDK, cannot be read: {error}."
+        ) from error
     try:
         return [_job(dict(row), path) for row in rows]
     except (TypeError, AttributeError) as error:  # a value of another kind than that SDK writes
-        raise StoreError(f"{path}, a database of the published SDK, cannot be read: {error}.") from error
+        raise StoreError(
+            f"{path}, a database of the published SDK, cannot be read: {error}."
+        ) from error
 
 
 def _is_ours(path: Path) -> bool:
-    """By the file's header, read through SQLite: closing a descriptor of our own would drop the locks on a store in use."""
+    """By the file's header, read through SQLite: closing a descriptor of our own would drop the
+    locks on a store in use.
+    """
     from urllib.parse import quote
 
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as db:
+        with closing(
+            sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
+        ) as db:
             return db.execute("PRAGMA application_id").fetchone()[0] == schema.APPLICATION_ID
     except sqlite3.DatabaseError:
         return False

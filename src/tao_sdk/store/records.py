@@ -18,7 +18,9 @@ from tao_sdk.model.status import Status
 from tao_sdk.store.payload_files import Document, PayloadFiles, to_text
 
 Row = Sequence[Any]
-_decode = json.JSONDecoder().raw_decode  # half the time of json.loads for the small objects of a listing
+_decode = (
+    json.JSONDecoder().raw_decode
+)  # half the time of json.loads for the small objects of a listing
 
 # in the order of `job_of`; `spec` and `options` are documents and stand last
 JOB_COLUMNS = (
@@ -26,14 +28,19 @@ JOB_COLUMNS = (
     "created, started, ended, seen_at, results_dir, backend_details, cancel_asked, absent_looks, revision, "
     "reason_code, next_attempt_at, spec, options"
 )
-ENDPOINT = "(SELECT endpoint FROM attempts WHERE job_id = jobs.id AND attempts.number = jobs.attempt)"
-JOB_FIELDS = f"{JOB_COLUMNS}, {ENDPOINT}"  # what a job is read from; the table has the columns alone
+ENDPOINT = (
+    "(SELECT endpoint FROM attempts WHERE job_id = jobs.id AND attempts.number = jobs.attempt)"
+)
+JOB_FIELDS = (
+    f"{JOB_COLUMNS}, {ENDPOINT}"  # what a job is read from; the table has the columns alone
+)
 ATTEMPT_COLUMNS = "job_id, number, platform, endpoint, store_id, ref, log_cursor, plan"
 EVENT_COLUMNS = "seq, job_id, time, kind, status, raw, data"
 
 # what an update may change, in the order of `changes_of`
 MUTABLE_COLUMNS = (
-    "status", "message", "attempt", "exit_code", "progress", "started", "ended", "seen_at", "results_dir",
+    "status", "message", "attempt", "exit_code", "progress", "started", "ended", "seen_at",
+    "results_dir",
     "backend_details", "cancel_asked", "absent_looks", "reason_code", "next_attempt_at",
 )  # fmt: skip
 
@@ -52,18 +59,23 @@ class NewEvent:
 
 def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
     return (
-        job.id, job.name, job.platform, job.status.value, text(job.message), job.attempt, job.exit_code,
-        text(job.image), job.gpu_count, to_text(job.labels), job.parent, to_text(job.reading.to_json()),
+        job.id, job.name, job.platform, job.status.value, text(job.message), job.attempt,
+        job.exit_code,
+        text(job.image), job.gpu_count, to_text(job.labels), job.parent,
+        to_text(job.reading.to_json()),
         iso(job.created), iso(job.started), iso(job.ended), iso(job.seen_at), text(job.results_dir),
-        to_text(job.details), job.cancel_asked, job.absent_looks, job.revision, _code(job.reason_code),
+        to_text(job.details), job.cancel_asked, job.absent_looks, job.revision,
+        _code(job.reason_code),
         iso(job.next_attempt_at), spec, options,
     )  # fmt: skip
 
 
 def changes_of(job: Job) -> tuple[Any, ...]:
     return (
-        job.status.value, text(job.message), job.attempt, job.exit_code, to_text(job.reading.to_json()), iso(job.started),
-        iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.details), job.cancel_asked,
+        job.status.value, text(job.message), job.attempt, job.exit_code,
+        to_text(job.reading.to_json()), iso(job.started),
+        iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.details),
+        job.cancel_asked,
         job.absent_looks, _code(job.reason_code), iso(job.next_attempt_at),
     )  # fmt: skip
 
@@ -72,17 +84,30 @@ def job_of(row: Row, payloads: PayloadFiles) -> Job:
     details = _object(row[17])
     known = {name: details.pop(name) for name in KNOWN_DETAILS if name in details}
     return Job(
-        row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8], _object(row[9]), row[10],
-        LogReading.from_json(_object(row[11])), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]),
-        _moment(row[15]), row[16], details, Document(row[23], payloads), Document(row[24], payloads),
-        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]), row[25] or "", **known,
+        row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8],
+        _object(row[9]), row[10],
+        LogReading.from_json(_object(row[11])), datetime.fromisoformat(row[12]), _moment(row[13]),
+        _moment(row[14]),
+        _moment(row[15]), row[16], details, Document(row[23], payloads),
+        Document(row[24], payloads),
+        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]), row[25] or "",
+        **known,
     )  # fmt: skip
 
 
 def attempt_row(row: AttemptRow, plan: str) -> tuple[Any, ...]:
     key = row.attempt
     ref = to_text(row.ref.to_json()) if row.ref else None
-    return (key.job_id, key.number, key.platform, key.endpoint, key.store_id, ref, row.log_cursor, plan)
+    return (
+        key.job_id,
+        key.number,
+        key.platform,
+        key.endpoint,
+        key.store_id,
+        ref,
+        row.log_cursor,
+        plan,
+    )
 
 
 def attempt_of(row: Row, payloads: PayloadFiles) -> AttemptRow:
@@ -99,7 +124,9 @@ def event_row(event: NewEvent) -> tuple[Any, ...]:
 
 def event_of(row: Row) -> Event:
     status = STATUSES[row[4]] if row[4] else None
-    return Event(row[0], row[1], datetime.fromisoformat(row[2]), row[3], status, row[5], _object(row[6]))
+    return Event(
+        row[0], row[1], datetime.fromisoformat(row[2]), row[3], status, row[5], _object(row[6])
+    )
 
 
 @lru_cache(maxsize=16)  # events that are written together have one time
@@ -109,7 +136,9 @@ def iso(moment: datetime | None) -> str | None:
 
 
 def text(words: str) -> str:
-    """`words` as SQLite can keep them: what is no proper Unicode (a byte of another encoding) is shown escaped."""
+    """`words` as SQLite can keep them: what is no proper Unicode (a byte of another encoding) is
+    shown escaped.
+    """
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()
 
 

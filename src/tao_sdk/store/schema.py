@@ -1,6 +1,7 @@
 """Schema: the tables, as the steps that lead from one version to the next.
 
-A database of version n has had the first n steps. A step is never changed once released; a new one is added.
+A database of version n has had the first n steps. A step is never changed once released; a new one
+is added.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from pathlib import Path
 
 from tao_sdk.model.errors import StoreError
 
-APPLICATION_ID = 0x54414F38  # "TAO8" in the file's header: ours, and not a database of the published SDK
+APPLICATION_ID = (
+    0x54414F38  # "TAO8" in the file's header: ours, and not a database of the published SDK
+)
 
-# The messages of the versions before codes were kept -> their codes. Used once, when such a store is brought up to date.
+# The messages of the versions before codes were kept -> their codes. Used once, when such a store
+# is brought up to date.
 OLD_MESSAGES = (
     ("next_attempt", "attempt % waits for a watcher: tao watch"),
     ("attempt_started", "attempt %"),
@@ -62,7 +66,8 @@ def _code_of_message() -> str:
 STEPS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        # `number` grows with time: the order of a listing, and by its being the rowid the end of every index
+        # `number` grows with time: the order of a listing, and by its being the rowid the end of
+        # every index
         """CREATE TABLE jobs (
             number INTEGER PRIMARY KEY,
             id TEXT NOT NULL UNIQUE,
@@ -142,7 +147,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE jobs ADD COLUMN reason_code TEXT",
         "ALTER TABLE jobs ADD COLUMN next_attempt_at TEXT",
         _code_of_message(),
-        # 5 s after the look that saw the first attempt fail, 10 s after the second's, ... at most 300
+        # 5 s after the look that saw the first attempt fail, 10 s after the second's, ... at most
+        # 300
         """UPDATE jobs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', coalesce(seen_at, 'now'),
             min(300, 5 * (1 << min(attempt - 1, 10))) || ' seconds')
             WHERE status = 'Pending' AND reason_code = 'next_attempt'""",
@@ -163,11 +169,15 @@ def migrate(db: sqlite3.Connection) -> None:
 
 
 def is_current(db: sqlite3.Connection) -> bool:
-    return _pragma(db, "application_id") == APPLICATION_ID and _pragma(db, "user_version") == VERSION
+    return (
+        _pragma(db, "application_id") == APPLICATION_ID and _pragma(db, "user_version") == VERSION
+    )
 
 
 def check(db: sqlite3.Connection, path: Path) -> None:
-    """Raises StoreError for a database of another program, and for one of a version that we do not know."""
+    """Raises StoreError for a database of another program, and for one of a version that we do not
+    know.
+    """
     used = (
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
     )  # asked first: others may be making it now
@@ -181,7 +191,8 @@ def check(db: sqlite3.Connection, path: Path) -> None:
         )
     if ours and version > VERSION:
         raise StoreError(
-            f"{path} was written by a newer tao_sdk: its schema is {version}, this one knows {VERSION}.",
+            f"{path} was written by a newer tao_sdk: its schema is "
+            f"{version}, this one knows {VERSION}.",
             "Writing to it could spoil it.",
             "Upgrade nvidia-tao-sdk, or choose another place with state_file.",
         )

@@ -1,8 +1,9 @@
 """Store: what we remember of jobs, for any number of threads and processes at once.
 
-Changing a job is a compare-and-set on its revision, so no two processes undo each other's work. What was decided but
-not yet done (a job, a further attempt, where it lives, a hook's claim) is on disk before its verb returns; other changes
-outlive our crash at once, and the machine's a moment later.
+Changing a job is a compare-and-set on its revision, so no two processes undo each other's work.
+What was decided but not yet done (a job, a further attempt, where it lives, a hook's claim) is on
+disk before its verb returns; other changes outlive our crash at once, and the machine's a moment
+later.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from tao_sdk.store.listing import LIVE, Wanted
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file, refuse_replaceable
-from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JOB_FIELDS, MUTABLE_COLUMNS, NewEvent
+from tao_sdk.store.records import (
+    ATTEMPT_COLUMNS,
+    EVENT_COLUMNS,
+    JOB_COLUMNS,
+    JOB_FIELDS,
+    MUTABLE_COLUMNS,
+    NewEvent,
+)
 
 log = logging.getLogger("tao_sdk.store")
 Jobs = list[Job]  # names of their own: in the class, `list` is the verb
@@ -49,15 +57,23 @@ UPDATE_JOB = (
     f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? "
     f"AND (status = ? OR NOT {_IS_TERMINAL})"
 )
-REOPEN_JOB = f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? AND {_IS_TERMINAL}"
-INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
+REOPEN_JOB = (
+    f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND "
+    f"revision = ? AND {_IS_TERMINAL}"
+)
+INSERT_JOB = (
+    f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
+)
 INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 FORGET_WAYS = """
     DELETE FROM meta WHERE name GLOB 'way:*'
     AND NOT EXISTS (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
-INSERT_EVENT = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_EVENT = (
+    "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
+)
 
-# a lease taken "in the future" is believed for its own length only: a clock that was set back must not keep it for ever
+# a lease taken "in the future" is believed for its own length only: a clock that was set back must
+# not keep it for ever
 TAKE_LEASE = """
     INSERT INTO leases (name, owner, taken, seconds) VALUES (:name, :owner, :now, :seconds)
     ON CONFLICT (name) DO UPDATE SET owner = :owner, taken = :now, seconds = :seconds
@@ -65,7 +81,9 @@ TAKE_LEASE = """
 
 
 class Store:
-    """The jobs of one database. Raises StoreError when it cannot be used, JobNotFound for an id it does not know."""
+    """The jobs of one database. Raises StoreError when it cannot be used, JobNotFound for an id it
+    does not know.
+    """
 
     def __init__(self, path: Path, database: Database, store_id: str) -> None:
         self.path = path
@@ -78,9 +96,11 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, wal: bool | None = None) -> Store:
-        """The store at `path`, made if it is not there; `wal` says which journal, by default what the file system can.
+        """The store at `path`, made if it is not there; `wal` says which journal, by default what
+        the file system can.
 
-        Refuses symbolic links, what belongs to someone else, and directories that others can write to or replace.
+        Refuses symbolic links, what belongs to someone else, and directories that others can write
+        to or replace.
         """
         path = path.absolute()
         refuse_replaceable(path.parent)
@@ -103,14 +123,19 @@ class Store:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     # Jobs
 
     def add(self, job: Job, row: AttemptRow) -> Job:
-        """Keep a job, its first attempt and its first event. On disk when this returns; StoreError for an id in use."""
+        """Keep a job, its first attempt and its first event. On disk when this returns; StoreError
+        for an id in use.
+        """
         first = NewEvent(job.id, "status", job.status, job.message, {"attempt": row.attempt.number})
         try:
             with self._inserting() as db:
@@ -122,11 +147,15 @@ class Store:
         return self.get(job.id)
 
     def remove(self, job_id: str) -> None:
-        """Forget a job with all that is kept of it here: events, attempts, log copies, secrets. Unknown ids are fine."""
+        """Forget a job with all that is kept of it here: events, attempts, log copies, secrets.
+        Unknown ids are fine.
+        """
         with self._db.write(synced=True) as db:
             names = _ids(db, "SELECT sha256 FROM payloads WHERE job_id = ?", job_id)
             db.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
-        self._remove_unused(names)  # only now: a crash in between must leave no row without its file
+        self._remove_unused(
+            names
+        )  # only now: a crash in between must leave no row without its file
         self.keyring.forget(job_id)
         self.log_copies.forget(job_id)
 
@@ -136,18 +165,27 @@ class Store:
         return found or self._find(self.resolve(job_id)) or _not_found(job_id)
 
     def resolve(self, text: str) -> str:
-        """The id of the job whose id, or else name, is `text`, or else whose id begins with it. UsageError when several are."""
+        """The id of the job whose id, or else name, is `text`, or else whose id begins with it.
+        UsageError when several are.
+        """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass a Job
-            raise UsageError(f"A job is named by its id, not by a {type(text).__name__}.", "", "Pass job.id.")
+            raise UsageError(
+                f"A job is named by its id, not by a {type(text).__name__}.", "", "Pass job.id."
+            )
         if not is_unicode(text):
             return _not_found(text)
         with self._db.read() as db:
             if db.execute("SELECT 1 FROM jobs WHERE id = ?", (text,)).fetchone():
                 return text
-            named = _ids(db, "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC LIMIT 6", text)
+            named = _ids(
+                db, "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC LIMIT 6", text
+            )
             meant = named or _beginning_with(db, text)
             if not meant:
-                return _not_found(text, db.execute("SELECT id, name FROM jobs ORDER BY number DESC LIMIT ?", (NEAR,)))
+                return _not_found(
+                    text,
+                    db.execute("SELECT id, name FROM jobs ORDER BY number DESC LIMIT ?", (NEAR,)),
+                )
         if len(meant) > 1:
             shown = ", ".join(meant[:5]) + (", ..." if len(meant) > 5 else "")
             raise UsageError(f"{text!r} can mean several jobs.", "", f"Say which: {shown}")
@@ -173,10 +211,14 @@ class Store:
         limit: int | None = None,
     ) -> Jobs:
         """Newest first."""
-        return self._jobs(listing.query(Wanted(statuses, platform, endpoint, labels, parent, limit)))
+        return self._jobs(
+            listing.query(Wanted(statuses, platform, endpoint, labels, parent, limit))
+        )
 
     def live(self, platform: str | None = None) -> Jobs:
-        """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
+        """The jobs that have not ended, newest first; without those that the published SDK started,
+        and alone can watch.
+        """
         jobs = self._jobs(listing.query(Wanted(LIVE, platform)))
         return [job for job in jobs if not job.imported_from]
 
@@ -191,8 +233,9 @@ class Store:
             return db.execute(query.sql, query.parameters).fetchall()
 
     def update(self, job: Job, events: Sequence[NewEvent] = ()) -> Job | None:
-        """Write what can change of `job`, with `events`. None, and nothing is written, when it was changed meanwhile,
-        or its end would be changed: a terminal status is final."""
+        """Write what can change of `job`, with `events`. None, and nothing is written, when it was
+        changed meanwhile, or its end would be changed: a terminal status is final.
+        """
         with self._db.write() as db:
             return self._update(db, job, events)
 
@@ -215,7 +258,9 @@ class Store:
 
     @contextmanager
     def _inserting(self) -> Generator[sqlite3.Connection]:
-        """A transaction that may write payload files, on disk when it is over; if it fails they are removed again."""
+        """A transaction that may write payload files, on disk when it is over; if it fails they are
+        removed again.
+        """
         try:
             with self._db.write(synced=True) as db:
                 yield db
@@ -227,7 +272,10 @@ class Store:
         spec, spec_files = split(job.spec, self._payloads)
         options, option_files = split(job.options, self._payloads)
         number = db.execute(INSERT_JOB, records.job_row(job, spec, options)).lastrowid
-        db.executemany("INSERT INTO labels VALUES (?, ?, ?)", [(*label, number) for label in job.labels.items()])
+        db.executemany(
+            "INSERT INTO labels VALUES (?, ?, ?)",
+            [(*label, number) for label in job.labels.items()],
+        )
         _refer(db, job.id, spec_files + option_files)
 
     # Attempts
@@ -243,9 +291,14 @@ class Store:
         found: Attempts = []
         for start in range(0, len(job_ids), MOST_PARAMETERS):
             ids = job_ids[start : start + MOST_PARAMETERS]
-            newest = f"(job_id, number) IN (SELECT id, attempt FROM jobs WHERE id IN ({', '.join('?' * len(ids))}))"
+            newest = (
+                "(job_id, number) IN (SELECT id, attempt FROM jobs WHERE id IN "
+                f"({', '.join('?' * len(ids))}))"
+            )
             with self._db.read() as db:
-                rows = db.execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {newest}", list(ids)).fetchall()
+                rows = db.execute(
+                    f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {newest}", list(ids)
+                ).fetchall()
             found += [records.attempt_of(row, self._payloads) for row in rows]
         return {row.attempt.job_id: row for row in found}
 
@@ -254,7 +307,9 @@ class Store:
         return self._attempts("1 ORDER BY number", (job_id,))
 
     def add_attempt(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
-        """As `update`, with a further attempt in the same transaction. On disk when this returns."""
+        """As `update`, with a further attempt in the same transaction. On disk when
+        this returns.
+        """
         try:
             with self._inserting() as db:
                 changed = self._update(db, job, events)
@@ -262,12 +317,19 @@ class Store:
                     self._insert_attempt(db, row)
                 return changed
         except sqlite3.IntegrityError as error:
-            raise StoreError(f"{job.id} has an attempt {row.attempt.number} already.", str(error)) from error
+            raise StoreError(
+                f"{job.id} has an attempt {row.attempt.number} already.", str(error)
+            ) from error
 
     def reopen(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
-        """As `add_attempt`, for a job that has ended and is to be tried again: the one way back from an end."""
+        """As `add_attempt`, for a job that has ended and is to be tried again: the one way back
+        from an end.
+        """
         with self._inserting() as db:
-            if db.execute(REOPEN_JOB, (*records.changes_of(job), job.id, job.revision)).rowcount == 0:
+            if (
+                db.execute(REOPEN_JOB, (*records.changes_of(job), job.id, job.revision)).rowcount
+                == 0
+            ):
                 return None
             db.executemany(INSERT_EVENT, map(records.event_row, events))
             self._insert_attempt(db, row)
@@ -277,7 +339,9 @@ class Store:
         """Keep where an attempt lives. On disk when this returns."""
         values = (records.to_text(ref.to_json()), ref.attempt.job_id, ref.attempt.number)
         with self._db.write(synced=True) as db:
-            changed = db.execute("UPDATE attempts SET ref = ? WHERE job_id = ? AND number = ?", values).rowcount
+            changed = db.execute(
+                "UPDATE attempts SET ref = ? WHERE job_id = ? AND number = ?", values
+            ).rowcount
         if not changed:
             _not_found(ref.attempt.job_id)
 
@@ -289,7 +353,9 @@ class Store:
 
     def _attempts(self, rest: str, values: tuple[Any, ...]) -> Attempts:
         with self._db.read() as db:
-            rows = db.execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE job_id = ? AND {rest}", values).fetchall()
+            rows = db.execute(
+                f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE job_id = ? AND {rest}", values
+            ).fetchall()
         return [records.attempt_of(row, self._payloads) for row in rows]
 
     def _no_attempt(self, job_id: str, number: int | None) -> AttemptRow:
@@ -336,14 +402,22 @@ class Store:
 
     def last_event(self, job_id: str, kind: str) -> Event | None:
         """The newest of its events of that kind."""
-        sql = f"SELECT {EVENT_COLUMNS} FROM events WHERE job_id = ? AND kind = ? ORDER BY seq DESC LIMIT 1"
+        sql = (
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE job_id = ? AND kind "
+            "= ? ORDER BY seq DESC LIMIT 1"
+        )
         with self._db.read() as db:
             row = db.execute(sql, (job_id, kind)).fetchone()
         return records.event_of(row) if row else None
 
     def jobs_with_undelivered(self, due: str, done: str) -> Ids:
-        """The jobs that have an event of kind `due` without one of kind `done` whose data names it under `of`."""
-        of_kind = "SELECT seq, job_id, data FROM events WHERE kind >= 'hook' AND kind < 'hool' AND kind = ?"
+        """The jobs that have an event of kind `due` without one of kind `done` whose data names it
+        under `of`.
+        """
+        of_kind = (
+            "SELECT seq, job_id, data FROM events WHERE kind >= 'hook' "
+            "AND kind < 'hool' AND kind = ?"
+        )
         with self._db.read() as db:
             waiting = {seq: job_id for seq, job_id, _ in db.execute(of_kind, (due,))}
             for _, _, data in db.execute(of_kind, (done,)) if waiting else ():
@@ -381,10 +455,15 @@ class Store:
     # The ways to endpoints
 
     def remember_way(self, endpoint: Endpoint, way: Mapping[str, str]) -> None:
-        """Keep the settings, none of them a secret, under which a later process finds that endpoint again."""
+        """Keep the settings, none of them a secret, under which a later process finds that endpoint
+        again.
+        """
         if way and self.way_to(endpoint) != way:
             with self._db.write() as db:
-                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_way_of(endpoint), records.to_text(way)))
+                db.execute(
+                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+                    (_way_of(endpoint), records.to_text(way)),
+                )
 
     def way_to(self, endpoint: Endpoint) -> dict[str, str]:
         """The settings that were kept last; empty where none were."""
@@ -394,7 +473,9 @@ class Store:
     # What is left over
 
     def sweep(self) -> None:
-        """Remove the files that no job needs any more: payloads, secrets and log copies that a crash left behind."""
+        """Remove the files that no job needs any more: payloads, secrets and log copies that a
+        crash left behind.
+        """
         self._remove_unused(self._payloads.names())
         with self._db.write() as db:
             db.execute(FORGET_WAYS)
@@ -404,7 +485,9 @@ class Store:
                 self.log_copies.forget(job_id)
 
     def _remove_unused(self, names: Collection[str]) -> None:
-        """Under the write lock: whoever is about to refer to a file waits until it is gone, and writes it anew."""
+        """Under the write lock: whoever is about to refer to a file waits until it is gone, and
+        writes it anew.
+        """
         if not names:
             return
         with self._db.write() as db:
@@ -426,12 +509,17 @@ class Store:
             return
         known = {job.id for job in jobs if self._find(job.id)}
         with self._db.write(synced=True) as db:
-            if db.execute("INSERT OR IGNORE INTO meta VALUES ('imported_from', ?)", (str(source),)).rowcount:
+            if db.execute(
+                "INSERT OR IGNORE INTO meta VALUES ('imported_from', ?)", (str(source),)
+            ).rowcount:
                 for job in jobs:
                     if job.id in known:
                         continue
                     self._insert_job(db, job)
-                    db.execute(INSERT_EVENT, records.event_row(NewEvent(job.id, "status", job.status, job.message)))
+                    db.execute(
+                        INSERT_EVENT,
+                        records.event_row(NewEvent(job.id, "status", job.status, job.message)),
+                    )
 
     def _meta(self, name: str) -> str | None:
         with self._db.read() as db:
@@ -455,7 +543,9 @@ def _prepare(database: Database) -> str:
 
 
 def _refer(db: sqlite3.Connection, job_id: str, names: Iterable[str]) -> None:
-    db.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", [(name, job_id) for name in names])
+    db.executemany(
+        "INSERT OR IGNORE INTO payloads VALUES (?, ?)", [(name, job_id) for name in names]
+    )
 
 
 def _ids(db: sqlite3.Connection, sql: str, *values: object) -> Ids:
@@ -464,7 +554,11 @@ def _ids(db: sqlite3.Connection, sql: str, *values: object) -> Ids:
 
 def _beginning_with(db: sqlite3.Connection, text: str) -> Ids:
     beyond = text + "\U0010ffff"
-    return _ids(db, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6", text, beyond) if text else []
+    return (
+        _ids(db, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6", text, beyond)
+        if text
+        else []
+    )
 
 
 def _not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoReturn:

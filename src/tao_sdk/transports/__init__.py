@@ -1,1 +1,3 @@
-"""The ways to a place that runs jobs: local processes, ssh, the Docker API. They carry words and decide nothing."""
+"""The ways to a place that runs jobs: local processes, ssh, the Docker API. They carry words and
+decide nothing.
+"""

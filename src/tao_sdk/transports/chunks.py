@@ -13,7 +13,9 @@ class Reader(Protocol):
 
 
 class Chunks:
-    """Iterates over blocks of the body. Raises ConnectionError when the server goes away before it has said the end."""
+    """Iterates over blocks of the body. Raises ConnectionError when the server goes away before it
+    has said the end.
+    """
 
     def __init__(self, reader: Reader, chunked: bool) -> None:
         self.reader, self.chunked = reader, chunked

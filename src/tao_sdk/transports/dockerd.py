@@ -1,4 +1,5 @@
-"""A Docker daemon over its API: requests and answers, nothing decided. The library is loaded at the first request.
+"""A Docker daemon over its API: requests and answers, nothing decided. The library is loaded at the
+first request.
 
 Errors: Unreachable when the daemon did not answer, DaemonError when it did and refused.
 """
@@ -20,7 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable, UsageError, install_command
+from tao_sdk.model.errors import (
+    MissingExtra,
+    Refused,
+    TaoError,
+    Unreachable,
+    UsageError,
+    install_command,
+)
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
@@ -29,7 +37,9 @@ AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 MOST_JSON = 64 << 20  # bytes of one answer
 LONGEST_LINE = 1 << 20  # bytes of one line of a pull or of events
 LONGEST_WORDS = 8000  # characters of a refusal
-BECOME_ONE = "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
+BECOME_ONE = (
+    "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
+)
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
@@ -64,7 +74,9 @@ def ignored(*statuses: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a daemon listens. `certificates` is a folder with CERTIFICATES; `verify` checks its name."""
+    """Where a daemon listens. `certificates` is a folder with CERTIFICATES; `verify` checks its
+    name.
+    """
 
     url: str
     certificates: str = ""
@@ -94,27 +106,39 @@ class Daemon:
         if session is not None:
             session.close()
 
-    def ask(self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any) -> Any:
+    def ask(
+        self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any
+    ) -> Any:
         """The answer's JSON; None where there is none."""
-        answer = self.request(method, path, json=body, params=parameters(query), timeout=timeout, stream=True)
+        answer = self.request(
+            method, path, json=body, params=parameters(query), timeout=timeout, stream=True
+        )
         with self.reading(answer):
             data = bounded(answer, MOST_JSON)
             return json.loads(data) if data else None
 
     def put_archive(self, container: str, folder: str, data: bytes) -> None:
         """Unpack a tar in a container, running or not."""
-        self.request("PUT", f"/containers/{container}/archive", params={"path": folder}, data=data, timeout=TIMEOUT)
+        self.request(
+            "PUT",
+            f"/containers/{container}/archive",
+            params={"path": folder},
+            data=data,
+            timeout=TIMEOUT,
+        )
 
     @contextmanager
     def typing(self, container: str, data: bytes) -> Generator[None]:
-        """Start the container inside: `data` is its standard input, and lies ready before that if it is not much.
+        """Start the container inside: `data` is its standard input, and lies ready before that if
+        it is not much.
 
         Nobody has to stay for it then: the daemon has it, or the kernel between us.
         """
         if not data:
             yield
             return
-        answer = self.request("POST", f"/containers/{container}/attach", params={"stream": 1, "stdin": 1},
+        answer = self.request("POST", f"/containers/{container}/attach",
+             params={"stream": 1, "stdin": 1},
                               headers={"Connection": "Upgrade", "Upgrade": "tcp"}, stream=True, timeout=TIMEOUT)  # fmt: skip
         line = raw_socket(self.session, answer)
         sender = threading.Thread(target=send, args=(line, data), daemon=True)
@@ -128,7 +152,9 @@ class Daemon:
             answer.close()
 
     def info(self, at_most: float = FRESH) -> Json:
-        """What the daemon says of itself, seen at most so many seconds ago: it takes it as long as all else of a submit."""
+        """What the daemon says of itself, seen at most so many seconds ago: it takes it as long as
+        all else of a submit.
+        """
         when, said = self._info
         if time.monotonic() - when > at_most:
             when, said = time.monotonic(), self.get("/info")
@@ -140,8 +166,12 @@ class Daemon:
 
     @contextmanager
     def stream(self, path: str, **query: Any) -> Generator[Chunks]:
-        """The bytes of an answer that may go on for ever. Raises Unreachable when the daemon goes away in the middle."""
-        answer = self.request("GET", path, params=parameters(query), stream=True, timeout=(TIMEOUT, None))
+        """The bytes of an answer that may go on for ever. Raises Unreachable when the daemon goes
+        away in the middle.
+        """
+        answer = self.request(
+            "GET", path, params=parameters(query), stream=True, timeout=(TIMEOUT, None)
+        )
         try:
             yield Chunks(answer.raw._fp.fp, answer.headers.get("Transfer-Encoding") == "chunked")
         except OSError as error:
@@ -151,7 +181,9 @@ class Daemon:
 
     @contextmanager
     def reading(self, answer: Any) -> Generator[None]:
-        """Raises Unreachable where the answer breaks off, has no end, or is not in the form that it should have."""
+        """Raises Unreachable where the answer breaks off, has no end, or is not in the form that it
+        should have.
+        """
         import requests
 
         try:
@@ -164,10 +196,17 @@ class Daemon:
         finally:
             answer.close()
 
-    def lines(self, method: str, path: str, headers: Mapping[str, str], **query: Any) -> Iterator[Json]:
+    def lines(
+        self, method: str, path: str, headers: Mapping[str, str], **query: Any
+    ) -> Iterator[Json]:
         """One JSON object per line, as a pull sends its progress."""
         answer = self.request(
-            method, path, params=parameters(query), headers=dict(headers), stream=True, timeout=(TIMEOUT, None)
+            method,
+            path,
+            params=parameters(query),
+            headers=dict(headers),
+            stream=True,
+            timeout=(TIMEOUT, None),
         )
         with self.reading(answer):
             for line in short_lines(answer.iter_content(AT_ONCE)):
@@ -176,7 +215,9 @@ class Daemon:
                     yield cast("Json", said)
 
     def file(self, container: str, path: str) -> bytes | None:
-        """A file out of a container, running or not; None when it is not there. Raises Unreachable for more than MOST_JSON."""
+        """A file out of a container, running or not; None when it is not there. Raises Unreachable
+        for more than MOST_JSON.
+        """
         where = f"/containers/{container}/archive"
         try:
             answer = self.request("GET", where, params={"path": path}, timeout=TIMEOUT, stream=True)
@@ -184,7 +225,10 @@ class Daemon:
             if error.status == 404:
                 return None
             raise
-        with self.reading(answer), tarfile.open(fileobj=io.BytesIO(bounded(answer, MOST_JSON))) as archive:
+        with (
+            self.reading(answer),
+            tarfile.open(fileobj=io.BytesIO(bounded(answer, MOST_JSON))) as archive,
+        ):
             member = archive.next()
             content = archive.extractfile(member) if member and member.isreg() else None
             return content.read() if content else None
@@ -196,7 +240,9 @@ class Daemon:
         try:
             answer = session.request(method, f"{session.base_url}/v{session.agreed}{path}", **more)
         except requests.RequestException as error:
-            raise Unreachable(f"The Docker daemon at {self.address.url} does not answer.", cause_of(error)) from error
+            raise Unreachable(
+                f"The Docker daemon at {self.address.url} does not answer.", cause_of(error)
+            ) from error
         if answer.status_code >= 400:
             raise DaemonError(answer.status_code, words(answer)[:LONGEST_WORDS])
         return answer
@@ -232,7 +278,9 @@ def connect(address: Address) -> Any:
             from tao_sdk.transports.dockerd_ssh import SshAdapter
 
             session.mount("http+docker://", SshAdapter(address.url, TIMEOUT))
-        session.trust_env = False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
+        session.trust_env = (
+            False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
+        )
         answer = session.get(f"{session.base_url}/version", timeout=TIMEOUT)
         session.agreed = min(newest_api(address, answer), NEWEST, key=numbers)
         return session
@@ -248,13 +296,16 @@ def must_have_certificates(address: Address) -> None:
         raise Unreachable(
             f"The certificates for the Docker daemon at {address.url} are not all there.",
             f"Not there, or not to be read: {', '.join(missing)}.",
-            f"Set DOCKER_CERT_PATH to the folder that has {', '.join(CERTIFICATES[:-1])} and {CERTIFICATES[-1]}.",
+            f"Set DOCKER_CERT_PATH to the folder that has {', '.join(CERTIFICATES[:-1])} and "
+            f"{CERTIFICATES[-1]}.",
         )
 
 
 @contextmanager
 def reading_config(path: str | None = None) -> Generator[None]:
-    """Within, the library reads docker's config file: what it trips over there is told as that. Raises UsageError."""
+    """Within, the library reads docker's config file: what it trips over there is told as that.
+    Raises UsageError.
+    """
     import docker.utils.config
     from docker.errors import InvalidConfigFile
 
@@ -282,7 +333,9 @@ def unreachable(address: Address, why: str) -> Unreachable:
     what, cause = f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}."
     if "Permission denied" in why:
         return SocketDenied(what, cause, BECOME_ONE)
-    return Unreachable(what, cause, "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs.")
+    return Unreachable(
+        what, cause, "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs."
+    )
 
 
 def raw_socket(session: Any, answer: Any) -> Any:
@@ -301,7 +354,10 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def parameters(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: json.dumps(value) if isinstance(value, Mapping) else value for name, value in query.items()}
+    return {
+        name: json.dumps(value) if isinstance(value, Mapping) else value
+        for name, value in query.items()
+    }
 
 
 class TooMuch(Exception):
@@ -344,9 +400,14 @@ def cause_of(error: BaseException) -> str:
 
 
 def archive(
-    files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], folder: str, folder_mode: int = 0o700
+    files: Sequence[tuple[str, bytes, int]],
+    owner: tuple[int, int],
+    folder: str,
+    folder_mode: int = 0o700,
 ) -> bytes:
-    """A tar of (name, content, mode) in a folder that, unless `folder_mode` says otherwise, only its owner can enter."""
+    """A tar of (name, content, mode) in a folder that, unless `folder_mode` says otherwise, only
+    its owner can enter.
+    """
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         entry = tarfile.TarInfo(folder)
@@ -371,30 +432,44 @@ REFERENCE = re.compile(
 
 
 def refuse_malformed(image: str) -> None:
-    """Raises Refused for what no image can be called; a colon at the end has words of its own (`registry_of`)."""
+    """Raises Refused for what no image can be called; a colon at the end has words of its own
+    (`registry_of`).
+    """
     if REFERENCE.fullmatch(image.removesuffix(":")):
         return
     lower = image.lower()
     meant = f"Did you mean {lower}?" if REFERENCE.fullmatch(lower) else FORM
-    why = "It has lower-case letters, digits and .-_ between slashes, then perhaps :tag or @sha256:..."
+    why = (
+        "It has lower-case letters, digits and .-_ between slashes, "
+        "then perhaps :tag or @sha256:..."
+    )
     raise Refused(f"{image!r} is no name of an image.", why, meant)
 
 
 def registry_of(image: str) -> str:
-    """The registry that an image's name leads to. Raises Refused for what is no name of an image."""
+    """The registry that an image's name leads to. Raises Refused for what is no
+    name of an image.
+    """
     import docker.auth
     from docker.errors import InvalidRepository
 
     if image.endswith(":"):  # a daemon would pull every tag of that name
-        raise Refused(f"The image {image} has no tag after its colon.", "", "Write it, or leave the colon out.")
+        raise Refused(
+            f"The image {image} has no tag after its colon.",
+            "",
+            "Write it, or leave the colon out.",
+        )
     try:
         return docker.auth.resolve_repository_name(image)[0]
     except InvalidRepository as error:
         raise Refused(f"{image} is no name of an image.", f"{cause_of(error)}.", FORM) from error
 
 
-def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
-    """What `docker login` has kept for a registry, itself or by a credential helper, and why a helper gave nothing.
+def stored_login(
+    registry: str, config: str, environ: Mapping[str, str]
+) -> tuple[Mapping[str, str], str]:
+    """What `docker login` has kept for a registry, itself or by a credential helper, and why a
+    helper gave nothing.
 
     Raises UsageError for a config file that cannot be understood.
     """
@@ -406,7 +481,9 @@ def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tupl
         kept.get_credential_store(registry)  # pyright: ignore
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a helper that is not there: it is told by the error
+            warnings.simplefilter(
+                "ignore"
+            )  # of a helper that is not there: it is told by the error
             return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
     except ValueError:  # what a helper says is JSON
         return {}, "(the credential helper's answer cannot be understood)"

@@ -1,7 +1,9 @@
-"""A Docker daemon behind ssh: every connection to it is an `ssh` of its own, which dials the daemon on the far side.
+"""A Docker daemon behind ssh: every connection to it is an `ssh` of its own, which dials the daemon
+on the far side.
 
-OpenSSH's own client is run, so that ~/.ssh/config, agents and jump hosts hold; it never asks, and an unknown host key is
-refused. Imported by dockerd.py at the first such request, as it needs the docker library's own dependencies.
+OpenSSH's own client is run, so that ~/.ssh/config, agents and jump hosts hold; it never asks, and
+an unknown host key is refused. Imported by dockerd.py at the first such request, as it needs the
+docker library's own dependencies.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ CONNECTIONS = 10  # kept open for the next request; sshd serves so many at once
 MOST_SAID = 64 * 1024  # bytes of what an ssh has said
 END_SECONDS = 5.0  # in which an ssh whose connection broke has ended and said why
 
-# On the far side: the docker command where there is one, for it knows that side's context; else python3.
+# On the far side: the docker command where there is one, for it knows that side's context; else
+# python3.
 DIAL = f"""
 import os, socket, sys, threading
 host = sys.argv[1] or os.environ.get("DOCKER_HOST") or "unix://{SOCKET}"
@@ -57,7 +60,9 @@ NOTHING = "tao: neither docker nor python3 is there"
 
 @dataclass(frozen=True)
 class Target:
-    """Where ssh goes: a name of ~/.ssh/config or of the network. `path` is the daemon's socket there, if it was named."""
+    """Where ssh goes: a name of ~/.ssh/config or of the network. `path` is the daemon's socket
+    there, if it was named.
+    """
 
     host: str
     user: str = ""
@@ -75,15 +80,32 @@ class Target:
         if not parts.hostname or parts.password or port == "?" or parts.query:
             shown = f"ssh://{parts.netloc.rpartition('@')[2]}"
             raise UsageError(
-                f"{shown} is no address of a Docker daemon.", "", "Write ssh://user@host, or ssh://user@host:port."
+                f"{shown} is no address of a Docker daemon.",
+                "",
+                "Write ssh://user@host, or ssh://user@host:port.",
             )
-        host = parts.netloc.rpartition("@")[2].removesuffix(f":{port}") if port else parts.netloc.rpartition("@")[2]
+        host = (
+            parts.netloc.rpartition("@")[2].removesuffix(f":{port}")
+            if port
+            else parts.netloc.rpartition("@")[2]
+        )
         return cls(host.strip("[]"), parts.username or "", port, parts.path.rstrip("/"))
 
     def argv(self) -> list[str]:
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
-        where = [*(["-l", self.user] if self.user else []), *(["-p", self.port] if self.port else [])]
-        return ["ssh", "-T", *options, *where, "--", self.host, f"exec sh -c {shlex.quote(self.dial())}"]
+        where = [
+            *(["-l", self.user] if self.user else []),
+            *(["-p", self.port] if self.port else []),
+        ]
+        return [
+            "ssh",
+            "-T",
+            *options,
+            *where,
+            "--",
+            self.host,
+            f"exec sh -c {shlex.quote(self.dial())}",
+        ]
 
     def dial(self) -> str:
         """What the far side's shell runs."""
@@ -98,33 +120,53 @@ class Target:
     def command(self) -> str:
         """How a person goes there."""
         return " ".join(
-            ["ssh", *(["-p", self.port] if self.port else []), (f"{self.user}@" * bool(self.user)) + self.host]
+            [
+                "ssh",
+                *(["-p", self.port] if self.port else []),
+                (f"{self.user}@" * bool(self.user)) + self.host,
+            ]
         )
 
     def known_as(self) -> str:
         """Its name in known_hosts."""
-        return shlex.quote(f"[{self.host}]:{self.port}") if self.port not in ("", "22") else self.host
+        return (
+            shlex.quote(f"[{self.host}]:{self.port}") if self.port not in ("", "22") else self.host
+        )
 
 
 # What ssh or the far side says -> (what it means, what to do). The first that fits is told.
 WORDS = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED",
-     "the host key of {host} has changed: it is another machine, was set up anew, or someone is in between",
+     (
+         "the host key of {host} has changed: it is another machine, was set up "
+         "anew, or someone is in between"
+     ),
      "If you know why it changed: ssh-keygen -R {known}, then {ssh}, and compare the key"),
-    (r"Host key verification failed|host key is known for", "the host key of {host} is not known here",
+    (r"Host key verification failed|host key is known for",
+         "the host key of {host} is not known here",
      "Go there once by hand, and compare the key that it shows: {ssh}"),
-    (r"Permission denied \(|Too many authentication failures", "{host} does not let us in with our keys",
-     "Check the user's name, load the key (ssh-add), or bring it there: ssh-copy-id. It must work without a password: {ssh}"),
+    (r"Permission denied \(|Too many authentication failures",
+         "{host} does not let us in with our keys",
+     (
+         "Check the user's name, load the key (ssh-add), or bring it there: ssh-copy-id. It must "
+         "work without a password: {ssh}"
+     )),
     (r"[Pp]ermission denied", "our user on {host} may not speak to the Docker daemon",
      "There: sudo usermod -aG docker $USER; then log in anew"),
     (NOTHING, "{host} has neither the docker command nor python3 to reach its daemon with",
      "Install one of them there, or reach the daemon over TLS (DOCKER_HOST=tcp://...)"),
-    (r"Cannot connect to the Docker daemon|docker daemon running|dial unix|FileNotFoundError|ConnectionRefusedError",
+    ((
+        r"Cannot connect to the Docker daemon|docker daemon running|dial "
+        r"unix|FileNotFoundError|ConnectionRefusedError"
+    ),
      "no Docker daemon answers on {host}", "There: sudo systemctl start docker"),
-    (r"^ssh cannot be run", "there is no ssh program here", "Install it: apt-get install openssh-client"),
-    (r"Could not resolve hostname", "there is no host {host}", "Check the name in DOCKER_HOST, or in ~/.ssh/config"),
+    (r"^ssh cannot be run", "there is no ssh program here",
+         "Install it: apt-get install openssh-client"),
+    (r"Could not resolve hostname", "there is no host {host}",
+         "Check the name in DOCKER_HOST, or in ~/.ssh/config"),
     (r"Connection refused|timed out|No route to host|Network is unreachable|Connection (?:closed|reset)|not responding|"
-     r"kex_exchange_identification|Broken pipe", "{host} does not answer ssh", "Check that it is up, and its port: {ssh}"),
+     r"kex_exchange_identification|Broken pipe", "{host} does not answer ssh",
+     "Check that it is up, and its port: {ssh}"),
 )  # fmt: skip
 
 
@@ -140,7 +182,11 @@ class Line:
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the line
         try:
             self.process = subprocess.Popen(
-                target.argv(), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self.said, start_new_session=True
+                target.argv(),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self.said,
+                start_new_session=True,
             )
         except OSError as error:
             self.socket.close()

@@ -1,7 +1,8 @@
-"""Processes of this machine: started apart from us, named so that a reused id is never mistaken, looked at, signalled.
+"""Processes of this machine: started apart from us, named so that a reused id is never mistaken,
+looked at, signalled.
 
-Light on purpose: the supervisor of a local job imports this, and every import is time a submit takes; hence no pathlib either.
-Linux only.
+Light on purpose: the supervisor of a local job imports this, and every import is time a submit
+takes; hence no pathlib either. Linux only.
 """
 
 # ruff: noqa: PTH116, PTH123, PTH208
@@ -15,13 +16,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-GONE = frozenset({"", "Z", "X"})  # a zombie has ended: whether its parent reaps it is not its business
+GONE = frozenset(
+    {"", "Z", "X"}
+)  # a zombie has ended: whether its parent reaps it is not its business
 STOPPED = frozenset({"T", "t"})
-_START, _SESSION, _GROUP, _PARENT = 19, 3, 2, 1  # fields of /proc/<pid>/stat, counted from the state
+_START, _SESSION, _GROUP, _PARENT = (
+    19,
+    3,
+    2,
+    1,
+)  # fields of /proc/<pid>/stat, counted from the state
 
 
 class Identity:
-    """A process for good: its id, when it started, and in which boot and pid namespace. Ids alone are used again."""
+    """A process for good: its id, when it started, and in which boot and pid namespace. Ids alone
+    are used again.
+    """
 
     def __init__(self, pid: int, start: str, boot: str, space: str) -> None:
         self.pid, self.start, self.boot, self.space = pid, start, boot, space
@@ -78,7 +88,9 @@ def space_id() -> str:
 
 
 def sessions() -> dict[int, list[int]]:
-    """Session -> process group of each living member, for all sessions there are: one pass over /proc."""
+    """Session -> process group of each living member, for all sessions there are: one pass over
+    /proc.
+    """
     found: dict[int, list[int]] = {}
     for stat in _living().values():
         found.setdefault(int(stat[_SESSION]), []).append(int(stat[_GROUP]))
@@ -104,7 +116,9 @@ def _living() -> dict[int, list[str]]:
 
 
 def groups(leader: Identity) -> set[int]:
-    """The living process groups of the session that `leader` began, whether or not it still lives itself."""
+    """The living process groups of the session that `leader` began, whether or not it still lives
+    itself.
+    """
     if not leader.this_space or _is_someone_else(leader):
         return set()
     return set(sessions().get(leader.pid, ()))
@@ -133,7 +147,8 @@ def send(group: int, number: int) -> None:
 
 
 def ask_to_end(leader: Identity) -> None:
-    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the leader is gone.
+    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the
+    leader is gone.
 
     To itself alone while it has not begun that group yet.
     """
@@ -147,8 +162,9 @@ def ask_to_end(leader: Identity) -> None:
 
 
 def kill(leader: Identity) -> None:
-    """SIGKILL to every process group of the session, to its children elsewhere, and to the leader, which may not have
-    begun it."""
+    """SIGKILL to every process group of the session, to its children elsewhere, and to the leader,
+    which may not have begun it.
+    """
     apart = departed(leader)
     for group in groups(leader):
         send(group, signal.SIGKILL)
@@ -162,7 +178,9 @@ def _leads_a_group(leader: Identity) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/<pid>/stat after the name, which may hold anything; empty when there is no such process."""
+    """The fields of /proc/<pid>/stat after the name, which may hold anything; empty when there is
+    no such process.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b") ")[2].decode("ascii").split()
@@ -175,10 +193,11 @@ class NotStarted(Exception):
 
 
 def start(argv: Sequence[str], given: bytes, seconds: float) -> None:
-    """Run a program that puts itself into the background: in a session of its own, with nothing of ours but `given`.
+    """Run a program that puts itself into the background: in a session of its own, with nothing of
+    ours but `given`.
 
-    It reads `given` from its standard input and is ready when its first process ends with 0. Raises NotStarted, and
-    TimeoutError when that is not known after `seconds`.
+    It reads `given` from its standard input and is ready when its first process ends with 0. Raises
+    NotStarted, and TimeoutError when that is not known after `seconds`.
     """
     import subprocess
 
@@ -199,17 +218,27 @@ def start(argv: Sequence[str], given: bytes, seconds: float) -> None:
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"{argv[0]} was not ready after {seconds:.0f} s") from error
     if process.returncode:
-        raise NotStarted(said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}")
+        raise NotStarted(
+            said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
+        )
 
 
 def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> None:
-    """Run a program in a session of its own, give it `given` on its standard input, and leave it. Raises NotStarted."""
+    """Run a program in a session of its own, give it `given` on its standard input, and leave it.
+    Raises NotStarted.
+    """
     import subprocess
 
     nothing = subprocess.DEVNULL
     try:
         process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, cwd="/", env=dict(env), start_new_session=True
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=nothing,
+            stderr=nothing,
+            cwd="/",
+            env=dict(env),
+            start_new_session=True,
         )
         assert process.stdin is not None
         with process.stdin as pipe:
@@ -219,12 +248,19 @@ def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> No
 
 
 def output(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
-    """What a program prints. Raises NotStarted when it fails, with its words; it is ended after `seconds`."""
+    """What a program prints. Raises NotStarted when it fails, with its words; it is ended after
+    `seconds`.
+    """
     import subprocess
 
     try:
         done = subprocess.run(
-            argv, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            argv,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
         )
     except OSError as error:
         raise NotStarted(f"{argv[0]}: {error.strerror}") from error

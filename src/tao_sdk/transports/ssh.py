@@ -1,8 +1,10 @@
-"""ssh: scripts on another host, over one shared connection per host that every process of this user uses.
+"""ssh: scripts on another host, over one shared connection per host that every process of this user
+uses.
 
-OpenSSH does the work, so the user's ssh_config, jump hosts, agent and Kerberos count. Here: opening that connection once,
-noticing that it is gone, and telling ssh's own failures from the script's. Not here: what a script says, and which settings
-make a login: who makes one names them in LoginSettings, for the errors.
+OpenSSH does the work, so the user's ssh_config, jump hosts, agent and Kerberos count. Here: opening
+that connection once, noticing that it is gone, and telling ssh's own failures from the script's.
+Not here: what a script says, and which settings make a login: who makes one names them in
+LoginSettings, for the errors.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ from pathlib import Path
 
 from tao_sdk.model.errors import CredentialError, Unreachable
 
-SESSIONS = 8  # at once over one connection: sshd's default allows 10, and the user may have some of his own
+# at once over one connection: sshd's default allows 10, and the user may have some of his own
+SESSIONS = 8
 LONGEST_SOCKET = 104 - 18  # bytes: the kernel's limit, less what ssh appends while it makes one
 IDLE_SECONDS = 600  # the connection closes by itself after this long without use
 PROBE_SECONDS = 5.0
-ALIVE_SECONDS = 5  # between ssh's own looks whether the other side is there; three misses end the connection
+ALIVE_SECONDS = (
+    5  # between ssh's own looks whether the other side is there; three misses end the connection
+)
 
 
 class HostKeyChanged(Unreachable):
@@ -47,7 +52,9 @@ class NotOpen(Unreachable):
 
 @dataclass(frozen=True)
 class LoginSettings:
-    """The settings that a login was made from, for what errors tell to do; "" where no setting decides."""
+    """The settings that a login was made from, for what errors tell to do; "" where no setting
+    decides.
+    """
 
     hosts: str = ""
     key: str = ""
@@ -57,7 +64,9 @@ class LoginSettings:
 
 @dataclass(frozen=True)
 class Login:
-    """Who logs in where, and how. `hosts` (`host` or `host:port`) are tried in turn: all lead to the same place."""
+    """Who logs in where, and how. `hosts` (`host` or `host:port`) are tried in turn: all lead to
+    the same place.
+    """
 
     hosts: tuple[str, ...]
     user: str = ""
@@ -161,7 +170,9 @@ class Ssh:
         raise AssertionError("unreachable: the second turn returns or raises")
 
     def _connected(self, host: str, first: bool) -> str:
-        """The socket of a connection. `first`: nothing was sent over an earlier one that was lost."""
+        """The socket of a connection. `first`: nothing was sent over an earlier one
+        that was lost.
+        """
         try:
             return self.connected(host)
         except Unreachable as trouble:
@@ -171,7 +182,9 @@ class Ssh:
     # The shared connection
 
     def connected(self, host: str) -> str:
-        """The socket of a connection to `host` that is open. Many who find none wait for the one that opens it."""
+        """The socket of a connection to `host` that is open. Many who find none wait for the one
+        that opens it.
+        """
         sock = self.socket(host)
         if listens(sock):
             return sock
@@ -185,7 +198,9 @@ class Ssh:
         return sock
 
     def socket(self, host: str) -> str:
-        """Where the connection's socket lies: short, whatever the names; for a hand-opened one where ssh_config says."""
+        """Where the connection's socket lies: short, whatever the names; for a hand-opened one
+        where ssh_config says.
+        """
         if self.login.reuse_only and (named := self._named_socket(host)):
             return named
         of = "\0".join([self.login.user, host, self.login.key, self.login.config])
@@ -203,22 +218,30 @@ class Ssh:
             done = self._ssh([*self._who(host), "-G", address(host)[0]], PROBE_SECONDS)
         except Lost:
             return ""
-        named = re.search(r"^controlpath (.+)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE)
+        named = re.search(
+            r"^controlpath (.+)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE
+        )
         return named[1] if named and named[1] != "none" else ""
 
     def _open(self, host: str, sock: str) -> None:
         Path(sock).unlink(missing_ok=True)
         options = {
-            "ControlMaster": "yes", "ControlPath": sock, "ControlPersist": str(IDLE_SECONDS), "BatchMode": "yes",
+            "ControlMaster": "yes", "ControlPath": sock, "ControlPersist": str(IDLE_SECONDS),
+            "BatchMode": "yes",
             "ConnectTimeout": str(self.login.connect_seconds), "ConnectionAttempts": "1",
-            "ServerAliveInterval": str(ALIVE_SECONDS), "ServerAliveCountMax": "3", "ForwardX11": "no",
-            "ForwardAgent": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no", "RemoteCommand": "none",
+            "ServerAliveInterval": str(ALIVE_SECONDS), "ServerAliveCountMax": "3",
+            "ForwardX11": "no",
+            "ForwardAgent": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
+            "RemoteCommand": "none",
             "RequestTTY": "no", "StdinNull": "yes",
         }  # fmt: skip
         argv = [*self._who(host), *as_options(options), "-N", "-f", address(host)[0]]
         try:
             done = self._ssh(argv, self.login.connect_seconds * 3.0)
-            words = done.stderr.decode("utf-8", "replace").strip() or f"ssh ended with {done.returncode}"
+            words = (
+                done.stderr.decode("utf-8", "replace").strip()
+                or f"ssh ended with {done.returncode}"
+            )
             failed = done.returncode != 0
         except Lost:
             words, failed = "the log-in timed out", True
@@ -231,13 +254,16 @@ class Ssh:
         where = self._target(host)
         return NotOpen(
             f"No connection to {host} is open.",
-            f"{self.login.settings.reuse_only or 'The login'} says that connections are opened by hand here.",
+            f"{self.login.settings.reuse_only or 'The login'} says that connections are "
+            "opened by hand here.",
             "Open one:",
             f"ssh -M -S {shlex.quote(sock)} -o ControlPersist=8h -fN {where}",
         )
 
     def _heal(self, host: str, sock: str) -> None:
-        """Close a connection that no longer carries anything; one that does is left to its other users."""
+        """Close a connection that no longer carries anything; one that does is left to its other
+        users.
+        """
         if self.login.reuse_only:
             return
         with locked(f"{sock}.lock"):
@@ -246,7 +272,10 @@ class Ssh:
                     self._exec(host, sock, ":", b"", PROBE_SECONDS)
                     return
                 with suppress(Lost):
-                    self._ssh([*self._who(host), "-S", sock, "-O", "exit", address(host)[0]], PROBE_SECONDS)
+                    self._ssh(
+                        [*self._who(host), "-S", sock, "-O", "exit", address(host)[0]],
+                        PROBE_SECONDS,
+                    )
             Path(sock).unlink(missing_ok=True)
 
     @contextmanager
@@ -262,11 +291,21 @@ class Ssh:
             os.close(fd)
 
     def _exec(self, host: str, sock: str, script: str, stdin: bytes, seconds: float) -> Answer:
-        """Over that connection or not at all: a log-in of our own would be one more for each that finds it gone."""
+        """Over that connection or not at all: a log-in of our own would be one more for each that
+        finds it gone.
+        """
         mark = hashlib.sha256(os.urandom(16)).hexdigest()[:24]
         wrapped = framed(script, mark)
-        remote = f"/bin/sh -c 'eval \"$(head -c {len(wrapped)})\"'"  # read from stdin: no name or path shows in argv
-        only = as_options({"ControlPath": sock, "ControlMaster": "no", "ProxyCommand": "false", "BatchMode": "yes"})
+        # read from stdin: no name or path shows in argv
+        remote = f"/bin/sh -c 'eval \"$(head -c {len(wrapped)})\"'"
+        only = as_options(
+            {
+                "ControlPath": sock,
+                "ControlMaster": "no",
+                "ProxyCommand": "false",
+                "BatchMode": "yes",
+            }
+        )
         argv = [*self._who(host), *only, "-T", address(host)[0], remote]
         done = self._ssh(argv, max(seconds, 0.1), wrapped + stdin)
         words = done.stderr.decode("utf-8", "replace").strip()
@@ -274,7 +313,11 @@ class Ssh:
         if answer is None:
             if "session request failed" in words or "open refused" in words:
                 raise Crowded(words.splitlines()[-1])
-            raise Lost(words.splitlines()[-1] if words else "the connection was lost before the answer had come")
+            raise Lost(
+                words.splitlines()[-1]
+                if words
+                else "the connection was lost before the answer had come"
+            )
         return Answer(answer[0], answer[1], done.stderr, host)
 
     def _who(self, host: str) -> list[str]:
@@ -286,8 +329,12 @@ class Ssh:
             *(["-i", self.login.key, "-o", "IdentitiesOnly=yes"] if self.login.key else []),
         ]
 
-    def _ssh(self, argv: Sequence[str], seconds: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Words go to a file: a connection that stays open would hold a pipe open, and us with it."""
+    def _ssh(
+        self, argv: Sequence[str], seconds: float, given: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Words go to a file: a connection that stays open would hold a pipe open,
+        and us with it.
+        """
         program = shutil.which("ssh", path=self.login.environ.get("PATH")) or "ssh"
         with tempfile.TemporaryFile() as words:
             try:
@@ -313,7 +360,9 @@ class Ssh:
     # What went wrong
 
     def check_key(self) -> None:
-        """Raises CredentialError for a key that ssh would not use; its permissions are the user's to change."""
+        """Raises CredentialError for a key that ssh would not use; its permissions are the user's
+        to change.
+        """
         if not self.login.key:
             return
         try:
@@ -321,7 +370,9 @@ class Ssh:
         except OSError as error:
             name = self.login.settings.key or f"The login to {', '.join(self.login.hosts)}"
             why = f"{self.login.key}: {error.strerror}."
-            raise CredentialError(f"{name} names no key.", why, "Correct it, or leave it out.") from None
+            raise CredentialError(
+                f"{name} names no key.", why, "Correct it, or leave it out."
+            ) from None
         if mode & 0o077:
             raise CredentialError(
                 f"The key {self.login.key} can be read by others (mode {mode:04o}).",
@@ -339,8 +390,15 @@ class Ssh:
         for pattern, code, why, remedy, command in TROUBLES:
             if re.search(pattern, words):
                 what = f"{host}: {last}"
-                return unreachable(code, what, why, remedy.format_map(advice), command.format_map(advice))
-        return Unreachable(f"{host}: {last}", "ssh could not log in.", "Try by hand:", f"ssh {self._target(host)} true")
+                return unreachable(
+                    code, what, why, remedy.format_map(advice), command.format_map(advice)
+                )
+        return Unreachable(
+            f"{host}: {last}",
+            "ssh could not log in.",
+            "Try by hand:",
+            f"ssh {self._target(host)} true",
+        )
 
     def _target(self, host: str) -> str:
         """Words for ssh in a command that a person runs."""
@@ -352,7 +410,9 @@ class Ssh:
         settings = self.login.settings
         key = shlex.quote(self.login.key) if self.login.key else "~/.ssh/id_ed25519"
         give_key = f"Set {settings.key}=/path/to/private_key, put its public half there"
-        by_hand = f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
+        by_hand = (
+            f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
+        )
         return {
             "host": address(host)[0],
             "target": self._target(host),
@@ -370,7 +430,10 @@ class Ssh:
     def _lost(self, host: str, lost: Lost) -> Unreachable:
         why = f"The connection to {host} was lost, or it is too busy."
         return Unreachable(
-            f"{host}: {lost}", why, "Try again. If that does not help, try:", f"ssh {self._target(host)} true"
+            f"{host}: {lost}",
+            why,
+            "Try again. If that does not help, try:",
+            f"ssh {self._target(host)} true",
         )
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
@@ -380,23 +443,36 @@ class Ssh:
         forget = said[0].strip() if said else f"ssh-keygen -R '{known}'"
         return HostKeyChanged(
             f"{host} shows another host key than the one known here.",
-            "It was reinstalled, or someone stands between: ask its administrator which key is right.",
+            "It was reinstalled, or someone stands between: ask its "
+            "administrator which key is right.",
             f"If the new key is right, run: {forget} and then:",
             f"ssh -o StrictHostKeyChecking=accept-new {self._target(host)} true",
         )
 
 
 DENIED = "ssh.denied"
-# ssh's words -> code, why, what to do, and the command that does it. Source: OpenSSH 9.2's own messages.
+# ssh's words -> code, why, what to do, and the command that does it. Source: OpenSSH 9.2's own
+# messages.
 TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
     ("Host key verification failed", "ssh.unknown_host_key", "This host's key is not known here.",
-     "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> ~/.ssh/known_hosts", ""),
-    ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED, "A private key must be readable by you alone.",
+     (
+         "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> "
+         "~/.ssh/known_hosts"
+     ), ""),
+    ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED,
+         "A private key must be readable by you alone.",
      "Run:", "chmod 600 {key}"),
-    ("Permission denied", DENIED, "Passwordless log-in does not work; nothing here may ask for a password.",
-     "{give_key}: ssh-copy-id -i {key}.pub {target}, and try: ssh -o BatchMode=yes {target} true{by_hand}", ""),
+    ("Permission denied", DENIED,
+         "Passwordless log-in does not work; nothing here may ask for a password.",
+     (
+         "{give_key}: ssh-copy-id -i {key}.pub {target}, and try: ssh -o "
+         "BatchMode=yes {target} true{by_hand}"
+     ), ""),
     ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check {hosts}.", ""),
-    ("Connection refused|Connection timed out|No route to host|Network is unreachable|timed out|banner exchange",
+    ((
+        "Connection refused|Connection timed out|No route to host|Network is unreachable|timed "
+        "out|banner exchange"
+    ),
      "ssh.host_down", "The host is down, takes no ssh there, or cannot be reached from here.",
      "Check {hosts}, the network and the VPN{second_host}.", ""),
     ("too long for Unix domain socket", "ssh.socket_path", "The socket's path is too long.",
@@ -407,7 +483,9 @@ TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
 def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreachable:
     """One error of several hosts'."""
     if not troubles:
-        return Unreachable("No host is named.", "There is none to log in to.", f"Set {settings.hosts or 'a host'}.")
+        return Unreachable(
+            "No host is named.", "There is none to log in to.", f"Set {settings.hosts or 'a host'}."
+        )
     if len(troubles) == 1:
         return troubles[0]
     what = "No host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
@@ -421,7 +499,9 @@ def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreacha
 
 
 def framed(script: str, mark: str) -> bytes:
-    """The script between two marks: what a profile prints is not its answer, and without the second it has none."""
+    """The script between two marks: what a profile prints is not its answer, and without the second
+    it has none.
+    """
     text = f"printf '%s\\n' {mark}\n(\n{script}\n)\nprintf '\\n%s %d\\n' {mark} $?\n"
     return text.encode("utf-8", "surrogateescape")
 
@@ -438,7 +518,11 @@ def unframed(out: bytes, mark: str) -> tuple[int, bytes] | None:
 
 def address(host: str) -> tuple[str, str]:
     """(name, port) of `host`, `host:port` or `[v6]:port`; "" where none is named."""
-    match = re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host) if host.count(":") == 1 or "]" in host else None
+    match = (
+        re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host)
+        if host.count(":") == 1 or "]" in host
+        else None
+    )
     return (match[1], match[2]) if match else (host.strip("[]"), "")
 
 
@@ -447,7 +531,9 @@ def as_options(options: Mapping[str, str]) -> list[str]:
 
 
 def abandon(process: subprocess.Popen[bytes]) -> None:
-    """End a session without waiting for its output: the shared connection holds the other end, and may hang."""
+    """End a session without waiting for its output: the shared connection holds the other end, and
+    may hang.
+    """
     process.kill()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
@@ -521,8 +607,10 @@ def private_folder(runtime: str) -> Path:
         if is_private(folder):
             return folder
     raise Unreachable(
-        "There is no private folder for ssh's sockets.", f"Tried: {', '.join(filter(None, parents))}.",
-        f"Remove /tmp/tao-ssh-{uid} if it is not yours, or set XDG_RUNTIME_DIR to a folder of yours.",
+        "There is no private folder for ssh's sockets.",
+        f"Tried: {', '.join(filter(None, parents))}.",
+        f"Remove /tmp/tao-ssh-{uid} if it is not yours, or set "
+        "XDG_RUNTIME_DIR to a folder of yours.",
     )  # fmt: skip
 
 

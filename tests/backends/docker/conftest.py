@@ -30,8 +30,16 @@ def surroundings(here: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The environment of a caller with a state folder and a home of his own."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "home").mkdir()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TAO_", "NGC_"))}
-    own = {"DOCKER_HOST": here.host, "TAO_SDK_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DOCKER_", "TAO_", "NGC_"))
+    }
+    own = {
+        "DOCKER_HOST": here.host,
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        "HOME": str(tmp_path / "home"),
+    }
     return {**kept, **own}
 
 
@@ -54,16 +62,19 @@ def half_registry() -> Iterator[str]:
 
 def certificates(folder: Path) -> None:
     """A CA, and a pair that serves for both sides."""
-    run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca-key.pem", "-out", "ca.pem", "-days", "2",
+    run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca-key.pem",
+         "-out", "ca.pem", "-days", "2",
            "-subj", "/CN=test-ca"]  # fmt: skip
     subprocess.run(run, cwd=folder, check=True, capture_output=True)
-    run = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "request.pem",
+    run = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out",
+         "request.pem",
            "-subj", "/CN=localhost"]  # fmt: skip
     subprocess.run(run, cwd=folder, check=True, capture_output=True)
     (folder / "extensions").write_text(
         "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n"
     )
-    run = ["openssl", "x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial",
+    run = ["openssl", "x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem",
+         "-CAcreateserial",
            "-days", "2", "-out", "cert.pem", "-extfile", "extensions"]  # fmt: skip
     subprocess.run(run, cwd=folder, check=True, capture_output=True)
 
@@ -82,12 +93,20 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, str,
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     pair = folder / "certificates"
-    flags = ["--bridge=none", "--host", f"tcp://127.0.0.1:{port}", "--tlsverify", f"--tlscacert={pair}/ca.pem"]
+    flags = [
+        "--bridge=none",
+        "--host",
+        f"tcp://127.0.0.1:{port}",
+        "--tlsverify",
+        f"--tlscacert={pair}/ca.pem",
+    ]
     flags += [f"--tlscert={pair}/cert.pem", f"--tlskey={pair}/key.pem"]
     other = folder / "other"
     (other / "here").mkdir(parents=True)
     mount = f'mount -t tmpfs tmpfs {other} && mkdir {other}/there && exec "$@"'
-    far = Daemon(folder / "data", folder, *flags, within=["unshare", "--mount", "sh", "-c", mount, "sh"])
+    far = Daemon(
+        folder / "data", folder, *flags, within=["unshare", "--mount", "sh", "-c", mount, "sh"]
+    )
     far.start()
     try:
         far.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)

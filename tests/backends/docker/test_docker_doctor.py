@@ -32,8 +32,13 @@ def test_a_daemon_that_answers_is_good_news(surroundings: dict[str, str]) -> Non
 def test_a_daemon_that_does_not_answer_is_told_in_the_documents_words(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    seen = found({**surroundings, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}, "backend.unreachable")
-    assert (seen.severity, seen.what) == (Severity.ERROR, "MISSING: docker daemon not reachable. Start Docker.")
+    seen = found(
+        {**surroundings, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}, "backend.unreachable"
+    )
+    assert (seen.severity, seen.what) == (
+        Severity.ERROR,
+        "MISSING: docker daemon not reachable. Start Docker.",
+    )
     assert (seen.evidence, seen.fix) == (
         f"unix://{tmp_path}/none.sock: [Errno 2] No such file or directory.",
         "sudo systemctl start docker",
@@ -44,17 +49,29 @@ def test_a_daemon_that_does_not_answer_is_told_in_the_documents_words(
 def test_certificates_that_are_missing_are_named(tmp_path: Path, there: tuple[str, ...]) -> None:
     for name in there:
         (tmp_path / name).write_text("")
-    tls = {"DOCKER_HOST": "tcp://127.0.0.1:2376", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(tmp_path)}
-    seen = found({"HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state"), **tls}, "backend.unreachable")
+    tls = {
+        "DOCKER_HOST": "tcp://127.0.0.1:2376",
+        "DOCKER_TLS_VERIFY": "1",
+        "DOCKER_CERT_PATH": str(tmp_path),
+    }
+    seen = found(
+        {"HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state"), **tls},
+        "backend.unreachable",
+    )
     missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if name not in there]
-    assert seen.evidence == f"Not there, or not to be read: {', '.join(f'{tmp_path}/{name}' for name in missing)}."
+    assert (
+        seen.evidence
+        == f"Not there, or not to be read: {', '.join(f'{tmp_path}/{name}' for name in missing)}."
+    )
     assert "DOCKER_CERT_PATH" in seen.fix
     assert "Start Docker" not in seen.what + seen.fix
 
 
 def doctor(surroundings: dict[str, str], *words: str) -> list[dict[str, str]]:
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", *words, "--json"]
-    done = subprocess.run(argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True)
+    done = subprocess.run(
+        argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True
+    )
     assert done.returncode == 2, done.stdout
     return json.loads(done.stdout)["findings"]
 
@@ -70,13 +87,19 @@ def doctor(surroundings: dict[str, str], *words: str) -> list[dict[str, str]]:
 def test_with_a_job_file_what_is_wrong_is_said_once(
     surroundings: dict[str, str], tmp_path: Path, wrong: dict[str, str], code: str
 ) -> None:
-    (tmp_path / "job.yaml").write_text(f"{{platform: docker, image: {PYTHON}, gpu_count: 0, command: 'true'}}")
+    (tmp_path / "job.yaml").write_text(
+        f"{{platform: docker, image: {PYTHON}, gpu_count: 0, command: 'true'}}"
+    )
     said = doctor({**surroundings, **wrong}, str(tmp_path / "job.yaml"))
     assert [each["code"] for each in said if each["severity"] == "error"] == [code]
 
 
-@pytest.mark.parametrize("host", ["foo", "127.0.0.1:2375", "tcp://x:y", "tcp://", "unix://", "fd://"])
-def test_what_is_no_address_is_told_so_with_those_that_are(surroundings: dict[str, str], host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["foo", "127.0.0.1:2375", "tcp://x:y", "tcp://", "unix://", "fd://"]
+)
+def test_what_is_no_address_is_told_so_with_those_that_are(
+    surroundings: dict[str, str], host: str
+) -> None:
     (said,) = doctor({**surroundings, "DOCKER_HOST": host}, "docker")
     assert said["what"] == f"{host!r} is no address of a Docker daemon."
     assert said["hint"] == "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host."
@@ -109,14 +132,18 @@ def test_why_a_daemon_of_the_network_cannot_be_reached_is_told_in_words(
         serving = threading.Thread(target=serve, daemon=True)
         serving.start()
         with pytest.raises(Unreachable) as told:
-            dockerd.Daemon(dockerd.Address(f"tcp://127.0.0.1:{listening.getsockname()[1]}")).get("/info")
+            dockerd.Daemon(dockerd.Address(f"tcp://127.0.0.1:{listening.getsockname()[1]}")).get(
+                "/info"
+            )
         over.set()
         serving.join(10)
     assert told.value.why == why
 
 
 def test_a_socket_that_others_may_use_is_no_reason_to_start_docker() -> None:
-    denied = dockerd.unreachable(dockerd.Address("unix:///run/docker.sock"), "[Errno 13] Permission denied")
+    denied = dockerd.unreachable(
+        dockerd.Address("unix:///run/docker.sock"), "[Errno 13] Permission denied"
+    )
     said = examined.unreachable(dockerd.Address("unix:///run/docker.sock"), denied)
     assert "usermod -aG docker" in said.fix
     assert "start" not in repr(said).lower()
@@ -127,7 +154,10 @@ def test_a_machine_without_gpus_is_told_in_the_documents_words(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     seen = found(surroundings, "docker.gpus")
-    assert (seen.severity, seen.what) == (Severity.WARNING, "MISSING: TAO GPU host runtime is not ready.")
+    assert (seen.severity, seen.what) == (
+        Severity.WARNING,
+        "MISSING: TAO GPU host runtime is not ready.",
+    )
     assert seen.fix
 
 
@@ -139,7 +169,10 @@ def test_a_missing_toolkit_is_told_with_the_command(surroundings: dict[str, str]
 
 def test_a_missing_network_is_told_with_the_command(surroundings: dict[str, str]) -> None:
     seen = found({**surroundings, "DOCKER_NETWORK": "nowhere"}, "docker.network")
-    assert (seen.what, seen.fix) == ("MISSING: docker network 'nowhere' not found.", "docker network create nowhere")
+    assert (seen.what, seen.fix) == (
+        "MISSING: docker network 'nowhere' not found.",
+        "docker network create nowhere",
+    )
 
 
 JOB = """
@@ -158,23 +191,37 @@ def test_with_a_job_file_its_image_and_datasets_are_looked_for_before_the_launch
     (tmp_path / "job.yaml").write_text(JOB.format(image="not/here:1", folder=tmp_path))
     said = doctor({**surroundings, "DOCKER_PULL_POLICY": "never"}, str(tmp_path / "job.yaml"))
     seen = {each["code"]: each for each in said}
-    assert (seen["image.missing"]["severity"], seen["image.missing"]["fix"]) == ("error", "docker pull not/here:1")
+    assert (seen["image.missing"]["severity"], seen["image.missing"]["fix"]) == (
+        "error",
+        "docker pull not/here:1",
+    )
     assert seen["mount.missing"]["what"] == "/no/such/folder is mounted and is not there."
-    assert seen["input.missing"]["what"] == "The input /data/train.json will not be there: /data/train.json"
+    assert (
+        seen["input.missing"]["what"]
+        == "The input /data/train.json will not be there: /data/train.json"
+    )
     assert seen["docker.daemon"]["severity"] == "ok"
 
 
-def test_with_a_job_file_that_can_run_the_doctor_says_so(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_with_a_job_file_that_can_run_the_doctor_says_so(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "train.json").touch()
-    (tmp_path / "job.yaml").write_text(JOB.format(image=PYTHON, folder=tmp_path).replace("/no/such/folder", "/tmp"))
+    (tmp_path / "job.yaml").write_text(
+        JOB.format(image=PYTHON, folder=tmp_path).replace("/no/such/folder", "/tmp")
+    )
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", str(tmp_path / "job.yaml")]
     done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert "Nothing would stop the job." in done.stdout
 
 
-def test_a_daemon_elsewhere_that_does_not_answer_is_not_to_be_started_here(surroundings: dict[str, str]) -> None:
-    seen = found({**surroundings, "DOCKER_HOST": "ssh://no-such-host.invalid"}, "backend.unreachable")
+def test_a_daemon_elsewhere_that_does_not_answer_is_not_to_be_started_here(
+    surroundings: dict[str, str],
+) -> None:
+    seen = found(
+        {**surroundings, "DOCKER_HOST": "ssh://no-such-host.invalid"}, "backend.unreachable"
+    )
     assert "there is no host no-such-host.invalid" in seen.what
     assert "start" not in repr(seen).lower()
 
@@ -184,20 +231,31 @@ def test_credentials_are_named_and_never_shown(surroundings: dict[str, str]) -> 
     with Client(settings=Settings(surroundings)) as client:
         said = client.doctor("docker")
     assert found(surroundings, "credentials.set").what == "Set: ACCESS_KEY, NGC_KEY."
-    assert found(surroundings, "credentials.s3").what == "s3:// paths need S3_BUCKET_NAME, SECRET_KEY too."
+    assert (
+        found(surroundings, "credentials.s3").what
+        == "s3:// paths need S3_BUCKET_NAME, SECRET_KEY too."
+    )
     assert "value" not in repr(said)
 
 
-@pytest.mark.parametrize("verb", ["doctor('docker')[0].fix", "submit(JobSpec(image='x', command='true'), 'docker')"])
-def test_without_the_library_the_text_is_the_command_that_installs_it(surroundings: dict[str, str], verb: str) -> None:
+@pytest.mark.parametrize(
+    "verb", ["doctor('docker')[0].fix", "submit(JobSpec(image='x', command='true'), 'docker')"]
+)
+def test_without_the_library_the_text_is_the_command_that_installs_it(
+    surroundings: dict[str, str], verb: str
+) -> None:
     script = (
         "import sys; sys.modules['docker'] = sys.modules['requests'] = None\n"
         "from tao_sdk.client import Client\nfrom tao_sdk.model.errors import MissingExtra\n"
         "from tao_sdk.model.spec import JobSpec\n"
         f"try:\n    print(Client().{verb})\nexcept MissingExtra as error:\n    print(error.next)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=surroundings, capture_output=True, text=True)
-    assert f"{sys.executable} -m pip install 'nvidia-tao-sdk[docker]>=8'" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=surroundings, capture_output=True, text=True
+    )
+    assert f"{sys.executable} -m pip install 'nvidia-tao-sdk[docker]>=8'" in done.stdout, (
+        done.stderr
+    )
 
 
 UNABLE = [
@@ -218,7 +276,9 @@ def test_doctor_plan_and_run_say_the_same_of_a_job_that_cannot_run(
     file.write_text(json.dumps(job).replace("{half}", half_registry))
     for verb in ("doctor", "plan", "run"):
         argv = [sys.executable, "-m", "tao_sdk.cli.main", verb, str(file), "--json"]
-        done = subprocess.run(argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True)
+        done = subprocess.run(
+            argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True
+        )
         assert (verb, done.returncode) == (verb, 2), done.stdout
         said = json.loads(done.stderr if verb == "run" else done.stdout)
         told = [said["error"]["code"]] if verb == "run" else codes(said["findings"])
@@ -230,7 +290,9 @@ def codes(findings: list[dict[str, str]]) -> list[str]:
 
 
 @pytest.mark.skipif(GPU_HERE, reason="the GPUs that are missing are there")
-def test_the_last_finding_says_whether_a_job_with_gpus_can_run(surroundings: dict[str, str], here: Daemon) -> None:
+def test_the_last_finding_says_whether_a_job_with_gpus_can_run(
+    surroundings: dict[str, str], here: Daemon
+) -> None:
     with Client(settings=Settings(surroundings)) as client:
         last = client.doctor("docker")[-1]
     assert (last.code, last.severity) == ("docker.gpu_jobs", Severity.WARNING)
@@ -242,8 +304,12 @@ def test_the_last_finding_says_whether_a_job_with_gpus_can_run(surroundings: dic
 def test_fix_installs_the_library_into_the_python_that_runs_the_doctor(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    """Without an index pip can only say that the library, which is hidden from the doctor, is in this Python already."""
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['docker'] = sys.modules['requests'] = None\n")
+    """Without an index pip can only say that the library, which is hidden from the doctor, is in
+    this Python already.
+    """
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['docker'] = sys.modules['requests'] = None\n"
+    )
     environ = {**surroundings, "PYTHONPATH": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_DRY_RUN": "1"}
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", "docker", "--fix"]
     done = subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True)

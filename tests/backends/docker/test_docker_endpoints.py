@@ -38,7 +38,11 @@ def there(tmp_path: Path) -> Iterator[Daemon]:
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """The environment of somebody with a home of his own, who names no daemon."""
     monkeypatch.chdir(tmp_path)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TAO_", "NGC_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DOCKER_", "TAO_", "NGC_"))
+    }
     home = {"HOME": str(tmp_path / "home"), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
     return {**kept, **home, "DOCKER_NETWORK": "none"}
 
@@ -64,19 +68,33 @@ def test_jobs_of_two_daemons_and_of_this_machine_live_in_one_process(
     named: Environment, here: Daemon, there: Daemon
 ) -> None:
     with Client(settings=Settings(named)) as client:
-        jobs = {place: submit(client, place, f"echo on {place}; sleep 60") for place in ("desk", "gpu-box", "local")}
+        jobs = {
+            place: submit(client, place, f"echo on {place}; sleep 60")
+            for place in ("desk", "gpu-box", "local")
+        }
         for place, job in jobs.items():
-            dockerd_here.until(lambda job=job, place=place: f"on {place}" in client.get_job_logs(job.id), 30)
+            dockerd_here.until(
+                lambda job=job, place=place: f"on {place}" in client.get_job_logs(job.id), 30
+            )
         listed = {job.id: job for job in client.list_jobs()}
         assert {job.endpoint_name for job in listed.values()} == {"desk", "gpu-box", ""}
         assert {job.status for job in listed.values()} == {Status.RUNNING}
         assert [job.id for job in client.list_jobs(platform="gpu-box")] == [jobs["gpu-box"].id]
-        assert {job.id for job in client.list_jobs(platform="docker")} == {jobs["desk"].id, jobs["gpu-box"].id}
+        assert {job.id for job in client.list_jobs(platform="docker")} == {
+            jobs["desk"].id,
+            jobs["gpu-box"].id,
+        }
         for place, daemon in (("desk", here), ("gpu-box", there)):
-            assert f"tao-job-{jobs[place].id}" in daemon.docker("ps", "--format", "{{.Names}}").stdout
-        assert client.cancel_jobs([job.id for job in jobs.values()], grace=0) == {job.id: True for job in jobs.values()}
+            assert (
+                f"tao-job-{jobs[place].id}" in daemon.docker("ps", "--format", "{{.Names}}").stdout
+            )
+        assert client.cancel_jobs([job.id for job in jobs.values()], grace=0) == {
+            job.id: True for job in jobs.values()
+        }
         assert client.retry_job(jobs["gpu-box"].id).endpoint_name == "gpu-box"
-        assert f"tao-job-{jobs['gpu-box'].id}" in there.docker("ps", "--format", "{{.Names}}").stdout
+        assert (
+            f"tao-job-{jobs['gpu-box'].id}" in there.docker("ps", "--format", "{{.Names}}").stdout
+        )
         anew = client.submit_again(jobs["gpu-box"].id).job
         assert (anew.platform, anew.endpoint_name) == ("docker", "gpu-box")
         for job in client.list_jobs(look=False):
@@ -97,7 +115,9 @@ def test_a_job_is_reached_through_its_own_endpoint_whatever_the_settings_are_by_
     assert "tao-job" not in there.docker("ps", "-a", "--format", "{{.Names}}").stdout
 
 
-def test_an_endpoint_that_is_away_blinds_only_its_own_jobs_and_is_named(named: Environment, there: Daemon) -> None:
+def test_an_endpoint_that_is_away_blinds_only_its_own_jobs_and_is_named(
+    named: Environment, there: Daemon
+) -> None:
     with Client(settings=Settings(named)) as client:
         near, far = (submit(client, place, "sleep 60") for place in ("desk", "gpu-box"))
         dockerd_here.until(lambda: client.get_job(far.id).status is Status.RUNNING, 30)
@@ -113,26 +133,60 @@ def test_an_endpoint_that_is_away_blinds_only_its_own_jobs_and_is_named(named: E
             client.remove(job.id, force=True)
 
 
-def test_the_command_takes_the_name_of_an_endpoint_where_it_takes_a_platform(named: Environment, there: Daemon) -> None:
+def test_the_command_takes_the_name_of_an_endpoint_where_it_takes_a_platform(
+    named: Environment, there: Daemon
+) -> None:
     def tao(*words: str, code: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "tao_sdk.cli.main", *words], env=named, capture_output=True, text=True, timeout=120
+            [sys.executable, "-m", "tao_sdk.cli.main", *words],
+            env=named,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.returncode == code, done.stderr
         return done.stdout
 
     Path("job.yaml").write_text(
-        f"name: by-file\nplatform: gpu-box\nimage: {BUSYBOX}\ngpu_count: 0\ncommand: echo by file; sleep 60\n"
+        f"name: by-file\nplatform: gpu-box\nimage: {BUSYBOX}\ngpu_count: "
+        "0\ncommand: echo by file; sleep 60\n"
     )
     assert "gpu-box" in tao("run", "--detach", "job.yaml", "--pull", "never")
-    tao("run", "--platform", "gpu-box", "--image", BUSYBOX, "--gpus", "0", "--name", "by-flag", "--", "echo", "by flag")
-    tao("run", "--platform", "desk", "--image", BUSYBOX, "--gpus", "0", "--name", "at-desk", "--", "true")
+    tao(
+        "run",
+        "--platform",
+        "gpu-box",
+        "--image",
+        BUSYBOX,
+        "--gpus",
+        "0",
+        "--name",
+        "by-flag",
+        "--",
+        "echo",
+        "by flag",
+    )
+    tao(
+        "run",
+        "--platform",
+        "desk",
+        "--image",
+        BUSYBOX,
+        "--gpus",
+        "0",
+        "--name",
+        "at-desk",
+        "--",
+        "true",
+    )
     listed = tao("ls")
     assert listed.splitlines()[0].split()[:4] == ["ID", "PLATFORM", "ENDPOINT", "STATUS"]
     assert [line.split()[2] for line in listed.splitlines()[1:]] == ["desk", "gpu-box", "gpu-box"]
     assert "at-desk" not in tao("ls", "--platform", "gpu-box")
     assert tao("logs", "by-flag") == "by flag\n"
-    assert there.host in tao("plan", "--platform", "gpu-box", "--image", BUSYBOX, "--json", "--gpus", "0", "--", "true")
+    assert there.host in tao(
+        "plan", "--platform", "gpu-box", "--image", BUSYBOX, "--json", "--gpus", "0", "--", "true"
+    )
     assert "gpu-box" in tao("doctor", "gpu-box")
     assert tao("doctor", "job.yaml").startswith("gpu-box")
     assert tao("files", "--platform", "gpu-box", "/").strip()
@@ -141,13 +195,17 @@ def test_the_command_takes_the_name_of_an_endpoint_where_it_takes_a_platform(nam
         tao("rm", name)
 
 
-def test_an_sdk_of_an_endpoint_runs_there_and_lists_what_is_there(named: Environment, there: Daemon) -> None:
+def test_an_sdk_of_an_endpoint_runs_there_and_lists_what_is_there(
+    named: Environment, there: Daemon
+) -> None:
     with (
         DockerSDK(endpoint="desk", settings=Settings(named), watch=False) as desk,
         DockerSDK(endpoint="gpu-box", settings=Settings(named), watch=False) as box,
     ):
         jobs = [sdk.create_job(BUSYBOX, "sleep 60", gpu_count=0) for sdk in (desk, box)]
-        assert [[job.id for job in sdk.list_jobs()] for sdk in (desk, box)] == [[job.id] for job in jobs]
+        assert [[job.id for job in sdk.list_jobs()] for sdk in (desk, box)] == [
+            [job.id] for job in jobs
+        ]
         assert f"tao-job-{jobs[1].id}" in there.docker("ps", "--format", "{{.Names}}").stdout
         for job in jobs:
             assert box.cancel_job(job.id, grace=0)

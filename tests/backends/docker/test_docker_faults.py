@@ -1,4 +1,6 @@
-"""What becomes of jobs when their daemon restarts, dies, is replaced, or has no room; nothing is lost or started twice."""
+"""What becomes of jobs when their daemon restarts, dies, is replaced, or has no room; nothing is
+lost or started twice.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_with_live_restore_a_job_outlives_its_daemon(
     surroundings: dict[str, str], tmp_path: Path, how: signal.Signals
 ) -> None:
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
-        job = submit(client, "echo begun; while [ ! -e /end ]; do sleep 0.1; done; echo over; exit 7")
+        job = submit(
+            client, "echo begun; while [ ! -e /end ]; do sleep 0.1; done; echo over; exit 7"
+        )
         begun(client, job)
         there.stop(how)
         until(client, job, Status.RUNNING, "not seen since")
@@ -65,16 +69,24 @@ def test_with_live_restore_a_job_outlives_its_daemon(
         until(client, job, Status.RUNNING, "running")
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
         client.wait(job.id, timeout=60)
-        assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (7, "begun\nover\n")
+        assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (
+            7,
+            "begun\nover\n",
+        )
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
 def test_without_live_restore_a_job_ends_with_its_daemon_and_is_tried_again(
     surroundings: dict[str, str], tmp_path: Path, how: signal.Signals
 ) -> None:
-    with dockerd_here.apart(tmp_path / "data", DIES) as there, opened(surroundings, there, watch=True) as client:
+    with (
+        dockerd_here.apart(tmp_path / "data", DIES) as there,
+        opened(surroundings, there, watch=True) as client,
+    ):
         lost = submit(client, "echo begun; sleep 300")
-        tried = submit(client, 'echo "begun $TAO_ATTEMPT"; [ "$TAO_ATTEMPT" = 2 ] || sleep 300', retries=1)
+        tried = submit(
+            client, 'echo "begun $TAO_ATTEMPT"; [ "$TAO_ATTEMPT" = 2 ] || sleep 300', retries=1
+        )
         for job in (lost, tried):
             begun(client, job)
         there.stop(how)
@@ -88,15 +100,24 @@ def test_without_live_restore_a_job_ends_with_its_daemon_and_is_tried_again(
         assert client.get_job(tried.id).attempt == 2
 
 
-def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(surroundings: dict[str, str], tmp_path: Path) -> None:
-    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there, watch=True) as client:
+def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with (
+        dockerd_here.apart(tmp_path / "data") as there,
+        opened(surroundings, there, watch=True) as client,
+    ):
         job = submit(client, "echo begun; while [ ! -e /end ]; do sleep 0.1; done")
         begun(client, job)
         seen: list[Status] = []
-        waiting = threading.Thread(target=lambda: seen.append(client.wait(job.id, timeout=120).status), daemon=True)
+        waiting = threading.Thread(
+            target=lambda: seen.append(client.wait(job.id, timeout=120).status), daemon=True
+        )
         waiting.start()
         there.stop(signal.SIGKILL)
-        dockerd_here.until(lambda: "not seen since" in client.get_job(job.id, look=False).message, 30)
+        dockerd_here.until(
+            lambda: "not seen since" in client.get_job(job.id, look=False).message, 30
+        )
         with pytest.raises(Unreachable):
             client.cancel_job(job.id)
         there.start()
@@ -160,7 +181,9 @@ def test_the_rest_of_an_ended_job_waits_for_its_own_daemon_and_its_log_is_here(
 
 
 def unconfirmed(client: Client, job: Job) -> None:
-    """As a client leaves it that is killed after the start of the container and before it has written that down."""
+    """As a client leaves it that is killed after the start of the container and before it has
+    written that down.
+    """
     with closing(sqlite3.connect(client.store.path)) as db, db:
         db.execute("UPDATE attempts SET ref = NULL WHERE job_id = ?", (job.id,))
 
@@ -183,14 +206,18 @@ def test_a_job_whose_daemon_was_replaced_for_good_is_settled_by_who_knows_that(
             assert tao(surroundings, there, "rm", job.id).returncode == 2
             assert job.id in [each.id for each in client.list_jobs()]
             forgotten = tao(surroundings, there, "rm", "--force", job.id)
-            assert "its platform could not be asked, what it has of the job stays" in forgotten.stdout
+            assert (
+                "its platform could not be asked, what it has of the job stays" in forgotten.stdout
+            )
             assert (forgotten.returncode, client.list_jobs()) == (0, [])
         finally:
             other.stop()
             other.leave_no_mounts()
 
 
-def tao(surroundings: dict[str, str], there: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
+def tao(
+    surroundings: dict[str, str], there: Daemon, *words: str
+) -> subprocess.CompletedProcess[str]:
     environ = {**surroundings, "DOCKER_HOST": there.host}
     argv = [sys.executable, "-m", "tao_sdk.cli.main", *words]
     return subprocess.run(argv, env=environ, capture_output=True, text=True)
@@ -225,7 +252,10 @@ def test_a_daemon_without_room_refuses_in_words_and_works_once_it_has_some(
         filler = fill(there.data)
         with pytest.raises(Refused) as refused:
             submit(client, "true")
-        assert (refused.value.code, "docker image prune" in str(refused.value)) == ("docker.no_space", True)
+        assert (refused.value.code, "docker image prune" in str(refused.value)) == (
+            "docker.no_space",
+            True,
+        )
         assert [job.id for job in client.list_jobs()] == [running.id]
         assert there.docker("ps", "-aq").stdout.count("\n") == 1
         filler.unlink()
@@ -251,7 +281,10 @@ def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_ag
 ) -> None:
     with dockerd_here.apart(small) as there:
         with opened(surroundings, there) as client:
-            jobs = [submit(client, "trap 'exit 3' TERM; echo begun; while :; do sleep 0.1; done") for _ in range(3)]
+            jobs = [
+                submit(client, "trap 'exit 3' TERM; echo begun; while :; do sleep 0.1; done")
+                for _ in range(3)
+            ]
             for job in jobs:
                 begun(client, job)
         lost = f"tao-job-{jobs[0].id}"
@@ -272,12 +305,16 @@ def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_ag
 def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be_removed(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    """As a full disk or a power cut leaves it: half an entry. The daemon says so, or ends before it, as it comes."""
+    """As a full disk or a power cut leaves it: half an entry. The daemon says so, or ends before
+    it, as it comes.
+    """
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job = submit(client, "echo begun; exit 3")
         client.wait(job.id, timeout=60)
         container = there.inspect(f"tao-job-{job.id}")["Id"]
-        with (there.data / "containers" / container / "local-logs" / "container.log").open("ab") as log:
+        with (there.data / "containers" / container / "local-logs" / "container.log").open(
+            "ab"
+        ) as log:
             log.write(b"\0\0\0\x05torn to pieces")
         read: list[str] = []
 
@@ -317,14 +354,20 @@ def test_a_container_that_the_daemon_cannot_remove_is_told_with_a_remedy_and_its
         try:
             for words in (["gc", "--older-than", "0s"], ["rm", job.id]):
                 told = tao(surroundings, there, *words)
-                assert (told.returncode, "failed to remove" in told.stderr, "next:" in told.stderr) == (4, True, True)
+                assert (
+                    told.returncode,
+                    "failed to remove" in told.stderr,
+                    "next:" in told.stderr,
+                ) == (4, True, True)
             assert tao(surroundings, there, "rm", "--force", job.id).returncode == 0
             assert client.list_jobs() == []
         finally:
             subprocess.run(["chattr", "-i", str(kept)], check=True)
 
 
-@pytest.mark.parametrize("ahead", [-3600, 3600], ids=["the client's clock is late", "the client's clock is early"])
+@pytest.mark.parametrize(
+    "ahead", [-3600, 3600], ids=["the client's clock is late", "the client's clock is early"]
+)
 def test_a_failure_is_explained_at_once_although_the_daemon_has_another_time(
     client: Client, here: Daemon, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:

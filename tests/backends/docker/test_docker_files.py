@@ -1,4 +1,6 @@
-"""Files as the daemon sees them: of its host and its volumes, looked at through it, wherever it runs."""
+"""Files as the daemon sees them: of its host and its volumes, looked at through it, wherever it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +59,15 @@ def nothing_left(here: Daemon) -> object:
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_a_folder_looks_through_the_daemon_as_it_does_from_here(daemon: dockerd.Daemon, folder: Path) -> None:
+def test_a_folder_looks_through_the_daemon_as_it_does_from_here(
+    daemon: dockerd.Daemon, folder: Path
+) -> None:
     far = FarFiles(daemon)
     assert walked(far, str(folder)) == walked(LocalFiles(), str(folder))
     assert far.stat(f"{folder}/link").is_dir
-    assert [each.path for each in far.list(f"file://{folder}/deep/deeper/c")] == [f"{folder}/deep/deeper/c"]
+    assert [each.path for each in far.list(f"file://{folder}/deep/deeper/c")] == [
+        f"{folder}/deep/deeper/c"
+    ]
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -84,7 +90,9 @@ def test_without_a_shell_in_any_image_a_folder_is_listed_all_the_same(
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_a_file_is_read_in_parts_in_order_and_from_anywhere(daemon: dockerd.Daemon, folder: Path) -> None:
+def test_a_file_is_read_in_parts_in_order_and_from_anywhere(
+    daemon: dockerd.Daemon, folder: Path
+) -> None:
     path = folder / "link" / "c"
     far, whole = FarFiles(daemon), path.read_bytes()
     parts = [far.read(str(path), at, 1 << 20) for at in range(0, BIG + 1, 1 << 20)]
@@ -118,7 +126,9 @@ def test_a_daemon_that_does_not_answer_is_no_absent_file(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_volume_is_seen_by_the_path_of_its_folder(here: Daemon, daemon: dockerd.Daemon) -> None:
-    here.docker("run", "--rm", "-v", "kept:/v", BUSYBOX, "sh", "-c", "mkdir -p /v/a/b; echo 1 > /v/a/b/c")
+    here.docker(
+        "run", "--rm", "-v", "kept:/v", BUSYBOX, "sh", "-c", "mkdir -p /v/a/b; echo 1 > /v/a/b/c"
+    )
     root = here.docker("volume", "inspect", "-f", "{{.Mountpoint}}", "kept").stdout.strip()
     far = FarFiles(daemon)
     assert [row[0] for row in walked(far, f"{root}/a")] == [f"{root}/a/b", f"{root}/a/b/c"]
@@ -172,7 +182,10 @@ def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followe
     client.wait(job.id, timeout=60)
     left, folder = client.results(job.id), f"/results/{job.id}"
     assert client.get_job(job.id).results_at == f"container tao-job-{job.id}"
-    assert {each.path: each.size for each in left.files} == {f"{folder}/big": 3_000_000, f"{folder}/train/a b.txt": 3}
+    assert {each.path: each.size for each in left.files} == {
+        f"{folder}/big": 3_000_000,
+        f"{folder}/train/a b.txt": 3,
+    }
     assert client.list_path(folder, "docker") == ["big", "train"]
     assert client.check_path(f"{folder}/out", "docker") is False
     client.fetch_results(job.id, tmp_path / "here")
@@ -199,7 +212,9 @@ def test_results_of_more_files_than_can_be_looked_at_in_a_container_are_told_wit
 def test_with_a_mount_the_results_are_looked_at_without_the_daemon(
     surroundings: dict[str, str], client: Client
 ) -> None:
-    job = client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker").job
+    job = client.submit(
+        JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker"
+    ).job
     client.wait(job.id, timeout=60)
     files = client.engine.backend("docker").files()
     daemon = client.engine.backend("docker").daemon  # pyright: ignore
@@ -216,8 +231,12 @@ def test_with_a_mount_the_results_are_looked_at_without_the_daemon(
 def test_the_readmes_python_runs_on_docker(surroundings: dict[str, str]) -> None:
     text = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     text = text.replace("platforms.local import LocalSDK", "platforms.docker import DockerSDK")
-    text = text.replace("LocalSDK()", "DockerSDK()").replace("gpu_count=0", f"gpu_count=0, image={BUSYBOX!r}")
-    done = subprocess.run([sys.executable, "-c", text], env=surroundings, capture_output=True, text=True)
+    text = text.replace("LocalSDK()", "DockerSDK()").replace(
+        "gpu_count=0", f"gpu_count=0, image={BUSYBOX!r}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=surroundings, capture_output=True, text=True
+    )
     said = [line for line in done.stdout.splitlines() if line]
     assert said[:4] == ["Complete", "2", "3", "['numbers.txt']"], done.stdout + done.stderr
     assert said[-1] == "True Canceled"

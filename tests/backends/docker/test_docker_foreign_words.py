@@ -1,4 +1,6 @@
-"""What a daemon, docker's own files or a stranger's container say in a form that nobody expects: one job's error, or none."""
+"""What a daemon, docker's own files or a stranger's container say in a form that nobody expects:
+one job's error, or none.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,10 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(monkeypatch: pytest.Mon
 def test_lines_of_a_pull_that_are_no_objects_are_passed_over() -> None:
     with saying(b'3\n["error"]\n\n{"status": "ok"}\n') as daemon:
         assert list(daemon.lines("POST", "/images/create", {})) == [{"status": "ok"}]
-    with saying(b'{"status": \n') as daemon, pytest.raises(Unreachable, match="cannot be understood"):
+    with (
+        saying(b'{"status": \n') as daemon,
+        pytest.raises(Unreachable, match="cannot be understood"),
+    ):
         list(daemon.lines("POST", "/images/create", {}))
 
 
@@ -80,7 +85,9 @@ def test_a_frame_of_a_log_is_not_waited_for_without_end() -> None:
         frames.feed(b"\x01\0\0\0\xff\xff\xff\xff2026")
 
 
-@pytest.mark.parametrize("log", [b"\x01\0\0\0\xff\xff\xff\xff2026", b"\x09\0\0\0\0\0\0\x20" + b"x" * 32])
+@pytest.mark.parametrize(
+    "log", [b"\x01\0\0\0\xff\xff\xff\xff2026", b"\x09\0\0\0\0\0\0\x20" + b"x" * 32]
+)
 def test_what_is_no_log_is_told_as_that(log: bytes) -> None:
     with saying(log) as daemon, pytest.raises(NoLog, match="cannot be read"):
         list(logs.read(daemon, "any", LogRequest(), lambda: True))
@@ -89,7 +96,10 @@ def test_what_is_no_log_is_told_as_that(log: bytes) -> None:
 def test_a_container_that_cannot_be_understood_costs_only_its_own_job_a_look(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker").job for _ in range(2)]
+    jobs = [
+        client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker").job
+        for _ in range(2)
+    ]
     backend = client.engine.backend("docker")
     refs = [client.engine.ref_of(job) for job in jobs]
     inspect = backend.containers.inspect  # pyright: ignore
@@ -97,7 +107,9 @@ def test_a_container_that_cannot_be_understood_costs_only_its_own_job_a_look(
     def half(name: str) -> object:
         seen = inspect(name)
         return (
-            type(seen)({**seen.seen, "State": {"Status": "exited"}}) if refs[0] and name == refs[0].unique_id else seen
+            type(seen)({**seen.seen, "State": {"Status": "exited"}})
+            if refs[0] and name == refs[0].unique_id
+            else seen
         )
 
     assert client.wait(jobs[1].id, timeout=60).status is Status.COMPLETE
@@ -114,9 +126,12 @@ def test_a_strangers_labels_are_no_trouble(client: Client, here: Daemon) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["[1]", '{"auths": 3, "credHelpers": ["a"]}', "{" * 100_000, '{"currentContext": ["a"]}']
+    "text",
+    ["[1]", '{"auths": 3, "credHelpers": ["a"]}', "{" * 100_000, '{"currentContext": ["a"]}'],
 )
-def test_a_docker_config_in_another_form_is_told_or_passed_over(surroundings: dict[str, str], text: str) -> None:
+def test_a_docker_config_in_another_form_is_told_or_passed_over(
+    surroundings: dict[str, str], text: str
+) -> None:
     folder = Path(surroundings["HOME"]) / ".docker"
     folder.mkdir()
     (folder / "config.json").write_text(text)
@@ -125,10 +140,14 @@ def test_a_docker_config_in_another_form_is_told_or_passed_over(surroundings: di
 
 
 @pytest.mark.parametrize("meta", [[], {"Endpoints": 3}, {"Endpoints": {"docker": []}}])
-def test_a_docker_context_in_another_form_is_not_there(surroundings: dict[str, str], meta: object) -> None:
+def test_a_docker_context_in_another_form_is_not_there(
+    surroundings: dict[str, str], meta: object
+) -> None:
     environ = {name: value for name, value in surroundings.items() if name != "DOCKER_HOST"}
     settings = Settings({**environ, "DOCKER_CONTEXT": "odd"})
-    place = address.folder(settings) / "contexts" / "meta" / address.hashlib.sha256(b"odd").hexdigest()
+    place = (
+        address.folder(settings) / "contexts" / "meta" / address.hashlib.sha256(b"odd").hexdigest()
+    )
     place.mkdir(parents=True)
     (place / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(UsageError, match="There is no docker context 'odd'"):

@@ -1,7 +1,7 @@
 """Which GPUs a container gets, as the daemon itself has it.
 
-No GPU is needed here. The daemon is a real one that believes in the GPU runtime, because a program of its hook's name is
-there; nvidia-smi is a program that shows three GPUs.
+No GPU is needed here. The daemon is a real one that believes in the GPU runtime, because a program
+of its hook's name is there; nvidia-smi is a program that shows three GPUs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def program(path: Path, text: str) -> None:
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")
     program(folder / "nvidia-container-runtime-hook", "exit 0")
-    program(folder / "nvidia-smi", "; ".join(f"echo {index}, {uuid}" for index, uuid in enumerate(UUIDS)))
+    program(
+        folder / "nvidia-smi",
+        "; ".join(f"echo {index}, {uuid}" for index, uuid in enumerate(UUIDS)),
+    )
     return folder
 
 
@@ -60,7 +63,12 @@ def client(
     there: Daemon, surroundings: dict[str, str], programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Client]:
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    environ = {**surroundings, "DOCKER_HOST": there.host, "DOCKER_NETWORK": "none", "PATH": os.environ["PATH"]}
+    environ = {
+        **surroundings,
+        "DOCKER_HOST": there.host,
+        "DOCKER_NETWORK": "none",
+        "PATH": os.environ["PATH"],
+    }
     with Client(settings=Settings(environ)) as client:
         yield client
     dockerd_here.clear(there)
@@ -94,9 +102,12 @@ def test_all_is_all(client: Client, there: Daemon) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu_count", "gpu_ids", "told"), [(0, [], "0 1"), (2, [], "2 2"), (-1, [], "3 3"), (1, [0, 2], "2 2")]
+    ("gpu_count", "gpu_ids", "told"),
+    [(0, [], "0 1"), (2, [], "2 2"), (-1, [], "3 3"), (1, [0, 2], "2 2")],
 )
-def test_a_job_is_told_how_many_gpus_it_gets(client: Client, gpu_count: int, gpu_ids: list[int], told: str) -> None:
+def test_a_job_is_told_how_many_gpus_it_gets(
+    client: Client, gpu_count: int, gpu_ids: list[int], told: str
+) -> None:
     job, _ = submit(client, gpu_count, "$NUM_GPU_PER_NODE $NPROC_PER_NODE", gpu_ids=gpu_ids)
     assert inside(client, job) == told
 
@@ -157,7 +168,12 @@ def test_the_doctor_sees_the_gpus_and_the_toolkit(client: Client) -> None:
     [
         ("580.65.06", "13.0", "1.19.0", []),
         ("595.10", "13.2", "1.20.1", []),
-        ("575.9", "12.9", "1.17.8", ["docker.driver", "docker.cuda", "docker.cuda_toolkit", "docker.toolkit_version"]),
+        (
+            "575.9",
+            "12.9",
+            "1.17.8",
+            ["docker.driver", "docker.cuda", "docker.cuda_toolkit", "docker.toolkit_version"],
+        ),
         ("580.1", "13.0", "1.9.0", ["docker.toolkit_version"]),
     ],
 )
@@ -170,26 +186,48 @@ def test_the_doctor_compares_driver_cuda_and_toolkit_with_what_the_images_are_ma
     toolkit: str,
     old: list[str],
 ) -> None:
-    smi = f'case "$*" in *driver*) echo {driver};; *query*) echo 0, GPU-0a;; *) echo "| CUDA Version: {cuda}  |";; esac'
+    smi = (
+        f'case "$*" in *driver*) echo {driver};; *query*) echo 0, GPU-0a;; *) echo "| CUDA '
+        f'Version: {cuda}  |";; esac'
+    )
     program(tmp_path / "nvidia-smi", smi)
     program(tmp_path / "nvcc", f"echo Cuda compilation tools, release {cuda}, V{cuda}.48")
-    program(tmp_path / "nvidia-ctk", f"echo NVIDIA Container Toolkit CLI version {toolkit}; echo commit: 1.2.3")
+    program(
+        tmp_path / "nvidia-ctk",
+        f"echo NVIDIA Container Toolkit CLI version {toolkit}; echo commit: 1.2.3",
+    )
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     told = {each.code: each for each in client.doctor("docker")}
     versions = [
-        told[code] for code in ("docker.driver", "docker.cuda", "docker.cuda_toolkit", "docker.toolkit_version")
+        told[code]
+        for code in (
+            "docker.driver",
+            "docker.cuda",
+            "docker.cuda_toolkit",
+            "docker.toolkit_version",
+        )
     ]
     assert [each.code for each in versions if each.severity is Severity.WARNING] == old
     assert all(each.fix.startswith("sudo ") for each in versions if each.code in old)
-    assert [each in versions[at].what for at, each in enumerate((driver, cuda, cuda, toolkit))] == [True] * 4
+    assert [each in versions[at].what for at, each in enumerate((driver, cuda, cuda, toolkit))] == [
+        True
+    ] * 4
 
 
-def test_the_smoke_job_says_what_it_saw_and_leaves_nothing(there: Daemon, surroundings: dict[str, str]) -> None:
-    make = "printf '#!/bin/sh\\necho GPU 0: as it was seen\\n' > /bin/nvidia-smi; chmod 755 /bin/nvidia-smi"
+def test_the_smoke_job_says_what_it_saw_and_leaves_nothing(
+    there: Daemon, surroundings: dict[str, str]
+) -> None:
+    make = (
+        "printf '#!/bin/sh\\necho GPU 0: as it was seen\\n' > "
+        "/bin/nvidia-smi; chmod 755 /bin/nvidia-smi"
+    )
     there.docker("run", "--name=smoking", BUSYBOX, "sh", "-c", make)
     there.docker("commit", "smoking", "smoking-image")
     there.docker("rm", "smoking")
-    for image, ready, told in (("smoking-image", True, "GPU 0: as it was seen"), (BUSYBOX, False, "nvidia-smi")):
+    for image, ready, told in (
+        ("smoking-image", True, "GPU 0: as it was seen"),
+        (BUSYBOX, False, "nvidia-smi"),
+    ):
         argv = [
             sys.executable,
             "-m",
@@ -202,9 +240,13 @@ def test_the_smoke_job_says_what_it_saw_and_leaves_nothing(there: Daemon, surrou
             "--json",
         ]
         environ = {**surroundings, "DOCKER_HOST": there.host}
-        done = subprocess.run(argv, env=environ, cwd=surroundings["HOME"], capture_output=True, text=True)
+        done = subprocess.run(
+            argv, env=environ, cwd=surroundings["HOME"], capture_output=True, text=True
+        )
         assert done.stdout, done.stderr
-        [said] = [each for each in json.loads(done.stdout)["findings"] if each["code"] == "gpu.smoke"]
+        [said] = [
+            each for each in json.loads(done.stdout)["findings"] if each["code"] == "gpu.smoke"
+        ]
         assert (done.returncode, said["severity"]) == ((0, "ok") if ready else (2, "error")), said
         assert told in said["what"] + said["evidence"]
     with Client(settings=Settings(environ)) as client:
@@ -226,14 +268,30 @@ def test_the_documents_check_of_the_toolkit_passes_where_there_is_one(
     recorder.listening.close()
     assert (checked.returncode, checked.stdout) == (0, "")
     asked = recorder.created("")["HostConfig"]
-    assert (asked["Runtime"], [(each["Count"], each["Capabilities"]) for each in asked["DeviceRequests"]]) == (
+    assert (
+        asked["Runtime"],
+        [(each["Count"], each["Capabilities"]) for each in asked["DeviceRequests"]],
+    ) == (
         "nvidia",
         [(-1, [["gpu"]])],
     )
 
 
-def test_gpus_that_were_named_are_taken_although_others_use_them(client: Client, there: Daemon) -> None:
-    there.docker("run", "-d", "--network=none", "--name", "strangers", "--gpus", "device=2", BUSYBOX, "sleep", "60")
+def test_gpus_that_were_named_are_taken_although_others_use_them(
+    client: Client, there: Daemon
+) -> None:
+    there.docker(
+        "run",
+        "-d",
+        "--network=none",
+        "--name",
+        "strangers",
+        "--gpus",
+        "device=2",
+        BUSYBOX,
+        "sleep",
+        "60",
+    )
     job, findings = submit(client, 2, gpu_ids=(0, 2))
     assert asked(there, job)[0]["DeviceIDs"] == ["0", "2"]
     assert [found.evidence for found in findings] == ["GPU 2: strangers"]
@@ -245,7 +303,9 @@ def test_gpus_that_are_not_there_are_refused(client: Client, wrong: dict[str, An
         submit(client, **wrong)
 
 
-def test_on_a_tegra_board_the_nvidia_runtime_and_its_variables_are_used(client: Client, there: Daemon) -> None:
+def test_on_a_tegra_board_the_nvidia_runtime_and_its_variables_are_used(
+    client: Client, there: Daemon
+) -> None:
     spec = JobSpec(image=BUSYBOX, command="env | grep NVIDIA_ | sort", gpu_count=1)
     backend = client.engine.backend("docker")
     planned = client.plan(spec, "docker")
@@ -267,8 +327,15 @@ def test_ssh_keys_go_only_to_a_job_that_asks_and_cannot_be_changed(
     keys = tmp_path / "keys"
     keys.mkdir()
     (keys / "id").write_text("not a key\n")
-    spec = JobSpec(image=BUSYBOX, command="cat /root/.ssh/id; touch /root/.ssh/new || echo kept", gpu_count=0)
-    environ = {**surroundings, "DOCKER_HOST": there.host, "DOCKER_NETWORK": "none", "HOST_SSH_PATH": str(keys)}
+    spec = JobSpec(
+        image=BUSYBOX, command="cat /root/.ssh/id; touch /root/.ssh/new || echo kept", gpu_count=0
+    )
+    environ = {
+        **surroundings,
+        "DOCKER_HOST": there.host,
+        "DOCKER_NETWORK": "none",
+        "HOST_SSH_PATH": str(keys),
+    }
     with Client(settings=Settings(environ)) as client:
         jobs = [client.submit(spec, "docker", {"ssh_key": asked}).job for asked in (True, False)]
         client.wait_all([job.id for job in jobs], timeout=60)

@@ -1,4 +1,6 @@
-"""Images: pulled with progress and the right login, from a registry with TLS and a password; every failure explained."""
+"""Images: pulled with progress and the right login, from a registry with TLS and a password; every
+failure explained.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,18 @@ def run(client: Client, image: str, **options: object) -> Status:
     return client.get_job(job.id).status
 
 
-def test_a_private_image_without_a_login_is_refused_with_the_remedy(client: Client, image: str) -> None:
+def test_a_private_image_without_a_login_is_refused_with_the_remedy(
+    client: Client, image: str
+) -> None:
     with pytest.raises(Refused, match="docker login"):
         run(client, image)
     assert client.list_jobs() == []
 
 
 @pytest.mark.parametrize("before", ["https://", "docker://"])
-def test_an_address_instead_of_an_images_name_is_refused_with_the_remedy(client: Client, before: str) -> None:
+def test_an_address_instead_of_an_images_name_is_refused_with_the_remedy(
+    client: Client, before: str
+) -> None:
     with pytest.raises(Refused, match="without https://"):
         run(client, f"{before}nvcr.io/nvidia/tao")
     assert client.list_jobs() == []
@@ -121,13 +127,17 @@ def test_always_pulls_what_is_there_and_missing_does_not(
     here.docker("tag", PYTHON, image)  # the registry has another of that name
     with Client(settings=Settings({**surroundings, "DOCKER_PULL_POLICY": "always"})) as client:
         for options, expected in (({"pull": "missing"}, PYTHON), ({}, BUSYBOX)):
-            job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker", options).job
+            job = client.submit(
+                JobSpec(image=image, command="true", gpu_count=0), "docker", options
+            ).job
             client.wait(job.id, timeout=60)
             assert here.inspect(f"tao-job-{job.id}")["Image"] == here.inspect(expected)["Id"]
             client.remove(job.id)
 
 
-def test_a_pull_policy_that_is_none_is_refused_with_those_that_are(surroundings: dict[str, str]) -> None:
+def test_a_pull_policy_that_is_none_is_refused_with_those_that_are(
+    surroundings: dict[str, str],
+) -> None:
     words = "DOCKER_PULL_POLICY is 'often'.*missing, always, never"
     settings = Settings({**surroundings, "DOCKER_PULL_POLICY": "often"})
     with Client(settings=settings) as client, pytest.raises(SpecError, match=words):
@@ -145,7 +155,14 @@ def with_nvcr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     dockerd_here.daemon()
     folder, address = tmp_path_factory.mktemp("nvcr"), "127.7.13.2"
     (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} nvcr.io\n")
-    within = ["unshare", "--mount", "sh", "-c", f'mount --bind {folder}/hosts /etc/hosts && exec "$@"', "sh"]
+    within = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount --bind {folder}/hosts /etc/hosts && exec "$@"',
+        "sh",
+    ]
     there = Daemon(folder / "data", folder, "--bridge=none", within=within)
     with half_registry(address, 80):
         there.start()
@@ -168,16 +185,24 @@ def test_an_image_of_nvcr_that_is_refused_without_a_key_names_the_variable(
         assert client.list_jobs() == []
 
 
-def test_an_image_of_nvcr_that_anybody_may_have_needs_no_key(surroundings: dict[str, str], with_nvcr: Daemon) -> None:
+def test_an_image_of_nvcr_that_anybody_may_have_needs_no_key(
+    surroundings: dict[str, str], with_nvcr: Daemon
+) -> None:
     spec = JobSpec(image="nvcr.io/public:1", command="true", gpu_count=0)
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": with_nvcr.host})) as client:
         found = client.plan(spec, "docker").findings
     assert [(each.code, each.severity) for each in found] == [("image.pulled", Severity.OK)]
 
 
-@pytest.mark.parametrize(("named", "user"), [({}, "$oauthtoken"), ({"DOCKER_USERNAME": "me"}, "me")])
-def test_the_ngc_key_is_the_login_of_nvcr(surroundings: dict[str, str], named: dict[str, str], user: str) -> None:
-    with Client(settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real", **named})) as client:
+@pytest.mark.parametrize(
+    ("named", "user"), [({}, "$oauthtoken"), ({"DOCKER_USERNAME": "me"}, "me")]
+)
+def test_the_ngc_key_is_the_login_of_nvcr(
+    surroundings: dict[str, str], named: dict[str, str], user: str
+) -> None:
+    with Client(
+        settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real", **named})
+    ) as client:
         login, _ = client.engine.backend("docker").images.login("nvcr.io/nvidia/tao:1")  # pyright: ignore
     assert login == {"username": user, "password": "nvapi-not-real", "serveraddress": "nvcr.io"}
 
@@ -202,9 +227,16 @@ def test_progress_counts_layers_and_bytes_and_says_when() -> None:
         {"status": "Pulling from team/small", "id": "1.0"},
         {"status": "Pulling fs layer", "id": "aa", "progressDetail": {}},
         {"status": "Already exists", "id": "bb", "progressDetail": {}},
-        {"status": "Downloading", "id": "aa", "progressDetail": {"current": 1_000_000, "total": 4_000_000}},
+        {
+            "status": "Downloading",
+            "id": "aa",
+            "progressDetail": {"current": 1_000_000, "total": 4_000_000},
+        },
     ):
         layers.take(line)
     seen = layers.pulled()
     assert (seen.layers, seen.known, seen.bytes, seen.total) == (1, 2, 1_000_000, 4_000_000)
-    assert Pulled(1, 2, 1_000_000, 4_000_000, 10.0).text("x") == "pulling x: 1 of 2 layers, 1.0 MB of 4.0 MB, ETA 0:30"
+    assert (
+        Pulled(1, 2, 1_000_000, 4_000_000, 10.0).text("x")
+        == "pulling x: 1 of 2 layers, 1.0 MB of 4.0 MB, ETA 0:30"
+    )

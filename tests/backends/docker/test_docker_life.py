@@ -26,9 +26,15 @@ from tao_sdk.model.status import Status
 
 
 def submit(
-    client: Client, command: str, image: str = PYTHON, options: dict[str, Any] | None = None, **more: Any
+    client: Client,
+    command: str,
+    image: str = PYTHON,
+    options: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Job:
-    return client.submit(JobSpec(image=image, command=command, **{"gpu_count": 0, **more}), "docker", options).job
+    return client.submit(
+        JobSpec(image=image, command=command, **{"gpu_count": 0, **more}), "docker", options
+    ).job
 
 
 def ended(client: Client, job: Job) -> Job:
@@ -45,8 +51,12 @@ def container(job: Job) -> str:
 
 
 @pytest.mark.parametrize(("image", "shell"), [(PYTHON, "bash"), (BUSYBOX, "sh")])
-def test_bash_runs_the_command_where_the_image_has_it_and_sh_where_not(client: Client, image: str, shell: str) -> None:
-    job = submit(client, 'echo "shell ${BASH_VERSION:+bash}"; false || exit 4', image, time_limit="1m")
+def test_bash_runs_the_command_where_the_image_has_it_and_sh_where_not(
+    client: Client, image: str, shell: str
+) -> None:
+    job = submit(
+        client, 'echo "shell ${BASH_VERSION:+bash}"; false || exit 4', image, time_limit="1m"
+    )
     assert ended(client, job).exit_code == 4
     assert client.get_job_logs(job.id).split() == ["shell", *(["bash"] if shell == "bash" else [])]
 
@@ -68,9 +78,15 @@ def test_the_container_is_as_the_document_says(client: Client, here: Daemon) -> 
     assert seen["HostConfig"]["Memory"] == 64 << 20
     assert seen["HostConfig"]["NanoCpus"] == 500_000_000
     assert seen["HostConfig"]["Tmpfs"]["/dev/shm"].endswith("size=33554432")
-    assert next(iter(seen["NetworkSettings"]["Networks"].values()))["NetworkID"] == network_id(here, "tao_default")
+    assert next(iter(seen["NetworkSettings"]["Networks"].values()))["NetworkID"] == network_id(
+        here, "tao_default"
+    )
     labels = seen["Config"]["Labels"]
-    assert (labels["tao-toolkit"], labels["tao-sdk-job-id"], labels["team"]) == ("true", job.id, "a b")
+    assert (labels["tao-toolkit"], labels["tao-sdk-job-id"], labels["team"]) == (
+        "true",
+        job.id,
+        "a b",
+    )
     assert {"backend_type": "local-docker", "num_gpu": 0}.items() <= job.backend_details.items()
 
 
@@ -92,7 +108,9 @@ def test_a_container_removed_by_hand_is_told_so(client: Client, here: Daemon) ->
     assert "removed" in client.get_failure_analysis(job.id)["cause"]  # pyright: ignore[reportOptionalSubscript]
 
 
-def test_a_log_that_was_read_outlives_a_container_that_is_removed_by_hand(client: Client, here: Daemon) -> None:
+def test_a_log_that_was_read_outlives_a_container_that_is_removed_by_hand(
+    client: Client, here: Daemon
+) -> None:
     job = submit(client, "echo epoch 1/9 loss 0.5; sleep 300")
     dockerd_here.until(lambda: client.get_job(job.id).progress.epoch == 1, 30)
     here.docker("rm", "-f", container(job))
@@ -108,7 +126,9 @@ def test_the_log_of_an_ended_job_outlives_its_container(client: Client, here: Da
     assert client.get_job_logs(job.id, tail=1) == "50000\n"
 
 
-def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(client: Client, here: Daemon) -> None:
+def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(
+    client: Client, here: Daemon
+) -> None:
     job = submit(client, "echo 1 > /results/out", outputs=["/results/out"], keep_results=True)
     manifest = Path(client.get_job_results_dir(job.id)) / ".tao" / "manifest.json"
     dockerd_here.until(lambda: manifest.exists() and '"whole": true' in manifest.read_text(), 30)
@@ -145,17 +165,24 @@ def test_a_job_and_its_log_survive_a_restart_of_the_daemon_and_the_log_its_conta
 
 
 @pytest.mark.skipif(dockerd_here.GPU_HERE, reason="here there is one")
-def test_gpus_without_a_gpu_runtime_are_refused_with_the_remedy_and_leave_nothing(client: Client, here: Daemon) -> None:
+def test_gpus_without_a_gpu_runtime_are_refused_with_the_remedy_and_leave_nothing(
+    client: Client, here: Daemon
+) -> None:
     planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=2), "docker")
     assert planned.plan.request.host_config["DeviceRequests"][0]["Count"] == 2
     with pytest.raises(Refused, match="NVIDIA Container Toolkit") as refused:
         submit(client, "true", gpu_count=2)
     assert refused.value.code == "docker.no_gpu_runtime"
     assert client.list_jobs() == []
-    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
+    assert (
+        here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout
+        == ""
+    )
 
 
-def test_a_program_that_saves_when_told_to_end_ends_at_once_and_so_does_what_it_started(client: Client) -> None:
+def test_a_program_that_saves_when_told_to_end_ends_at_once_and_so_does_what_it_started(
+    client: Client,
+) -> None:
     child = "trap 'echo told; exit 0' TERM; echo ready; sleep 300 & wait"
     job = submit(client, f"trap 'wait; echo saved; exit 0' TERM; ({child}) & wait")
     until(client, job, "ready")
@@ -166,7 +193,9 @@ def test_a_program_that_saves_when_told_to_end_ends_at_once_and_so_does_what_it_
     assert client.get_job_logs(job.id) == "ready\ntold\nsaved\n"
 
 
-def test_a_container_that_docker_starts_again_and_again_runs_until_it_is_canceled(client: Client) -> None:
+def test_a_container_that_docker_starts_again_and_again_runs_until_it_is_canceled(
+    client: Client,
+) -> None:
     again = {"HostConfig": {"RestartPolicy": {"Name": "always"}}}
     job = submit(client, "exit 1", BUSYBOX, native=again)
     backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
@@ -195,18 +224,27 @@ def test_a_container_that_docker_starts_again_and_again_runs_until_it_is_cancele
         ("of a Docker to come", 0, Phase.UNKNOWN),
     ],
 )
-def test_every_word_of_the_daemon_for_a_state_has_its_meaning(state: str, code: int, phase: Phase) -> None:
+def test_every_word_of_the_daemon_for_a_state_has_its_meaning(
+    state: str, code: int, phase: Phase
+) -> None:
     inspected = {"State": {"Status": state, "ExitCode": code}, "Config": {}}
     assert parse.observation(inspected).phase is phase
 
 
 @pytest.mark.parametrize("state", ["exited", "dead", "removing"])
 def test_a_container_that_never_started_has_not_succeeded_by_being_removed(state: str) -> None:
-    gone = {"Status": state, "ExitCode": 0, "StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00Z"}
+    gone = {
+        "Status": state,
+        "ExitCode": 0,
+        "StartedAt": "0001-01-01T00:00:00Z",
+        "FinishedAt": "0001-01-01T00:00:00Z",
+    }
     assert parse.observation({"State": gone, "Config": {}}).phase is Phase.ABSENT
     assert parse.observation({"State": gone, "Config": {}}, canceled=True).phase is Phase.CANCELED
     assert not Container({"Id": "1", "State": gone, "Config": {}}).begun
-    failed = parse.observation({"State": {**gone, "ExitCode": 128, "Error": "no such device"}, "Config": {}})
+    failed = parse.observation(
+        {"State": {**gone, "ExitCode": 128, "Error": "no such device"}, "Config": {}}
+    )
     assert (failed.phase, failed.exit_code, failed.reason) == (Phase.FAILED, 128, "no such device")
 
 
@@ -233,8 +271,13 @@ def test_the_streams_can_be_read_apart(client: Client) -> None:
     assert client.get_job_logs(job.id, stream="stderr") == "err\n"
 
 
-def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_goes_on(client: Client) -> None:
-    bar = "for i in $(seq 1 40); do printf '%01000d\\r' $i >&2; echo line $i; sleep 0.02; done; echo >&2; echo end >&2"
+def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_goes_on(
+    client: Client,
+) -> None:
+    bar = (
+        "for i in $(seq 1 40); do printf '%01000d\\r' $i >&2; echo line $i; sleep 0.02; done; "
+        "echo >&2; echo end >&2"
+    )
     job = submit(client, bar)
     read, cursor = b"", ""
     backend = client.engine.backend_of(job)
@@ -252,21 +295,30 @@ def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_go
     assert client.get_job_logs(job.id, stream="stderr").encode() == err
 
 
-def test_a_name_that_is_taken_is_refused_and_the_strangers_container_stays(client: Client, here: Daemon) -> None:
+def test_a_name_that_is_taken_is_refused_and_the_strangers_container_stays(
+    client: Client, here: Daemon
+) -> None:
     planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").plan
     here.docker("run", "-d", "--name", planned.request.name, PYTHON, "sleep", "60")
     try:
-        with pytest.raises(Refused, match=r"taken by a container that is not of this job\. docker rm -f"):
+        with pytest.raises(
+            Refused, match=r"taken by a container that is not of this job\. docker rm -f"
+        ):
             client.engine.backend("docker").submit(planned, {})
         assert here.inspect(planned.request.name)["State"]["Running"]
     finally:
         here.docker("rm", "-f", planned.request.name)
 
 
-def test_people_who_start_at_once_make_one_network(surroundings: dict[str, str], here: Daemon) -> None:
+def test_people_who_start_at_once_make_one_network(
+    surroundings: dict[str, str], here: Daemon
+) -> None:
     dockerd_here.clear_networks(here)
     state = surroundings["TAO_SDK_STATE_DIR"]
-    clients = [Client(settings=Settings({**surroundings, "TAO_SDK_STATE_DIR": f"{state}-{n}"})) for n in range(4)]
+    clients = [
+        Client(settings=Settings({**surroundings, "TAO_SDK_STATE_DIR": f"{state}-{n}"}))
+        for n in range(4)
+    ]
     threads = [threading.Thread(target=submit, args=(client, "true")) for client in clients]
     for thread in threads:
         thread.start()
@@ -296,10 +348,15 @@ def test_of_two_networks_of_our_name_the_one_in_use_stays(client: Client, here: 
         here.docker("rm", "-f", "user")
 
 
-def test_a_network_that_was_named_and_is_not_there_is_refused_with_the_command(client: Client, here: Daemon) -> None:
+def test_a_network_that_was_named_and_is_not_there_is_refused_with_the_command(
+    client: Client, here: Daemon
+) -> None:
     with pytest.raises(Refused, match="docker network create nowhere"):
         submit(client, "true", options={"network": "nowhere"})
-    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
+    assert (
+        here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout
+        == ""
+    )
 
 
 def test_a_network_that_native_names_is_not_made(client: Client, here: Daemon) -> None:
@@ -310,7 +367,9 @@ def test_a_network_that_native_names_is_not_made(client: Client, here: Daemon) -
     assert here.inspect(container(job))["HostConfig"]["NetworkMode"] == "none"
 
 
-def test_auto_remove_keeps_the_log_and_the_exit_code(surroundings: dict[str, str], here: Daemon) -> None:
+def test_auto_remove_keeps_the_log_and_the_exit_code(
+    surroundings: dict[str, str], here: Daemon
+) -> None:
     with Client(settings=Settings({**surroundings, "DOCKER_AUTO_REMOVE": "true"})) as client:
         job = submit(client, "echo kept; exit 3")
         assert ended(client, job).exit_code == 3
@@ -328,26 +387,40 @@ def test_native_is_laid_over_the_request(client: Client, here: Daemon) -> None:
     assert seen["HostConfig"]["Init"] is True
 
 
-def test_native_cannot_touch_what_jobs_are_found_by_nor_show_what_they_are_told(client: Client, here: Daemon) -> None:
+def test_native_cannot_touch_what_jobs_are_found_by_nor_show_what_they_are_told(
+    client: Client, here: Daemon
+) -> None:
     native = {"Labels": {"tao-sdk-job-id": "another", "mine": "1"}, "Tty": True}
     job = submit(client, "sleep 30", native=native, env_vars={"PRIVATE": "not to be shown"})
     seen = here.inspect(container(job))["Config"]
-    assert (seen["Labels"]["tao-sdk-job-id"], seen["Labels"]["mine"], seen["Tty"]) == (job.id, "1", False)
+    assert (seen["Labels"]["tao-sdk-job-id"], seen["Labels"]["mine"], seen["Tty"]) == (
+        job.id,
+        "1",
+        False,
+    )
     assert client.get_job_logs(job.id) == ""
 
 
-@pytest.mark.parametrize(("command", "end"), [("true", Status.COMPLETE), ("exit 125", Status.ERROR)])
+@pytest.mark.parametrize(
+    ("command", "end"), [("true", Status.COMPLETE), ("exit 125", Status.ERROR)]
+)
 def test_a_job_whose_logging_driver_keeps_nothing_ends_as_it_did_and_says_why_it_has_no_log(
     client: Client, here: Daemon, surroundings: dict[str, str], command: str, end: Status
 ) -> None:
-    job = submit(client, f"echo unheard; {command}", native={"HostConfig": {"LogConfig": {"Type": "none"}}})
+    job = submit(
+        client, f"echo unheard; {command}", native={"HostConfig": {"LogConfig": {"Type": "none"}}}
+    )
     other = submit(client, "echo heard")
     assert (ended(client, job).status, ended(client, other).status) == (end, Status.COMPLETE)
     with pytest.raises(NoLog, match="logging driver keeps none.*LogConfig: {Type: local}"):
         client.get_job_logs(job.id)
     tao = [sys.executable, "-m", "tao_sdk.cli.main", "logs", "-f", job.id]
     said = subprocess.run(tao, env=surroundings, capture_output=True, text=True)
-    assert (said.returncode, said.stdout, "logging driver keeps none" in said.stderr) == (3, "", True), said.stderr
+    assert (said.returncode, said.stdout, "logging driver keeps none" in said.stderr) == (
+        3,
+        "",
+        True,
+    ), said.stderr
     assert (client.diagnose(job.id) is not None) == (end is Status.ERROR)
     row = client.store.attempt(job.id)
     assert client.engine.backend_of(job).find(row.attempt) is not None
@@ -360,11 +433,15 @@ def test_gc_removes_the_container_and_keeps_the_log(client: Client, here: Daemon
     job = submit(client, "echo kept")
     ended(client, job)
     assert client.gc(older_than=timedelta(0)) == [job.id]
-    assert subprocess.run(["docker", "-H", here.host, "inspect", container(job)], capture_output=True).returncode
+    assert subprocess.run(
+        ["docker", "-H", here.host, "inspect", container(job)], capture_output=True
+    ).returncode
     assert client.get_job_logs(job.id) == "kept\n"
 
 
-def test_the_network_that_we_made_goes_with_the_last_container_in_it(client: Client, here: Daemon) -> None:
+def test_the_network_that_we_made_goes_with_the_last_container_in_it(
+    client: Client, here: Daemon
+) -> None:
     first, second = submit(client, "true"), submit(client, "true")
     made = network_id(here, "tao_default")
     for job in (first, second):
@@ -387,7 +464,9 @@ def test_a_network_that_somebody_else_made_stays(client: Client, here: Daemon) -
         here.docker("network", "rm", "tao_default")
 
 
-def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, here: Daemon) -> None:
+def test_a_network_that_went_away_under_a_submit_is_made_again(
+    client: Client, here: Daemon
+) -> None:
     plan = client.plan(JobSpec(image=PYTHON, command="sleep 60", gpu_count=0), "docker").plan
     backend: Any = client.engine.backend("docker")
     find, lost = backend.networks.only, list[str]()
@@ -409,7 +488,9 @@ def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, h
 
 
 def test_a_grace_of_less_than_a_second_is_not_made_one(client: Client) -> None:
-    job = submit(client, "trap 'echo told' TERM; echo ready; while :; do sleep 0.1; echo tick; done", BUSYBOX)
+    job = submit(
+        client, "trap 'echo told' TERM; echo ready; while :; do sleep 0.1; echo tick; done", BUSYBOX
+    )
     until(client, job, "ready")
     assert client.cancel_job(job.id, grace=0.2) is True
     ticks = client.get_job_logs(job.id).partition("told")[2].count("tick")
@@ -457,7 +538,9 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     client.list_jobs()  # which now and then asks a daemon to count, however many jobs there are
     short = submit(client, "true", BUSYBOX)
     backend: Any = client.engine.backend_of(short)
-    dockerd_here.until(lambda: not backend.containers.inspect(container(short)).seen["State"]["Running"], 30)
+    dockerd_here.until(
+        lambda: not backend.containers.inspect(container(short)).seen["State"]["Running"], 30
+    )
     asked = questions(backend, monkeypatch)
     seen = {job.id: job.status for job in client.list_jobs()}
     assert [seen[job.id] for job in jobs] == [Status.RUNNING] * 5
@@ -473,7 +556,9 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     assert asked.count(ours) == 5, "each is a look of its own"
 
 
-def test_an_ended_job_began_when_the_daemon_says_not_when_it_was_first_looked_at(client: Client, here: Daemon) -> None:
+def test_an_ended_job_began_when_the_daemon_says_not_when_it_was_first_looked_at(
+    client: Client, here: Daemon
+) -> None:
     job = submit(client, "until [ -e /go ]; do sleep 0.05; done", BUSYBOX)
     seen = client.get_job(job.id)
     here.docker("exec", container(job), "touch", "/go")
@@ -482,11 +567,15 @@ def test_an_ended_job_began_when_the_daemon_says_not_when_it_was_first_looked_at
     assert (seen.status, client.get_job(job.id).started) == (Status.RUNNING, began)
 
 
-def test_a_variable_that_the_shell_keeps_for_itself_keeps_no_job_from_running(client: Client, here: Daemon) -> None:
+def test_a_variable_that_the_shell_keeps_for_itself_keeps_no_job_from_running(
+    client: Client, here: Daemon
+) -> None:
     here.docker("run", "--name", "sh-is-bash", "--net=none", PYTHON, "ln", "-sf", "bash", "/bin/sh")
     here.docker("commit", "sh-is-bash", "tao-test-sh-is-bash")
     here.docker("rm", "sh-is-bash")
-    job = submit(client, 'echo "has $GIVEN"', "tao-test-sh-is-bash", env_vars={"UID": "1000", "GIVEN": "all"})
+    job = submit(
+        client, 'echo "has $GIVEN"', "tao-test-sh-is-bash", env_vars={"UID": "1000", "GIVEN": "all"}
+    )
     try:
         assert ended(client, job).status is Status.COMPLETE
         assert client.get_job_logs(job.id).endswith("has all\n")
@@ -500,7 +589,10 @@ def test_a_variable_that_the_shell_keeps_for_itself_keeps_no_job_from_running(cl
     [
         ({"HostConfig": "host"}, "native.HostConfig is 'host'; it must be a mapping"),
         ({"HostConfig": None}, "native.HostConfig is None; it must be a mapping"),
-        ({"HostConfig": {"NetworkMode": 5}}, "native.HostConfig.NetworkMode is 5; it must be a text"),
+        (
+            {"HostConfig": {"NetworkMode": 5}},
+            "native.HostConfig.NetworkMode is 5; it must be a text",
+        ),
         ({"Labels": ["a"]}, "native.Labels is .* it must be a mapping"),
         ({"Image": None}, "native.Image is None; it must be a text"),
         ({"HostConfig": {"DeviceRequests": "gpu"}}, "cannot unmarshal string"),
@@ -515,8 +607,13 @@ def test_a_native_patch_of_another_kind_is_refused_in_words_and_leaves_nothing(
 
 
 def test_a_native_patch_may_name_gpus_by_their_uuid(client: Client) -> None:
-    asked = [{"Driver": "", "DeviceIDs": ["GPU-1f2e"], "Capabilities": [["gpu"]]}, {"Count": None, "DeviceIDs": None}]
-    spec = JobSpec(image=PYTHON, command="true", gpu_count=0, native={"HostConfig": {"DeviceRequests": asked}})
+    asked = [
+        {"Driver": "", "DeviceIDs": ["GPU-1f2e"], "Capabilities": [["gpu"]]},
+        {"Count": None, "DeviceIDs": None},
+    ]
+    spec = JobSpec(
+        image=PYTHON, command="true", gpu_count=0, native={"HostConfig": {"DeviceRequests": asked}}
+    )
     assert client.plan(spec, "docker").plan.request.host_config["DeviceRequests"] == asked
 
 
@@ -547,7 +644,9 @@ def test_a_container_that_is_restarted_from_outside_runs_its_command_once_and_it
     assert client.get_job_logs(job.id) == "1\n"
 
 
-def test_a_job_whose_container_is_restarted_while_it_runs_ends_and_says_so(client: Client, here: Daemon) -> None:
+def test_a_job_whose_container_is_restarted_while_it_runs_ends_and_says_so(
+    client: Client, here: Daemon
+) -> None:
     job = submit(client, "echo begun; sleep 300", BUSYBOX)
     until(client, job, "begun")
     here.docker("restart", "--time", "1", container(job))

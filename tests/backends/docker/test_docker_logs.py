@@ -49,7 +49,8 @@ def refusing() -> Iterator[Callable[[int], Daemon]]:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(404, PathNotFound), (409, NoLog), (501, NoLog), (400, Unreachable), (500, Unreachable)]
+    ("status", "kind"),
+    [(404, PathNotFound), (409, NoLog), (501, NoLog), (400, Unreachable), (500, Unreachable)],
 )
 @pytest.mark.parametrize("tail", [None, 5])
 def test_a_log_that_is_refused_is_lost_or_to_be_asked_for_again_and_the_daemons_words_are_told(

@@ -62,16 +62,27 @@ def run(client: Client, command: str, **more: Any) -> str:
     return job.id
 
 
-def test_one_folder_can_be_mounted_at_two_places_and_only_one_is_written(client: Client, tmp_path: Path) -> None:
-    run(client, "echo new > /b/file; ! echo no > /a/file", mounts=[f"{tmp_path}:/a:ro", f"{tmp_path}:/b"])
+def test_one_folder_can_be_mounted_at_two_places_and_only_one_is_written(
+    client: Client, tmp_path: Path
+) -> None:
+    run(
+        client,
+        "echo new > /b/file; ! echo no > /a/file",
+        mounts=[f"{tmp_path}:/a:ro", f"{tmp_path}:/b"],
+    )
     assert (tmp_path / "file").read_text() == "new\n"
 
 
-def test_a_missing_path_is_refused_and_no_folder_is_made(client: Client, tmp_path: Path, here: Daemon) -> None:
+def test_a_missing_path_is_refused_and_no_folder_is_made(
+    client: Client, tmp_path: Path, here: Daemon
+) -> None:
     with pytest.raises(Refused, match=str(tmp_path / "nothing")):
         run(client, "true", mounts=[f"{tmp_path}/nothing:/data"])
     assert not (tmp_path / "nothing").exists()
-    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
+    assert (
+        here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout
+        == ""
+    )
     assert client.list_jobs() == []
 
 
@@ -85,7 +96,10 @@ def test_a_path_that_is_gone_when_the_job_is_sent_is_refused_and_no_folder_is_ma
     with pytest.raises(Refused, match="bind source path does not exist"):
         client.engine.backend("docker").submit(plan, {})
     assert not (tmp_path / "gone").exists()
-    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
+    assert (
+        here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout
+        == ""
+    )
 
 
 def findings(client: Client, **more: Any) -> dict[str, Severity]:
@@ -93,14 +107,20 @@ def findings(client: Client, **more: Any) -> dict[str, Severity]:
     return {each.code: each.severity for each in client.plan(spec, "docker").findings}
 
 
-def test_a_declared_input_is_looked_for_in_its_mount_on_the_host(client: Client, tmp_path: Path) -> None:
+def test_a_declared_input_is_looked_for_in_its_mount_on_the_host(
+    client: Client, tmp_path: Path
+) -> None:
     (tmp_path / "here").touch()
     mounts = [f"{tmp_path}:/data:ro"]
     assert "input.missing" not in findings(client, inputs=["/data/here"], mounts=mounts)
     spec = JobSpec(image=PYTHON, command="true", gpu_count=0, inputs=["/data/typo"], mounts=mounts)
     with pytest.raises(Refused, match=f"/data/typo is {tmp_path}/typo on the daemon's machine"):
         client.submit(spec, "docker")
-    config = {"specs": {"data": {"train": "file:///data/typo"}}, "inputs": ["data.train"], "mounts": mounts}
+    config = {
+        "specs": {"data": {"train": "file:///data/typo"}},
+        "inputs": ["data.train"],
+        "mounts": mounts,
+    }
     assert findings(client, **config)["input.missing"] is Severity.ERROR
 
 
@@ -108,7 +128,9 @@ def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning
     client: Client, tmp_path: Path
 ) -> None:
     def told(value: str, **more: Any) -> bool:
-        return "spec.not_mounted" in findings(client, **{"specs": {"data": {"train": [value]}}, **more})
+        return "spec.not_mounted" in findings(
+            client, **{"specs": {"data": {"train": [value]}}, **more}
+        )
 
     assert told("/data/train.json")
     assert told("/data/train/*.json")
@@ -118,7 +140,10 @@ def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning
     assert not told("/etc/debian_version")  # the image has it
     assert not told("/results/mine")
     assert not told("/ of nothing")
-    declared = {"specs": {"a": "/etc/debian_version", "b": "/data/text"}, "inputs": {"a": {}, "b": "text"}}
+    declared = {
+        "specs": {"a": "/etc/debian_version", "b": "/data/text"},
+        "inputs": {"a": {}, "b": "text"},
+    }
     assert not told("", **declared)
 
 
@@ -130,7 +155,9 @@ def test_an_input_of_a_shared_file_system_is_looked_for_where_it_is_mounted(
     mounts = [f"{tmp_path}:/lustre/me:ro"]
 
     def told(name: str, **more: Any) -> Severity | None:
-        return findings(client, inputs=["a"], specs={"a": f"{scheme}:///lustre/me/{name}"}, **more).get("input.missing")
+        return findings(
+            client, inputs=["a"], specs={"a": f"{scheme}:///lustre/me/{name}"}, **more
+        ).get("input.missing")
 
     assert told("here", mounts=mounts) is None
     assert told("gone", mounts=mounts) is Severity.ERROR
@@ -140,14 +167,24 @@ def test_an_input_of_a_shared_file_system_is_looked_for_where_it_is_mounted(
 def test_a_declared_input_in_no_mount_has_to_be_in_the_image(client: Client, here: Daemon) -> None:
     assert "input.missing" not in findings(client, inputs=["/etc/debian_version", "/tmp/"])
     assert findings(client, inputs=["/data/train"])["input.missing"] is Severity.ERROR
-    assert findings(client, inputs=["/data/x"], image="not/here:1")["input.not_mounted"] is Severity.WARNING
+    assert (
+        findings(client, inputs=["/data/x"], image="not/here:1")["input.not_mounted"]
+        is Severity.WARNING
+    )
     travels = {"inputs": ["/data/brought"], "files": {"/data/brought/a": "1"}}
     assert "input.missing" not in findings(client, **travels)
-    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
+    assert (
+        here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout
+        == ""
+    )
 
 
-def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(client: Client, tmp_path: Path) -> None:
-    job = run(client, 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"', keep_results=True)
+def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(
+    client: Client, tmp_path: Path
+) -> None:
+    job = run(
+        client, 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"', keep_results=True
+    )
     assert Path(client.get_job_results_dir(job), "a").read_text() == "1\n"
     assert client.get_job_results_dir(job) == str(tmp_path / "runs" / job)
     assert Path(client.get_job_results_dir(job), "a").stat().st_uid == os.getuid()
@@ -155,17 +192,27 @@ def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(clie
     assert "lost" in " ".join(client.plan(spec, "docker").plan.notes)
 
 
-def test_a_job_can_write_its_own_results_and_not_those_of_another(client: Client, tmp_path: Path) -> None:
+def test_a_job_can_write_its_own_results_and_not_those_of_another(
+    client: Client, tmp_path: Path
+) -> None:
     first = run(client, 'echo 1 > "$TAO_RESULTS_DIR/a"', keep_results=True)
-    second = run(client, f"echo mine > $TAO_RESULTS_DIR/b; rm -f /results/{first}/a; ls /results", keep_results=True)
+    second = run(
+        client,
+        f"echo mine > $TAO_RESULTS_DIR/b; rm -f /results/{first}/a; ls /results",
+        keep_results=True,
+    )
     assert (tmp_path / "runs" / first / "a").read_text() == "1\n"
     assert (tmp_path / "runs" / second / "b").read_text() == "mine\n"
     assert client.get_job_logs(second) == f"{second}\n"
 
 
-def test_results_of_another_job_that_an_input_names_can_be_read_and_not_written(client: Client, tmp_path: Path) -> None:
+def test_results_of_another_job_that_an_input_names_can_be_read_and_not_written(
+    client: Client, tmp_path: Path
+) -> None:
     trained = run(
-        client, 'mkdir -p "$TAO_RESULTS_DIR/train"; echo 7 > "$TAO_RESULTS_DIR/train/a.pth"', keep_results=True
+        client,
+        'mkdir -p "$TAO_RESULTS_DIR/train"; echo 7 > "$TAO_RESULTS_DIR/train/a.pth"',
+        keep_results=True,
     )
     model = f"/results/{trained}/train/a.pth"
     command = f'cat {model}; ! echo 8 > {model}; echo ok > "$TAO_RESULTS_DIR/score"'
@@ -173,16 +220,24 @@ def test_results_of_another_job_that_an_input_names_can_be_read_and_not_written(
     assert "7" in client.get_job_logs(score).splitlines()  # beside what the refused write said
     assert Path(client.get_job_results_dir(score), "score").read_text() == "ok\n"
     assert (tmp_path / "runs" / trained / "train" / "a.pth").read_text() == "7\n"
-    wrong = JobSpec(image=PYTHON, command="true", gpu_count=0, keep_results=True, inputs=["/results/nobody-1/a"])
-    with pytest.raises(Refused, match=f"/results/nobody-1/a is {tmp_path}/runs/nobody-1/a on the daemon's machine"):
+    wrong = JobSpec(
+        image=PYTHON, command="true", gpu_count=0, keep_results=True, inputs=["/results/nobody-1/a"]
+    )
+    with pytest.raises(
+        Refused, match=f"/results/nobody-1/a is {tmp_path}/runs/nobody-1/a on the daemon's machine"
+    ):
         client.submit(wrong, "docker")
     assert not (tmp_path / "runs" / "nobody-1").exists()
 
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("user", ["0:0", "1234:1234", "plain"])
-def test_the_folder_that_tao_results_dir_names_is_there_for_every_user(client: Client, kept: bool, user: str) -> None:
-    spec = JobSpec(image=BUSYBOX, command='seq 3 > "$TAO_RESULTS_DIR/n"; cat "$TAO_RESULTS_DIR/n"; touch /results/x', gpu_count=0,
+def test_the_folder_that_tao_results_dir_names_is_there_for_every_user(
+    client: Client, kept: bool, user: str
+) -> None:
+    spec = JobSpec(image=BUSYBOX,
+         command='seq 3 > "$TAO_RESULTS_DIR/n"; cat "$TAO_RESULTS_DIR/n"; touch /results/x',
+         gpu_count=0,
                    keep_results=kept)  # fmt: skip
     if kept and user != "0:0":
         Path("runs").mkdir(mode=0o777)
@@ -222,7 +277,9 @@ print(*run(sys.argv[3] + "/state"))
 
 
 @pytest.mark.parametrize("image", [PYTHON, BUSYBOX])
-def test_a_plain_users_results_are_his(here: Daemon, surroundings: dict[str, str], tmp_path: Path, image: str) -> None:
+def test_a_plain_users_results_are_his(
+    here: Daemon, surroundings: dict[str, str], tmp_path: Path, image: str
+) -> None:
     home = Path("/tmp") / f"tao-plain-{os.getpid()}-{image}"
     home.mkdir()
     here.folder.chmod(0o755)
@@ -241,7 +298,9 @@ def test_a_plain_users_results_are_his(here: Daemon, surroundings: dict[str, str
         status, uid, folder = done.stdout.split()
         assert (status, uid) == ("Complete", "1234")
         assert {path.stat().st_uid for path in Path(folder).rglob("*")} == {1234}
-        assert Path(folder, "a").exists() and Path(folder, ".tao", "manifest.json").exists() == (image == PYTHON)
+        assert Path(folder, "a").exists() and Path(folder, ".tao", "manifest.json").exists() == (
+            image == PYTHON
+        )
     finally:
         here.socket.chmod(0o660)
         subprocess.run(["rm", "-rf", str(home)], check=True)
@@ -253,6 +312,8 @@ def test_a_job_whose_results_have_no_place_here_is_refused_and_leaves_nothing(
     (tmp_path / "runs").write_text("a file")
     before = here.docker("ps", "-aq").stdout
     with pytest.raises(Refused, match="the folder .*/runs/.* cannot be made"):
-        client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker")
+        client.submit(
+            JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker"
+        )
     assert client.list_jobs() == []
     assert here.docker("ps", "-aq").stdout == before

@@ -1,4 +1,6 @@
-"""A pull over a slow connection: what it says of itself, what follows it, and what ends it; and who pulls."""
+"""A pull over a slow connection: what it says of itself, what follows it, and what ends it; and who
+pulls.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_a_run_shows_how_far_the_pull_is_and_starts_when_it_is_over(
     ]
     argv = [sys.executable, "-m", "tao_sdk.cli.main", *words]
     with Client(settings=Settings(surroundings)) as client:
-        running = subprocess.Popen(argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        running = subprocess.Popen(
+            argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         said: set[str] = set()
         while running.poll() is None:
             said.update(job.message for job in client.list_jobs(look=False))
@@ -109,7 +113,9 @@ def test_canceling_the_only_job_that_waits_for_a_pull_ends_the_pull(
     client: Client, link: SlowLink, here: Daemon
 ) -> None:
     job = submit(client, image(link))
-    assert (job.status, PROGRESS.fullmatch(job.message) is not None) == (Status.PENDING, True), job.message
+    assert (job.status, PROGRESS.fullmatch(job.message) is not None) == (Status.PENDING, True), (
+        job.message
+    )
     assert link.busy > 0
     assert client.cancel_job(job.id) is True
     assert client.get_job(job.id).status is Status.CANCELED
@@ -118,9 +124,13 @@ def test_canceling_the_only_job_that_waits_for_a_pull_ends_the_pull(
     assert here.docker("ps", "-aq", "--filter", f"name=tao-job-{job.id}").stdout == ""
 
 
-def test_a_pull_that_another_job_waits_for_goes_on(client: Client, link: SlowLink, here: Daemon) -> None:
+def test_a_pull_that_another_job_waits_for_goes_on(
+    client: Client, link: SlowLink, here: Daemon
+) -> None:
     jobs: list[Job] = []
-    threads = [threading.Thread(target=lambda: jobs.append(submit(client, image(link)))) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: jobs.append(submit(client, image(link)))) for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -128,7 +138,10 @@ def test_a_pull_that_another_job_waits_for_goes_on(client: Client, link: SlowLin
     first, second = jobs
     assert client.cancel_job(first.id) is True
     client.wait(second.id, timeout=60)
-    assert [client.get_job(job.id).status for job in (first, second)] == [Status.CANCELED, Status.COMPLETE]
+    assert [client.get_job(job.id).status for job in (first, second)] == [
+        Status.CANCELED,
+        Status.COMPLETE,
+    ]
 
 
 HELPER = """#!{python}
@@ -169,7 +182,11 @@ def test_a_credential_helper_is_asked_for_the_login(
     here.docker("rmi", "-f", name)
     assert registry.name in asked.read_text().split()
     state = Path(surroundings["TAO_SDK_STATE_DIR"])
-    assert not [path for path in state.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+    assert not [
+        path
+        for path in state.rglob("*")
+        if path.is_file() and PASSWORD.encode() in path.read_bytes()
+    ]
 
 
 def test_a_credential_helper_that_is_not_there_is_named_when_the_registry_wants_a_login(
@@ -215,7 +232,9 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
     registry = Silent()
     said = Path(surroundings["TAO_SDK_STATE_DIR"]) / "docker" / "pulls"
     try:
-        first = client.submit(JobSpec(image=registry.image, command="true", gpu_count=0), "docker").job
+        first = client.submit(
+            JobSpec(image=registry.image, command="true", gpu_count=0), "docker"
+        ).job
         assert registry.taken
 
         def has_failed() -> bool:
@@ -223,7 +242,9 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
             return any('"error"' in each.read_text() for each in said.iterdir() if each.is_file())
 
         dockerd_here.until(has_failed, 60)
-        later = client.submit(JobSpec(image=registry.image, command="true", gpu_count=0), "docker").job
+        later = client.submit(
+            JobSpec(image=registry.image, command="true", gpu_count=0), "docker"
+        ).job
         assert "pulling" in later.message
         for job in (first, later):
             client.cancel_job(job.id)
@@ -251,7 +272,9 @@ class Recovering(SlowLink):
 
 
 @pytest.fixture
-def recovering(registry: Registry, here: Daemon, surroundings: dict[str, str]) -> Iterator[Recovering]:
+def recovering(
+    registry: Registry, here: Daemon, surroundings: dict[str, str]
+) -> Iterator[Recovering]:
     link = Recovering(registry)
     registry.trust(link.port)
     registry.login_at(Path(surroundings["HOME"]) / ".docker", link.port)
@@ -307,14 +330,27 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
     surroundings: dict[str, str],
 ) -> None:
     registry = Silent()
-    words = ["--platform", "docker", "--image", registry.image, "--gpus", "0", "--name", "hangs", "--", "true"]
+    words = [
+        "--platform",
+        "docker",
+        "--image",
+        registry.image,
+        "--gpus",
+        "0",
+        "--name",
+        "hangs",
+        "--",
+        "true",
+    ]
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "run", *words]
     try:
         with Client(settings=Settings(surroundings)) as client:
             running = subprocess.Popen(
                 argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
-            dockerd_here.until(lambda: any("pulling" in job.message for job in client.list_jobs(look=False)), 30)
+            dockerd_here.until(
+                lambda: any("pulling" in job.message for job in client.list_jobs(look=False)), 30
+            )
             [waiting] = client.list_jobs(look=False)
             why = client.diagnose(waiting.id)
             assert why is not None
@@ -325,8 +361,15 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
             assert "Traceback" not in said
             why = client.diagnose(waiting.id)
             assert why is not None
-            assert (why.rule, why.err_class, why.retryable) == ("docker.registry_unreachable", ErrClass.INFRA, True)
-            assert (why.cause.count("The registry cannot be reached"), why.cause.count(registry.image)) == (1, 1)
+            assert (why.rule, why.err_class, why.retryable) == (
+                "docker.registry_unreachable",
+                ErrClass.INFRA,
+                True,
+            )
+            assert (
+                why.cause.count("The registry cannot be reached"),
+                why.cause.count(registry.image),
+            ) == (1, 1)
             assert client.get_job_logs(waiting.id) == ""
             client.remove(waiting.id)
     finally:
@@ -385,11 +428,15 @@ def test_what_containerds_image_store_says_names_the_image_once() -> None:
         {"id": "a", "status": "Downloading", "progressDetail": {"total": 5}},
     ],
 )
-def test_progress_in_another_form_than_docker_has_it_is_no_progress(line: dict[str, object]) -> None:
+def test_progress_in_another_form_than_docker_has_it_is_no_progress(
+    line: dict[str, object],
+) -> None:
     layers = Layers()
     layers.take(line)
     assert (layers.pulled().bytes, layers.pulled().total) == (0, 0)
 
 
 def test_a_pull_of_which_nothing_is_heard_says_so() -> None:
-    assert Pulled(1, 2).text("x", quiet=95) == "pulling x: 1 of 2 layers, nothing heard of it for 1:35"
+    assert (
+        Pulled(1, 2).text("x", quiet=95) == "pulling x: 1 of 2 layers, nothing heard of it for 1:35"
+    )

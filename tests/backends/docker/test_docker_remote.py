@@ -25,10 +25,17 @@ from tao_sdk.transports.dockerd import Address
 
 
 def environ(surroundings: dict[str, str], host: str, pair: Path) -> dict[str, str]:
-    return {**surroundings, "DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(pair)}
+    return {
+        **surroundings,
+        "DOCKER_HOST": host,
+        "DOCKER_TLS_VERIFY": "1",
+        "DOCKER_CERT_PATH": str(pair),
+    }
 
 
-def test_a_job_runs_on_a_daemon_over_tls(surroundings: dict[str, str], far: tuple[Daemon, str, Path]) -> None:
+def test_a_job_runs_on_a_daemon_over_tls(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path]
+) -> None:
     daemon, host, pair = far
     with Client(settings=Settings(environ(surroundings, host, pair))) as client:
         spec = JobSpec(image=BUSYBOX, command="echo far; exit 3", gpu_count=0)
@@ -51,9 +58,14 @@ def test_a_path_is_one_of_the_far_machine_and_not_of_this_one(
             client.submit(spec, "docker", {"network": "none"})
         assert client.list_jobs() == []
         assert daemon.docker("ps", "-aq").stdout == ""
-        job = client.submit(replace(spec, mounts=[f"{only_there}:/data"]), "docker", {"network": "none"}).job
+        job = client.submit(
+            replace(spec, mounts=[f"{only_there}:/data"]), "docker", {"network": "none"}
+        ).job
         assert client.wait(job.id, timeout=60).status is Status.COMPLETE
-        assert [client.check_path(str(path), "docker") for path in (only_here, only_there)] == [False, True]
+        assert [client.check_path(str(path), "docker") for path in (only_here, only_there)] == [
+            False,
+            True,
+        ]
         client.remove(job.id)
 
 
@@ -65,7 +77,8 @@ def test_a_container_that_was_removed_far_away_is_judged_by_its_manifest_there(
     there.mkdir()
     manifest = '{"attempt": 1, "whole": true, "exit_code": 0}'
     command = (
-        f"mkdir -p /results/$TAO_JOB_ID/.tao; echo '{manifest}' > /results/$TAO_JOB_ID/.tao/manifest.json; sleep 60"
+        f"mkdir -p /results/$TAO_JOB_ID/.tao; echo '{manifest}' > "
+        "/results/$TAO_JOB_ID/.tao/manifest.json; sleep 60"
     )
     with Client(settings=Settings(environ(surroundings, host, pair))) as client:
         spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0, mounts=[f"{there}:/results"])
@@ -90,7 +103,19 @@ def test_the_command_shows_and_fetches_what_lies_far_away(
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    tao("run", "--platform", "docker", "--name", "away", "--image", BUSYBOX, "--gpus", "0", "--", command)
+    tao(
+        "run",
+        "--platform",
+        "docker",
+        "--name",
+        "away",
+        "--image",
+        BUSYBOX,
+        "--gpus",
+        "0",
+        "--",
+        command,
+    )
     said = tao("results", "away")
     assert "(1 files, 2 B)" in said
     fetch = next(line for line in said.splitlines() if line.startswith("fetch"))
@@ -113,7 +138,16 @@ def test_a_far_daemon_keeps_results_in_its_volume(
         assert client.fetch_results(job.id, tmp_path / "fetched") == [tmp_path / "fetched" / "a"]
         assert (tmp_path / "fetched" / "a").read_text() == "1\n"
         client.remove(job.id)
-        look = ["run", "--rm", "--network=none", "-v", f"tao-runs-{job.id}:/r", BUSYBOX, "cat", "/r/a"]
+        look = [
+            "run",
+            "--rm",
+            "--network=none",
+            "-v",
+            f"tao-runs-{job.id}:/r",
+            BUSYBOX,
+            "cat",
+            "/r/a",
+        ]
         assert daemon.docker(*look).stdout == "1\n"
 
 
@@ -125,17 +159,23 @@ def test_no_secret_goes_to_a_daemon_whose_connection_everybody_can_read(
         host = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0)
     with dockerd_here.apart(tmp_path_factory.mktemp("open"), "--host", host) as there:
-        with Client(settings=Settings({**surroundings, "DOCKER_HOST": host, "NGC_KEY": "nvapi-hidden"})) as client:
+        with Client(
+            settings=Settings({**surroundings, "DOCKER_HOST": host, "NGC_KEY": "nvapi-hidden"})
+        ) as client:
             with pytest.raises(Refused, match="NGC_KEY would go to .*ssh://.*TLS") as refused:
                 client.submit(spec, "docker", {"network": "none"})
             assert (refused.value.code, client.list_jobs()) == ("docker.open_line", [])
             [found] = client.plan(spec, "docker", {"network": "none"}).findings
             assert found.severity is Severity.ERROR
             planned = client.plan(spec, "docker", {"network": "none"})
-            with pytest.raises(Refused, match="NGC_KEY would go to"):  # a further attempt, which is not checked
+            with pytest.raises(
+                Refused, match="NGC_KEY would go to"
+            ):  # a further attempt, which is not checked
                 client.engine.backend("docker").submit(planned.plan, planned.secrets)
             with pytest.raises(Refused, match="the login at nvcr.io would go to"):
-                client.submit(replace(spec, image="nvcr.io/any:1", env_vars={"NGC_KEY": ""}), "docker")
+                client.submit(
+                    replace(spec, image="nvcr.io/any:1", env_vars={"NGC_KEY": ""}), "docker"
+                )
             assert there.docker("ps", "-aq").stdout == ""
         with Client(settings=Settings({**surroundings, "DOCKER_HOST": host})) as client:
             job = client.submit(spec, "docker", {"network": "none"}).job
@@ -174,11 +214,18 @@ def test_the_context_in_use_names_the_daemon_unless_docker_host_does(tmp_path: P
     (folder / "config.json").write_text('{"currentContext": "far"}')
     home = {"HOME": str(tmp_path)}
     assert find_address(Settings(home)).url == "ssh://me@far"
-    assert find_address(Settings({**home, "DOCKER_CONTEXT": "default"})).url == "unix:///var/run/docker.sock"
-    assert find_address(Settings({**home, "DOCKER_HOST": "unix:///x"})) == Address("unix:///x", "", False)
+    assert (
+        find_address(Settings({**home, "DOCKER_CONTEXT": "default"})).url
+        == "unix:///var/run/docker.sock"
+    )
+    assert find_address(Settings({**home, "DOCKER_HOST": "unix:///x"})) == Address(
+        "unix:///x", "", False
+    )
 
 
-def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine(tmp_path: Path) -> None:
+def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(UsageError, match="no docker context 'gpu-box'"):
         find_address(Settings({"HOME": str(tmp_path), "DOCKER_CONTEXT": "gpu-box"}))
 

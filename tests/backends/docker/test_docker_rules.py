@@ -1,7 +1,8 @@
 """Why a container failed, by what the real daemon and the command in it say.
 
-What they said lies in tests/recorded/docker. The tests below make each failure happen again and hold it against that;
-TAO_TEST_RECORD=1 writes it anew. What cannot happen here is from documents, and its file says from which.
+What they said lies in tests/recorded/docker. The tests below make each failure happen again and
+hold it against that; TAO_TEST_RECORD=1 writes it anew. What cannot happen here is from documents,
+and its file says from which.
 """
 
 from __future__ import annotations
@@ -95,14 +96,22 @@ ENDS = [
     ("path-missing-shell", "cat /data/missing.txt", 1, "docker.path_not_mounted"),
     ("path-missing-python", "python3 -c \"open('/data/missing')\"", 1, "docker.path_not_mounted"),
     ("shm-too-small", "dd if=/dev/zero of=/dev/shm/x bs=1M count=40", 1, "docker.shm_too_small"),
-    ("out-of-memory", "python3 -c 'x = bytearray(300 << 20); print(len(x))'", 137, "docker.oom_killed"),
+    (
+        "out-of-memory",
+        "python3 -c 'x = bytearray(300 << 20); print(len(x))'",
+        137,
+        "docker.oom_killed",
+    ),
 ]
 GENERAL = {126: "not_executable", 127: "command_not_found", 139: "signal", 137: "killed"}
 
 
 def test_every_end_of_a_command_has_its_rule(client: Client, here: Daemon) -> None:
     jobs = [
-        client.submit(JobSpec(image=PYTHON, command=each[1], gpu_count=0, shm_size="8m", memory="64m"), "docker").job
+        client.submit(
+            JobSpec(image=PYTHON, command=each[1], gpu_count=0, shm_size="8m", memory="64m"),
+            "docker",
+        ).job
         for each in ENDS
     ]
     ended = client.wait_all([job.id for job in jobs], timeout=60)
@@ -121,19 +130,29 @@ def test_every_end_of_a_command_has_its_rule(client: Client, here: Daemon) -> No
         ("killed-by-hand", ["kill"], "docker.stopped_outside"),
     ],
 )
-def test_an_end_by_hand_has_its_rule(client: Client, here: Daemon, name: str, how: list[str], rule: str) -> None:
+def test_an_end_by_hand_has_its_rule(
+    client: Client, here: Daemon, name: str, how: list[str], rule: str
+) -> None:
     job = client.submit(
-        JobSpec(image=PYTHON, command="trap '' TERM; sleep 300 & wait; sleep 300", gpu_count=0), "docker"
+        JobSpec(image=PYTHON, command="trap '' TERM; sleep 300 & wait; sleep 300", gpu_count=0),
+        "docker",
     ).job
     here.docker(*how, f"tao-job-{job.id}")
     client.wait(job.id, timeout=60)
     keep(here, name, evidence_of(client, job), rule)
 
 
-def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(client: Client, here: Daemon) -> None:
+def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(
+    client: Client, here: Daemon
+) -> None:
     change = 'ENTRYPOINT ["/no/entrypoint"]'
-    here.docker("import", "--change", change, str(dockerd_here.busybox_root()), "tao-test-entrypoint")
-    for name, image in (("entrypoint-missing", "tao-test-entrypoint"), ("shell-missing", dockerd_here.EMPTY)):
+    here.docker(
+        "import", "--change", change, str(dockerd_here.busybox_root()), "tao-test-entrypoint"
+    )
+    for name, image in (
+        ("entrypoint-missing", "tao-test-entrypoint"),
+        ("shell-missing", dockerd_here.EMPTY),
+    ):
         job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker").job
         client.wait(job.id, timeout=60)
         keep(here, name, evidence_of(client, job), "docker.no_shell")
@@ -172,10 +191,26 @@ def test_what_a_daemon_refuses_has_its_rule(here: Daemon, surroundings: dict[str
         daemon.ask("POST", "/networks/create", {"Name": "tao-twice", "CheckDuplicate": False})
     gpu = {"DeviceRequests": [{"Count": 1, "Capabilities": [["gpu"]]}]}
     asked = [
-        *([] if GPU_HERE else [("no-gpu-runtime", container(daemon, HostConfig=gpu), "docker.no_gpu_runtime")]),
-        ("no-nvidia-runtime", container(daemon, HostConfig={"Runtime": "nvidia"}), "docker.no_gpu_runtime"),
-        ("network-missing", container(daemon, HostConfig={"NetworkMode": "nowhere"}), "docker.network_missing"),
-        ("network-ambiguous", container(daemon, HostConfig={"NetworkMode": "tao-twice"}), "docker.network_missing"),
+        *(
+            []
+            if GPU_HERE
+            else [("no-gpu-runtime", container(daemon, HostConfig=gpu), "docker.no_gpu_runtime")]
+        ),
+        (
+            "no-nvidia-runtime",
+            container(daemon, HostConfig={"Runtime": "nvidia"}),
+            "docker.no_gpu_runtime",
+        ),
+        (
+            "network-missing",
+            container(daemon, HostConfig={"NetworkMode": "nowhere"}),
+            "docker.network_missing",
+        ),
+        (
+            "network-ambiguous",
+            container(daemon, HostConfig={"NetworkMode": "tao-twice"}),
+            "docker.network_missing",
+        ),
         ("name-taken", container(daemon, name="tao-taken"), "docker.name_taken"),
         ("program-missing", container(daemon, Cmd=["/no/program"]), "docker.entrypoint_missing"),
         ("program-not-executable", container(daemon, Cmd=["/etc"]), "docker.entrypoint_missing"),
@@ -188,7 +223,9 @@ def test_what_a_daemon_refuses_has_its_rule(here: Daemon, surroundings: dict[str
         dockerd_here.clear(here)
 
 
-def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_what_a_pull_fails_with_has_its_rule(
+    here: Daemon, surroundings: dict[str, str], tmp_path: Path
+) -> None:
     registry = Registry(tmp_path)
     daemon = dockerd.Daemon(Address(here.host))
 
@@ -199,7 +236,9 @@ def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[st
             lines = list(daemon.lines("POST", "/images/create", headers, fromImage=image, tag=tag))
         except DaemonError as error:
             return Evidence(phase="failed", backend_words=error.what)
-        return Evidence(phase="failed", backend_words=next(line["error"] for line in lines if "error" in line))
+        return Evidence(
+            phase="failed", backend_words=next(line["error"] for line in lines if "error" in line)
+        )
 
     try:
         registry.start()
@@ -212,8 +251,16 @@ def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[st
             ("image-not-found", pulled(image, known), "docker.image_not_found"),
             ("pull-without-login", pulled(image), "docker.pull_unauthorized"),
             ("pull-with-a-wrong-password", pulled(image, wrong), "docker.pull_unauthorized"),
-            ("registry-refuses-connections", pulled("localhost:1/no/registry:1"), "docker.registry_unreachable"),
-            ("registry-unknown", pulled("no-such-registry.invalid/x:1"), "docker.registry_unreachable"),
+            (
+                "registry-refuses-connections",
+                pulled("localhost:1/no/registry:1"),
+                "docker.registry_unreachable",
+            ),
+            (
+                "registry-unknown",
+                pulled("no-such-registry.invalid/x:1"),
+                "docker.registry_unreachable",
+            ),
         ):
             keep(here, name, seen, rule)
         registry.distrust(registry.port)
@@ -222,14 +269,21 @@ def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[st
         registry.stop()
 
 
-def test_a_full_disk_has_its_rule(here: Daemon, surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_a_full_disk_has_its_rule(
+    here: Daemon, surroundings: dict[str, str], tmp_path: Path
+) -> None:
     disk = tmp_path / "small"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
     with dockerd_here.apart(disk) as there:
         filler = disk / "filler"
         filler.write_bytes(b"\0" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
-        keep(there, "no-space-left", refusal(container(dockerd.Daemon(Address(there.host)))), "docker.no_space")
+        keep(
+            there,
+            "no-space-left",
+            refusal(container(dockerd.Daemon(Address(there.host)))),
+            "docker.no_space",
+        )
         filler.unlink()
 
 
@@ -238,24 +292,40 @@ def test_a_full_disk_has_its_rule(here: Daemon, surroundings: dict[str, str], tm
     [
         "OCI runtime create failed: runc create failed: unable to start container process: unable to apply cgroup"
         ' configuration: failed to write "10": write /sys/fs/cgroup/cpu/docker/ab12/cpu.cfs_quota_us: invalid argument: unknown',
-        'OCI runtime create failed: failed to write "10 100000": write /sys/fs/cgroup/docker/ab12/cpu.max: invalid argument',
+        (
+            'OCI runtime create failed: failed to write "10 100000": write '
+            "/sys/fs/cgroup/docker/ab12/cpu.max: invalid argument"
+        ),
         "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available",
     ],
 )
-def test_cpus_that_the_machine_cannot_give_are_not_taken_for_a_missing_entrypoint(words: str) -> None:
+def test_cpus_that_the_machine_cannot_give_are_not_taken_for_a_missing_entrypoint(
+    words: str,
+) -> None:
     refused = rules.refused(words)
     assert refused.code == "docker.cpus_out_of_range"
     assert "--cpus" in refused.next
 
 
-@pytest.mark.parametrize(("cpus", "told"), [(1e-11, True), (0.0001, True), (0.009, True), (0.01, False), (2, False)])
-def test_fewer_cpus_than_the_kernel_can_give_are_refused_before_anything_is_started(cpus: float, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("cpus", "told"), [(1e-11, True), (0.0001, True), (0.009, True), (0.01, False), (2, False)]
+)
+def test_fewer_cpus_than_the_kernel_can_give_are_refused_before_anything_is_started(
+    cpus: float, told: bool
+) -> None:
     facts = DockerFacts(local=True, cwd="/here", home="/home/me", uid=0, gid=0)
     spec = JobSpec(image="any", command="true", gpu_count=0, cpus=cpus)
     planned = render.plan(
-        prepare_job(spec), DockerOptions(), facts, Attempt("a-0123456789", 1, "docker", "unix:///sock", "s")
+        prepare_job(spec),
+        DockerOptions(),
+        facts,
+        Attempt("a-0123456789", 1, "docker", "unix:///sock", "s"),
     )
-    refused = [each for each in checks.check(planned, facts) if each.severity is Severity.ERROR and "CPU" in each.what]
+    refused = [
+        each
+        for each in checks.check(planned, facts)
+        if each.severity is Severity.ERROR and "CPU" in each.what
+    ]
     assert bool(refused) is told
 
 
@@ -264,7 +334,10 @@ def test_words_that_nobody_knows_are_passed_on() -> None:
 
 
 def test_a_driver_that_is_too_old_is_told_by_its_documented_words(client: Client) -> None:
-    say = "echo 'RuntimeError: The NVIDIA driver on your system is too old (found version 11040).'; exit 1"
+    say = (
+        "echo 'RuntimeError: The NVIDIA driver on your system is too old "
+        "(found version 11040).'; exit 1"
+    )
     job = client.submit(JobSpec(image=BUSYBOX, command=say, gpu_count=0), "docker").job
     client.wait(job.id, timeout=60)
     assert client.diagnose(job.id).rule == "docker.driver_too_old"  # pyright: ignore[reportOptionalMemberAccess]
@@ -272,7 +345,9 @@ def test_a_driver_that_is_too_old_is_told_by_its_documented_words(client: Client
 
 def test_an_environment_that_was_cut_short_is_told_by_an_event_with_a_code() -> None:
     script = start_script("true", None, takes_environment=True)
-    ran = subprocess.run(["/bin/sh", "-c", TAKE_IN, "sh"], input=b"command export A=1\n", capture_output=True)
+    ran = subprocess.run(
+        ["/bin/sh", "-c", TAKE_IN, "sh"], input=b"command export A=1\n", capture_output=True
+    )
     text, events = EventFilter().feed(ran.stderr)
     assert TAKE_IN in script
     assert (ran.returncode, text) == (NOT_BEGUN, b"")

@@ -1,4 +1,6 @@
-"""The DockerSDK as an object in somebody's program: what it opens, what it writes, what it asks, and what it lets go."""
+"""The DockerSDK as an object in somebody's program: what it opens, what it writes, what it asks,
+and what it lets go.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,12 @@ print(json.dumps([before, made, used, held()]))
 """
 
 
-def test_an_sdk_opens_nothing_of_the_daemon_before_it_is_used_and_lets_go_of_all(surroundings: dict[str, str]) -> None:
-    done = subprocess.run([sys.executable, "-c", OPEN, BUSYBOX], env=surroundings, capture_output=True, text=True)
+def test_an_sdk_opens_nothing_of_the_daemon_before_it_is_used_and_lets_go_of_all(
+    surroundings: dict[str, str],
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, BUSYBOX], env=surroundings, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     before, made, used, after = json.loads(done.stdout)
     assert (made[0], made[2]) == (before[0], 0), "a connection or a thread for nothing"
@@ -72,7 +78,9 @@ def test_an_sdk_can_be_made_while_its_daemon_is_away_and_is_not_asked(
             listening.accept()
 
 
-def test_a_closed_sdk_says_so_and_its_job_goes_on(surroundings: dict[str, str], here: Daemon) -> None:
+def test_a_closed_sdk_says_so_and_its_job_goes_on(
+    surroundings: dict[str, str], here: Daemon
+) -> None:
     sdk = DockerSDK(settings=Settings(surroundings))
     job = sdk.create_job(image=BUSYBOX, command="sleep 300", gpu_count=0)
     sdk.close()
@@ -85,12 +93,22 @@ def test_a_closed_sdk_says_so_and_its_job_goes_on(surroundings: dict[str, str], 
         another.remove(job.id)
 
 
-def test_two_sdks_that_submit_and_look_in_turn_both_know_all_jobs(surroundings: dict[str, str]) -> None:
-    with DockerSDK(settings=Settings(surroundings)) as first, DockerSDK(settings=Settings(surroundings)) as second:
-        jobs = [sdk.create_job(image=BUSYBOX, command="true", gpu_count=0).id for sdk in (first, second, first)]
+def test_two_sdks_that_submit_and_look_in_turn_both_know_all_jobs(
+    surroundings: dict[str, str],
+) -> None:
+    with (
+        DockerSDK(settings=Settings(surroundings)) as first,
+        DockerSDK(settings=Settings(surroundings)) as second,
+    ):
+        jobs = [
+            sdk.create_job(image=BUSYBOX, command="true", gpu_count=0).id
+            for sdk in (first, second, first)
+        ]
         for sdk in (second, first, second):
             assert {job.id for job in sdk.list_jobs()} == set(jobs)
-        assert [sdk.wait(job).status for sdk in (first, second) for job in jobs] == [Status.COMPLETE] * 6
+        assert [sdk.wait(job).status for sdk in (first, second) for job in jobs] == [
+            Status.COMPLETE
+        ] * 6
         for job in jobs:
             first.remove(job)
         assert second.list_jobs() == []
@@ -100,7 +118,9 @@ def test_nothing_is_written_but_private_files_in_the_state_folder_and_nothing_st
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     with Client(settings=Settings(surroundings)) as client:
-        spec = JobSpec(image=BUSYBOX, command="sleep 300", gpu_count=0, env_vars={"MY_TOKEN": "k4n4ry"})
+        spec = JobSpec(
+            image=BUSYBOX, command="sleep 300", gpu_count=0, env_vars={"MY_TOKEN": "k4n4ry"}
+        )
         job = client.submit(spec, "docker").job
         client.cancel_job(job.id, grace=0)
         client.get_job_logs(job.id)
@@ -109,8 +129,14 @@ def test_nothing_is_written_but_private_files_in_the_state_folder_and_nothing_st
         assert [path for path in written if not path.is_relative_to(state)] == []
         assert [path for path in [state, *written] if not is_private(path, state)] == []
         client.remove(job.id)
-    left = [path for path in state.rglob("*") if path.is_file() and not path.name.startswith(("jobs.db", "turn-"))]
-    assert [path for path in left if job.id in path.name or job.id.encode() in path.read_bytes()] == []
+    left = [
+        path
+        for path in state.rglob("*")
+        if path.is_file() and not path.name.startswith(("jobs.db", "turn-"))
+    ]
+    assert [
+        path for path in left if job.id in path.name or job.id.encode() in path.read_bytes()
+    ] == []
     assert [path.name for path in left if path.suffix == ".canceled"] == []
 
 
@@ -125,7 +151,9 @@ def test_a_daemon_that_is_away_for_a_moment_ends_no_run_that_a_workflow_follows(
 ) -> None:
     way = tmp_path / "way.sock"
     recorder = Recorder(way, here.socket)
-    with DockerSDK(settings=Settings({**surroundings, "DOCKER_HOST": f"unix://{way}"}), watch=False) as sdk:
+    with DockerSDK(
+        settings=Settings({**surroundings, "DOCKER_HOST": f"unix://{way}"}), watch=False
+    ) as sdk:
         job = sdk.create_job(image=BUSYBOX, command="sleep 300", gpu_count=0)
         sdk.get_job_status(job.id)
         run = ActionWorkflow(tmp_path / "state", "train", "1")
@@ -144,7 +172,9 @@ def test_a_daemon_that_is_away_for_a_moment_ends_no_run_that_a_workflow_follows(
         back.listening.close()
 
 
-def test_a_job_that_has_ended_is_not_asked_for_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_has_ended_is_not_asked_for_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker").job
     client.wait(job.id, timeout=60)
     backend: Any = client.engine.backend_of(job)
@@ -172,13 +202,19 @@ def test_a_job_with_specs_and_outputs_needs_no_network_installs_nothing_and_does
     job = client.submit(spec, "docker", {"network": "none"}).job
     assert client.wait(job.id, timeout=60).status is Status.COMPLETE
     assert "epochs" in client.get_job_logs(job.id)
-    assert b"not-to-be-printed" not in b"".join(client.follow_logs(job.id, events=True, follow=False))
+    assert b"not-to-be-printed" not in b"".join(
+        client.follow_logs(job.id, events=True, follow=False)
+    )
     changed = here.docker("diff", f"tao-job-{job.id}").stdout
-    assert [line for line in changed.splitlines() if "packages" in line or "_tao_runner" in line] == []
+    assert [
+        line for line in changed.splitlines() if "packages" in line or "_tao_runner" in line
+    ] == []
 
 
 def test_what_the_image_lacks_for_a_wrapped_job_is_said_in_plain_words(client: Client) -> None:
-    job = client.submit(JobSpec(image=BUSYBOX, command="cat {config_path}", gpu_count=0, **WRAPPED), "docker").job
+    job = client.submit(
+        JobSpec(image=BUSYBOX, command="cat {config_path}", gpu_count=0, **WRAPPED), "docker"
+    ).job
     assert client.wait(job.id, timeout=60).status is Status.ERROR
     assert "needs python3" in client.get_job_logs(job.id)
     found = client.diagnose(job.id)
@@ -197,7 +233,9 @@ def test_a_job_of_auto_remove_ends_as_it_did_however_much_the_daemon_has_to_tell
 ) -> None:
     """A daemon remembers 256 events."""
     with Client(settings=Settings({**surroundings, "DOCKER_AUTO_REMOVE": "true"})) as client:
-        job = client.submit(JobSpec(image=BUSYBOX, command="echo said; exit 3", gpu_count=0), "docker").job
+        job = client.submit(
+            JobSpec(image=BUSYBOX, command="echo said; exit 3", gpu_count=0), "docker"
+        ).job
         dockerd_here.until(lambda: not here.inspect(f"tao-job-{job.id}")["State"]["Running"], 30)
         backend: Any = client.engine.backend_of(job)
         for _ in range(300):

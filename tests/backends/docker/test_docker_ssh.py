@@ -49,7 +49,9 @@ def sshd(behind: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture
 def through(sshd: Sshd, surroundings: dict[str, str]) -> Iterator[Client]:
     """A client whose daemon is behind ssh."""
-    with Client(settings=Settings({**surroundings, "PATH": sshd.path(), "DOCKER_HOST": sshd.url})) as client:
+    with Client(
+        settings=Settings({**surroundings, "PATH": sshd.path(), "DOCKER_HOST": sshd.url})
+    ) as client:
         yield client
         for job in client.list_jobs(look=False):
             client.cancel_job(job.id, grace=0)
@@ -130,10 +132,14 @@ def test_an_sshd_that_is_gone_is_told_so(sshd: Sshd) -> None:
 
 
 def test_a_host_that_does_not_exist_is_told_so(sshd: Sshd) -> None:
-    assert "there is no host no-such-host.invalid" in refusal(sshd, "ssh://no-such-host.invalid").what
+    assert (
+        "there is no host no-such-host.invalid" in refusal(sshd, "ssh://no-such-host.invalid").what
+    )
 
 
-def test_a_far_side_with_nothing_to_dial_with_is_told_so(behind: Daemon, sshd: Sshd, tmp_path: Path) -> None:
+def test_a_far_side_with_nothing_to_dial_with_is_told_so(
+    behind: Daemon, sshd: Sshd, tmp_path: Path
+) -> None:
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "sh").symlink_to(shutil.which("sh") or "")
     sshd.stop()
@@ -141,7 +147,9 @@ def test_a_far_side_with_nothing_to_dial_with_is_told_so(behind: Daemon, sshd: S
     assert "neither the docker command nor python3" in refusal(sshd).what
 
 
-def test_without_an_ssh_program_the_reason_is_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_an_ssh_program_the_reason_is_told(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     error = refusal(sshd)
     assert "there is no ssh program here" in error.what
@@ -161,7 +169,9 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
     dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"), 30)
 
 
-def test_every_ssh_ends_with_its_client(sshd: Sshd, surroundings: dict[str, str], behind: Daemon) -> None:
+def test_every_ssh_ends_with_its_client(
+    sshd: Sshd, surroundings: dict[str, str], behind: Daemon
+) -> None:
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         assert client.doctor("docker")
         assert there(sshd)
@@ -173,7 +183,11 @@ def there(sshd: Sshd) -> list[str]:
     found: list[str] = []
     for process in Path("/proc").iterdir():
         try:
-            found += [(process / "cmdline").read_text().replace("\0", " ")] if process.name.isdigit() else []
+            found += (
+                [(process / "cmdline").read_text().replace("\0", " ")]
+                if process.name.isdigit()
+                else []
+            )
         except OSError:
             continue
     return [each for each in found if "127.0.0.1" in each and str(sshd.port) in each]
@@ -184,7 +198,10 @@ def there(sshd: Sshd) -> list[str]:
     [
         ("ssh://far", Target("far")),
         ("ssh://me@far:2222", Target("far", "me", "2222")),
-        ("ssh://me@Far.Example/run/docker.sock", Target("Far.Example", "me", "", "/run/docker.sock")),
+        (
+            "ssh://me@Far.Example/run/docker.sock",
+            Target("Far.Example", "me", "", "/run/docker.sock"),
+        ),
         ("ssh://me@[::1]:22/", Target("::1", "me", "22")),
     ],
 )

@@ -10,7 +10,9 @@ from support.machine import Machine
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """This machine with a state folder of its own; whatever was started on it is ended afterwards."""
+    """This machine with a state folder of its own; whatever was started on it is
+    ended afterwards.
+    """
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)

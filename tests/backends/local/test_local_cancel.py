@@ -1,4 +1,6 @@
-"""Cancel ends a job at every stage of its life, from any process, and says True once that was seen."""
+"""Cancel ends a job at every stage of its life, from any process, and says True
+once that was seen.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def test_a_running_job_is_asked_to_end_and_keeps_its_exit_code(machine: Machine)
     assert machine.processes(ref) == []
 
 
-def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(machine: Machine) -> None:
+def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(
+    machine: Machine,
+) -> None:
     ref = machine.submit("trap '' TERM; echo deaf; while :; do sleep 0.02; done")
     machine.says(ref, b"deaf")
     begun = time.monotonic()
@@ -62,11 +66,15 @@ while True:
 DEAF = "trap '' TERM; (echo up; sleep 300; sleep 300) & while :; do sleep 0.02; done"
 
 
-@pytest.mark.parametrize(("launcher", "supervised"), [("leaves", True), ("stays", True), ("stays", False)])
+@pytest.mark.parametrize(
+    ("launcher", "supervised"), [("leaves", True), ("stays", True), ("stays", False)]
+)
 def test_workers_in_sessions_of_their_own_end_with_their_launcher(
     machine: Machine, tmp_path: Path, launcher: str, supervised: bool
 ) -> None:
-    """As torchrun starts its workers; when it is killed, or does not wait for them, they would keep the GPU's memory."""
+    """As torchrun starts its workers; when it is killed, or does not wait for them, they would keep
+    the GPU's memory.
+    """
     program = tmp_path / "launcher.py"
     program.write_text(LAUNCHER)
     ref = machine.submit(shlex.join([sys.executable, str(program), DEAF, launcher]))
@@ -124,7 +132,9 @@ def test_a_job_that_hangs_before_its_command_has_begun_is_canceled(
 
 
 @pytest.mark.slow
-def test_a_job_that_hangs_before_its_command_has_begun_is_ended_by_its_time_limit(machine: Machine) -> None:
+def test_a_job_that_hangs_before_its_command_has_begun_is_ended_by_its_time_limit(
+    machine: Machine,
+) -> None:
     ref = hanging(machine, time_limit=timedelta(seconds=1))
     assert machine.end(ref).reason == "time limit of 1s reached"
 
@@ -151,11 +161,18 @@ def test_a_job_that_waits_for_a_gpu_is_canceled_and_never_starts(machine: Machin
     until(lambda: machine.see(waiting).reason)
     assert machine.cancels(waiting, GRACE)
     seen = machine.see(waiting)
-    assert (seen.phase, seen.raw, seen.exit_code, seen.started_at) == (Phase.CANCELED, "not started", None, None)
+    assert (seen.phase, seen.raw, seen.exit_code, seen.started_at) == (
+        Phase.CANCELED,
+        "not started",
+        None,
+        None,
+    )
     assert machine.log(waiting) == b""
 
 
-def test_a_job_whose_submit_was_cut_short_is_canceled_and_cannot_be_started_any_more(machine: Machine) -> None:
+def test_a_job_whose_submit_was_cut_short_is_canceled_and_cannot_be_started_any_more(
+    machine: Machine,
+) -> None:
     plan = machine.plan("echo started")
     machine.backend.stage(plan)
     ref = machine.backend.find(plan.attempt)
@@ -169,9 +186,12 @@ def test_a_job_whose_submit_was_cut_short_is_canceled_and_cannot_be_started_any_
 
 
 @pytest.mark.parametrize("deaf", [False, True])
-def test_a_job_that_lost_its_supervisor_is_canceled_all_the_same(machine: Machine, deaf: bool) -> None:
+def test_a_job_that_lost_its_supervisor_is_canceled_all_the_same(
+    machine: Machine, deaf: bool
+) -> None:
     ref = machine.submit(
-        f"trap '{'' if deaf else 'echo saved; exit 7'}' TERM; echo up; sleep 300 & while :; do sleep 0.02; done"
+        f"trap '{'' if deaf else 'echo saved; exit 7'}' TERM; echo up; sleep "
+        "300 & while :; do sleep 0.02; done"
     )
     machine.says(ref, b"up")
     machine.kill_supervisor(ref)
@@ -187,7 +207,11 @@ def test_canceling_what_is_over_is_true_and_changes_nothing(machine: Machine) ->
     before = machine.end(ref)
     assert machine.cancels(ref, GRACE)
     after = machine.see(ref)
-    assert (after.phase, after.exit_code, after.ended_at) == (before.phase, before.exit_code, before.ended_at)
+    assert (after.phase, after.exit_code, after.ended_at) == (
+        before.phase,
+        before.exit_code,
+        before.ended_at,
+    )
     machine.backend.release(ref)
     assert machine.cancels(ref, GRACE)
 
@@ -203,8 +227,12 @@ def test_a_job_that_was_lost_is_not_canceled_afterwards(machine: Machine) -> Non
 
 
 def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: Machine) -> None:
-    """The command has ended, what it left running has not: it is cleared up, and a cancel only hurries that."""
-    ref = machine.submit("(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5")
+    """The command has ended, what it left running has not: it is cleared up, and a cancel only
+    hurries that.
+    """
+    ref = machine.submit(
+        "(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5"
+    )
     leader = machine.identity(ref, "process")
     until(lambda: not leader.alive)
     assert machine.cancels(ref, timedelta(0))
@@ -213,7 +241,9 @@ def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: M
     assert machine.processes(ref) == []
 
 
-def test_a_supervisor_that_someone_else_tells_to_end_ends_the_job_and_it_is_no_cancel(machine: Machine) -> None:
+def test_a_supervisor_that_someone_else_tells_to_end_ends_the_job_and_it_is_no_cancel(
+    machine: Machine,
+) -> None:
     ref = machine.submit("sleep 300")
     os.kill(machine.identity(ref, "supervisor").pid, signal.SIGTERM)
     ended = machine.end(ref)
@@ -222,7 +252,9 @@ def test_a_supervisor_that_someone_else_tells_to_end_ends_the_job_and_it_is_no_c
 
 
 @pytest.mark.slow
-def test_cancel_says_false_when_the_end_was_not_seen_in_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_says_false_when_the_end_was_not_seen_in_time(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tao_sdk.backends.local.backend.MARGIN", timedelta(seconds=-9.8))
     ref = machine.submit("trap 'sleep 1; exit 7' TERM; echo slow; sleep 300 & wait")
     machine.says(ref, b"slow")
@@ -250,7 +282,17 @@ def test_a_client_that_is_process_1_of_a_container_can_cancel(machine: Machine) 
         "assert m.cancels(r, timedelta(seconds=10)), 'not canceled'\n"
         "print(m.see(r).phase.value, m.see(m.submit('true')).phase.value in ('running', 'succeeded', 'pending'))\n"
     )
-    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", script, str(machine.root), *sys.path]
+    argv = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        sys.executable,
+        "-c",
+        script,
+        str(machine.root),
+        *sys.path,
+    ]
     done = subprocess.run(argv, capture_output=True, text=True)
     if done.returncode and "unshare" in done.stderr:
         pytest.skip(f"needs the right to make a pid namespace: {done.stderr.strip()}")

@@ -1,4 +1,5 @@
-"""GPUs: a job gets those that are free, all of them or none, for as long as it runs; otherwise it waits and says for whom.
+"""GPUs: a job gets those that are free, all of them or none, for as long as it runs; otherwise it
+waits and says for whom.
 
 nvidia-smi is a small stand-in program here; the locks are the real ones.
 """
@@ -28,7 +29,9 @@ def shown(machine: Machine, ref: Ref) -> str:
     return (machine.state / "local" / ref.native_id / "log").read_text().split("\n")[0]
 
 
-def findings(machine: Machine, options: LocalOptions = NO_OPTIONS, **spec: object) -> dict[str, Finding]:
+def findings(
+    machine: Machine, options: LocalOptions = NO_OPTIONS, **spec: object
+) -> dict[str, Finding]:
     planned = machine.planned(JobSpec(command="true", **spec), options)  # type: ignore[arg-type]
     return {finding.code: finding for finding in planned[2]}
 
@@ -47,7 +50,9 @@ def test_the_gpu_with_the_least_memory_in_use_comes_first(machine: Machine) -> N
 
 
 @pytest.mark.slow
-def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(machine: Machine) -> None:
+def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(
+    machine: Machine,
+) -> None:
     machine.has_gpus(2)
     first, second = (machine.submit(SHOW, gpu_count=1) for _ in range(2))
     both = machine.submit(SHOW, gpu_count=2)
@@ -57,7 +62,11 @@ def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(mach
     assert seen.reason.startswith("waits for 2 free GPUs (held by ")
     assert set(seen.reason.partition("held by ")[2].rstrip(")").split(", ")) == holders
     machine.cancels(first, timedelta(0))
-    until(lambda: machine.see(both).reason == f"waits for 2 free GPUs (held by {second.attempt.job_id})")
+    until(
+        lambda: (
+            machine.see(both).reason == f"waits for 2 free GPUs (held by {second.attempt.job_id})"
+        )
+    )
     time.sleep(0.3)
     assert machine.see(both).phase is Phase.PENDING
     machine.cancels(second, timedelta(0))
@@ -124,12 +133,17 @@ def test_more_gpus_than_the_machine_has_are_refused(machine: Machine) -> None:
 def test_one_gpu_on_a_machine_with_none_runs_without_and_says_so(machine: Machine) -> None:
     machine.program("nvidia-smi", "")
     assert findings(machine, gpu_count=1)["gpu.none"].severity is Severity.WARNING
-    assert machine.log(machine.submit('echo "[${CUDA_VISIBLE_DEVICES-unset}]"', gpu_count=1)) == b"[]\n"
+    assert (
+        machine.log(machine.submit('echo "[${CUDA_VISIBLE_DEVICES-unset}]"', gpu_count=1))
+        == b"[]\n"
+    )
     assert findings(machine, gpu_count=2)["gpu.too_many"].severity is Severity.ERROR
 
 
 def test_a_driver_that_does_not_answer_is_quoted(machine: Machine) -> None:
-    machine.program("nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
+    machine.program(
+        "nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18"
+    )
     assert "version mismatch" in findings(machine, gpu_count=1)["gpu.none"].evidence
     assert "version mismatch" in findings(machine, gpu_count=2)["gpu.too_many"].evidence
 
@@ -152,7 +166,10 @@ def test_a_gpu_that_programs_of_others_use_is_a_warning(machine: Machine) -> Non
 
 def test_no_gpu_means_none_is_seen(machine: Machine) -> None:
     machine.has_gpus(2)
-    assert machine.log(machine.submit('echo "[${CUDA_VISIBLE_DEVICES-unset}]"', gpu_count=0)) == b"[]\n"
+    assert (
+        machine.log(machine.submit('echo "[${CUDA_VISIBLE_DEVICES-unset}]"', gpu_count=0))
+        == b"[]\n"
+    )
 
 
 def test_the_gpus_that_a_batch_system_hides_from_the_caller_are_not_used(machine: Machine) -> None:
@@ -179,7 +196,10 @@ def test_nvidia_smi_is_not_run_for_a_job_without_gpus(machine: Machine) -> None:
 
 
 def test_what_nvidia_smi_cannot_tell_is_taken_as_nothing() -> None:
-    text = "0, GPU-a, NVIDIA GB10, [N/A], [N/A]\nNo devices were found\n1, GPU-b, NVIDIA H200, 143771 MiB, 4 MiB\n"
+    text = (
+        "0, GPU-a, NVIDIA GB10, [N/A], [N/A]\nNo devices were found\n1, GPU-b, NVIDIA H200, "
+        "143771 MiB, 4 MiB\n"
+    )
     assert [(gpu.index, gpu.uuid, gpu.memory, gpu.used) for gpu in parse.gpus(text)] == [
         (0, "GPU-a", 0, 0),
         (1, "GPU-b", 143771, 4),

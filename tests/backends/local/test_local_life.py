@@ -1,4 +1,6 @@
-"""A local job from start to end, as the backend sees it: it runs, ends as its command does, and leaves nothing behind."""
+"""A local job from start to end, as the backend sees it: it runs, ends as its command does, and
+leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日�
         ("no-such-program", Phase.FAILED, 127),
     ],
 )
-def test_a_job_ends_as_its_command_does(machine: Machine, command: str, phase: Phase, code: int) -> None:
+def test_a_job_ends_as_its_command_does(
+    machine: Machine, command: str, phase: Phase, code: int
+) -> None:
     ended = machine.end(machine.submit(command))
     assert (ended.phase, ended.exit_code) == (phase, code)
     assert ended.started_at and ended.ended_at and ended.started_at <= ended.ended_at
@@ -87,7 +91,9 @@ print("saved", flush=True)
 
 
 @pytest.mark.slow
-def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(machine: Machine, tmp_path: Path) -> None:
+def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(
+    machine: Machine, tmp_path: Path
+) -> None:
     program = tmp_path / "saves.py"
     program.write_text(SAVES)
     ref = machine.submit(f"{sys.executable} {program} & wait")
@@ -98,14 +104,19 @@ def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(mac
 
 @pytest.mark.slow
 def test_a_time_limit_ends_the_job_and_says_so(machine: Machine) -> None:
-    ref = machine.submit("trap 'echo told; exit 0' TERM; echo begun; sleep 300 & wait", time_limit=timedelta(seconds=5))
+    ref = machine.submit(
+        "trap 'echo told; exit 0' TERM; echo begun; sleep 300 & wait",
+        time_limit=timedelta(seconds=5),
+    )
     ended = machine.end(ref)
     assert (ended.phase, ended.reason) == (Phase.FAILED, "time limit of 5s reached")
     assert machine.log(ref) == b"begun\ntold\n"
     assert machine.processes(ref) == []
 
 
-def test_the_command_starts_where_the_job_was_submitted_with_an_empty_input(machine: Machine) -> None:
+def test_the_command_starts_where_the_job_was_submitted_with_an_empty_input(
+    machine: Machine,
+) -> None:
     assert machine.log(machine.submit("pwd; cat; echo end")) == f"{Path.cwd()}\nend\n".encode()
 
 
@@ -115,15 +126,22 @@ def test_the_command_gets_only_the_descriptors_it_needs(machine: Machine, tmp_pa
         listed = machine.log(machine.submit("ls -l /proc/self/fd | sed 's/.*-> //'")).decode()
     assert "secret file" not in listed
     own = {
-        line for line in listed.split("\n") if line and not line.startswith(("total", "/dev/null", "/proc", "pipe:"))
+        line
+        for line in listed.split("\n")
+        if line and not line.startswith(("total", "/dev/null", "/proc", "pipe:"))
     }
     folder = f"{machine.state}/local/"
     assert all(line.startswith(folder) and line.endswith(("/log", "/lock")) for line in own)
 
 
-def test_signals_that_python_or_the_client_ignore_are_as_a_shell_expects_them(machine: Machine) -> None:
+def test_signals_that_python_or_the_client_ignore_are_as_a_shell_expects_them(
+    machine: Machine,
+) -> None:
     """SIGPIPE above all: `yes | head` must end by it. The client may have been started by nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    before = (
+        signal.signal(signal.SIGHUP, signal.SIG_IGN),
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
     try:
         ref = machine.submit("grep -E 'Sig(Ign|Blk)' /proc/self/status")
     finally:
@@ -134,7 +152,9 @@ def test_signals_that_python_or_the_client_ignore_are_as_a_shell_expects_them(ma
     assert [mask & ~the_c_librarys_own for mask in masks] == [0, 0]
 
 
-def test_command_environment_and_folders_may_hold_anything(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_environment_and_folders_may_hold_anything(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path.cwd() / ODD.replace("/", "")
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -177,7 +197,11 @@ def test_a_secret_reaches_the_command_and_lies_nowhere(machine: Machine) -> None
     machine.says(ref, digest.encode())
     seen = [pid for pid in all_processes() if secret.encode() in arguments(pid)]
     assert seen == []
-    assert [path for path in machine.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] == []
+    assert [
+        path
+        for path in machine.state.rglob("*")
+        if path.is_file() and secret.encode() in path.read_bytes()
+    ] == []
 
 
 def arguments(pid: str) -> bytes:
@@ -200,7 +224,9 @@ def test_the_supervisor_holds_nothing_of_the_client(machine: Machine) -> None:
     pid = machine.identity(ref, "supervisor").pid
     folder = machine.folder(ref).path
     ours = {"/dev/null", f"{folder}/lock", f"{folder}/trouble"}
-    until(lambda: opened(pid) <= ours)  # a pipe to the child it starts, and what it looks at, are open for a moment
+    until(
+        lambda: opened(pid) <= ours
+    )  # a pipe to the child it starts, and what it looks at, are open for a moment
     assert os.getsid(pid) != os.getsid(0)
     assert b"hidden" not in Path(f"/proc/{pid}/environ").read_bytes()
 
@@ -217,7 +243,8 @@ def opened(pid: int) -> set[str]:
 def test_the_supervisor_starts_without_heavy_imports() -> None:
     """Each would be time that every submit takes, and memory that every job holds."""
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import tao_sdk.backends.local.supervisor; print(*sys.modules)"
+        "import sys; sys.path.insert(0, sys.argv[1]); import tao_sdk.backends.local.supervisor; "
+        "print(*sys.modules)"
     )
     argv = [sys.executable, "-I", "-S", "-c", script, str(SOURCE)]
     loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
@@ -243,7 +270,9 @@ def small(machine: Machine) -> Iterator[Machine]:
     if os.geteuid() != 0:
         pytest.skip("a full disk needs root: a small tmpfs is mounted")
     machine.state.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(machine.state)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(machine.state)], check=True
+    )
     yield machine
     machine.clear()
     subprocess.run(["umount", "-l", str(machine.state)], check=True)
@@ -306,7 +335,9 @@ def test_the_place_for_results_is_there_and_goes_when_nothing_was_written(machin
 
 def test_a_job_runs_where_no_results_can_be_written(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    ref = machine.submit("echo ran", env_vars={"TAO_RESULTS_ROOT": str(tmp_path / "file" / "below")})
+    ref = machine.submit(
+        "echo ran", env_vars={"TAO_RESULTS_ROOT": str(tmp_path / "file" / "below")}
+    )
     assert machine.log(ref) == b"ran\n"
     assert machine.see(ref).phase is Phase.SUCCEEDED
 
@@ -350,5 +381,7 @@ def test_two_attempts_of_a_job_do_not_meet(machine: Machine) -> None:
     spec = JobSpec(command="echo $TAO_ATTEMPT", gpu_count=0)
     job = prepare_job(spec)
     facts = machine.backend.survey(job, LocalOptions())
-    second = machine.start(machine.backend.plan(job, LocalOptions(), facts, replace(plan.attempt, number=2)))
+    second = machine.start(
+        machine.backend.plan(job, LocalOptions(), facts, replace(plan.attempt, number=2))
+    )
     assert (machine.log(first), machine.log(second)) == (b"1\n", b"2\n")

@@ -27,7 +27,9 @@ for _ in range(160):
 """
 
 
-def test_ten_megabytes_that_are_no_text_come_whole_while_they_are_written(machine: Machine, tmp_path: Path) -> None:
+def test_ten_megabytes_that_are_no_text_come_whole_while_they_are_written(
+    machine: Machine, tmp_path: Path
+) -> None:
     program = tmp_path / "prints.py"
     program.write_text(TEN_MB)
     line = bytes(range(256)) + b"50 %\r60 %\r\xff\xfe\n"
@@ -36,8 +38,13 @@ def test_ten_megabytes_that_are_no_text_come_whole_while_they_are_written(machin
     assert log == (line * 240 + b"e") * 160
 
 
-def test_following_can_be_cut_off_anywhere_and_goes_on_without_loss_or_repeat(machine: Machine) -> None:
-    ref = machine.submit("for i in $(seq 1 300); do echo line $i; [ $((i % 60)) = 0 ] && sleep 0.05; done; printf end")
+def test_following_can_be_cut_off_anywhere_and_goes_on_without_loss_or_repeat(
+    machine: Machine,
+) -> None:
+    ref = machine.submit(
+        "for i in $(seq 1 300); do echo line $i; [ $((i % 60)) = 0 ] && "
+        "sleep 0.05; done; printf end"
+    )
     got, cursor = b"", ""
     while not got.endswith(b"end"):
         for chunk in machine.backend.logs(ref, LogRequest(cursor=cursor, follow=True)):
@@ -95,7 +102,9 @@ def test_a_tail_is_the_last_lines_whatever_the_blocks(
     wanted = b"".join(lines[max(0, len(lines) - number) :])
     before, logs.CHUNK = logs.CHUNK, block
     try:
-        got = b"".join(chunk.data for chunk in logs.read(path, LogRequest(tail=number), lambda: True))
+        got = b"".join(
+            chunk.data for chunk in logs.read(path, LogRequest(tail=number), lambda: True)
+        )
     finally:
         logs.CHUNK = before
     assert got == wanted
@@ -146,4 +155,6 @@ def test_an_idle_follower_costs_next_to_nothing(machine: Machine) -> None:
     begun, used = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     machine.log(ref)
     after = resource.getrusage(resource.RUSAGE_SELF)
-    assert after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime < 0.25 * (time.monotonic() - begun)
+    assert after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime < 0.25 * (
+        time.monotonic() - begun
+    )

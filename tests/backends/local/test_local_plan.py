@@ -1,4 +1,6 @@
-"""The plan of a local job is pure: the same spec and facts give the same plan, which says all that will happen."""
+"""The plan of a local job is pure: the same spec and facts give the same plan, which says all that
+will happen.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +37,29 @@ FACTS = LocalFacts(
 )
 
 
-def plan(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> Plan[LocalRequest]:
+def plan(
+    facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object
+) -> Plan[LocalRequest]:
     read = read_spec({"command": "python train.py", **spec})
     return render.plan(prepare_job(read, read.command), options, facts, ATTEMPT)
 
 
-def environment(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> dict[str, object]:
+def environment(
+    facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object
+) -> dict[str, object]:
     return variables_to_json(plan(facts, options, **spec).request.environment)
 
 
-def check(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> dict[str, Finding]:
+def check(
+    facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object
+) -> dict[str, Finding]:
     return {finding.code: finding for finding in render.check(plan(facts, options, **spec), facts)}
 
 
 def test_a_plan_says_all_that_will_happen() -> None:
-    planned = plan(gpu_count=1, time_limit="4h", env_vars={"EPOCHS": "20", "WANDB_API_KEY": Secret("hidden")})
+    planned = plan(
+        gpu_count=1, time_limit="4h", env_vars={"EPOCHS": "20", "WANDB_API_KEY": Secret("hidden")}
+    )
     assert json.loads(json.dumps(planned.to_json())) == {
         "request": {
             "command": "python train.py",
@@ -73,7 +83,13 @@ def test_a_plan_says_all_that_will_happen() -> None:
                 "WANDB_API_KEY": {"secret": "WANDB_API_KEY"},
                 "WORLD_SIZE": "1",
             },
-            "gpus": {"count": 1, "asked": 1, "ids": [], "from": ["1:GPU-b", "0:GPU-a"], "locks": "/run/lock"},
+            "gpus": {
+                "count": 1,
+                "asked": 1,
+                "ids": [],
+                "from": ["1:GPU-b", "0:GPU-a"],
+                "locks": "/run/lock",
+            },
             "time_limit": 14400.0,
             "grace": 10.0,
             "venv": "",
@@ -88,7 +104,11 @@ def test_a_plan_says_all_that_will_happen() -> None:
         "results_dir": "/work/my project/runs/digits-0123456789",
         "results_at": "",
         "notes": [],
-        "backend_details": {"backend_type": "local", "num_gpu": 1, "job_dir": "/state/local/digits-0123456789.2"},
+        "backend_details": {
+            "backend_type": "local",
+            "num_gpu": 1,
+            "job_dir": "/state/local/digits-0123456789.2",
+        },
         "ranks": 1,
         "release_when_over": False,
     }
@@ -101,7 +121,10 @@ def test_the_same_spec_and_facts_give_the_same_plan() -> None:
 
 def test_a_plan_survives_being_stored() -> None:
     planned = plan(env_vars={"A": "ü\n"})
-    assert Plan.from_json(json.loads(json.dumps(planned.to_json())), ATTEMPT, LocalRequest.from_json) == planned
+    assert (
+        Plan.from_json(json.loads(json.dumps(planned.to_json())), ATTEMPT, LocalRequest.from_json)
+        == planned
+    )
 
 
 def test_a_job_inherits_everything_but_secrets_and_what_steers_the_sdk() -> None:
@@ -131,7 +154,12 @@ def test_a_reference_to_a_secret_of_another_name_is_kept() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "root"),
-    [(None, "/work/my project/runs"), ("/data/r", "/data/r"), ("../out", "/work/out"), ("", "/work/my project/runs")],
+    [
+        (None, "/work/my project/runs"),
+        ("/data/r", "/data/r"),
+        ("../out", "/work/out"),
+        ("", "/work/my project/runs"),
+    ],
 )
 def test_results_lie_in_runs_unless_the_job_names_a_root(asked: str | None, root: str) -> None:
     env_vars = {} if asked is None else {"TAO_RESULTS_ROOT": asked}
@@ -141,14 +169,18 @@ def test_results_lie_in_runs_unless_the_job_names_a_root(asked: str | None, root
 
 def test_the_callers_own_results_root_is_not_the_jobs() -> None:
     """A job that starts a job must not write into its own results."""
-    facts = replace(FACTS, environment={**FACTS.environment, "TAO_RESULTS_ROOT": "/outer", "TAO_JOB_ID": "outer-job"})
+    facts = replace(
+        FACTS,
+        environment={**FACTS.environment, "TAO_RESULTS_ROOT": "/outer", "TAO_JOB_ID": "outer-job"},
+    )
     assert environment(facts)["TAO_RESULTS_ROOT"] == "/work/my project/runs"
     assert environment(facts)["TAO_JOB_ID"] == ATTEMPT.job_id
 
 
 def test_one_node_is_told_under_both_sets_of_names() -> None:
     assert single_node(4) == {
-        "WORLD_SIZE": "1", "NUM_GPU_PER_NODE": "4", "NNODES": "1", "NPROC_PER_NODE": "4", "NODE_RANK": "0",
+        "WORLD_SIZE": "1", "NUM_GPU_PER_NODE": "4", "NNODES": "1", "NPROC_PER_NODE": "4",
+        "NODE_RANK": "0",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
     }  # fmt: skip
     assert single_node(0)["NPROC_PER_NODE"] == "1"
@@ -156,24 +188,29 @@ def test_one_node_is_told_under_both_sets_of_names() -> None:
 
 def test_a_virtual_environment_comes_first() -> None:
     env = environment(
-        replace(FACTS, environment={"PATH": "/usr/bin", "PYTHONHOME": "/opt"}), LocalOptions(venv_path="envs/a")
+        replace(FACTS, environment={"PATH": "/usr/bin", "PYTHONHOME": "/opt"}),
+        LocalOptions(venv_path="envs/a"),
     )
     assert env["VIRTUAL_ENV"] == "/work/my project/envs/a"
     assert env["PATH"] == "/work/my project/envs/a/bin:/usr/bin"
     assert "PYTHONHOME" not in env
 
 
-def test_a_virtual_environment_without_a_python_is_refused(machine: Machine, tmp_path: Path) -> None:
-    missing = machine.planned(JobSpec(command="true", gpu_count=0), LocalOptions(venv_path="no such venv"))[2]
+def test_a_virtual_environment_without_a_python_is_refused(
+    machine: Machine, tmp_path: Path
+) -> None:
+    missing = machine.planned(
+        JobSpec(command="true", gpu_count=0), LocalOptions(venv_path="no such venv")
+    )[2]
     assert [(f.severity, f.code) for f in missing] == [(Severity.ERROR, "venv.missing")]
     assert "no such venv" in missing[0].fix
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text("#!/bin/sh\necho mine\n")
     python.chmod(0o755)
-    assert machine.log(machine.submit("python; echo $VIRTUAL_ENV", LocalOptions(venv_path=str(tmp_path / "venv")))) == (
-        f"mine\n{tmp_path / 'venv'}\n".encode()
-    )
+    assert machine.log(
+        machine.submit("python; echo $VIRTUAL_ENV", LocalOptions(venv_path=str(tmp_path / "venv")))
+    ) == (f"mine\n{tmp_path / 'venv'}\n".encode())
 
 
 def test_declared_inputs_that_are_not_there_are_refused_and_optional_ones_are_not(
@@ -195,8 +232,12 @@ def test_declared_inputs_that_are_not_there_are_refused_and_optional_ones_are_no
         "train.more": {"type": "folder"},
         "train.extra": {"optional": True},
     }
-    found = machine.planned(JobSpec(command="x {config_path}", specs=specs, inputs=inputs, gpu_count=0))[2]
-    assert [(finding.severity, finding.code) for finding in found] == [(Severity.ERROR, "input.missing")] * 2
+    found = machine.planned(
+        JobSpec(command="x {config_path}", specs=specs, inputs=inputs, gpu_count=0)
+    )[2]
+    assert [(finding.severity, finding.code) for finding in found] == [
+        (Severity.ERROR, "input.missing")
+    ] * 2
     assert "train.labels" in found[0].what and "/nowhere/labels.json" in found[0].what
     assert f"{Path.cwd()}/relative/missing" in found[1].what
 
@@ -218,7 +259,10 @@ def test_a_path_of_a_cluster_is_told_as_that(machine: Machine, scheme: str) -> N
     inputs = {"/data": f"{scheme}:///nowhere/x"}
     found = machine.planned(read_spec({"command": "true", "gpu_count": 0, "inputs": inputs}))[2]
     assert found[0].what == "The input /data is not there: /nowhere/x"
-    assert f"{scheme}:// names a file system of a cluster, which this machine does not have." in found[0].fix
+    assert (
+        f"{scheme}:// names a file system of a cluster, which this machine does not have."
+        in found[0].fix
+    )
     assert "--platform slurm" in found[0].fix
 
 
@@ -280,7 +324,10 @@ def test_limits_that_are_not_kept_are_said() -> None:
 def test_little_space_is_a_warning_and_no_right_to_write_an_error() -> None:
     assert check(replace(FACTS, disk_free=10**6))["disk.low"].severity is Severity.WARNING
     nowhere = replace(FACTS, results_writable=False)
-    assert check(nowhere, specs={"out": ""}, outputs={"out": {}})["results.unwritable"].severity is Severity.ERROR
+    assert (
+        check(nowhere, specs={"out": ""}, outputs={"out": {}})["results.unwritable"].severity
+        is Severity.ERROR
+    )
     assert check(nowhere)["results.unwritable"].severity is Severity.WARNING
 
 
@@ -315,7 +362,13 @@ def test_a_survey_looks_at_this_machine(machine: Machine) -> None:
 def test_the_doctor_says_what_is_here_and_what_is_not(machine: Machine) -> None:
     machine.has_gpus(2)
     found = {finding.code: finding for finding in machine.backend.doctor()}
-    assert set(found) == {"local.state_dir", "local.shell", "local.python", "local.gpu", "local.disk"}
+    assert set(found) == {
+        "local.state_dir",
+        "local.shell",
+        "local.python",
+        "local.gpu",
+        "local.disk",
+    }
     assert found["local.gpu"].what == "2 GPUs seen."
     machine.program("nvidia-smi", "echo mismatch; exit 1")
     machine.state.touch()

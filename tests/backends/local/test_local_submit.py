@@ -1,4 +1,6 @@
-"""Submit is idempotent on the attempt: whatever is killed, and whoever else submits, there is one job or none."""
+"""Submit is idempotent on the attempt: whatever is killed, and whoever else submits, there is one
+job or none.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def arguments(pid: str) -> bytes:
 
 
 @pytest.mark.parametrize("what", ["staged", "supervisor"])
-def test_a_supervisor_that_was_killed_before_the_start_is_replaced(machine: Machine, what: str) -> None:
+def test_a_supervisor_that_was_killed_before_the_start_is_replaced(
+    machine: Machine, what: str
+) -> None:
     """Its GPUs are taken, so that it waits; then it dies."""
     machine.has_gpus(1)
     holder = machine.submit("sleep 300", gpu_count=1)
@@ -129,7 +133,9 @@ print(ref.unique_id, ref.ready)
 
 
 @pytest.mark.slow
-def test_clients_that_submit_the_same_attempt_at_once_get_the_same_job(machine: Machine, tmp_path: Path) -> None:
+def test_clients_that_submit_the_same_attempt_at_once_get_the_same_job(
+    machine: Machine, tmp_path: Path
+) -> None:
     marker, gate = tmp_path / "started", tmp_path / "gate"
     plan = machine.plan(f"echo started >> {marker}; sleep 0.3")
     attempt = {name: getattr(plan.attempt, name) for name in plan.attempt.__slots__}
@@ -137,7 +143,9 @@ def test_clients_that_submit_the_same_attempt_at_once_get_the_same_job(machine: 
     argv = [sys.executable, "-c", CLIENT, str(machine.state), str(gate)]
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
     clients = [
-        subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         for _ in range(4)
     ]
     for client in clients:
@@ -156,7 +164,9 @@ def test_clients_that_submit_the_same_attempt_at_once_get_the_same_job(machine: 
 
 
 @pytest.mark.slow
-def test_threads_that_submit_the_same_attempt_at_once_get_the_same_job(machine: Machine, tmp_path: Path) -> None:
+def test_threads_that_submit_the_same_attempt_at_once_get_the_same_job(
+    machine: Machine, tmp_path: Path
+) -> None:
     for number in range(5):
         marker = tmp_path / f"started-{number}"
         plan = machine.plan(f"echo started >> {marker}; sleep 0.1")
@@ -201,7 +211,9 @@ def test_looking_all_the_time_does_not_keep_a_job_from_starting(machine: Machine
         os.waitpid(looker, 0)
 
 
-def test_an_ended_attempt_that_is_submitted_again_is_not_run_again(machine: Machine, tmp_path: Path) -> None:
+def test_an_ended_attempt_that_is_submitted_again_is_not_run_again(
+    machine: Machine, tmp_path: Path
+) -> None:
     marker = tmp_path / "started"
     plan = machine.plan(f"echo started >> {marker}")
     ref = machine.start(plan)
@@ -262,12 +274,16 @@ def test_an_id_that_is_a_path_is_refused(machine: Machine) -> None:
 
 def test_half_a_message_to_the_supervisor_is_no_message() -> None:
     environment = {b"A": b"1", b"B": b"line\nline", b"C": b"\xff"}
-    request = SupervisorMessage("job-1", "/some where", 10.0, 0.5, 2, ["0:GPU-a", "1:GPU-b"], "/run/lock", environment)
+    request = SupervisorMessage(
+        "job-1", "/some where", 10.0, 0.5, 2, ["0:GPU-a", "1:GPU-b"], "/run/lock", environment
+    )
     message = request.encode()
     whole = SupervisorMessage.decode(message)
     assert whole is not None
     assert vars(whole) == vars(request)
-    assert [SupervisorMessage.decode(message[:end]) for end in range(len(message))] == [None] * len(message)
+    assert [SupervisorMessage.decode(message[:end]) for end in range(len(message))] == [None] * len(
+        message
+    )
 
 
 def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machine) -> None:
@@ -295,12 +311,16 @@ def test_a_supervisor_whose_launcher_was_killed_has_the_job_all_the_same(
     assert machine.end(ref).exit_code == 3
 
 
-def test_as_many_files_as_may_travel_fit_also_when_nothing_makes_them_smaller(machine: Machine) -> None:
+def test_as_many_files_as_may_travel_fit_also_when_nothing_makes_them_smaller(
+    machine: Machine,
+) -> None:
     as_text = len(base64.b64encode(bytes(3 * 1024))) / (3 * 1024) * FILES_LIMIT
     assert as_text + (1 << 20) < machine.backend.capabilities.max_payload
 
 
-def test_an_environment_that_no_process_can_have_is_refused_and_leaves_no_folder(machine: Machine) -> None:
+def test_an_environment_that_no_process_can_have_is_refused_and_leaves_no_folder(
+    machine: Machine,
+) -> None:
     plan = machine.plan("true", env_vars={"A": "\ud800"})
     with pytest.raises(Refused, match="environment"):
         machine.backend.submit(plan, {})

@@ -1,4 +1,6 @@
-"""An end that nobody saw is told as what it was: the supervisor killed, the machine restarted, a container stopped."""
+"""An end that nobody saw is told as what it was: the supervisor killed, the machine restarted, a
+container stopped.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,14 @@ def test_a_job_that_is_about_to_begin_is_not_lost_with_its_supervisor(machine: M
     assert machine.see(ref).reason == "its supervisor was killed before the job started"
 
 
-def test_what_the_command_left_behind_still_runs_without_a_supervisor(machine: Machine, tmp_path: Path) -> None:
+def test_what_the_command_left_behind_still_runs_without_a_supervisor(
+    machine: Machine, tmp_path: Path
+) -> None:
     over, go = tmp_path / "over", tmp_path / "go"
-    command = f"(until [ -e {go} ]; do sleep 0.05; done; echo late) & until [ -e {over} ]; do sleep 0.05; done"
+    command = (
+        f"(until [ -e {go} ]; do sleep 0.05; done; echo late) & until [ -e "
+        f"{over} ]; do sleep 0.05; done"
+    )
     ref = machine.submit(command)
     leader = machine.identity(ref, "process")
     machine.kill_supervisor(ref)
@@ -67,7 +74,9 @@ def test_what_the_command_left_behind_still_runs_without_a_supervisor(machine: M
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, Phase.SUCCEEDED), (3, Phase.FAILED)])
-def test_the_jobs_own_manifest_decides_when_nobody_saw_the_end(machine: Machine, code: int, phase: Phase) -> None:
+def test_the_jobs_own_manifest_decides_when_nobody_saw_the_end(
+    machine: Machine, code: int, phase: Phase
+) -> None:
     ref = unseen(machine, json.dumps({"attempt": 1, "whole": True, "exit_code": code}))
     seen = machine.see(ref)
     assert (seen.phase, seen.exit_code) == (phase, code)
@@ -84,14 +93,20 @@ def test_the_jobs_own_manifest_decides_when_nobody_saw_the_end(machine: Machine,
         "[]",
     ],
 )
-def test_another_attempts_or_an_unfinished_manifest_decides_nothing(machine: Machine, text: str) -> None:
-    assert machine.see(unseen(machine, text)).reason == "its supervisor was killed; the exit code is not known"
+def test_another_attempts_or_an_unfinished_manifest_decides_nothing(
+    machine: Machine, text: str
+) -> None:
+    assert (
+        machine.see(unseen(machine, text)).reason
+        == "its supervisor was killed; the exit code is not known"
+    )
 
 
 def unseen(machine: Machine, manifest: str) -> Ref:
     """A job that has ended, after its supervisor, leaving this manifest."""
     ref = machine.submit(
-        f"mkdir -p $TAO_RESULTS_DIR/.tao; printf %s '{manifest}' > $TAO_RESULTS_DIR/.tao/manifest.json; kill -KILL $PPID"
+        f"mkdir -p $TAO_RESULTS_DIR/.tao; printf %s '{manifest}' > "
+        "$TAO_RESULTS_DIR/.tao/manifest.json; kill -KILL $PPID"
     )
     leader, supervisor = machine.identity(ref, "process"), machine.identity(ref, "supervisor")
     until(lambda: not leader.alive and not supervisor.alive)
@@ -114,7 +129,10 @@ def test_a_restart_of_the_machine_is_told_even_if_the_ids_are_used_again(machine
     restart(machine, ref)
     seen = machine.see(ref)
     assert process.alive
-    assert (seen.phase, seen.reason) == (Phase.FAILED, "the machine was restarted while the job ran")
+    assert (seen.phase, seen.reason) == (
+        Phase.FAILED,
+        "the machine was restarted while the job ran",
+    )
     assert machine.backend.evidence(ref).events[0].node_event_name == "MachineRestarted"
     os.killpg(process.pid, signal.SIGKILL)
 
@@ -143,8 +161,16 @@ def test_an_exit_record_that_a_power_cut_emptied_counts_as_none(machine: Machine
         (Seen(supervisor=Life.TAKEN), Phase.PENDING, "starting"),
         (Seen(supervisor=Life.ALIVE), Phase.PENDING, "starting"),
         (Seen(supervisor=Life.STOPPED, supervisor_pid=7), Phase.PENDING, "kill -CONT 7"),
-        (Seen(supervisor=Life.STOPPED, process=Life.GONE, supervisor_pid=7), Phase.RUNNING, "kill -CONT 7"),
-        (Seen(supervisor=Life.ALIVE, waiting="waits for 2 free GPUs"), Phase.PENDING, "waits for 2 free GPUs"),
+        (
+            Seen(supervisor=Life.STOPPED, process=Life.GONE, supervisor_pid=7),
+            Phase.RUNNING,
+            "kill -CONT 7",
+        ),
+        (
+            Seen(supervisor=Life.ALIVE, waiting="waits for 2 free GPUs"),
+            Phase.PENDING,
+            "waits for 2 free GPUs",
+        ),
         (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "process 7"),
         (Seen(supervisor=Life.ALIVE, process=Life.STOPPED, pid=7), Phase.PAUSED, "stopped"),
         (Seen(supervisor=Life.ALIVE, process=Life.GONE), Phase.RUNNING, "ending"),
@@ -170,7 +196,13 @@ def test_every_combination_has_its_words(seen: Seen, phase: Phase, words: str) -
 
 
 def test_being_killed_while_memory_ran_out_is_told_as_that() -> None:
-    record = {**parse.canceled(1.0, 2.0), "canceled": False, "exit_code": 137, "signal": 9, "oom_kills": 1}
+    record = {
+        **parse.canceled(1.0, 2.0),
+        "canceled": False,
+        "exit_code": 137,
+        "signal": 9,
+        "oom_kills": 1,
+    }
     seen = parse.observation(Seen(exit=record))
     assert (seen.phase, seen.exit_code) == (Phase.FAILED, 137)
     assert "out of memory" in seen.reason
@@ -183,7 +215,10 @@ def test_evidence_says_for_how_long_a_job_waits_and_for_what(machine: Machine) -
     waiting = machine.submit("true", gpu_count=1)
     until(lambda: machine.see(waiting).reason)
     evidence = machine.backend.evidence(waiting)
-    assert (evidence.phase, evidence.reason) == ("pending", f"waits for 1 free GPU (held by {holder.attempt.job_id})")
+    assert (evidence.phase, evidence.reason) == (
+        "pending",
+        f"waits for 1 free GPU (held by {holder.attempt.job_id})",
+    )
     assert evidence.waited_seconds > 0
     assert machine.backend.diagnose(evidence) is None
 
@@ -200,15 +235,21 @@ def test_evidence_says_for_how_long_a_job_waits_and_for_what(machine: Machine) -
         {"exit_code": 2**70},
     ],
 )
-def test_an_exit_record_that_makes_no_sense_decides_nothing(machine: Machine, change: dict[str, Any]) -> None:
+def test_an_exit_record_that_makes_no_sense_decides_nothing(
+    machine: Machine, change: dict[str, Any]
+) -> None:
     ref = machine.submit("true")
     until(lambda: machine.see(ref).phase.ended)
     path = Path(machine.folder(ref).file("exit"))
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    until(lambda: machine.see(ref).phase is not Phase.RUNNING)  # its supervisor may be there for a moment more
+    until(
+        lambda: machine.see(ref).phase is not Phase.RUNNING
+    )  # its supervisor may be there for a moment more
     assert machine.see(ref).reason == "its supervisor was killed; the exit code is not known"
 
 
 @pytest.mark.parametrize("code", [-1, 256, 2**70, 1.5])
 def test_an_exit_code_that_no_process_can_have_is_not_known(code: float) -> None:
-    assert parse_manifest(json.dumps({"attempt": 1, "whole": True, "exit_code": code}), 1) == Outcome(False, None)
+    assert parse_manifest(
+        json.dumps({"attempt": 1, "whole": True, "exit_code": code}), 1
+    ) == Outcome(False, None)

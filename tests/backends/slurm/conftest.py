@@ -26,13 +26,19 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def surroundings(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The environment of a caller who uses the cluster and has just looked at it, with a state folder and a home of his own."""
+def surroundings(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    """The environment of a caller who uses the cluster and has just looked at it, with a state
+    folder and a home of his own.
+    """
     monkeypatch.chdir(tmp_path)
     cluster_images.place(cluster)
     (tmp_path / "home").mkdir(exist_ok=True)
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TAO_", "SSH_", "NGC_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM_", "TAO_", "SSH_", "NGC_"))
     }
     own = {"TAO_SDK_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
     surroundings = {**kept, **cluster.surroundings(), **own}

@@ -1,4 +1,6 @@
-"""Partitions that take some accounts only, and accounts with limits: refused before SLURM has the job, else explained."""
+"""Partitions that take some accounts only, and accounts with limits: refused before SLURM has the
+job, else explained.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ ALL = "AllowAccounts=ALL"
 
 
 @contextmanager
-def partition(cluster: Cluster, whom: str, after: str = ALL, name: str = "polar4") -> Iterator[None]:
+def partition(
+    cluster: Cluster, whom: str, after: str = ALL, name: str = "polar4"
+) -> Iterator[None]:
     """It takes the jobs of some for a while."""
     changed = cluster.ask("scontrol", "update", f"partitionname={name}", whom)
     assert changed.returncode == 0, changed.stderr
@@ -61,7 +65,9 @@ def forget(client: Client) -> None:
 
 def seen(surroundings: dict[str, str]) -> SlurmFacts:
     settings = Settings(surroundings)
-    kept = survey.Surveys(settings.state_dir / "none", lambda script: Ssh(site.login(settings)).run(script).text)
+    kept = survey.Surveys(
+        settings.state_dir / "none", lambda script: Ssh(site.login(settings)).run(script).text
+    )
     return kept.facts(site.site(settings), "here", fresh=True)
 
 
@@ -76,9 +82,16 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_its_account_is_refused(
     with partition(cluster, whom, after):
         forget(client)
         taken = cluster.login("sbatch --parsable --partition=polar4 --wrap true").stdout.strip()
-        until(lambda: "account not permitted" in cluster.ask("squeue", "-h", "-j", taken, "-o", "%r").stdout)
+        until(
+            lambda: (
+                "account not permitted"
+                in cluster.ask("squeue", "-h", "-j", taken, "-o", "%r").stdout
+            )
+        )
         cluster.ask("scancel", taken)
-        with pytest.raises(Refused, match="Jobs of the account taoacct may not run in polar4") as told:
+        with pytest.raises(
+            Refused, match="Jobs of the account taoacct may not run in polar4"
+        ) as told:
             submit(client, "polar4")
         assert who in told.value.why
         assert "--partition polar" in told.value.next
@@ -87,7 +100,9 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_its_account_is_refused(
         assert made.backend_details["partition"] == "grizzly"
 
 
-def test_a_job_that_slurm_would_let_wait_for_ever_for_its_qos_is_refused(cluster: Cluster, client: Client) -> None:
+def test_a_job_that_slurm_would_let_wait_for_ever_for_its_qos_is_refused(
+    cluster: Cluster, client: Client
+) -> None:
     for whom, after in (("AllowQos=normal", "AllowQos=ALL"), ("DenyQos=short", "DenyQos=")):
         with partition(cluster, whom, after):
             forget(client)
@@ -102,20 +117,33 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_the_time_of_its_account_is
     cluster: Cluster, client: Client, surroundings: dict[str, str]
 ) -> None:
     try:
-        assert cluster.ask("sacctmgr", "-i", "modify", "account", "taoacct", "set", "maxwall=20").returncode == 0
-        taken = cluster.login("sbatch --parsable --time=60 --account=taoacct --wrap true").stdout.strip()
+        assert (
+            cluster.ask(
+                "sacctmgr", "-i", "modify", "account", "taoacct", "set", "maxwall=20"
+            ).returncode
+            == 0
+        )
+        taken = cluster.login(
+            "sbatch --parsable --time=60 --account=taoacct --wrap true"
+        ).stdout.strip()
         until(lambda: "WallDuration" in cluster.ask("squeue", "-h", "-j", taken, "-o", "%r").stdout)
         assert seen(surroundings).walls == {"taoacct": timedelta(minutes=20)}
         forget(client)
-        with pytest.raises(PartitionLimit, match=r"1h is longer than polar with account taoacct allows \(20m\)"):
-            client.submit(JobSpec(command="true", gpu_count=0, time_limit=timedelta(hours=1)), "slurm")
+        with pytest.raises(
+            PartitionLimit, match=r"1h is longer than polar with account taoacct allows \(20m\)"
+        ):
+            client.submit(
+                JobSpec(command="true", gpu_count=0, time_limit=timedelta(hours=1)), "slurm"
+            )
         made = client.submit(JobSpec(command="true", gpu_count=0, cpus=1), "slurm").job
         assert client.wait(made.id, timeout=60).status is Status.COMPLETE
     finally:
         cluster.ask("sacctmgr", "-i", "modify", "account", "taoacct", "set", "maxwall=-1")
 
 
-def test_a_job_that_waits_for_ever_for_its_account_says_so(cluster: Cluster, client: Client) -> None:
+def test_a_job_that_waits_for_ever_for_its_account_says_so(
+    cluster: Cluster, client: Client
+) -> None:
     with partition(cluster, "AllowAccounts=nobodys"):  # which is not known of the cluster yet
         made = submit(client, "polar4")
         until(lambda: "account not permitted" in client.get_job(made.id).message)

@@ -1,8 +1,10 @@
-"""What a real cluster answers of jobs in every state, and what we make of it: all of them at once, as SLURM takes its time.
+"""What a real cluster answers of jobs in every state, and what we make of it: all of them at once,
+as SLURM takes its time.
 
-Most of the jobs are sbatch's own, without our script around them: SLURM's words are the matter here, not what our jobs leave.
-What the same words mean in every detail is test_slurm_parse.py's. Beside them run jobs of ours which meet the same failures, and
-which SLURM or a watcher starts again.
+Most of the jobs are sbatch's own, without our script around them: SLURM's words are the matter
+here, not what our jobs leave. What the same words mean in every detail is test_slurm_parse.py's.
+Beside them run jobs of ours which meet the same failures, and which SLURM or a watcher starts
+again.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ Wanted = tuple[Phase, int | None, str]  # phase, exit code, words in the reason
 
 @dataclass(frozen=True)
 class Case:
-    """A job as sbatch takes it, what is done to it once it is in a phase, and what is then seen of it, in this order."""
+    """A job as sbatch takes it, what is done to it once it is in a phase, and what is then seen of
+    it, in this order.
+    """
 
     wants: tuple[Wanted, ...]
     command: str = "sleep 300"
@@ -62,7 +66,10 @@ def fail_its_node(cluster: Cluster, id: str) -> None:
 
 
 def take_its_node(cluster: Cluster, id: str) -> None:
-    cluster.login(f"sbatch -p grizzly -w {cluster.place.nodes[1]} --exclusive -t 1 -o /dev/null --wrap 'sleep 2'")
+    cluster.login(
+        f"sbatch -p grizzly -w {cluster.place.nodes[1]} --exclusive -t 1 "
+        "-o /dev/null --wrap 'sleep 2'"
+    )
 
 
 PENDING, FAILED, CANCELED = Phase.PENDING, Phase.FAILED, Phase.CANCELED
@@ -73,38 +80,52 @@ LIMITED = "-p scav --mem=64M"
 CASES = {
     "finished": Case((DONE,), "true"),
     "exit_3": Case(((FAILED, 3, "exit code 3"),), "exit 3"),
-    "killed_by_a_signal": Case(((FAILED, 137, "killed (signal 9)"),), "kill -9 $$", rule="slurm.script_killed"),
+    "killed_by_a_signal": Case(((FAILED, 137, "killed (signal 9)"),), "kill -9 $$",
+         rule="slurm.script_killed"),
     "ended_with_the_code_of_one_that_was_killed": Case(((FAILED, 9, "exit code 9"),), "exit 137"),
     "a_step_failed_and_the_script_went_on": Case((DONE,), "srun --mem=32M false; true"),
     "oom_in_the_batch_step": Case(((FAILED, 137, "out of memory"),), EATS, rule="slurm.oom"),
-    "oom_in_a_step": Case(((FAILED, 137, "out of memory"),), f"srun --mem=64M {EATS}", rule="slurm.oom"),
+    "oom_in_a_step": Case(((FAILED, 137, "out of memory"),), f"srun --mem=64M {EATS}",
+         rule="slurm.oom"),
     "canceled_while_pending": Case(
-        ((PENDING, None, "JobHeldUser"), (CANCELED, None, "")), options="--hold", act=scancel, once=PENDING,
+        ((PENDING, None, "JobHeldUser"), (CANCELED, None, "")), options="--hold", act=scancel,
+        once=PENDING,
     ),
     "canceled_while_running": Case(((CANCELED, None, ""),), act=scancel),
-    "time_limit": Case(((FAILED, None, "time limit reached"),), act=Cluster.end_soon, rule="slurm.time_limit"),
+    "time_limit": Case(((FAILED, None, "time limit reached"),), act=Cluster.end_soon,
+         rule="slurm.time_limit"),
     "deadline": Case(((FAILED, None, "deadline"),), options="--deadline=now+2 -t 1"),
     "node_failed": Case(
-        ((FAILED, None, "node failed"),), options="--no-requeue", node=3, act=fail_its_node, rule="slurm.node_failed"
+        ((FAILED, None, "node failed"),), options="--no-requeue", node=3, act=fail_its_node,
+        rule="slurm.node_failed"
     ),
-    "node_failed_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue", 3, fail_its_node),
-    "requeued_by_hand": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue", act=scontrol("requeue")),
+    "node_failed_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue", 3,
+         fail_its_node),
+    "requeued_by_hand": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue",
+         act=scontrol("requeue")),
     "requeued_and_held": Case(
-        ((PENDING, None, "job requeued in held state"),), options="--requeue", act=scontrol("requeuehold"), rule="slurm.waiting"
+        ((PENDING, None, "job requeued in held state"),), options="--requeue",
+        act=scontrol("requeuehold"), rule="slurm.waiting"
     ),
-    "preempted_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue -p scav -c 2", 1, take_its_node),
+    "preempted_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE,
+         "--requeue -p scav -c 2", 1, take_its_node),
     "preempted_and_canceled": Case(
-        ((CANCELED, None, "preempted"),), options="-p scavc -c 2", node=1, act=take_its_node, rule="slurm.preempted"
+        ((CANCELED, None, "preempted"),), options="-p scavc -c 2", node=1, act=take_its_node,
+        rule="slurm.preempted"
     ),
-    "held_by_the_user": Case(((PENDING, None, "JobHeldUser"),), options="--hold", rule="slurm.waiting"),
+    "held_by_the_user": Case(((PENDING, None, "JobHeldUser"),), options="--hold",
+         rule="slurm.waiting"),
     "held_by_an_administrator": Case(
-        ((PENDING, None, "JobHeldAdmin"),), options="--begin=now+600", act=scontrol("hold"), once=PENDING, rule="slurm.waiting"
+        ((PENDING, None, "JobHeldAdmin"),), options="--begin=now+600", act=scontrol("hold"),
+        once=PENDING, rule="slurm.waiting"
     ),
     "waits_for_what_has_failed": Case(
-        ((PENDING, None, "DependencyNeverSatisfied"),), options="-d afterok:$exit_3", rule="slurm.never_starts"
+        ((PENDING, None, "DependencyNeverSatisfied"),), options="-d afterok:$exit_3",
+        rule="slurm.never_starts"
     ),
     "too_long_for_its_partition": Case(
-        ((PENDING, None, "PartitionTimeLimit"),), options="-p tiny -t 120", rule="slurm.never_starts"
+        ((PENDING, None, "PartitionTimeLimit"),), options="-p tiny -t 120",
+        rule="slurm.never_starts"
     ),
     "suspended": Case(((Phase.PAUSED, None, ""),), act=scontrol("suspend"), rule="slurm.waiting"),
     "no_folder_for_its_output": Case(
@@ -113,12 +134,14 @@ CASES = {
 }  # fmt: skip
 
 
-# Saves an epoch, and one more when it is told to end; started again it shows what it was given to go on from.
+# Saves an epoch, and one more when it is told to end; started again it shows what it was given to
+# go on from.
 TRAINS = """cat {config_path}; [ $TAO_ATTEMPT = 1 ] || exit 0
 cd $TAO_RESULTS_DIR/results_dir; echo one > model_epoch_001.pth; touch -d '1 hour ago' model_epoch_001.pth
 trap 'echo told to end; exit 1' TERM; sleep 300 & wait"""
 TRAINING: dict[str, Any] = {
-    "config_format": "json", "specs": {"train": {"resume_training_checkpoint_path": ""}, "results_dir": ""},
+    "config_format": "json", "specs": {"train": {"resume_training_checkpoint_path": ""},
+         "results_dir": ""},
     "outputs": {"results_dir": {"type": "folder"}}, "env_vars": {"TAO_SYNC_SECONDS": "0.3"},
 }  # fmt: skip
 AGAIN = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || "
@@ -156,7 +179,9 @@ LATE = ("cannot_begin",)  # handed over when the others run
 
 @dataclass
 class Told:
-    """What was seen of every case, one observation after the other, and how the jobs of ours ended."""
+    """What was seen of every case, one observation after the other, and how the
+    jobs of ours ended.
+    """
 
     cluster: Cluster
     client: Client
@@ -165,15 +190,26 @@ class Told:
     own: dict[str, Job] = field(default_factory=dict[str, Job])
 
     def log(self, name: str, rank: int = 0, tail: int | None = None) -> str:
-        return b"".join(self.client.follow_logs(self.own[name].id, rank=rank, follow=False, tail=tail)).decode()
+        return b"".join(
+            self.client.follow_logs(self.own[name].id, rank=rank, follow=False, tail=tail)
+        ).decode()
 
     def slurm_ids(self, name: str) -> list[str]:
-        return [row.ref.native_id for row in self.client.store.attempts(self.own[name].id) if row.ref]
+        return [
+            row.ref.native_id for row in self.client.store.attempts(self.own[name].id) if row.ref
+        ]
 
     def hand_over(self, name: str) -> None:
         own = OWN[name]
         nodes = ",".join(self.cluster.place.nodes[number] for number in own.nodes)
-        spec = JobSpec(command=own.command, name=name, gpu_count=0, cpus=1, num_nodes=len(own.nodes), **own.spec)
+        spec = JobSpec(
+            command=own.command,
+            name=name,
+            gpu_count=0,
+            cpus=1,
+            num_nodes=len(own.nodes),
+            **own.spec,
+        )
         options = {"partition": "grizzly", "nodelist": nodes, **own.options}
         self.own[name] = self.client.submit(spec, "slurm", options).job
 
@@ -195,7 +231,9 @@ def is_done(steps: Iterator[None]) -> bool:
 
 
 def kill_a_script(told: Told) -> Iterator[None]:
-    """As a node does that was taken for lost and comes back, to what it runs of the same job by then."""
+    """As a node does that was taken for lost and comes back, to what it runs of the same job by
+    then.
+    """
     script = f"job{int(told.slurm_ids('has_its_script_killed')[0]):05}/slurm_script"
     while subprocess.run(["pkill", "-KILL", "-f", script], check=False).returncode != 0:
         yield
@@ -214,8 +252,14 @@ def submitted(cluster: Cluster) -> dict[str, str]:
     """The SLURM id of every case, all of them handed over at once."""
     lines = [f"cd {SHARED}"]
     for name, case in CASES.items():
-        words = f"-J {name} -o /dev/null -p grizzly -w {cluster.place.nodes[case.node]} --mem=64M {case.options}"
-        lines += [f"{name}=$(sbatch --parsable {words} --wrap {shlex.quote(case.command)})", f'echo "{name} ${name}"']
+        words = (
+            f"-J {name} -o /dev/null -p grizzly -w "
+            f"{cluster.place.nodes[case.node]} --mem=64M {case.options}"
+        )
+        lines += [
+            f"{name}=$(sbatch --parsable {words} --wrap {shlex.quote(case.command)})",
+            f'echo "{name} ${name}"',
+        ]
     done = cluster.login("\n".join(lines))
     ids = dict(line.split() for line in done.stdout.splitlines())
     assert set(ids) == set(CASES), done.stderr
@@ -223,11 +267,15 @@ def submitted(cluster: Cluster) -> dict[str, str]:
 
 
 def follow(told: Told, ssh: Ssh) -> None:
-    """Look, and do to each what is to be done to it, until everything that is wanted was seen, or for long enough."""
+    """Look, and do to each what is to be done to it, until everything that is wanted was seen, or
+    for long enough.
+    """
     cluster, ids, end = told.cluster, submitted(told.cluster), time.monotonic() + PATIENCE
     acted = {name for name, case in CASES.items() if not case.act}
     doing = [time_is_up(told), lose_a_daemon(told), kill_a_script(told)]
-    while time.monotonic() < end and not (not doing and told.purged and all(map(seen_all, told.stories.items()))):
+    while time.monotonic() < end and not (
+        not doing and told.purged and all(map(seen_all, told.stories.items()))
+    ):
         look_at(ssh, ids, told.stories)
         for name in sorted(set(CASES) - acted):
             if told.stories[name][-1].phase is CASES[name].once:
@@ -263,7 +311,9 @@ def seen_all(story: tuple[str, list[Observation]]) -> bool:
 
 def is_like(seen: Observation, wanted: Wanted) -> bool:
     phase, code, words = wanted
-    return (seen.phase, seen.exit_code) == (phase, code) and (words in seen.reason if words else not seen.reason)
+    return (seen.phase, seen.exit_code) == (phase, code) and (
+        words in seen.reason if words else not seen.reason
+    )
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +321,9 @@ def told() -> Iterator[Told]:
     """At a site where SLURM starts again only who asks for it."""
     cluster = cluster_here.cluster()
     with tempfile.TemporaryDirectory() as folder, cluster.as_site(requeue=False):
-        settings = Settings({**cluster.surroundings(), "HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"})
+        settings = Settings(
+            {**cluster.surroundings(), "HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"}
+        )
         with Client(settings=settings, watch=True, poll_interval=0.5) as client:
             told = Told(cluster, client)
             for name in OWN:
@@ -322,19 +374,25 @@ def how(told: Told, name: str) -> tuple[Status, int]:
 
 def test_a_job_that_slurm_ended_at_its_time_limit_goes_on_from_its_checkpoint(told: Told) -> None:
     assert how(told, "resumes") == (Status.COMPLETE, 2), told.own["resumes"].message
-    state = told.cluster.ask("sacct", "-XnP", "-D", "-j", told.slurm_ids("resumes")[0], "-o", "State").stdout
+    state = told.cluster.ask(
+        "sacct", "-XnP", "-D", "-j", told.slurm_ids("resumes")[0], "-o", "State"
+    ).stdout
     assert state.strip() == "TIMEOUT"
     first, again = told.log("resumes").split("told to end\n")
     assert '"resume_training_checkpoint_path": ""' in first
     assert f"{told.own['resumes'].results_dir}/results_dir/model_epoch_001.pth" in again
 
 
-def test_a_job_that_asks_for_it_goes_on_in_a_new_slurm_job_at_its_own_time_limit(told: Told) -> None:
+def test_a_job_that_asks_for_it_goes_on_in_a_new_slurm_job_at_its_own_time_limit(
+    told: Told,
+) -> None:
     assert how(told, "limits_itself") == (Status.COMPLETE, 2), told.own["limits_itself"].message
     assert told.log("limits_itself") == "attempt 1\nsaved\nattempt 2\n"
 
 
-def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_logs_are_kept(told: Told) -> None:
+def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_logs_are_kept(
+    told: Told,
+) -> None:
     assert how(told, "loses_its_node") == (Status.COMPLETE, 2), told.own["loses_its_node"].message
     assert len(set(told.slurm_ids("loses_its_node"))) == 2
     assert told.log("loses_its_node") == "attempt 1\nattempt 2\n"
@@ -345,10 +403,18 @@ def test_a_job_that_is_ended_from_outside_is_tried_again(told: Told) -> None:
     assert how(told, "has_its_script_killed") == (Status.COMPLETE, 2), made.message
 
 
-def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(told: Told) -> None:
+def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(
+    told: Told,
+) -> None:
     assert how(told, "is_requeued") == (Status.COMPLETE, 1), told.own["is_requeued"].message
-    statuses = [event.status for event in told.client.events(told.own["is_requeued"].id) if event.kind == "status"]
-    assert Status.PENDING in statuses[statuses.index(Status.RUNNING) :], "it waited again after it had run"
+    statuses = [
+        event.status
+        for event in told.client.events(told.own["is_requeued"].id)
+        if event.kind == "status"
+    ]
+    assert Status.PENDING in statuses[statuses.index(Status.RUNNING) :], (
+        "it waited again after it had run"
+    )
     assert told.log("is_requeued") == "run\nrun\n"
 
 
@@ -363,9 +429,13 @@ def test_a_node_whose_daemon_dies_before_it_could_begin_is_tried_again(told: Tol
 
 
 @pytest.mark.parametrize("name", ["runs_out_of_gpu_memory", "fails_without_a_word"])
-def test_what_a_program_does_wrong_and_an_end_without_a_word_are_one_slurm_job_each(name: str, told: Told) -> None:
+def test_what_a_program_does_wrong_and_an_end_without_a_word_are_one_slurm_job_each(
+    name: str, told: Told
+) -> None:
     assert how(told, name) == (Status.ERROR, 1)
-    names = told.cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
+    names = told.cluster.ask(
+        "sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName"
+    ).stdout.split()
     assert sum(each.startswith(told.own[name].id) for each in names) == 1
 
 

@@ -1,4 +1,6 @@
-"""The doctor of the SLURM platform: the documents' words, what else would end a first job, and what mends each."""
+"""The doctor of the SLURM platform: the documents' words, what else would end a first job, and what
+mends each.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_to
     assert found["slurm.images"].what == "Images run with Pyxis: srun has --container-image."
     assert found["slurm.version"].what.startswith("SLURM 22.05")
     assert "one.sqsh" in found["slurm.converted"].what
-    assert {code for code, each in found.items() if each.severity is not Severity.OK} == {"slurm.enroot_credentials"}
+    assert {code for code, each in found.items() if each.severity is not Severity.OK} == {
+        "slurm.enroot_credentials"
+    }
     assert not list(cluster.path(SHARED).glob(".tao-doctor*"))
 
 
@@ -73,7 +77,12 @@ def test_enroots_credentials_are_installed_with_the_command_that_the_doctor_name
 @pytest.mark.parametrize(
     ("variable", "value", "code", "what"),
     [
-        ("SLURM_PARTITION", "polar,poler", "slurm.partition", "The cluster has no partition poler."),
+        (
+            "SLURM_PARTITION",
+            "polar,poler",
+            "slurm.partition",
+            "The cluster has no partition poler.",
+        ),
         ("SLURM_ACCOUNT", "otheracct", "slurm.account", "You cannot charge the account otheracct."),
         (
             "SLURM_BASE_RESULTS_DIR",
@@ -95,15 +104,22 @@ def test_what_is_set_wrongly_is_told(
 ) -> None:
     settings = Settings({**environ, variable: value})
     told = [
-        (each.severity, each.what) for each in doctor.examine(Ssh(site.login(settings)), settings) if each.code == code
+        (each.severity, each.what)
+        for each in doctor.examine(Ssh(site.login(settings)), settings)
+        if each.code == code
     ]
     assert (Severity.ERROR, what) in told
 
 
-def test_a_login_that_fails_is_told_in_the_documents_words(cluster: Cluster, environ: dict[str, str]) -> None:
+def test_a_login_that_fails_is_told_in_the_documents_words(
+    cluster: Cluster, environ: dict[str, str]
+) -> None:
     settings = Settings({**environ, "SLURM_USER": "stranger"})
     (found,) = doctor.examine(Ssh(site.login(settings)), settings)
-    assert (found.severity, found.what) == (Severity.ERROR, "MISSING: passwordless SSH to stranger@login1 not working.")
+    assert (found.severity, found.what) == (
+        Severity.ERROR,
+        "MISSING: passwordless SSH to stranger@login1 not working.",
+    )
     assert "Permission denied" in found.evidence
     assert "SSH_KEY_PATH" in found.fix
 
@@ -136,17 +152,25 @@ def test_a_key_that_is_not_there_is_told(cluster: Cluster, environ: dict[str, st
     ("given", "what"),
     [
         ({}, "MISSING: SLURM_USER, SLURM_HOSTNAME and SLURM_BASE_RESULTS_DIR are not set."),
-        ({"SLURM_USER": "me", "SLURM_BASE_RESULTS_DIR": "/b"}, "MISSING: SLURM_HOSTNAME is not set."),
+        (
+            {"SLURM_USER": "me", "SLURM_BASE_RESULTS_DIR": "/b"},
+            "MISSING: SLURM_HOSTNAME is not set.",
+        ),
         ({"SLURM_HOSTNAME": "a"}, "MISSING: SLURM_USER and SLURM_BASE_RESULTS_DIR are not set."),
     ],
 )
-def test_all_settings_that_are_missing_are_told_at_once(given: dict[str, str], what: str, tmp_path: Path) -> None:
+def test_all_settings_that_are_missing_are_told_at_once(
+    given: dict[str, str], what: str, tmp_path: Path
+) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **given}
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", "slurm"]
     told = subprocess.run(argv, env=environ, capture_output=True, text=True)
     assert told.returncode == 2
     assert what in told.stdout
-    assert "-> Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env" in told.stdout
+    assert (
+        "-> Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env"
+        in told.stdout
+    )
 
 
 def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visible(
@@ -156,7 +180,10 @@ def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visibl
     cluster.login("sbatch --exclusive -N2 -p polar -o /dev/null --wrap 'sleep 60'")
     found = examined(environ)["slurm.base"]
     assert found.severity is Severity.WARNING
-    assert found.what == f"{SHARED} can be written to; whether a node sees it is not known, none was free."
+    assert (
+        found.what
+        == f"{SHARED} can be written to; whether a node sees it is not known, none was free."
+    )
 
 
 @pytest.fixture
@@ -165,7 +192,8 @@ def seen() -> Iterator[dict[str, str]]:
     asked = re.findall(r"^section (\w+)", shell.script("survey"), re.MULTILINE)
     yield {
         **dict.fromkeys(asked, ""), "missing": "sacct\nsqueue\n", "ping": "", "logins": "",
-        "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n", "writable": "yes", "node": "", "quota": "", "space": "",
+        "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n", "writable": "yes", "node": "",
+        "quota": "", "space": "",
     }  # fmt: skip
 
 
@@ -177,11 +205,20 @@ def test_programs_that_are_not_found_and_an_old_version_are_told(seen: dict[str,
 
 
 def test_converted_images_are_counted(seen: dict[str, str]) -> None:
-    ready = {**seen, "flags": "--container-image", "images": "1073741824 tao=7.sqsh\n2147483648 cuda=12.sqsh\n"}
+    ready = {
+        **seen,
+        "flags": "--container-image",
+        "images": "1073741824 tao=7.sqsh\n2147483648 cuda=12.sqsh\n",
+    }
     found = {each.code: each.what for each in doctor.findings(ready, Site(base="/b"))}
     assert found["slurm.converted"] == "Converted images: 2 (3.0 GiB): cuda=12.sqsh, tao=7.sqsh."
-    none = {each.code: each.what for each in doctor.findings({**ready, "images": ""}, Site(base="/b"))}
-    assert none["slurm.converted"] == "No image is converted yet: the first job of each waits for that."
+    none = {
+        each.code: each.what for each in doctor.findings({**ready, "images": ""}, Site(base="/b"))
+    }
+    assert (
+        none["slurm.converted"]
+        == "No image is converted yet: the first job of each waits for that."
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,13 +232,23 @@ def test_converted_images_are_counted(seen: dict[str, str]) -> None:
 def test_what_is_left_is_the_least_of_quota_and_disk(
     quota: str, space: str, severity: Severity, left: str, seen: dict[str, str]
 ) -> None:
-    told = {each.code: each for each in doctor.findings({**seen, "quota": quota, "space": space}, Site(base="/b"))}
-    assert (told["slurm.space"].severity, told["slurm.space"].what) == (severity, f"{left} are left to you at /b.")
+    told = {
+        each.code: each
+        for each in doctor.findings({**seen, "quota": quota, "space": space}, Site(base="/b"))
+    }
+    assert (told["slurm.space"].severity, told["slurm.space"].what) == (
+        severity,
+        f"{left} are left to you at /b.",
+    )
 
 
 def test_what_mends_a_finding_is_a_command_or_a_hint_and_never_both(seen: dict[str, str]) -> None:
-    told = [each.to_json() for each in doctor.findings({**seen, "ping": "c is DOWN"}, Site(base="/b"))]
-    fixes = {each["code"]: (each["next"], each["hint"]) for each in told if each["severity"] != "ok"}
+    told = [
+        each.to_json() for each in doctor.findings({**seen, "ping": "c is DOWN"}, Site(base="/b"))
+    ]
+    fixes = {
+        each["code"]: (each["next"], each["hint"]) for each in told if each["severity"] != "ok"
+    }
     assert fixes["slurm.base"] == fixes["slurm.controller"] == ("tao doctor slurm", "")
     assert fixes["slurm.old"] == ("", "Ask the site.")
     assert fixes["slurm.commands"][0] == "" and "PATH" in fixes["slurm.commands"][1]

@@ -1,4 +1,6 @@
-"""The snippets of the platform's document, as they are written there, and the example, on the real cluster."""
+"""The snippets of the platform's document, as they are written there, and the example, on the real
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ EXAMPLES_IMAGE = "nvcr.io+nvidia+tao+tao-toolkit=6.26.3-pyt.sqsh"
 
 
 def shell(text: str, surroundings: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-uc", text], env=surroundings, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        ["bash", "-uc", text], env=surroundings, capture_output=True, text=True, timeout=60
+    )
 
 
 def test_the_preflight_passes_for_who_can_log_in_and_says_what_is_missing_to_others(
@@ -34,21 +38,30 @@ def test_the_preflight_passes_for_who_can_log_in_and_says_what_is_missing_to_oth
     preflight = (SNIPPETS / "ssh.sh").read_text()
     passed = shell(preflight, surroundings)
     assert (passed.returncode, passed.stdout) == (0, "")
-    stranger = shell(preflight, {**surroundings, "SLURM_USER": "stranger", "SLURM_HOSTNAME": "login1,login2"})
+    stranger = shell(
+        preflight, {**surroundings, "SLURM_USER": "stranger", "SLURM_HOSTNAME": "login1,login2"}
+    )
     assert (stranger.returncode, stranger.stdout) == (
         1,
         "MISSING: passwordless SSH to stranger@login1 not working. See references/ssh-setup.md.\n",
     )
     unset = shell(preflight, {**surroundings, "SLURM_USER": ""})
-    assert unset.stdout.startswith("MISSING: set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover)")
+    assert unset.stdout.startswith(
+        "MISSING: set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover)"
+    )
 
 
-def test_the_check_of_the_installed_sdk_passes_here_and_names_the_wheel_where_there_is_none(tmp_path: Path) -> None:
-    """The skill bank's script that it asks is not part of this version; the SDK has the same answer."""
+def test_the_check_of_the_installed_sdk_passes_here_and_names_the_wheel_where_there_is_none(
+    tmp_path: Path,
+) -> None:
+    """The skill bank's script that it asks is not part of this version; the SDK has the same
+    answer.
+    """
     script = tmp_path / "scripts" / "resolve_versions_key.py"
     script.parent.mkdir()
     script.write_text(
-        f"#!{sys.executable}\nimport sys\nfrom tao_sdk.versions import resolve_wheel\nprint(resolve_wheel(sys.argv[1]))\n"
+        f"#!{sys.executable}\nimport sys\nfrom tao_sdk.versions import "
+        "resolve_wheel\nprint(resolve_wheel(sys.argv[1]))\n"
     )
     script.chmod(0o755)
     (tmp_path / "bare").mkdir()
@@ -59,15 +72,24 @@ def test_the_check_of_the_installed_sdk_passes_here_and_names_the_wheel_where_th
     assert (here.returncode, here.stdout) == (0, ""), here.stderr
     bare = shell(check, {**bank, "PATH": f"{tmp_path}/bare:{os.environ['PATH']}"})
     assert bare.returncode == 1
-    assert bare.stdout == "MISSING: nvidia-tao-sdk not installed. Run:\n pip install nvidia-tao-sdk[slurm]==8.0.0\n"
+    assert bare.stdout == (
+        "MISSING: nvidia-tao-sdk not installed. Run:\n pip install nvidia-tao-sdk[slurm]==8.0.0\n"
+    )
 
 
 def test_the_documents_look_for_data_sees_what_the_jobs_will_see(
     cluster: Cluster, surroundings: dict[str, str]
 ) -> None:
-    cluster.login(f"mkdir -p {SHARED}/data; touch {SHARED}/data/annotations.json {SHARED}/data/media_or_archive")
+    cluster.login(
+        f"mkdir -p {SHARED}/data; touch {SHARED}/data/annotations.json "
+        f"{SHARED}/data/media_or_archive"
+    )
     look = (SNIPPETS / "dataset-paths.sh").read_text()
-    for hole, filled in (("<SLURM_USER>", USER), ("<working-login-host>", "login1"), ("/lustre/...", f"{SHARED}/data")):
+    for hole, filled in (
+        ("<SLURM_USER>", USER),
+        ("<working-login-host>", "login1"),
+        ("/lustre/...", f"{SHARED}/data"),
+    ):
         look = look.replace(hole, filled)
     assert shell(look, surroundings).returncode == 0
     cluster.login(f"rm {SHARED}/data/media_or_archive")
@@ -78,8 +100,19 @@ def test_the_wall_times_of_the_document_reach_slurm(surroundings: dict[str, str]
     ask = (SNIPPETS / "wall-time.sh").read_text() + 'exec "$@"'
     job = Path(surroundings["HOME"]) / "job.yaml"
     job.write_text(f"image: {PYTHON}\ncommand: 'true'\n")
-    plan = [sys.executable, "-m", "tao_sdk.cli.main", "plan", str(job), "--platform", "slurm", "--json"]
-    done = subprocess.run(["bash", "-euc", ask, "-", *plan], env=surroundings, capture_output=True, text=True)
+    plan = [
+        sys.executable,
+        "-m",
+        "tao_sdk.cli.main",
+        "plan",
+        str(job),
+        "--platform",
+        "slurm",
+        "--json",
+    ]
+    done = subprocess.run(
+        ["bash", "-euc", ask, "-", *plan], env=surroundings, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "#SBATCH --time=04:00:00" in done.stdout
     assert json.loads(done.stdout)["request"]["parts"]["timeout"] == 13680
@@ -126,15 +159,22 @@ def test_the_sdk_trains_on_data_of_the_cluster_and_leaves_results_and_metadata_a
 ) -> None:
     cluster.login(f"mkdir -p {SHARED}/set; echo {{}} > {SHARED}/set/train.json")
     argv = [sys.executable, "-c", SDK, PYTHON, f"lustre://{SHARED}/set"]
-    done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0] == "Complete", done.stdout
     assert f"{SHARED}/set/train.json" in done.stdout
     results = next(line for line in said if line.startswith(f"{SHARED}/results/"))
     assert (cluster.path(results) / "results_dir" / "model.pth").read_text() == "model\n"
-    details = json.loads(next(line for line in said if line.startswith("{") and "backend_type" in line))
-    assert (details["backend_type"], details["partition"]) == ("slurm", "polar,polar3,polar4,grizzly")
+    details = json.loads(
+        next(line for line in said if line.startswith("{") and "backend_type" in line)
+    )
+    assert (details["backend_type"], details["partition"]) == (
+        "slurm",
+        "polar,polar3,polar4,grizzly",
+    )
     metadata = details["slurm_metadata"]
     assert metadata["job_dir"] == f"{SHARED}/jobs/{results.rpartition('/')[2]}"
     name = f"{results.rpartition('/')[2]}.1-{metadata['slurm_job_id']}"
@@ -151,8 +191,11 @@ def test_results_lie_below_the_root_that_a_job_names_wherever_on_the_cluster_tha
     root.mkdir(exist_ok=True)
     root.chmod(0o777)
     spec = JobSpec(
-        image=PYTHON, command="echo $TAO_API_RESULTS_DIR; cat {config_path} > $TAO_RESULTS_DIR/results_dir/seen", gpu_count=0,
-        specs={"results_dir": ""}, outputs={"results_dir": {"type": "folder"}}, config_format="json",
+        image=PYTHON,
+        command="echo $TAO_API_RESULTS_DIR; cat {config_path} > $TAO_RESULTS_DIR/results_dir/seen",
+        gpu_count=0,
+        specs={"results_dir": ""}, outputs={"results_dir": {"type": "folder"}},
+        config_format="json",
         env_vars={"TAO_RESULTS_ROOT": f"lustre://{root}"},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
@@ -171,17 +214,21 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
     (elsewhere / "labels.json").write_text("labels\n")
     cluster.login(f"mkdir -p {SHARED}/set; echo images > {SHARED}/set/images.txt")
     specs = {
-        "declared": f"lustre://{SHARED}/set/images.txt", "list": [{"images": f"slurm://{SHARED}/set/images.txt"}],
+        "declared": f"lustre://{SHARED}/set/images.txt",
+        "list": [{"images": f"slurm://{SHARED}/set/images.txt"}],
         "other": f"slurm://{SHARED}/set/images.txt",
-        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"lustre://{SHARED}/fresh/new",
+        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there",
+        "out": f"lustre://{SHARED}/fresh/new",
     }  # fmt: skip
     show = (
-        "import json, sys; d = json.load(open(sys.argv[1])); print(*(open(d[n]).read() for n in ('labels', 'other')))"
+        "import json, sys; d = json.load(open(sys.argv[1])); print(*(open(d[n]).read() for n in "
+        "('labels', 'other')))"
     )
     spec = JobSpec(
         image=PYTHON, gpu_count=0, config_format="json", specs=specs,
         command=f'python3 -c "{show}" {{config_path}}; cat {{config_path}}',
-        inputs={"declared": {"type": "file"}, "note": {"type": "text"}}, outputs={"out": {"type": "folder"}},
+        inputs={"declared": {"type": "file"}, "note": {"type": "text"}},
+        outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
     assert client.wait(job.id, timeout=60).status is Status.COMPLETE, client.get_job_logs(job.id)
@@ -190,16 +237,30 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
     assert json.loads("{" + written) == {
         "declared": f"{SHARED}/set/images.txt", "list": [{"images": f"{SHARED}/set/images.txt"}],
         "other": f"{SHARED}/set/images.txt",
-        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"{SHARED}/fresh/new",
+        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there",
+        "out": f"{SHARED}/fresh/new",
     }  # fmt: skip
-    with pytest.raises(Refused, match=r"The value list\[0\].images is not on the cluster: /lustre/nowhere"):
-        client.submit(JobSpec(command="true", specs={"list": [{"images": "slurm:///lustre/nowhere"}]}), "slurm")
+    with pytest.raises(
+        Refused, match=r"The value list\[0\].images is not on the cluster: /lustre/nowhere"
+    ):
+        client.submit(
+            JobSpec(command="true", specs={"list": [{"images": "slurm:///lustre/nowhere"}]}),
+            "slurm",
+        )
 
 
-@pytest.mark.parametrize("path", ["/home/me/train.json", "file:///home/me/train.json", "data/train.json"])
-def test_paths_of_the_callers_machine_are_refused_with_what_to_do(client: Client, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/home/me/train.json", "file:///home/me/train.json", "data/train.json"]
+)
+def test_paths_of_the_callers_machine_are_refused_with_what_to_do(
+    client: Client, path: str
+) -> None:
     spec = JobSpec(
-        image=PYTHON, command="cat {config_path}", gpu_count=0, specs={"data": path}, inputs={"data": {"type": "file"}}
+        image=PYTHON,
+        command="cat {config_path}",
+        gpu_count=0,
+        specs={"data": path},
+        inputs={"data": {"type": "file"}},
     )
     with pytest.raises((SpecError, Refused)) as refused:
         client.submit(spec, "slurm")
@@ -212,7 +273,9 @@ def test_the_example_trains_on_the_cluster_with_the_unchanged_job_file(
 ) -> None:
     cluster.login(f"mkdir -p {SHARED}/images && ln -s {PYTHON} {SHARED}/images/{EXAMPLES_IMAGE}")
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "run", str(EXAMPLE), "--platform", "slurm"]
-    done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=180
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     with Client(settings=Settings(surroundings)) as client:
         job = client.list_jobs()[0]

@@ -1,4 +1,6 @@
-"""Images on the cluster: their names, the one conversion that serves many jobs, and what runs them."""
+"""Images on the cluster: their names, the one conversion that serves many jobs, and
+what runs them.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def test_each_documented_form_of_a_name_means_what_it_says(given: str, pyxis: st
 
 
 @pytest.mark.parametrize(
-    "name", ["x/y:1;touch /p;true", "$(id)", "a b", "X", "a\nb", "a:1:2", "re gistry#a", "", "/a\n.sqsh"]
+    "name",
+    ["x/y:1;touch /p;true", "$(id)", "a b", "X", "a\nb", "a:1:2", "re gistry#a", "", "/a\n.sqsh"],
 )
 def test_what_is_no_name_of_an_image_is_refused(name: str) -> None:
     with pytest.raises(SpecError):
@@ -90,7 +93,8 @@ def test_apptainer_is_started_with_mounts_and_gpus() -> None:
     )
     assert started.srun == ""
     assert started.task == (
-        "singularity exec --no-home --writable-tmpfs --nv --bind /lustre:/lustre --bind '/a b:/c:ro' \"$tao_image\""
+        "singularity exec --no-home --writable-tmpfs --nv --bind /lustre:/lustre --bind '/a "
+        'b:/c:ro\' "$tao_image"'
     )
 
 
@@ -104,7 +108,11 @@ def test_conversions_run_in_the_sites_partition_for_them_else_the_documented_one
     known = {name: Partition(name, default=name == "polar") for name in partitions}
     facts = replace(FACTS, partitions=known, site=replace(FACTS.site, conversion_partition=site))
     script = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts).files["image.sbatch"]
-    named = [line.partition("=")[2] for line in script.splitlines() if line.startswith("#SBATCH --partition=")]
+    named = [
+        line.partition("=")[2]
+        for line in script.splitlines()
+        if line.startswith("#SBATCH --partition=")
+    ]
     assert named == ([wanted] if wanted else [])
 
 
@@ -113,7 +121,9 @@ def test_apptainer_converts_to_a_file_of_its_own_kind() -> None:
     planned = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts)
     assert (planned.runtime, planned.reference) == ("apptainer", "docker://nvcr.io/nvidia/tao:7")
     assert f"image={SHARED}/images/nvcr.io+nvidia+tao=7.sif\n" in planned.files["image.sbatch"]
-    assert 'apptainer pull "$partial" docker://nvcr.io/nvidia/tao:7' in planned.files["image.sbatch"]
+    assert (
+        'apptainer pull "$partial" docker://nvcr.io/nvidia/tao:7' in planned.files["image.sbatch"]
+    )
     assert planned.notes == ("The cluster has no Pyxis: apptainer runs the image.",)
 
 
@@ -124,21 +134,28 @@ def test_a_cluster_that_can_run_no_image_is_told_before_submit() -> None:
 
 
 def test_pyxis_that_is_asked_for_and_not_there_is_told_with_what_is() -> None:
-    (found,) = containers.check(SlurmOptions(container_runtime="pyxis"), replace(FACTS, pyxis=False))
+    (found,) = containers.check(
+        SlurmOptions(container_runtime="pyxis"), replace(FACTS, pyxis=False)
+    )
     assert (found.severity.value, found.fix) == ("error", "Use --container-runtime enroot")
 
 
 def test_without_a_runtime_the_command_runs_on_the_node_and_the_plan_says_so() -> None:
     planned = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(container_runtime="none"), FACTS)
     assert planned.files == {}
-    assert planned.notes == ("The image nvcr.io/nvidia/tao:7 is not used: the command runs on the node itself.",)
+    assert planned.notes == (
+        "The image nvcr.io/nvidia/tao:7 is not used: the command runs on the node itself.",
+    )
 
 
 def test_latest_is_used_as_converted_unless_it_is_to_be_converted_again() -> None:
     kept, anew = (
-        image_plan.plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS) for force in (False, True)
+        image_plan.plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS)
+        for force in (False, True)
     )
-    assert kept.notes == ("x.io/a:latest is used as last converted; force_reconvert_latest converts it anew.",)
+    assert kept.notes == (
+        "x.io/a:latest is used as last converted; force_reconvert_latest converts it anew.",
+    )
     assert anew.notes == ("x.io/a:latest is converted anew.",)
     pinned = image_plan.plan("x.io/a:1", SlurmOptions(force_reconvert_latest=True), FACTS)
     assert "tao_convert=once\n" in pinned.prepare
@@ -158,7 +175,9 @@ def registries(cluster: Cluster) -> tuple[Registry, Registry]:
 class Job:
     """A job that runs a command in an image, made of the same texts as the backend's."""
 
-    def __init__(self, cluster: Cluster, image: str, command: str, facts: SlurmFacts = FACTS, **options: Any) -> None:
+    def __init__(
+        self, cluster: Cluster, image: str, command: str, facts: SlurmFacts = FACTS, **options: Any
+    ) -> None:
         self.cluster = cluster
         self.folder = f"{SHARED}/try-{next(numbers)}"
         chosen = SlurmOptions(**options)
@@ -175,7 +194,8 @@ class Job:
             (there / name).write_text(text)
         words = f"-o {self.folder}/out --mem=1G"
         self.submitted = cluster.login(
-            f"cd {self.folder}\nafter=\n{shell.script('answers')}\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
+            f"cd {self.folder}\nafter=\n{shell.script('answers')}\n{planned.prepare}\nsbatch "
+            f"--parsable $after {words} job.sbatch"
         )
         self.slurm_id = self.submitted.stdout.strip()
 
@@ -189,7 +209,11 @@ class Job:
         return self.state()
 
     def state(self) -> str:
-        return self.cluster.ask("sacct", "-XnPj", self.slurm_id, "-o", "State").stdout.split(" ")[0].strip()
+        return (
+            self.cluster.ask("sacct", "-XnPj", self.slurm_id, "-o", "State")
+            .stdout.split(" ")[0]
+            .strip()
+        )
 
     @property
     def output(self) -> str:
@@ -201,14 +225,18 @@ def test_an_image_is_converted_once_for_all_jobs_and_nobody_waits_at_the_client(
 ) -> None:
     public, _ = registries
     before = public.pulls(HUB_NAME)
-    first, second = (Job(cluster, HUB_NAME, "echo in $(cat /etc/passwd | head -n 1)") for _ in range(2))
+    first, second = (
+        Job(cluster, HUB_NAME, "echo in $(cat /etc/passwd | head -n 1)") for _ in range(2)
+    )
     assert (first.end(), second.end()) == ("COMPLETED", "COMPLETED"), first.submitted.stderr
     assert first.output == second.output == "in root:x:0:0:root:/root:/bin/sh\n"
     third = Job(cluster, HUB_NAME, "true")
     assert third.dependency() in ("", "(null)")
     assert third.end() == "COMPLETED"
     assert public.pulls(HUB_NAME) == before + 1
-    assert [each.name for each in cluster.path(f"{SHARED}/images").glob("*.sqsh*")] == ["tests+busybox=1.sqsh"]
+    assert [each.name for each in cluster.path(f"{SHARED}/images").glob("*.sqsh*")] == [
+        "tests+busybox=1.sqsh"
+    ]
 
 
 def test_two_conversions_of_one_image_come_one_after_the_other_and_the_second_has_nothing_to_do(
@@ -220,7 +248,9 @@ def test_two_conversions_of_one_image_come_one_after_the_other_and_the_second_ha
     folder = f"{SHARED}/two-conversions"
     cluster.login(f"mkdir -p {folder} {SHARED}/images")
     (cluster.path(folder) / "image.sbatch").write_text(script)
-    both = cluster.login(f"cd {folder}; sbatch --parsable image.sbatch; sbatch --parsable image.sbatch").stdout.split()
+    both = cluster.login(
+        f"cd {folder}; sbatch --parsable image.sbatch; sbatch --parsable image.sbatch"
+    ).stdout.split()
 
     def ended() -> bool:
         states = cluster.ask("sacct", "-XnPj", ",".join(both), "-o", "State").stdout.split()
@@ -246,16 +276,22 @@ def test_a_private_image_is_converted_once_enroot_has_credentials_that_came_thro
 ) -> None:
     home = cluster.folder / "home/taouser/.config/enroot"
     cluster.login(
-        "mkdir -p ~/.config/enroot; echo 'machine other.io login me password mine' > ~/.config/enroot/.credentials"
+        "mkdir -p ~/.config/enroot; echo 'machine other.io login me password mine' > "
+        "~/.config/enroot/.credentials"
     )
     asked = cluster.login(enroot_login.listing())
     assert asked.stdout.split() == ["other.io"]
     cluster.login(enroot_login.keeping(), given=enroot_login.lines("an-older-key"))
     cluster.login(enroot_login.keeping(), given=enroot_login.lines(NGC_KEY))
     try:
-        assert cluster.login(enroot_login.listing()).stdout.split() == ["other.io", "nvcr.io", "authn.nvidia.com"]
+        assert cluster.login(enroot_login.listing()).stdout.split() == [
+            "other.io",
+            "nvcr.io",
+            "authn.nvidia.com",
+        ]
         assert "an-older-key" not in (home / ".credentials").read_text()
-        assert ((home / ".credentials").stat().st_mode & 0o777, [each.name for each in home.iterdir()]) == (
+        assert ((home / ".credentials").stat().st_mode & 0o777,
+             [each.name for each in home.iterdir()]) == (
             0o600, [".credentials"]
         )  # fmt: skip
         job = Job(cluster, NGC_NAME, "echo here")
@@ -296,11 +332,16 @@ def test_latest_is_converted_again_when_asked_and_running_jobs_keep_a_whole_file
 
 
 @pytest.mark.parametrize("image", [PYTHON, BUSYBOX])
-def test_a_file_is_used_as_it_is(image: str, cluster: Cluster, registries: tuple[Registry, Registry]) -> None:
+def test_a_file_is_used_as_it_is(
+    image: str, cluster: Cluster, registries: tuple[Registry, Registry]
+) -> None:
     job = Job(cluster, image, "command -v python3; ls -d /lustre/fsw")
     assert job.dependency() in ("", "(null)")
     assert job.end() == "COMPLETED"
-    assert job.output.splitlines() == [*(["/usr/bin/python3"] if image == PYTHON else []), "/lustre/fsw"]
+    assert job.output.splitlines() == [
+        *(["/usr/bin/python3"] if image == PYTHON else []),
+        "/lustre/fsw",
+    ]
 
 
 def test_enroot_alone_runs_an_image_where_there_is_no_pyxis(
@@ -330,7 +371,9 @@ def test_a_job_of_the_sdk_and_the_conversion_of_its_image_are_handed_over_in_one
 ) -> None:
     client.check_path("/lustre", "slurm")  # the connection is open
     before = cluster.round_trips()
-    job = client.submit(JobSpec(image=HUB_NAME, command="head -n 1 /etc/passwd", gpu_count=0), "slurm").job
+    job = client.submit(
+        JobSpec(image=HUB_NAME, command="head -n 1 /etc/passwd", gpu_count=0), "slurm"
+    ).job
     assert cluster.round_trips() - before == 1
     assert client.wait(job.id, timeout=60).status is Status.COMPLETE
     assert client.get_job_logs(job.id) == "root:x:0:0:root:/root:/bin/sh\n"

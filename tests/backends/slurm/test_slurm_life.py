@@ -1,4 +1,6 @@
-"""The life of jobs on a real cluster: handed over once, watched by one query, ended, tried again, cleared away."""
+"""The life of jobs on a real cluster: handed over once, watched by one query, ended, tried again,
+cleared away.
+"""
 
 from __future__ import annotations
 
@@ -74,11 +76,18 @@ def slurm_id(client: Client, made: Job) -> str:
 
 
 def until_running(client: Client, made: Job) -> None:
-    until(lambda: client.get_job(made.id).status is Status.RUNNING, words=lambda: str(client.get_job(made.id)))
+    until(
+        lambda: client.get_job(made.id).status is Status.RUNNING,
+        words=lambda: str(client.get_job(made.id)),
+    )
 
 
 def until_ended(client: Client, made: Job, seconds: float = 60) -> Job:
-    until(lambda: client.get_job(made.id).status.terminal, seconds, lambda: str(client.get_job(made.id)))
+    until(
+        lambda: client.get_job(made.id).status.terminal,
+        seconds,
+        lambda: str(client.get_job(made.id)),
+    )
     return client.get_job(made.id)
 
 
@@ -94,7 +103,9 @@ def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_at_most_three_
 ) -> None:
     """Over a line of 50 ms."""
     before = (cluster.connections(), cluster.round_trips())
-    surround = surroundings(cluster, tmp_path, XDG_RUNTIME_DIR=str(tmp_path), SLURM_HOSTNAME=cluster.open_far())
+    surround = surroundings(
+        cluster, tmp_path, XDG_RUNTIME_DIR=str(tmp_path), SLURM_HOSTNAME=cluster.open_far()
+    )
     with Client(settings=Settings(surround)) as client:
         submit(client, "true")
         cold = cluster.connections() - before[0] + cluster.round_trips() - before[1]
@@ -116,16 +127,23 @@ def test_what_is_staged_lies_where_the_document_says_and_its_owner_alone_can_rea
         assert (own / name.format(made.id)).stat().st_mode & 0o077 == 0
     folders = [own, *(path for path in own.rglob("*") if path.is_dir() and not path.is_symlink())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
-    holders = [path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()]
+    holders = [
+        path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()
+    ]
     assert [path.name for path in holders] == ["env.sh"]
     assert stat.S_IMODE(holders[0].stat().st_mode) == 0o600
     details = client.get_job(made.id).backend_details
     assert details["backend_type"] == "slurm"
-    assert details["slurm_metadata"] == {"slurm_job_id": slurm_id(client, made), "job_dir": details["job_dir"]}
+    assert details["slurm_metadata"] == {
+        "slurm_job_id": slurm_id(client, made),
+        "job_dir": details["job_dir"],
+    }
     shown = cluster.ask("scontrol", "show", "job", slurm_id(client, made)).stdout
     assert "s3cret-value" not in shown
     client.cancel_job(made.id)
-    assert not [path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()]
+    assert not [
+        path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()
+    ]
 
 
 def test_the_secrets_go_with_the_command_that_needed_them(cluster: Cluster, client: Client) -> None:
@@ -135,14 +153,18 @@ def test_the_secrets_go_with_the_command_that_needed_them(cluster: Cluster, clie
     assert until_ended(client, made).exit_code == 0
 
 
-def test_the_logs_lie_where_the_document_says_for_a_reader_without_the_sdk(cluster: Cluster, client: Client) -> None:
+def test_the_logs_lie_where_the_document_says_for_a_reader_without_the_sdk(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, "echo out; echo err >&2")
     until_ended(client, made)
     logs = folder(cluster, made) / "slurm-logs" / f"{made.id}.1-{slurm_id(client, made)}"
     assert ((logs / "main.out").read_text(), (logs / "main.err").read_text()) == ("out\n", "err\n")
 
 
-def test_the_same_attempt_handed_over_by_many_at_once_is_one_slurm_job(cluster: Cluster, client: Client) -> None:
+def test_the_same_attempt_handed_over_by_many_at_once_is_one_slurm_job(
+    cluster: Cluster, client: Client
+) -> None:
     planned = client.plan(job("sleep 60"), "slurm").plan
     backend = backend_of(client)
     with ThreadPoolExecutor(6) as threads:
@@ -159,7 +181,9 @@ class Kept(Exception):
 def test_a_submit_that_lasted_too_long_leaves_the_job_to_the_one_that_has_overtaken_it(
     cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    planned = client.plan(job("sleep 60", files={"large": random.Random(1).randbytes(1_000_000)}), "slurm").plan
+    planned = client.plan(
+        job("sleep 60", files={"large": random.Random(1).randbytes(1_000_000)}), "slurm"
+    ).plan
     backend = backend_of(client)
 
     def keep(script: str, given: bytes, _seconds: float) -> None:
@@ -231,18 +255,26 @@ def test_a_job_is_found_below_the_base_directory_that_it_was_handed_over_to_what
         assert client.store.attempt(made.id).ref is None
     monkeypatch.undo()
     other = f"{cluster.surroundings()['SLURM_BASE_RESULTS_DIR']}/other"
-    with Client(settings=Settings(surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR=other))) as later:
+    with Client(
+        settings=Settings(surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR=other))
+    ) as later:
         assert until_ended(later, made).status is Status.COMPLETE
         assert later.get_job_logs(made.id) == "here\n"
-        assert (folder(cluster, made) / "attempts" / "1" / "slurm_id").read_text().strip() == slurm_id(later, made)
+        assert (
+            folder(cluster, made) / "attempts" / "1" / "slurm_id"
+        ).read_text().strip() == slurm_id(later, made)
     assert not cluster.path(f"{other}/jobs").exists()
 
 
-@pytest.mark.parametrize(("size", "left"), [(100, 0), (100, 0.5), (200_000, 0), (200_000, 0.5), (200_000, 0.999)])
+@pytest.mark.parametrize(
+    ("size", "left"), [(100, 0), (100, 0.5), (200_000, 0), (200_000, 0.5), (200_000, 0.999)]
+)
 def test_what_arrives_cut_short_starts_nothing(
     cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch, size: int, left: float
 ) -> None:
-    """A small job is all script; of a large one the archive is cut, which comes after its script."""
+    """A small job is all script; of a large one the archive is cut, which comes
+    after its script.
+    """
     ssh: Any = backend_of(client).ssh
     whole = ssh._ssh
 
@@ -259,7 +291,9 @@ def test_what_arrives_cut_short_starts_nothing(
     assert not cluster.path(planned.request.job_dir).exists()
 
 
-def test_a_path_that_is_not_on_the_cluster_submits_nothing_and_is_named(cluster: Cluster, client: Client) -> None:
+def test_a_path_that_is_not_on_the_cluster_submits_nothing_and_is_named(
+    cluster: Cluster, client: Client
+) -> None:
     before = cluster.round_trips()
     with pytest.raises(
         Refused, match="The input /data is not on the cluster: /lustre/fsw/taouser/no such 'file'"
@@ -289,7 +323,9 @@ def test_a_base_directory_that_cannot_be_made_is_told(cluster: Cluster, tmp_path
         submit(client, "true")
 
 
-def test_a_job_of_another_store_is_neither_found_nor_replaced(cluster: Cluster, client: Client) -> None:
+def test_a_job_of_another_store_is_neither_found_nor_replaced(
+    cluster: Cluster, client: Client
+) -> None:
     planned = client.plan(job("sleep 60"), "slurm").plan
     backend = backend_of(client)
     backend.submit(planned, {})
@@ -320,7 +356,8 @@ def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) ->
     until_running(client, made)
     like = [replace(ref.attempt, job_id=f"other-{number}") for number in range(999)]
     others = [
-        replace(ref, native_id=str(100001 + number), attempt=each, details={}) for number, each in enumerate(like)
+        replace(ref, native_id=str(100001 + number), attempt=each, details={})
+        for number, each in enumerate(like)
     ]
     backend, before = backend_of(client), cluster.round_trips()
     seen = backend.observe([ref])
@@ -328,7 +365,9 @@ def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) ->
     assert seen[ref].phase is Phase.RUNNING
     before = cluster.round_trips()
     seen = backend.observe([ref, *others])
-    assert cluster.round_trips() - before == 2, "one look at all, and one at what those have left that are gone"
+    assert cluster.round_trips() - before == 2, (
+        "one look at all, and one at what those have left that are gone"
+    )
     assert {each.phase for other, each in seen.items() if other != ref} == {Phase.ABSENT}
 
 
@@ -354,7 +393,9 @@ def test_a_controller_that_hangs_changes_no_status_finds_nothing_missing_and_lea
     assert len(cluster.jobs()) == 2
 
 
-def test_a_command_begins_when_a_controller_that_was_away_is_back(cluster: Cluster, client: Client) -> None:
+def test_a_command_begins_when_a_controller_that_was_away_is_back(
+    cluster: Cluster, client: Client
+) -> None:
     node = cluster.place.nodes[0]
     with ExitStack() as until_back:
         with cluster.hung(f"slurmd-{node}"):
@@ -369,7 +410,10 @@ def test_a_command_begins_when_a_controller_that_was_away_is_back(cluster: Clust
 
 def test_a_status_json_that_says_failure_makes_a_job_fail_that_ended_with_0(client: Client) -> None:
     said = '{"date": "1", "status": "FAILURE", "message": "loss is nan"}'
-    made = submit(client, f"mkdir -p $TAO_RESULTS_DIR/train; echo '{said}' > $TAO_RESULTS_DIR/train/status.json")
+    made = submit(
+        client,
+        f"mkdir -p $TAO_RESULTS_DIR/train; echo '{said}' > $TAO_RESULTS_DIR/train/status.json",
+    )
     ended = until_ended(client, made)
     assert ended.status is Status.ERROR
     assert "loss is nan" in ended.message
@@ -384,9 +428,13 @@ def test_running_out_of_memory_in_a_task_is_told(client: Client) -> None:
     assert found.rule == "slurm.oom"
 
 
-def test_our_own_time_limit_ends_the_command_to_the_second_and_is_the_diagnosis(client: Client) -> None:
+def test_our_own_time_limit_ends_the_command_to_the_second_and_is_the_diagnosis(
+    client: Client,
+) -> None:
     """The limit leaves a busy computer the time to set the trap."""
-    made = submit(client, "trap 'echo saving; exit 0' TERM; sleep 60 & wait", time_limit=timedelta(seconds=5))
+    made = submit(
+        client, "trap 'echo saving; exit 0' TERM; sleep 60 & wait", time_limit=timedelta(seconds=5)
+    )
     ended = until_ended(client, made)
     found = client.diagnose(made.id)
     assert ended.status is Status.ERROR
@@ -407,8 +455,13 @@ def test_a_job_inherits_neither_the_umask_nor_the_language_and_time_zone_of_our_
     assert login == 0o666 & ~int(cluster.login("umask").stdout, 8)
 
 
-def test_a_held_job_waits_and_a_suspended_one_is_paused_and_both_say_why(cluster: Cluster, client: Client) -> None:
-    runs, waits = submit(client, "sleep 60"), submit(client, "sleep 60", native={"begin": "now+600"})
+def test_a_held_job_waits_and_a_suspended_one_is_paused_and_both_say_why(
+    cluster: Cluster, client: Client
+) -> None:
+    runs, waits = (
+        submit(client, "sleep 60"),
+        submit(client, "sleep 60", native={"begin": "now+600"}),
+    )
     until_running(client, runs)
     cluster.ask("scontrol", "suspend", slurm_id(client, runs))
     cluster.ask("scontrol", "hold", slurm_id(client, waits))
@@ -425,7 +478,9 @@ def test_a_held_job_waits_and_a_suspended_one_is_paused_and_both_say_why(cluster
 # Canceling
 
 
-def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(cluster: Cluster, client: Client) -> None:
+def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(
+    cluster: Cluster, client: Client
+) -> None:
     queued = submit(client, "true")
     running = submit(client, "sleep 60")
     until_running(client, running)
@@ -439,10 +494,14 @@ def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(cluster: Cluste
         before = cluster.round_trips()
         said = backend.cancel(ref, timedelta(seconds=5))
         assert cluster.round_trips() - before == 1
-        assert replace(backend.observe([ref])[ref], raw="", seen_at=said.seen_at) == replace(said, raw="")
+        assert replace(backend.observe([ref])[ref], raw="", seen_at=said.seen_at) == replace(
+            said, raw=""
+        )
     unknown = client.engine.ref_of(running)
     assert unknown is not None
-    assert backend.cancel(replace(unknown, native_id="99999999"), timedelta(0)).phase is Phase.ABSENT
+    assert (
+        backend.cancel(replace(unknown, native_id="99999999"), timedelta(0)).phase is Phase.ABSENT
+    )
     assert until_ended(client, running).status is Status.CANCELED
     assert until_ended(client, held).status is Status.CANCELED
     assert until_ended(client, queued).status is Status.COMPLETE
@@ -455,7 +514,9 @@ def test_a_client_cancels_in_one_round_trip_and_knows_the_end_and_the_secrets_ar
     until_running(client, running)
     failed = submit(client, "exit 3")
     until(lambda: slurm_id(client, failed) not in cluster.jobs())
-    queued = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"}, gpu_count=8, num_nodes=4)
+    queued = submit(
+        client, "sleep 60", env_vars={"API_KEY": "s3cret-value"}, gpu_count=8, num_nodes=4
+    )
     for made, status in ((running, Status.CANCELED), (queued, Status.CANCELED)):
         before = cluster.round_trips()
         assert client.cancel_job(made.id, grace=5) is True
@@ -476,23 +537,34 @@ def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_
     for name in ("1/slurm_id", "1.lock"):
         (folder(cluster, made) / "attempts" / name).unlink()
     before = cluster.round_trips()
-    said = backend_of(client).cancel(replace(ref, native_id="", unique_id="", ready=False), timedelta(0))
+    said = backend_of(client).cancel(
+        replace(ref, native_id="", unique_id="", ready=False), timedelta(0)
+    )
     assert said.phase is Phase.CANCELED
     assert cluster.round_trips() - before == 1
 
 
-def test_a_job_that_was_just_handed_over_to_slurm_is_canceled_by_who_does_not_know_that_yet(client: Client) -> None:
+def test_a_job_that_was_just_handed_over_to_slurm_is_canceled_by_who_does_not_know_that_yet(
+    client: Client,
+) -> None:
     """His look was a moment before its id was written down."""
     ref = client.engine.ref_of(submit(client, "sleep 60"))
     assert ref is not None
-    said = backend_of(client).cancel(replace(ref, native_id="", unique_id="", ready=False), timedelta(0))
+    said = backend_of(client).cancel(
+        replace(ref, native_id="", unique_id="", ready=False), timedelta(0)
+    )
     assert said.phase is Phase.CANCELED
 
 
-def test_a_job_whose_submit_died_before_slurm_heard_of_it_can_be_canceled(cluster: Cluster, client: Client) -> None:
+def test_a_job_whose_submit_died_before_slurm_heard_of_it_can_be_canceled(
+    cluster: Cluster, client: Client
+) -> None:
     planned = client.plan(job("true"), "slurm").plan
     attempts = f"{planned.request.job_dir}/attempts"
-    cluster.login(f"mkdir -p {attempts}/1; echo 1-a >{attempts}/1.lock; touch -d '10 minutes ago' {attempts}/1.lock")
+    cluster.login(
+        f"mkdir -p {attempts}/1; echo 1-a >{attempts}/1.lock; touch -d '10 "
+        f"minutes ago' {attempts}/1.lock"
+    )
     backend = backend_of(client)
     found = backend.find(planned.attempt, planned)
     assert found is not None
@@ -503,7 +575,10 @@ def test_a_job_whose_submit_died_before_slurm_heard_of_it_can_be_canceled(cluste
 
 def test_canceling_somebody_elses_job_raises_slurms_words(cluster: Cluster, client: Client) -> None:
     made = submit(client, "true")
-    wraps = f"sbatch --parsable --chdir=/tmp --output=/dev/null --job-name={made.id}.1 --wrap 'sleep 60'"
+    wraps = (
+        "sbatch --parsable --chdir=/tmp --output=/dev/null "
+        f"--job-name={made.id}.1 --wrap 'sleep 60'"
+    )
     theirs = cluster.login(wraps, user="otheruser").stdout.strip()
     assert theirs.isdigit()
     ref = client.engine.ref_of(made)
@@ -520,7 +595,9 @@ def test_another_job_that_has_got_a_jobs_slurm_id_is_neither_canceled_nor_cleare
     until_ended(client, made)
     ref = client.engine.ref_of(made)
     assert ref is not None
-    another = cluster.login("sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'").stdout.strip()
+    another = cluster.login(
+        "sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'"
+    ).stdout.strip()
     backend = backend_of(client)
     assert backend.cancel(replace(ref, native_id=another), timedelta(0)).phase.over
     backend.release(replace(ref, native_id=another))
@@ -543,12 +620,16 @@ def test_a_job_that_was_canceled_outside_is_canceled_and_the_look_that_sees_it_r
 # Trying again; what a real failure of a node does is in test_slurm_answers.py
 
 
-def test_an_attempt_is_not_followed_by_another_while_it_lives(cluster: Cluster, client: Client) -> None:
+def test_an_attempt_is_not_followed_by_another_while_it_lives(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, "sleep 60")
     row = client.store.attempt(made.id)
     backend = backend_of(client)
     plan = read_plan(backend, row)
-    again = backend.plan_again(plan, prepare_job(job("sleep 60")), SlurmOptions(), replace(row.attempt, number=2))
+    again = backend.plan_again(
+        plan, prepare_job(job("sleep 60")), SlurmOptions(), replace(row.attempt, number=2)
+    )
     with pytest.raises(Unreachable, match="is still"):
         backend.submit(again, {})
     assert len(cluster.jobs()) == 1
@@ -564,7 +645,12 @@ def test_a_waiting_job_says_why_in_words(cluster: Cluster, client: Client) -> No
     held = submit(client, "sleep 60", gpu_count=8, num_nodes=4)
     waits = submit(client, "sleep 60", gpu_count=8, num_nodes=4)
     until_running(client, held)
-    until(lambda: "Resources" in client.get_job(waits.id).message or "Priority" in client.get_job(waits.id).message)
+    until(
+        lambda: (
+            "Resources" in client.get_job(waits.id).message
+            or "Priority" in client.get_job(waits.id).message
+        )
+    )
     found = client.diagnose(waits.id)
     assert found is not None
     assert "in use" in found.cause or "higher priority" in found.cause
@@ -577,17 +663,25 @@ def test_a_failed_job_names_its_node_and_what_slurm_said(cluster: Cluster, clien
     until_ended(client, made)
     found = client.get_failure_analysis(made.id)
     assert found is not None
-    events = {each["node_event_name"]: each["message"] for each in found["job_failure_by_node_event"]}
+    events = {
+        each["node_event_name"]: each["message"] for each in found["job_failure_by_node_event"]
+    }
     assert any(node in events["Node"] for node in cluster.place.nodes)
-    assert "Exited with exit code 3" in " ".join(each["message"] for each in found["job_failure_by_node_event"])
+    assert "Exited with exit code 3" in " ".join(
+        each["message"] for each in found["job_failure_by_node_event"]
+    )
 
 
 # Logs, files, clearing away
 
 
-def test_a_log_is_followed_through_a_lost_connection_without_loss_or_repeat(cluster: Cluster, client: Client) -> None:
+def test_a_log_is_followed_through_a_lost_connection_without_loss_or_repeat(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(
-        client, "echo line 1; until [ -e go ]; do sleep 0.1; done; for i in $(seq 2 30); do echo line $i; done"
+        client,
+        "echo line 1; until [ -e go ]; do sleep 0.1; done; for i in $(seq "
+        "2 30); do echo line $i; done",
     )
     got, go = b"", cluster.path(made.results_dir) / "go"
     for data in client.follow_logs(made.id):
@@ -602,7 +696,9 @@ def test_both_streams_of_every_rank_can_be_read(cluster: Cluster, client: Client
     made = submit(client, "echo out $NODE_RANK; echo err $NODE_RANK >&2", num_nodes=2)
     until_ended(client, made)
     read = {
-        (rank, stream): b"".join(client.follow_logs(made.id, rank=rank, stream=stream, follow=False))
+        (rank, stream): b"".join(
+            client.follow_logs(made.id, rank=rank, stream=stream, follow=False)
+        )
         for rank in (0, 1)
         for stream in ("stdout", "stderr")
     }
@@ -633,13 +729,17 @@ def test_the_log_of_a_job_of_two_nodes_holds_every_rank(cluster: Cluster, client
     assert client.get_job_logs(made.id, rank=1) == "first 1\nlast 1\n"
 
 
-def test_a_rank_that_has_said_nothing_adds_nothing_to_the_log(cluster: Cluster, client: Client) -> None:
+def test_a_rank_that_has_said_nothing_adds_nothing_to_the_log(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, "[ $NODE_RANK = 0 ] || printf 'no newline'", num_nodes=2)
     until_ended(client, made)
     assert client.get_job_logs(made.id) == "==> rank 1 <==\nno newline"
 
 
-def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(cluster: Cluster, client: Client) -> None:
+def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, "echo kept > result.txt; echo out")
     until_ended(client, made)
     ref = client.engine.ref_of(made)
@@ -670,8 +770,13 @@ def test_paths_are_looked_at_as_the_cluster_sees_them(cluster: Cluster, client: 
         files.read(f"{base}/nothing")
 
 
-def test_results_are_found_and_copied_here(cluster: Cluster, client: Client, tmp_path: Path) -> None:
-    made = submit(client, "mkdir train; head -c 3000000 /dev/urandom > train/model.pth; echo done > train/log.txt")
+def test_results_are_found_and_copied_here(
+    cluster: Cluster, client: Client, tmp_path: Path
+) -> None:
+    made = submit(
+        client,
+        "mkdir train; head -c 3000000 /dev/urandom > train/model.pth; echo done > train/log.txt",
+    )
     until_ended(client, made)
     assert made.results_dir.endswith(f"/results/{made.id}")
     copied = client.fetch_results(made.id, tmp_path / "copy")
@@ -687,7 +792,9 @@ ln -s loop loop; mkfifo pipe; mkdir -p .tao; rm -f .tao/manifest.json
 """
 
 
-def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(cluster: Cluster, client: Client) -> None:
+def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, LINKS)
     until_ended(client, made)
     results = made.results_dir
@@ -695,7 +802,13 @@ def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(cluster: Clu
     files = backend_of(client).files().below(results)
     assert files.read(f"{results}/inner") == files.read(f"{results}/folder/deep/file") == b"mine\n"
     assert files.read(f"{results}/odd 'name'\n", 1, 1) == b"d"
-    for path in ("out", "above", "above/private.txt", "in/../../private.txt", "folder/../../private.txt"):
+    for path in (
+        "out",
+        "above",
+        "above/private.txt",
+        "in/../../private.txt",
+        "folder/../../private.txt",
+    ):
         for verb in (files.stat, files.list, files.read):
             with pytest.raises(LeadsOut):
                 verb(f"{results}/{path}")
@@ -703,7 +816,12 @@ def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(cluster: Clu
         files.read(f"{results}/../private.txt")
     with pytest.raises(LeadsOut):
         files.read(f"{Path(results).parent}/private.txt")
-    for path, error in (("pipe", "a pipe"), ("in", "a folder"), ("loop", "nothing"), ("dangling", "nothing")):
+    for path, error in (
+        ("pipe", "a pipe"),
+        ("in", "a folder"),
+        ("loop", "nothing"),
+        ("dangling", "nothing"),
+    ):
         with pytest.raises(PathNotFound, match=error):
             files.read(f"{results}/{path}")
     with pytest.raises(PathNotFound, match="a pipe"):
@@ -712,14 +830,17 @@ def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(cluster: Clu
     assert seen["folder"] == (True, f"{results}/in")
     assert seen["in"] == (True, "")
     assert all(
-        seen[name] == (False, "") for name in ("inner", "out", "above", "dangling", "loop", "pipe", "odd 'name'\n")
+        seen[name] == (False, "")
+        for name in ("inner", "out", "above", "dangling", "loop", "pipe", "odd 'name'\n")
     )
     found = {str(Path(each.path).relative_to(results)) for each in client.results(made.id).files}
     assert {"in/deep/file", "folder/deep/file", "out", "above", "pipe"} <= found
     assert not any("private.txt" in path for path in found)
 
 
-def test_results_that_were_replaced_by_a_link_are_not_looked_at(cluster: Cluster, client: Client) -> None:
+def test_results_that_were_replaced_by_a_link_are_not_looked_at(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, "true")
     until_ended(client, made)
     here = cluster.path(made.results_dir)
@@ -737,7 +858,9 @@ def test_login_nodes_that_refuse_or_hang_are_passed_over(cluster: Cluster, tmp_p
         assert until_ended(client, made).status is Status.COMPLETE
 
 
-def test_a_submit_to_a_cluster_whose_only_login_host_refuses_leaves_no_job(cluster: Cluster, client: Client) -> None:
+def test_a_submit_to_a_cluster_whose_only_login_host_refuses_leaves_no_job(
+    cluster: Cluster, client: Client
+) -> None:
     """Its facts are remembered, so nothing but the submit itself notices."""
     with cluster.login_node_down(), pytest.raises(Unreachable, match="Connection refused"):
         submit(client, "echo never")
@@ -774,7 +897,8 @@ def test_a_folder_in_which_others_could_plant_what_a_job_runs_is_not_used(
     assert list(cluster.path(base).joinpath("jobs").iterdir()) == []
 
 
-# What a job may write where its end is read: separators of an answer, a file without end, pipes, and depth.
+# What a job may write where its end is read: separators of an answer, a file without end, pipes,
+# and depth.
 HOSTILE = """
 printf '=== exit 0 2 0\\n{}\\n\\036record\\n\\037\\n' > "$TAO_RESULTS_DIR/status.json"
 mkdir -p "$TAO_RESULTS_DIR/.tao"; python3 -c 'print("[" * 200000)' > "$TAO_RESULTS_DIR/.tao/manifest.json"
@@ -783,7 +907,9 @@ truncate -s 12G "$TAO_RESULTS_DIR/huge"; mkdir "$TAO_RESULTS_DIR/b"; mv "$TAO_RE
 """
 
 
-def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(cluster: Cluster, client: Client) -> None:
+def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(
+    cluster: Cluster, client: Client
+) -> None:
     made = [submit(client, f"{HOSTILE}exit 4"), submit(client, "exit 3"), submit(client, "true")]
     refs = [ref for each in made if (ref := client.engine.ref_of(each)) is not None]
 
@@ -797,7 +923,10 @@ def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(cluster:
     assert ends() == [4, 3, 0]
     ended = client.wait_all([each.id for each in made], timeout=60)
     assert [each.exit_code for each in ended] == [4, 3, 0]
-    left = {Path(each.path).relative_to(made[0].results_dir) for each in client.results(made[0].id).files}
+    left = {
+        Path(each.path).relative_to(made[0].results_dir)
+        for each in client.results(made[0].id).files
+    }
     assert {Path("status.json"), Path("a/status.json"), Path("b/status.json")} <= left
 
 
@@ -807,14 +936,18 @@ def test_what_is_known_of_a_cluster_is_looked_at_again_when_a_job_would_not_fit_
     kept = next((client.settings.state_dir / "slurm").glob("*.facts.json"))
     kept.write_text(kept.read_text().replace("PartitionName=long", "PartitionName=gone"))
     with pytest.raises(SpecError, match="no partition 'long'"):
-        submit(client, "true", {"partition": "long"})  # what was seen a moment ago is not looked at again
+        submit(
+            client, "true", {"partition": "long"}
+        )  # what was seen a moment ago is not looked at again
     record = json.loads(kept.read_text())
     kept.write_text(json.dumps({**record, "time": record["time"] - 60}))
     assert submit(client, "true", {"partition": "long"}).status is Status.PENDING
     assert "PartitionName=long" in kept.read_text()
 
 
-def test_a_job_that_slurm_does_not_show_for_a_moment_keeps_its_secrets(cluster: Cluster, client: Client) -> None:
+def test_a_job_that_slurm_does_not_show_for_a_moment_keeps_its_secrets(
+    cluster: Cluster, client: Client
+) -> None:
     made = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"})
     ref = client.engine.ref_of(made)
     assert ref is not None

@@ -1,4 +1,6 @@
-"""What the shell of a login node may bring along: programs that say more than they are asked for, and settings of the user."""
+"""What the shell of a login node may bring along: programs that say more than they are asked for,
+and settings of the user.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,10 @@ def test_what_a_sites_programs_say_beside_their_answers_is_none(
     until(lambda: status_of(client, made)() is Status.RUNNING)
     plan = read_plan(backend, row)
     again = backend.plan_again(
-        plan, PreparedJob(JobSpec(command="true"), "true"), SlurmOptions(), replace(row.attempt, number=2)
+        plan,
+        PreparedJob(JobSpec(command="true"), "true"),
+        SlurmOptions(),
+        replace(row.attempt, number=2),
     )
     with pytest.raises(Unreachable, match=f"SLURM job {row.ref.native_id}, is still RUNNING"):
         backend.submit(again, {})
@@ -100,19 +105,26 @@ def test_an_attempt_that_was_begun_and_never_reached_slurm_is_not_taken_for_what
 
 
 def settings(home: Path, **values: str) -> None:
-    (home / ".bashrc").write_text("".join(f"export {name}={value}\n" for name, value in values.items()))
+    (home / ".bashrc").write_text(
+        "".join(f"export {name}={value}\n" for name, value in values.items())
+    )
 
 
 def test_what_the_users_shell_sets_for_other_programs_of_slurm_hides_nothing_and_keeps_nothing_alive(
     client: Client, home: Path
 ) -> None:
     settings(
-        home, SLURM_TIME_FORMAT="relative", SQUEUE_PARTITION="long", SQUEUE_ACCOUNT="otheracct", SQUEUE_QOS="short",
-        SQUEUE_USERS="otheruser", SQUEUE_FORMAT="%i", SQUEUE_FORMAT2="jobid", SCANCEL_INTERACTIVE="1",
+        home, SLURM_TIME_FORMAT="relative", SQUEUE_PARTITION="long", SQUEUE_ACCOUNT="otheracct",
+        SQUEUE_QOS="short",
+        SQUEUE_USERS="otheruser", SQUEUE_FORMAT="%i", SQUEUE_FORMAT2="jobid",
+        SCANCEL_INTERACTIVE="1",
         SCANCEL_PARTITION="long", SCANCEL_NAME="other", SCANCEL_STATE="PENDING",
     )  # fmt: skip
     made = submit(client, "sleep 60")
-    until(lambda: status_of(client, made)() is Status.RUNNING, words=lambda: str(client.get_job(made.id)))
+    until(
+        lambda: status_of(client, made)() is Status.RUNNING,
+        words=lambda: str(client.get_job(made.id)),
+    )
     started = client.get_job(made.id).started
     assert started is not None
     assert started.microsecond == 0, "told by SLURM"
@@ -124,8 +136,10 @@ def test_what_the_users_shell_sets_for_sbatch_does_not_change_what_the_plan_says
     cluster: Cluster, client: Client, home: Path
 ) -> None:
     settings(
-        home, SBATCH_PARTITION="long", SBATCH_TIMELIMIT="7", SBATCH_QOS="short", SBATCH_GRES="gpu:1", SBATCH_WAIT="1",
-        SBATCH_MEM_PER_NODE="77", SBATCH_EXCLUSIVE="user", SBATCH_NO_REQUEUE="1", SBATCH_ARRAY_INX="0-2",
+        home, SBATCH_PARTITION="long", SBATCH_TIMELIMIT="7", SBATCH_QOS="short",
+        SBATCH_GRES="gpu:1", SBATCH_WAIT="1",
+        SBATCH_MEM_PER_NODE="77", SBATCH_EXCLUSIVE="user", SBATCH_NO_REQUEUE="1",
+        SBATCH_ARRAY_INX="0-2",
         SBATCH_ACCOUNT="otheracct",
     )  # fmt: skip
     made = submit(client, "sleep 60", partition="grizzly", qos="normal")

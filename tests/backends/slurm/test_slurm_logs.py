@@ -1,4 +1,6 @@
-"""A job's stdout and stderr, two files on the cluster, are read as one log: no byte lost, no event of the runner broken."""
+"""A job's stdout and stderr, two files on the cluster, are read as one log: no byte lost, no event
+of the runner broken.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Shell:
 
 
 def seen(folder: Path, happened: list[tuple[int, str]]) -> Iterator[bytes]:
-    """What a reader gets who looks now and then while the runner writes both files, and once at the end."""
+    """What a reader gets who looks now and then while the runner writes both files, and once at the
+    end.
+    """
     runner, cursor = report.Report(), ""
     runner.one_stream = False
     reader = logs.Reader(Shell(), str(folder), str(folder), lambda: True)  # pyright: ignore[reportArgumentType]
@@ -70,8 +74,12 @@ def test_both_files_are_one_log_whose_events_are_whole_however_it_is_read(
 
         patched.setattr(report, "write_all", write)
         patched.setattr(logs, "BLOCK", block)
-        got = b"".join(data for _, data in without_events((0, data) for data in seen(folder, happened))).decode()
+        got = b"".join(
+            data for _, data in without_events((0, data) for data in seen(folder, happened))
+        ).decode()
     for stream, letters in ((1, "AB"), (2, "ab")):
         written = "".join(text for number, text in happened if number == stream)
-        assert [each for each in got if each in letters] == [each for each in written if each in letters]
+        assert [each for each in got if each in letters] == [
+            each for each in written if each in letters
+        ]
     assert len(got) == sum(len(text) for stream, text in happened if stream)

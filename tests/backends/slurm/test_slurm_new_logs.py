@@ -12,7 +12,9 @@ from tao_sdk.backends.slurm.logs import NEW_BYTES, Offsets, parse_new, read_new_
 
 def new(folders: list[Path], *offsets: Offsets, cut: int | None = None):
     ran = subprocess.run(
-        ["sh", "-c", read_new_script([str(each) for each in folders], offsets)], capture_output=True, check=True
+        ["sh", "-c", read_new_script([str(each) for each in folders], offsets)],
+        capture_output=True,
+        check=True,
     )
     return parse_new(ran.stdout[:cut], offsets)
 
@@ -29,7 +31,9 @@ def folders(tmp_path: Path) -> list[Path]:
 
 def test_one_question_tells_what_is_new_in_each_log(folders: list[Path]) -> None:
     found = new(folders, Offsets(10, 0), Offsets(0, 0), Offsets(0, 0))
-    assert b"".join(chunk.data for chunk in found[0].chunks) == b"=== 1 whole 5 5\nwarning\nepoch 2/"
+    assert (
+        b"".join(chunk.data for chunk in found[0].chunks) == b"=== 1 whole 5 5\nwarning\nepoch 2/"
+    )
     assert found[0].chunks[-1].cursor == "34:8"
     assert (found[0].whole, found[1].chunks, found[1].whole) == (True, (), True)
     assert 2 not in found

@@ -16,8 +16,8 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-# A process group over sockets, as torch.distributed's store makes one: rank 0 listens at MASTER_ADDR:MASTER_PORT, each rank
-# hands in a number, and every rank gets the sum.
+# A process group over sockets, as torch.distributed's store makes one: rank 0 listens at
+# MASTER_ADDR:MASTER_PORT, each rank hands in a number, and every rank gets the sum.
 PROCESS_GROUP = """
 import json, os, socket, time
 rank, nodes = int(os.environ["NODE_RANK"]), int(os.environ["WORLD_SIZE"])
@@ -81,7 +81,9 @@ class Told:
     jobs: dict[str, Job]
 
     def log(self, name: str, rank: int = 0) -> str:
-        return b"".join(self.client.follow_logs(self.jobs[name].id, rank=rank, follow=False)).decode()
+        return b"".join(
+            self.client.follow_logs(self.jobs[name].id, rank=rank, follow=False)
+        ).decode()
 
     def ranks(self, name: str) -> tuple[dict[str, str], dict[str, str]]:
         assert self.jobs[name].status is Status.COMPLETE, self.log(name)
@@ -104,10 +106,13 @@ def test_two_nodes_form_a_process_group_and_each_rank_has_its_place(told: Told) 
     assert (first["total"], second["total"]) == (11, 11)
     assert [first["node"], second["node"]] == cluster_here.cluster().place.nodes[:2]
     assert first["MASTER_ADDR"] == second["MASTER_ADDR"] == first["node"]
-    assert [(each["WORLD_SIZE"], each["NNODES"], each["NODE_RANK"]) for each in (first, second)] == [
+    assert [(each["WORLD_SIZE"], each["NNODES"], each["NODE_RANK"]) for each in (first,
+         second)] == [
         ("2", "2", "0"), ("2", "2", "1")
     ]  # fmt: skip
-    assert [(each["NUM_GPU_PER_NODE"], each["NPROC_PER_NODE"]) for each in (first, second)] == [("2", "2")] * 2
+    assert [(each["NUM_GPU_PER_NODE"], each["NPROC_PER_NODE"]) for each in (first, second)] == [
+        ("2", "2")
+    ] * 2
     assert [len(each["CUDA_VISIBLE_DEVICES"].split(",")) for each in (first, second)] == [2, 2]
 
 
@@ -115,12 +120,16 @@ def test_jax_forms_a_process_group_on_two_nodes_with_nothing_but_the_jobs_variab
     client: Client, cluster: Cluster
 ) -> None:
     command = (
-        f"export PYTHONPATH={jax_here.place(cluster)} JAX_PLATFORMS=cpu\nexec {jax_here.PYTHON} - <<'END'\n{JAX}END\n"
+        f"export PYTHONPATH={jax_here.place(cluster)} JAX_PLATFORMS=cpu\nexec {jax_here.PYTHON} "
+        f"- <<'END'\n{JAX}END\n"
     )
     spec = JobSpec(command=command, num_nodes=2, gpu_count=0, memory="8g")
     job = client.submit(spec, "slurm", {"container_runtime": "none"}).job
     assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
-    said = [b"".join(client.follow_logs(job.id, rank=rank, stream="stdout", follow=False)) for rank in (0, 1)]
+    said = [
+        b"".join(client.follow_logs(job.id, rank=rank, stream="stdout", follow=False))
+        for rank in (0, 1)
+    ]
     assert [each.splitlines()[-1] for each in said] == [b"sum 11 of 2"] * 2
 
 
@@ -128,7 +137,9 @@ def test_nothing_of_slurm_makes_lightning_believe_that_srun_started_its_ranks(to
     """It looks for SLURM_NTASKS beside a job's name that is not `bash` or `interactive`."""
     for each in told.ranks("no_gpus"):
         assert each["SLURM_JOB_NAME"] == "bash"
-        assert [each[name] for name in ("SLURM_NTASKS", "SLURM_PROCID", "RANK", "LOCAL_RANK")] == [None] * 4
+        assert [each[name] for name in ("SLURM_NTASKS", "SLURM_PROCID", "RANK", "LOCAL_RANK")] == [
+            None
+        ] * 4
 
 
 def test_a_rank_that_fails_ends_the_others_and_gives_the_job_its_code(told: Told) -> None:
@@ -137,7 +148,9 @@ def test_a_rank_that_fails_ends_the_others_and_gives_the_job_its_code(told: Told
 
 
 def test_the_code_of_a_job_is_that_of_the_rank_that_was_killed_first(told: Told) -> None:
-    """srun has the signal for its code with which it then ended the others; of codes above 128 SLURM keeps the signal."""
+    """srun has the signal for its code with which it then ended the others; of codes above 128
+    SLURM keeps the signal.
+    """
     assert {end: told.jobs[end].exit_code for end in ENDS} == ENDS
 
 
@@ -147,7 +160,8 @@ def test_the_port_is_the_usual_one_on_whole_nodes_the_jobs_own_on_shared_ones_an
     ports = {name: told.log(name).split() for name in JOBS if name.startswith("port")}
     slurm_id = int(ports["port_of_the_job"][1])
     assert {name: port for name, (port, _) in ports.items()} == {
-        "port_of_whole_nodes": "29500", "port_of_the_job": str(15000 + slurm_id % 17000), "port_of_the_caller": "31000"
+        "port_of_whole_nodes": "29500", "port_of_the_job": str(15000 + slurm_id % 17000),
+        "port_of_the_caller": "31000"
     }  # fmt: skip
 
 

@@ -36,7 +36,9 @@ def test_every_option_has_its_row() -> None:
 
 def test_every_setting_has_its_row() -> None:
     told = {name for row in rows("Settings") for name in re.findall(r"`([A-Z0-9_]+)`", row[0])}
-    assert told == {name for name in KNOWN_NAMES if name.startswith(("SLURM_", "SSH_"))} | {"TAO_SSH_CONFIG"}
+    assert told == {name for name in KNOWN_NAMES if name.startswith(("SLURM_", "SSH_"))} | {
+        "TAO_SSH_CONFIG"
+    }
 
 
 @dataclass
@@ -49,7 +51,8 @@ class Told:
 
 
 SITUATIONS: dict[str, tuple[str, Status]] = {  # begins at, is then
-    "is queued": ("now+600", Status.PENDING), "runs": ("now", Status.RUNNING), "is over": ("now", Status.COMPLETE),
+    "is queued": ("now+600", Status.PENDING), "runs": ("now", Status.RUNNING),
+    "is over": ("now", Status.COMPLETE),
     "is unknown to SLURM": ("now", Status.RUNNING), "is somebody else's": ("now", Status.RUNNING),
     "cannot be asked about": ("now", Status.RUNNING),
 }  # fmt: skip
@@ -63,7 +66,13 @@ def told(lasting_client: Client) -> Told:
         spec = JobSpec(image=PYTHON, command=command, gpu_count=0, cpus=1, native={"begin": begin})
         told.jobs[situation] = lasting_client.submit(spec, "slurm").job
     wanted = {situation: status for situation, (_, status) in SITUATIONS.items()}
-    until(lambda: {name: lasting_client.get_job(job.id).status for name, job in told.jobs.items()} == wanted, 60)
+    until(
+        lambda: (
+            {name: lasting_client.get_job(job.id).status for name, job in told.jobs.items()}
+            == wanted
+        ),
+        60,
+    )
     return told
 
 
@@ -74,11 +83,17 @@ def answer(told: Told, situation: str) -> tuple[str, str]:
     assert ref is not None
     try:
         if situation == "is unknown to SLURM":
-            return str(backend.cancel(replace(ref, native_id="99999999"), timedelta(0)).phase.over), ""
+            return str(
+                backend.cancel(replace(ref, native_id="99999999"), timedelta(0)).phase.over
+            ), ""
         if situation == "is somebody else's":
             named = f"sbatch --parsable -A otheracct -J {job.id}.1 -o /dev/null --wrap 'sleep 300'"
             theirs = cluster.login(named, user=OTHER_USER)
-            return str(backend.cancel(replace(ref, native_id=theirs.stdout.strip()), timedelta(0)).phase.over), ""
+            return str(
+                backend.cancel(
+                    replace(ref, native_id=theirs.stdout.strip()), timedelta(0)
+                ).phase.over
+            ), ""
         if situation == "cannot be asked about":
             with cluster.hung():
                 return str(backend.cancel(ref, timedelta(0)).phase.over), ""

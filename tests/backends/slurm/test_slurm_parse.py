@@ -1,4 +1,6 @@
-"""What squeue and sacct print, and what it means. The texts are those of SLURM 22.05.8 in each case."""
+"""What squeue and sacct print, and what it means. The texts are those of SLURM 22.05.8 in each
+case.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,24 @@ DBD_DOWN = (1, "", "sacct: error: Problem talking to the database: Connection re
 
 
 def queued(
-    state: str, reason: str = "None", nodes: str = "n1", name: str = NAME, start: str = START, end: str = "N/A"
+    state: str,
+    reason: str = "None",
+    nodes: str = "n1",
+    name: str = NAME,
+    start: str = START,
+    end: str = "N/A",
 ) -> tuple[int, str, str]:
     return 0, f"7|{state}|{reason}|{start}|{end}|{nodes}|{name}\n", ""
 
 
-def row(id: str, state: str, exit: str = "0:0", reason: str = "None", nodes: str = "n1", name: str = NAME) -> str:
+def row(
+    id: str,
+    state: str,
+    exit: str = "0:0",
+    reason: str = "None",
+    nodes: str = "n1",
+    name: str = NAME,
+) -> str:
     return f"{id}|{id}|{state}|{exit}|{reason}|{START}|{END}|{nodes}|{name}|0:0\n"
 
 
@@ -50,30 +64,41 @@ def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str], now: str = "
 EMPTY = (0, "", "")
 CASES = {
     "finished a moment ago": (EMPTY, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
-    "finished and shown with all states": (queued("COMPLETED"), accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
+    "finished and shown with all states": (queued("COMPLETED"), accounted(row("7", "COMPLETED")),
+         Phase.SUCCEEDED, 0, ""),
     "finished and purged": (NO_JOB, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
-    "exit 3": (EMPTY, accounted(row("7", "FAILED", "3:0"), *steps("FAILED", "3:0")), Phase.FAILED, 3, "exit code 3"),
-    "its script was killed": (EMPTY, accounted(row("7", "FAILED", "0:9")), Phase.FAILED, 137, "killed (signal 9)"),
+    "exit 3": (EMPTY, accounted(row("7", "FAILED", "3:0"), *steps("FAILED", "3:0")), Phase.FAILED,
+         3, "exit code 3"),
+    "its script was killed": (EMPTY, accounted(row("7", "FAILED", "0:9")), Phase.FAILED, 137,
+         "killed (signal 9)"),
     "a step failed and the script went on": (
-        EMPTY, accounted(row("7", "COMPLETED"), row("7.0", "FAILED", "1:0", name="sh")), Phase.SUCCEEDED, 0, ""),
-    "oom in the batch step": (EMPTY, accounted(row("7", "OUT_OF_MEMORY", "0:125")), Phase.FAILED, 137, "out of memory"),
+        EMPTY, accounted(row("7", "COMPLETED"), row("7.0", "FAILED", "1:0", name="sh")),
+        Phase.SUCCEEDED, 0, ""),
+    "oom in the batch step": (EMPTY, accounted(row("7", "OUT_OF_MEMORY", "0:125")), Phase.FAILED,
+         137, "out of memory"),
     "oom in a step": (
-        EMPTY, accounted(row("7", "FAILED", "1:0"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        EMPTY, accounted(row("7", "FAILED", "1:0"),
+             row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
         Phase.FAILED, 137, "out of memory"),
     "oom where there are no cgroups": (
-        EMPTY, accounted(row("7", "FAILED", "0:9"), row("7.batch", "CANCELLED by 0", "0:9", name="batch")),
+        EMPTY, accounted(row("7", "FAILED", "0:9"),
+             row("7.batch", "CANCELLED by 0", "0:9", name="batch")),
         Phase.FAILED, 137, "killed (signal 9)"),
     "exit 3, and the accounts have not heard its name": (
-        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "3:0", name="allocation"), *steps("FAILED", "3:0")),
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "3:0", name="allocation"),
+             *steps("FAILED", "3:0")),
         Phase.FAILED, 3, "exit code 3"),
     "its script was killed, and the accounts have not heard its name": (
         queued("FAILED", "JobLaunchFailure"),
-        accounted(row("7", "FAILED", "0:9", name="allocation"), row("7.batch", "CANCELLED", "0:9", name="batch")),
+        accounted(row("7", "FAILED", "0:9", name="allocation"),
+             row("7.batch", "CANCELLED", "0:9", name="batch")),
         Phase.FAILED, 137, "killed (signal 9)"),
     "its script was killed, and both words for it are there": (
-        EMPTY, accounted(row("7", "FAILED", "0:9", "JobLaunchFailure")), Phase.FAILED, 137, "killed (signal 9)"),
+        EMPTY, accounted(row("7", "FAILED", "0:9", "JobLaunchFailure")), Phase.FAILED, 137,
+        "killed (signal 9)"),
     "finished, and the accounts have heard of its first step only": (
-        queued("COMPLETED"), accounted(row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")),
+        queued("COMPLETED"), accounted(row("7", "PENDING", name="allocation"),
+             row("7.batch", "RUNNING", name="batch")),
         Phase.SUCCEEDED, 0, ""),
     "what it waited for failed, and the accounts have not heard its name": (
         queued("CANCELLED", "DependencyNeverSatisfied", ""),
@@ -82,64 +107,87 @@ CASES = {
     "running, and the accounts have not heard its name": (
         EMPTY, accounted(row("7", "RUNNING", name="allocation")), Phase.ABSENT, None, ""),
     "canceled after a step ran out of memory": (
-        EMPTY, accounted(row("7", "CANCELLED by 1001"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        EMPTY, accounted(row("7", "CANCELLED by 1001"),
+             row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
         Phase.CANCELED, None, ""),
     "time limit after a step ran out of memory": (
         EMPTY, accounted(row("7", "TIMEOUT"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
         Phase.FAILED, 137, "out of memory"),
-    "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
+    "canceled while pending": (EMPTY,
+         accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
     "what it waited for failed, and the accounts have the end as its start for a while": (
         queued("CANCELLED", "DependencyNeverSatisfied", ""),
         accounted(row("7", "CANCELLED", reason="Dependency", nodes="None assigned")),
         Phase.FAILED, None, "DependencyNeverSatisfied"),
     "canceled while running": (
-        EMPTY, accounted(row("7", "CANCELLED by 1001"), *steps("CANCELLED", "0:15")), Phase.CANCELED, None, ""),
-    "being ended": (queued("COMPLETING"), accounted(row("7", "CANCELLED by 1001")), Phase.RUNNING, None, ""),
+        EMPTY, accounted(row("7", "CANCELLED by 1001"), *steps("CANCELLED", "0:15")),
+        Phase.CANCELED, None, ""),
+    "being ended": (queued("COMPLETING"), accounted(row("7", "CANCELLED by 1001")), Phase.RUNNING,
+         None, ""),
     "time limit": (
-        EMPTY, accounted(row("7", "TIMEOUT"), *steps("CANCELLED", "0:15")), Phase.FAILED, None, "time limit reached"),
+        EMPTY, accounted(row("7", "TIMEOUT"), *steps("CANCELLED", "0:15")), Phase.FAILED, None,
+        "time limit reached"),
     "node failed, not requeued": (
-        EMPTY, accounted(row("7", "NODE_FAIL", "1:0"), *steps("CANCELLED", "")), Phase.FAILED, None, "node failed"),
+        EMPTY, accounted(row("7", "NODE_FAIL", "1:0"), *steps("CANCELLED", "")), Phase.FAILED, None,
+        "node failed"),
     "node failed, requeued": (
-        queued("PENDING", "BeginTime", ""), accounted(row("7", "NODE_FAIL", "1:0")), Phase.PENDING, None, "BeginTime"),
-    "its deadline passed": (EMPTY, accounted(row("7", "DEADLINE", "1:0")), Phase.FAILED, None, "deadline"),
-    "a node did not start": (EMPTY, accounted(row("7", "BOOT_FAIL")), Phase.FAILED, None, "could not be started"),
+        queued("PENDING", "BeginTime", ""), accounted(row("7", "NODE_FAIL", "1:0")), Phase.PENDING,
+        None, "BeginTime"),
+    "its deadline passed": (EMPTY, accounted(row("7", "DEADLINE", "1:0")), Phase.FAILED, None,
+         "deadline"),
+    "a node did not start": (EMPTY, accounted(row("7", "BOOT_FAIL")), Phase.FAILED, None,
+         "could not be started"),
     "a node that was lost and is back refuses to start it again": (
-        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("CANCELLED", "")[:1]),
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"),
+             *steps("CANCELLED", "")[:1]),
         Phase.FAILED, None, "could not start its script"),
     "a node has just refused to start it": (
-        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("FAILED", "0:0")[:1]),
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"),
+             *steps("FAILED", "0:0")[:1]),
         Phase.FAILED, None, "could not start its script"),
     "exit 3, and the accounts have not heard of its script's end": (
-        EMPTY, accounted(row("7", "FAILED", "3:0"), row("7.batch", "RUNNING", name="batch")), Phase.FAILED, 3, "exit code 3"),
-    "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")), Phase.PENDING, None, "BeginTime"),
+        EMPTY, accounted(row("7", "FAILED", "3:0"), row("7.batch", "RUNNING", name="batch")),
+        Phase.FAILED, 3, "exit code 3"),
+    "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")),
+         Phase.PENDING, None, "BeginTime"),
     "requeued and held": (
-        queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None, "job requeued in held state"),
-    "preempted, canceled": (EMPTY, accounted(row("7", "PREEMPTED")), Phase.CANCELED, None, "preempted"),
-    "preempted, requeued": (queued("PENDING", "BeginTime", ""), accounted(row("7", "PENDING")), Phase.PENDING, None, "BeginTime"),
+        queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None,
+        "job requeued in held state"),
+    "preempted, canceled": (EMPTY, accounted(row("7", "PREEMPTED")), Phase.CANCELED, None,
+         "preempted"),
+    "preempted, requeued": (queued("PENDING", "BeginTime", ""), accounted(row("7", "PENDING")),
+         Phase.PENDING, None, "BeginTime"),
     "requeued and held, as a node could not start it": (
         queued("PENDING", "launch failed requeued held", "", start="N/A"),
         accounted(row("7", "PENDING", reason="JobHeldUser", nodes="None assigned")),
         Phase.PENDING, None, "launch failed requeued held"),
     "held": (queued("PENDING", "JobHeldUser", ""), EMPTY, Phase.PENDING, None, "JobHeldUser"),
     "waits for what failed": (
-        queued("PENDING", "DependencyNeverSatisfied", ""), EMPTY, Phase.PENDING, None, "DependencyNeverSatisfied"),
+        queued("PENDING", "DependencyNeverSatisfied", ""), EMPTY, Phase.PENDING, None,
+        "DependencyNeverSatisfied"),
     "suspended": (queued("SUSPENDED"), accounted(row("7", "SUSPENDED")), Phase.PAUSED, None, ""),
     "no folder for its output": (
-        EMPTY, accounted(row("7", "FAILED", "0:53", "JobLaunchFailure")), Phase.FAILED, 181, "could not launch"),
+        EMPTY, accounted(row("7", "FAILED", "0:53", "JobLaunchFailure")), Phase.FAILED, 181,
+        "could not launch"),
     "no folder for its output, after it had waited": (
-        EMPTY, accounted(row("7", "FAILED", "0:53", "BeginTime")), Phase.FAILED, 181, "could not launch it (0:53)"),
-    "controller hangs, running": (HUNG, accounted(row("7", "RUNNING")), Phase.UNREACHABLE, None, "Socket timed out"),
+        EMPTY, accounted(row("7", "FAILED", "0:53", "BeginTime")), Phase.FAILED, 181,
+        "could not launch it (0:53)"),
+    "controller hangs, running": (HUNG, accounted(row("7", "RUNNING")), Phase.UNREACHABLE, None,
+         "Socket timed out"),
     "controller hangs, completed": (HUNG, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
-    "controller hangs, perhaps requeued": (HUNG, accounted(row("7", "NODE_FAIL")), Phase.UNREACHABLE, None, "Socket timed out"),
+    "controller hangs, perhaps requeued": (HUNG, accounted(row("7", "NODE_FAIL")),
+         Phase.UNREACHABLE, None, "Socket timed out"),
     "no accounting, running": (queued("RUNNING"), NO_ACCOUNTS, Phase.RUNNING, None, ""),
-    "no accounting, failed": (queued("FAILED", "NonZeroExitCode"), NO_ACCOUNTS, Phase.FAILED, None, ""),
+    "no accounting, failed": (queued("FAILED", "NonZeroExitCode"), NO_ACCOUNTS, Phase.FAILED, None,
+         ""),
     "no accounting, purged": (NO_JOB, NO_ACCOUNTS, Phase.ABSENT, None, ""),
     "accounting is down, running": (queued("RUNNING"), DBD_DOWN, Phase.RUNNING, None, ""),
     "accounting is down, purged": (NO_JOB, DBD_DOWN, Phase.UNREACHABLE, None, "Connection refused"),
     "known to nobody": (NO_JOB, EMPTY, Phase.ABSENT, None, ""),
     "lost by the controller": (NO_JOB, accounted(row("7", "RUNNING")), Phase.ABSENT, None, ""),
     "the id of someone else's job": (
-        queued("RUNNING", name="theirs"), accounted(row("7", "RUNNING", name="theirs")), Phase.ABSENT, None, ""),
+        queued("RUNNING", name="theirs"), accounted(row("7", "RUNNING", name="theirs")),
+        Phase.ABSENT, None, ""),
     "a state that is new to us": (queued("LEVITATING"), EMPTY, Phase.UNKNOWN, None, ""),
 }  # fmt: skip
 
@@ -158,12 +206,16 @@ UNTOLD = {
     "nothing": EMPTY,
     "nothing, as it is down": DBD_DOWN,
     "that it runs": accounted(row("7", "RUNNING"), row("7.0", "RUNNING", name="sh")),
-    "its first step": accounted(row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")),
+    "its first step": accounted(
+        row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")
+    ),
 }
 
 
 @pytest.mark.parametrize("heard", UNTOLD)
-def test_a_failure_waits_a_while_for_the_accounts_which_alone_know_its_code_and_cause(heard: str) -> None:
+def test_a_failure_waits_a_while_for_the_accounts_which_alone_know_its_code_and_cause(
+    heard: str,
+) -> None:
     failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
     soon = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:00:02"))
     assert (soon.phase, soon.raw) == (Phase.RUNNING, "FAILED on n1")
@@ -171,15 +223,22 @@ def test_a_failure_waits_a_while_for_the_accounts_which_alone_know_its_code_and_
     late = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:02:00"))
     assert (late.phase, late.exit_code) == (Phase.FAILED, None)
     told = accounted(row("7", "FAILED", "1:0"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh"))
-    assert "out of memory" in observation("7", NAME, seen(failed, told, "2026-11-21T09:00:03")).reason
+    assert (
+        "out of memory" in observation("7", NAME, seen(failed, told, "2026-11-21T09:00:03")).reason
+    )
 
 
 def test_a_failure_does_not_wait_for_accounts_that_nobody_keeps() -> None:
     failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
-    assert observation("7", NAME, seen(failed, NO_ACCOUNTS, "2026-11-21T09:00:02")).phase is Phase.FAILED
+    assert (
+        observation("7", NAME, seen(failed, NO_ACCOUNTS, "2026-11-21T09:00:02")).phase
+        is Phase.FAILED
+    )
 
 
-def test_a_script_that_was_killed_is_told_from_one_that_could_not_start_where_there_are_no_accounts() -> None:
+def test_a_script_that_was_killed_is_told_from_one_that_could_not_start_where_there_are_no_accounts() -> (
+    None
+):
     seen_so = observation("7", NAME, seen(queued("FAILED", "JobLaunchFailure"), NO_ACCOUNTS))
     assert "could not launch it" in with_record(seen_so, Record()).reason
     assert with_record(seen_so, Record(begun=True)).reason == "the batch script was killed"
@@ -197,12 +256,18 @@ def test_a_state_that_is_new_is_shown_as_it_is() -> None:
 
 
 def test_the_words_of_a_cancel_keep_who_did_it() -> None:
-    assert "CANCELLED by 1001" in observation("7", NAME, seen(EMPTY, accounted(row("7", "CANCELLED by 1001")))).raw
+    assert (
+        "CANCELLED by 1001"
+        in observation("7", NAME, seen(EMPTY, accounted(row("7", "CANCELLED by 1001")))).raw
+    )
 
 
 def test_times_are_slurms_own() -> None:
     found = observation("7", NAME, seen(EMPTY, accounted(row("7", "COMPLETED"))))
-    assert (str(found.started_at), str(found.ended_at)) == ("2026-11-21 08:00:00+00:00", "2026-11-21 09:00:00+00:00")
+    assert (str(found.started_at), str(found.ended_at)) == (
+        "2026-11-21 08:00:00+00:00",
+        "2026-11-21 09:00:00+00:00",
+    )
 
 
 def test_a_job_that_never_had_a_node_has_no_start() -> None:
@@ -213,7 +278,10 @@ def test_a_job_that_never_had_a_node_has_no_start() -> None:
 def test_an_expected_start_is_told_with_the_reason() -> None:
     found = observation("7", NAME, seen(queued("PENDING", "Priority", ""), EMPTY))
     assert found.reason == "Priority; expected to start 2026-11-21 08:00 UTC"
-    assert observation("7", NAME, seen(queued("PENDING", "Priority", "", start="N/A"), EMPTY)).reason == "Priority"
+    assert (
+        observation("7", NAME, seen(queued("PENDING", "Priority", "", start="N/A"), EMPTY)).reason
+        == "Priority"
+    )
 
 
 def test_preempted_is_a_failure_only_for_a_job_that_goes_on_in_another() -> None:
@@ -261,11 +329,16 @@ def test_a_job_that_nobody_remembers_is_told_by_its_own_record_of_the_same_attem
     whole = '{"attempt": 1, "whole": true, "exit_code": 0}'
     assert with_record(ended(Phase.ABSENT), parse.record("", "", whole, 1)).phase is Phase.SUCCEEDED
     assert (
-        with_record(ended(Phase.ABSENT), parse.record("", "", whole.replace("true", "false"), 1)).phase is Phase.ABSENT
+        with_record(
+            ended(Phase.ABSENT), parse.record("", "", whole.replace("true", "false"), 1)
+        ).phase
+        is Phase.ABSENT
     )
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"attempt":"x"}', '{"attempt":1,"exit_code":"3"}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"attempt":"x"}', '{"attempt":1,"exit_code":"3"}', "\x00"]
+)
 def test_a_record_that_was_cut_short_says_nothing(text: str) -> None:
     assert parse.record(text, text, text, 1).exit_code is None
     assert with_record(ended(Phase.ABSENT), Record()).phase is Phase.ABSENT
@@ -278,7 +351,10 @@ def test_bytes_that_are_no_text_take_nothing_away_from_what_follows_them() -> No
 
 
 def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
-    text = b"=== squeue 0 11 0\n=== a 0 1 0" + b"\n=== sacct 1 0 36\nSlurm accounting storage is disabled\n"
+    text = (
+        b"=== squeue 0 11 0\n=== a 0 1 0"
+        + b"\n=== sacct 1 0 36\nSlurm accounting storage is disabled\n"
+    )
     assert look.sections(text)["squeue"] == (0, "=== a 0 1 0", "")
     assert look.sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
     assert look.sections(b"")["squeue"][0] == 1
@@ -288,7 +364,14 @@ def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
 def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would_be_given_up(
     silent: tuple[int, str, str],
 ) -> None:
-    ref = Ref("slurm", "login1", "/base", "7", NAME, Attempt("digits-0123456789", 1, "slurm", "login1", "store"))
+    ref = Ref(
+        "slurm",
+        "login1",
+        "/base",
+        "7",
+        NAME,
+        Attempt("digits-0123456789", 1, "slurm", "login1", "store"),
+    )
     nothing = dict.fromkeys(("mine", "idle", "words", "ranks", "image"), (0, "", ""))
     heard = {**nothing, "squeue": silent, "sacct": accounted(row("7", "NODE_FAIL", "1:0"))}
     with pytest.raises(Unreachable, match="did not answer"):
@@ -298,7 +381,8 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
 
 
 @pytest.mark.parametrize(
-    ("started", "wants"), [("14\n", "out\nthe last run\n"), ("", "out\nthe first run\nthe last run\n")]
+    ("started", "wants"),
+    [("14\n", "out\nthe last run\n"), ("", "out\nthe first run\nthe last run\n")],
 )
 def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
     started: str, wants: str, tmp_path: Path
@@ -308,7 +392,10 @@ def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
     (tmp_path / "started").write_text(started)
     functions = shell.script("evidence").partition("capture squeue")[0]
     asked = f"attempt={tmp_path} logs={tmp_path}\n{functions}\nlast_words"
-    assert subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout == wants
+    assert (
+        subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout
+        == wants
+    )
 
 
 # What the handover answers
@@ -331,8 +418,12 @@ def test_paths_that_are_missing_are_told_by_their_numbers() -> None:
 # Reasons and rules
 
 
-@pytest.mark.parametrize("reason", [*rules.REASONS, "QOSMaxGRESPerUser", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"])
-def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_sooner(reason: str) -> None:
+@pytest.mark.parametrize(
+    "reason", [*rules.REASONS, "QOSMaxGRESPerUser", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"]
+)
+def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_sooner(
+    reason: str,
+) -> None:
     meaning, sooner, _ = rules.explained(reason)
     assert meaning != reason
     assert sooner.endswith(".")
@@ -346,7 +437,10 @@ def test_a_job_that_slurm_holds_since_a_node_could_not_start_it_is_told_to_be_le
 
 def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() -> None:
     """As squeue has it where every node of the partition is drained."""
-    said = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+    said = (
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs "
+        "in higher priority partitions"
+    )
     meaning, sooner, _ = rules.explained(said)
     assert "nodes that it needs are down" in meaning
     assert "--partition" in sooner
@@ -356,11 +450,18 @@ def test_waiting_says_why_how_long_and_what_would_start_it_sooner() -> None:
     events = (NodeEvent("Idle", "Idle nodes: 4 in grizzly"),)
     start = datetime(2026, 11, 21, 14, 20, tzinfo=timezone.utc)
     evidence = Evidence(
-        "pending", "PENDING", events=events, waited_seconds=720, backend_words="Priority", expected_start=start
+        "pending",
+        "PENDING",
+        events=events,
+        waited_seconds=720,
+        backend_words="Priority",
+        expected_start=start,
     )
     found = rules.diagnose(evidence)
     assert found is not None
-    assert found.cause.startswith("Pending for 12 min: Priority: jobs of higher priority wait before it.")
+    assert found.cause.startswith(
+        "Pending for 12 min: Priority: jobs of higher priority wait before it."
+    )
     assert "Expected to start 2026-11-21 14:20 UTC." in found.cause
     assert "4 in grizzly" in found.cause
 
@@ -374,7 +475,13 @@ NOT_PERMITTED = [
 
 
 @pytest.mark.parametrize(
-    "reason", ["PartitionTimeLimit", "DependencyNeverSatisfied", "QOSMaxWallDurationPerJobLimit", *NOT_PERMITTED]
+    "reason",
+    [
+        "PartitionTimeLimit",
+        "DependencyNeverSatisfied",
+        "QOSMaxWallDurationPerJobLimit",
+        *NOT_PERMITTED,
+    ],
 )
 def test_what_will_never_start_is_said_to(reason: str) -> None:
     found = rules.diagnose(Evidence("pending", "PENDING", backend_words=reason))
@@ -385,20 +492,29 @@ def test_what_will_never_start_is_said_to(reason: str) -> None:
 
 
 PROGRAM_FAILURES = [
-    "RuntimeError: CUDA error: out of memory", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
-    "RuntimeError: CUDA error: device-side assert triggered", "n1:12:12 [0] NCCL INFO NET/IB : No device found, error ignored",
-    "GPU temperature 71 C", "ValueError: bad", "RuntimeError: CUDA error: an illegal memory access was encountered",
+    "RuntimeError: CUDA error: out of memory",
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+    "RuntimeError: CUDA error: device-side assert triggered",
+    "n1:12:12 [0] NCCL INFO NET/IB : No device found, error ignored",
+    "GPU temperature 71 C", "ValueError: bad",
+    "RuntimeError: CUDA error: an illegal memory access was encountered",
 ]  # fmt: skip
 NODE_FAILURES = [
-    "RuntimeError: No CUDA GPUs are available", "cuInit(0) failed", "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+    "RuntimeError: No CUDA GPUs are available", "cuInit(0) failed",
+    "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
     "Unable to determine the device handle for GPU 0000:3B:00.0",
     "n2:77:99 [3] NCCL WARN NET/IB : Got completion error 12, transport retry counter exceeded",
-    "torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed possibly due to a network error",
+    (
+        "torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed "
+        "possibly due to a network error"
+    ),
     "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
 ]  # fmt: skip
 
 
-def failed(log: str = "", reason: Reason = Reason.EXIT_CODE, raw: str = "FAILED on n1", *events: NodeEvent) -> Evidence:
+def failed(
+    log: str = "", reason: Reason = Reason.EXIT_CODE, raw: str = "FAILED on n1", *events: NodeEvent
+) -> Evidence:
     return Evidence("failed", raw, 1, f"({reason})", events, log_tail=log, reason_code=reason)
 
 
@@ -437,15 +553,19 @@ ENDS = {
     "slurm.oom": failed("", Reason.OUT_OF_MEMORY, "OUT_OF_MEMORY on n1"),
     "slurm.oom without cgroups": said("slurmstepd: error: Step 7.0 exceeded memory limit (921600 > 65536)"),
     "slurm.time_limit": failed("", Reason.TIME_LIMIT, "TIMEOUT on n1"),
-    "slurm.time_limit_resumes": failed("", Reason.TIME_LIMIT, "TIMEOUT on n1", NodeEvent(rules.RESUMES, "")),
-    "slurm.preempted_resumes": failed("", Reason.PREEMPTED, "PREEMPTED", NodeEvent(rules.RESUMES, "")),
+    "slurm.time_limit_resumes": failed("", Reason.TIME_LIMIT, "TIMEOUT on n1",
+         NodeEvent(rules.RESUMES, "")),
+    "slurm.preempted_resumes": failed("", Reason.PREEMPTED, "PREEMPTED",
+         NodeEvent(rules.RESUMES, "")),
     "slurm.preempted": failed("", Reason.PREEMPTED, "PREEMPTED"),
     "slurm.no_such_folder": failed("", Reason.NOT_LAUNCHED, "FAILED"),
     "slurm.no_pyxis": said("srun: unrecognized option '--container-image=x'"),
     "slurm.image_not_found": said("slurmstepd: error: pyxis: failed to import docker image: x"),
     "slurm.mount_missing": said("error: --container-mounts: source path does not exist: /nope"),
     "slurm.registry_login": said("[ERROR] Could not process JSON input"),
-    "slurm.launch_failed": said("srun: error: Task launch for StepId=1.0 failed on node n4: Communication connection failure"),
+    "slurm.launch_failed": said(
+        "srun: error: Task launch for StepId=1.0 failed on node n4: "
+        "Communication connection failure"),
     "slurm.controller_away": said("srun: error: Unable to confirm allocation for job 7: Unable to contact slurm controller"),
     "slurm.script_killed": failed("", Reason.SCRIPT_KILLED),
     "slurm.no_program": said("slurmstepd: error: execve(): python3: No such file or directory"),
@@ -453,22 +573,39 @@ ENDS = {
 
 
 @pytest.mark.parametrize("rule", ENDS)
-def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_again(rule: str) -> None:
+def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_again(
+    rule: str,
+) -> None:
     found = rules.diagnose(ENDS[rule])
     assert found is not None
     assert found.rule == rule.partition(" ")[0]
     assert found.retryable is (
         rule.startswith("slurm.node_failed")
-        or rule.endswith(("boot_failed", "not_started", "launch_failed", "controller_away", "script_killed", "resumes"))
+        or rule.endswith(
+            (
+                "boot_failed",
+                "not_started",
+                "launch_failed",
+                "controller_away",
+                "script_killed",
+                "resumes",
+            )
+        )
     )
 
 
 REFUSALS = [
     "sbatch: error: invalid partition specified: polar4",
-    "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+    (
+        "sbatch: error: Batch job submission failed: Invalid account or account/partition "
+        "combination specified"
+    ),
     "sbatch: error: Batch job submission failed: Invalid qos specification",
     "sbatch: error: Batch job submission failed: Requested node configuration is not available",
-    "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+    (
+        "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or "
+        "exceeds some limit)"
+    ),
     "sbatch: error: Batch job submission failed: Node count specification invalid",
     "sbatch: error: Batch job submission failed: Invalid node name specified",
 ]

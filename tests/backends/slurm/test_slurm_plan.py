@@ -1,4 +1,6 @@
-"""From a job to what is sent to a cluster: nodes and GPUs, partitions and time, paths, and everything that is refused."""
+"""From a job to what is sent to a cluster: nodes and GPUs, partitions and time, paths, and
+everything that is refused.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,26 @@ def job(**more: Any) -> JobSpec:
 @pytest.mark.parametrize(
     ("name", "spec", "options"),
     [
-        ("one-node", job(image=IMAGE, gpu_count=4, env_vars={"A": "it's $(id)\n"}), {"use_sqsh": False}),
+        (
+            "one-node",
+            job(image=IMAGE, gpu_count=4, env_vars={"A": "it's $(id)\n"}),
+            {"use_sqsh": False},
+        ),
         (
             "two-nodes",
             job(image=IMAGE, gpu_count=8, num_nodes=2, memory="64g"),
             {"partition": "long", "use_sqsh": False},
         ),
-        ("no-image", job(gpu_count=0, time_limit=timedelta(minutes=30)), {"qos": "normal", "requeue": False}),
+        (
+            "no-image",
+            job(gpu_count=0, time_limit=timedelta(minutes=30)),
+            {"qos": "normal", "requeue": False},
+        ),
     ],
 )
-def test_the_scripts_are_as_they_were_read_and_approved(name: str, spec: JobSpec, options: dict[str, Any]) -> None:
+def test_the_scripts_are_as_they_were_read_and_approved(
+    name: str, spec: JobSpec, options: dict[str, Any]
+) -> None:
     plan = planned(spec, **options)
     text = f"{plan.request.script}\n##### task.sh\n{staged(plan, 'task.sh')}"
     assert text == (GOLDEN / f"{name}.txt").read_text()
@@ -60,18 +72,28 @@ def test_the_scripts_are_as_they_were_read_and_approved(name: str, spec: JobSpec
 
 def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> None:
     plan = planned(job(image=IMAGE, gpu_count=4, inputs={"train": "/lustre/it's here"}))
-    text = handover.submit(plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    text = handover.submit(
+        plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING
+    )
     assert text == (GOLDEN / "submit.txt").read_text()
 
 
 @pytest.mark.parametrize("count", range(4))
-def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed(count: int, tmp_path: Path) -> None:
+def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed(
+    count: int, tmp_path: Path
+) -> None:
     attempt = f"{tmp_path}/attempts/1"
     (tmp_path / "jobs").mkdir()
     where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock"
     functions = shell.script("submit").partition("trap unlock EXIT")[0]
     lock = "\n".join(
-        [where, shell.script("attempt"), functions, "me=us", f"take_the_lock() {{ lock {tmp_path}/specs; }}"]
+        [
+            where,
+            shell.script("attempt"),
+            functions,
+            "me=us",
+            f"take_the_lock() {{ lock {tmp_path}/specs; }}",
+        ]
     )
     dies = f"""left={count}
 mkdir() {{ shift; for each; do [ $left -gt 0 ] || {{ kill -9 $$; exit; }}; left=$((left - 1)); command mkdir -p "$each"; done; }}
@@ -87,7 +109,9 @@ def test_a_long_time_limit_is_written_in_digits() -> None:
     """Not every `sleep` knows 1e+06."""
     month = staged(planned(job(time_limit=timedelta(days=30)), partition="endless"), "task.sh")
     assert "tao_seconds=2462400\ntao_part=0\n" in month
-    assert "tao_seconds=1\ntao_part=0.5\n" in staged(planned(job(), timeout=timedelta(seconds=1.5)), "task.sh")
+    assert "tao_seconds=1\ntao_part=0.5\n" in staged(
+        planned(job(), timeout=timedelta(seconds=1.5)), "task.sh"
+    )
 
 
 def limited_to(seconds: int, part: str) -> str:
@@ -95,7 +119,8 @@ def limited_to(seconds: int, part: str) -> str:
     return f'{shell.script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
 
 
-# In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its own gets the command's pid.
+# In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its
+# own gets the command's pid.
 STRANGER = r"""
 import os, subprocess, sys, time
 folder, timer = sys.argv[1:]
@@ -112,9 +137,21 @@ stranger.kill()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
-def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tmp_path: Path) -> None:
+def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(
+    tmp_path: Path,
+) -> None:
     timer = limited_to(2, "0")
-    isolated = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", STRANGER, str(tmp_path), timer]
+    isolated = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        sys.executable,
+        "-c",
+        STRANGER,
+        str(tmp_path),
+        timer,
+    ]
     said = subprocess.run(isolated, capture_output=True, text=True, check=True).stdout
     assert said == "alive\n"
     assert not (tmp_path / "timed_out").exists()
@@ -122,22 +159,37 @@ def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tm
 
 def test_the_timer_ends_a_command_that_goes_on_and_then_kills_it(tmp_path: Path) -> None:
     timer = limited_to(1, "0.5")
-    script = f"set -- {tmp_path}\n{timer}\nexec sh -c 'trap \"echo asked\" TERM; while :; do sleep 0.1; done'"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, start_new_session=True, check=False)
+    script = (
+        f'set -- {tmp_path}\n{timer}\nexec sh -c \'trap "echo asked" '
+        "TERM; while :; do sleep 0.1; done'"
+    )
+    done = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, start_new_session=True, check=False
+    )
     assert (done.returncode, done.stdout.strip()) == (-9, "asked")
     assert (tmp_path / "timed_out").exists()
 
 
-def run_batch(plan: Plan[SlurmRequest], folder: Path, functions: str) -> subprocess.CompletedProcess[str]:
-    """Run a plan's batch script below a folder of this machine, with these functions in the place of SLURM's programs."""
+def run_batch(
+    plan: Plan[SlurmRequest], folder: Path, functions: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a plan's batch script below a folder of this machine, with these functions in the place
+    of SLURM's programs.
+    """
     (folder / "jobs" / ATTEMPT.job_id / "attempts" / "1").mkdir(parents=True)
     script = f"srun() {{ :; }}\n{functions}\n{plan.request.script.replace(BASE, str(folder))}"
-    return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize("name", ["$(touch ran)", "a b", "'; touch ran; '", ""])
-def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(name: str, tmp_path: Path) -> None:
-    done = run_batch(planned(job(num_nodes=2)), tmp_path, f"scontrol() {{ printf '%s\\n' {shlex.quote(name)}; }}")
+def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(
+    name: str, tmp_path: Path
+) -> None:
+    done = run_batch(
+        planned(job(num_nodes=2)), tmp_path, f"scontrol() {{ printf '%s\\n' {shlex.quote(name)}; }}"
+    )
     assert done.returncode == 125
     assert "no host name" in done.stderr
     assert not list(tmp_path.rglob("meeting.sh"))
@@ -146,7 +198,9 @@ def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(name:
 
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
-    again = render.build(first.request.decisions, prepare_job(job(image=IMAGE)), replace(ATTEMPT, number=2))
+    again = render.build(
+        first.request.decisions, prepare_job(job(image=IMAGE)), replace(ATTEMPT, number=2)
+    )
     script = first.request.script
     for numbered in ("attempts/{}", "attempt-{}", "tao_number={}"):
         script = script.replace(numbered.format(1), numbered.format(2))
@@ -182,7 +236,9 @@ def test_gpus_are_spread_evenly_over_the_fewest_nodes_and_with_num_nodes_they_ar
 
 
 def test_gpus_that_do_not_divide_are_refused_with_their_neighbours() -> None:
-    with pytest.raises(SpecError, match="17 GPUs do not spread evenly over 3 nodes of 8") as refused:
+    with pytest.raises(
+        SpecError, match="17 GPUs do not spread evenly over 3 nodes of 8"
+    ) as refused:
         planned(job(gpu_count=17))
     assert "16 (2 x 8) or 18 (3 x 6)" in refused.value.next
 
@@ -197,7 +253,11 @@ def test_whole_nodes_are_asked_for_when_all_their_gpus_are_and_not_otherwise() -
 def test_the_meeting_port_is_fixed_on_whole_nodes_and_of_the_job_elsewhere(
     gpus: int, port: str, tmp_path: Path
 ) -> None:
-    run_batch(planned(job(gpu_count=gpus, num_nodes=2)), tmp_path, "SLURM_JOB_ID=17; scontrol() { echo n1; echo n2; }")
+    run_batch(
+        planned(job(gpu_count=gpus, num_nodes=2)),
+        tmp_path,
+        "SLURM_JOB_ID=17; scontrol() { echo n1; echo n2; }",
+    )
     [meeting] = tmp_path.rglob("meeting.sh")
     assert meeting.read_text() == f"export MASTER_ADDR='n1' MASTER_PORT='{port}'\n"
 
@@ -243,7 +303,9 @@ def test_partitions_that_can_never_hold_the_job_are_left_out_of_the_list_and_tol
 
 
 def test_more_nodes_than_a_partition_allows_are_refused_where_slurm_would_wait_for_ever() -> None:
-    with pytest.raises(PartitionLimit, match=r"3 nodes are more than a job may have in polar \(2\)"):
+    with pytest.raises(
+        PartitionLimit, match=r"3 nodes are more than a job may have in polar \(2\)"
+    ):
         planned(job(gpu_count=1, num_nodes=3), partition="polar")
     with pytest.raises(PartitionLimit, match=r"in cpu \(1\)"):
         planned(job(gpu_count=0, num_nodes=2), partition="cpu")
@@ -258,7 +320,12 @@ def test_a_longer_time_than_the_partition_allows_is_refused_with_one_that_does()
     with pytest.raises(PartitionLimit, match=r"12h is longer than polar allows \(4h\)") as refused:
         planned(job(time_limit=timedelta(hours=12)), partition="polar")
     assert "--partition long" in refused.value.next
-    assert directives(planned(job(time_limit=timedelta(hours=12)), partition="polar,long"))["partition"] == "long"
+    assert (
+        directives(planned(job(time_limit=timedelta(hours=12)), partition="polar,long"))[
+            "partition"
+        ]
+        == "long"
+    )
 
 
 def test_only_the_default_of_4_hours_is_shortened_and_says_so() -> None:
@@ -282,7 +349,9 @@ MINUTES = {"walls": {"mine": timedelta(minutes=20)}}
 def test_an_account_limits_the_time_unless_a_qos_says_otherwise() -> None:
     seen = facts(**MINUTES)
     assert directives(planned(job(), seen))["time"] == "00:20:00"
-    with pytest.raises(PartitionLimit, match=r"1h is longer than polar with account mine allows \(20m\)") as refused:
+    with pytest.raises(
+        PartitionLimit, match=r"1h is longer than polar with account mine allows \(20m\)"
+    ) as refused:
         planned(job(time_limit=timedelta(hours=1)), seen, partition="polar")
     assert "--partition" not in refused.value.next, "no partition allows it"
     long = facts(**MINUTES, qos={"normal": None, "long": timedelta(hours=8)})
@@ -297,14 +366,20 @@ def test_an_account_limits_the_time_unless_a_qos_says_otherwise() -> None:
      {"partitions": {"polar": partition("polar", default=True, own_qos="priority")}}],
 )  # fmt: skip
 def test_an_accounts_limit_shortens_nothing_where_another_may_count(more: dict[str, Any]) -> None:
-    assert directives(planned(job(), facts(**{**MINUTES, **more}), partition="polar"))["time"] == "04:00:00"
+    assert (
+        directives(planned(job(), facts(**{**MINUTES, **more}), partition="polar"))["time"]
+        == "04:00:00"
+    )
 
 
 def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_missing() -> None:
     text = "a||normal|00:20:00|\na|polar|normal|01:00:00|\nb||normal|00:10:00|high\nb|polar|normal||\nold||normal\n"
     assert survey.walls(text) == {"a": timedelta(hours=1)}
     assert survey.default_qos(text) == {"b": "high"}
-    assert [survey.heeds_limits({"AccountingStorageEnforce": each}) for each in ("none", "associations,safe")] == [
+    assert [
+        survey.heeds_limits({"AccountingStorageEnforce": each})
+        for each in ("none", "associations,safe")
+    ] == [
         False,
         True,
     ]
@@ -316,18 +391,26 @@ def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_
      (timedelta(minutes=90), "01:30:00", "5130"),
      (timedelta(seconds=90), "00:02:00", "90")],
 )  # fmt: skip
-def test_the_command_is_asked_to_end_somewhat_before_slurm_ends_it(limit: timedelta, slurm: str, command: str) -> None:
+def test_the_command_is_asked_to_end_somewhat_before_slurm_ends_it(
+    limit: timedelta, slurm: str, command: str
+) -> None:
     plan = planned(job(time_limit=limit))
     assert directives(plan)["time"] == slurm
     assert f"tao_seconds={command}\n" in staged(plan, "task.sh")
 
 
 def test_days_are_written_as_slurm_has_them() -> None:
-    assert directives(planned(job(time_limit=timedelta(days=1, hours=3)), partition="long"))["time"] == "1-03:00:00"
+    assert (
+        directives(planned(job(time_limit=timedelta(days=1, hours=3)), partition="long"))["time"]
+        == "1-03:00:00"
+    )
 
 
 def test_a_partition_without_a_limit_takes_any_time() -> None:
-    assert directives(planned(job(time_limit=timedelta(days=30)), partition="endless"))["time"] == "30-00:00:00"
+    assert (
+        directives(planned(job(time_limit=timedelta(days=30)), partition="endless"))["time"]
+        == "30-00:00:00"
+    )
 
 
 # Options
@@ -336,11 +419,13 @@ def test_a_partition_without_a_limit_takes_any_time() -> None:
 def test_every_option_becomes_its_directive() -> None:
     told = directives(
         planned(
-            job(memory="64g"), account="other", qos="normal", constraint="a100&nvlink", reservation="r1", nodelist="n[1-2],n4",
+            job(memory="64g"), account="other", qos="normal", constraint="a100&nvlink",
+            reservation="r1", nodelist="n[1-2],n4",
             exclude="n3", requeue=False, mail_user="me@example.org",
         )
     )  # fmt: skip
-    wanted = {"account": "other", "qos": "normal", "constraint": "a100&nvlink", "reservation": "r1", "exclude": "n3",
+    wanted = {"account": "other", "qos": "normal", "constraint": "a100&nvlink", "reservation": "r1",
+         "exclude": "n3",
               "nodelist": "n[1-2],n4", "mail-user": "me@example.org", "mem": "65536M", "no-requeue": ""}  # fmt: skip
     assert wanted.items() <= told.items()
     assert "requeue" not in told
@@ -348,7 +433,17 @@ def test_every_option_becomes_its_directive() -> None:
 
 def test_native_lays_directives_over_ours_and_cannot_touch_what_a_job_is_found_by() -> None:
     told = directives(
-        planned(replace(job(), native={"mail-type": "END", "--exclusive": True, "account": None, "time": "2:00:00"}))
+        planned(
+            replace(
+                job(),
+                native={
+                    "mail-type": "END",
+                    "--exclusive": True,
+                    "account": None,
+                    "time": "2:00:00",
+                },
+            )
+        )
     )
     assert (told["mail-type"], told["exclusive"], told["time"]) == ("END", "", "2:00:00")
     for name in ("job-name", "comment", "output", "array", "dependency"):
@@ -357,16 +452,29 @@ def test_native_lays_directives_over_ours_and_cannot_touch_what_a_job_is_found_b
 
 
 @pytest.mark.parametrize(
-    "option", ["partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude", "mail_user"]
+    "option",
+    [
+        "partition",
+        "account",
+        "qos",
+        "constraint",
+        "reservation",
+        "nodelist",
+        "exclude",
+        "mail_user",
+    ],
 )
-@pytest.mark.parametrize("value", ["a b", "a\ntouch /tmp/x", "$(id)", "a;id", "a'b", 'a"b', "a`id`", "-x y"])
+@pytest.mark.parametrize(
+    "value", ["a b", "a\ntouch /tmp/x", "$(id)", "a;id", "a'b", 'a"b', "a`id`", "-x y"]
+)
 def test_an_option_that_could_hide_a_command_is_refused(option: str, value: str) -> None:
     with pytest.raises(SpecError, match=option):
         planned(job(), **{option: value})
 
 
 @pytest.mark.parametrize(
-    "native", [{"mail-type": "a b"}, {"a b": "c"}, {"mail-type": "x\n#SBATCH --uid=0"}, {"x$(id)": "y"}]
+    "native",
+    [{"mail-type": "a b"}, {"a b": "c"}, {"mail-type": "x\n#SBATCH --uid=0"}, {"x$(id)": "y"}],
 )
 def test_a_native_directive_that_could_hide_a_command_is_refused(native: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="native"):
@@ -389,7 +497,9 @@ def test_the_scripts_are_shell_whatever_the_job_holds(tmp_path: Path) -> None:
     )
     plan = planned(replace(spec, command=odd), use_sqsh=False)
     for name in (".sbatch", "task.sh"):
-        done = subprocess.run(["bash", "-n"], input=staged(plan, name), text=True, capture_output=True)
+        done = subprocess.run(
+            ["bash", "-n"], input=staged(plan, name), text=True, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
     assert directives(plan) == directives(planned(job(image=IMAGE), use_sqsh=False))
     text = render.environment_file(plan.request.decisions, ATTEMPT, {})
@@ -412,9 +522,17 @@ def test_a_path_of_this_machine_is_refused_with_the_reason(uri: str) -> None:
 
 
 def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> None:
-    specs = {"train": {"data": "lustre:///lustre/a/annotations.json", "media": "slurm:///lustre/a/videos", "n": 3},
+    specs = {"train": {"data": "lustre:///lustre/a/annotations.json",
+         "media": "slurm:///lustre/a/videos", "n": 3},
              "model": "/lustre/m.pth", "list": ["lustre:///lustre/b"]}  # fmt: skip
-    plan = planned(job(image=IMAGE, specs=specs, inputs={"model": {}}, mounts=["/data/x:/x", "lustre:///data/y:/y:ro"]))
+    plan = planned(
+        job(
+            image=IMAGE,
+            specs=specs,
+            inputs={"model": {}},
+            mounts=["/data/x:/x", "lustre:///data/y:/y:ro"],
+        )
+    )
     wanted = {each.path: each.what for each in plan.request.decisions.checks}
     assert set(wanted) == {
         "/lustre/a/annotations.json",
@@ -430,12 +548,16 @@ def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> 
 
 def test_a_root_and_the_files_in_it_may_be_named_as_the_document_does() -> None:
     root = planned(job(inputs={"/data/train": "lustre:///lustre/me/model/train"}))
-    direct = planned(job(specs={"custom": {"train_dataset": {"annotation_path": "lustre:///lustre/train.json"}}}))
+    direct = planned(
+        job(specs={"custom": {"train_dataset": {"annotation_path": "lustre:///lustre/train.json"}}})
+    )
     assert [each.path for each in root.request.decisions.checks] == ["/lustre/me/model/train"]
     assert [each.path for each in direct.request.decisions.checks] == ["/lustre/train.json"]
 
 
-def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob_its_folder() -> None:
+def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob_its_folder() -> (
+    None
+):
     specs = {
         "note": "lustre:///lustre/note",
         "all": "lustre:///lustre/a/*.jpg",
@@ -454,7 +576,8 @@ def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob
 
 
 @pytest.mark.parametrize(
-    "mounts", [["./here:/there"], ["~/here:/there"], ["volume:/there"], [{"source": "here", "target": "/x"}]]
+    "mounts",
+    [["./here:/there"], ["~/here:/there"], ["volume:/there"], [{"source": "here", "target": "/x"}]],
 )
 def test_a_mount_of_this_machine_is_refused(mounts: Any) -> None:
     with pytest.raises(SpecError, match="path of this machine"):
@@ -462,7 +585,8 @@ def test_a_mount_of_this_machine_is_refused(mounts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "mounts", [["/a,b:/c"], [{"source": "/a:b", "target": "/c"}], [{"source": "/a", "target": "/c\nd"}]]
+    "mounts",
+    [["/a,b:/c"], [{"source": "/a:b", "target": "/c"}], [{"source": "/a", "target": "/c\nd"}]],
 )
 def test_a_mount_that_the_list_of_mounts_cannot_hold_is_refused(mounts: Any) -> None:
     with pytest.raises(SpecError):
@@ -489,7 +613,9 @@ def test_what_the_site_names_is_mounted_and_the_base_and_the_inputs_always_are()
 
 def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning() -> None:
     def told(path: str, **more: Any) -> bool:
-        return "spec.not_mounted" in findings(planned(job(specs={"a": {"b": path}}, **{"image": IMAGE, **more})))
+        return "spec.not_mounted" in findings(
+            planned(job(specs={"a": {"b": path}}, **{"image": IMAGE, **more}))
+        )
 
     assert told("/home/me/train.json")
     assert not told("/home/me/train.json", mounts=["/home/me:/home/me"])
@@ -538,7 +664,9 @@ def findings(plan: Plan[SlurmRequest], seen: Any = None) -> dict[str, Severity]:
 def test_a_cluster_without_anything_that_runs_images_is_a_finding_before_submit() -> None:
     bare = facts(pyxis=False)
     assert findings(planned(job(image=IMAGE), bare), bare)["slurm.no_pyxis"] is Severity.ERROR
-    assert "slurm.no_pyxis" not in findings(planned(job(image=IMAGE), bare, container_runtime="none"), bare)
+    assert "slurm.no_pyxis" not in findings(
+        planned(job(image=IMAGE), bare, container_runtime="none"), bare
+    )
 
 
 def test_an_account_or_qos_that_you_do_not_have_is_a_finding_before_submit() -> None:
@@ -554,10 +682,16 @@ def told(plan: Plan[SlurmRequest], seen: Any) -> Finding:
 
 def closed(**who: Any) -> SlurmFacts:
     """`polar` takes the jobs of some accounts only, `open` all."""
-    return facts(partitions={each.name: each for each in (partition("polar", default=True, **who), partition("open"))})
+    return facts(
+        partitions={
+            each.name: each for each in (partition("polar", default=True, **who), partition("open"))
+        }
+    )
 
 
-@pytest.mark.parametrize("options", [{"partition": "polar"}, {"partition": "polar", "account": "mine"}, {}])
+@pytest.mark.parametrize(
+    "options", [{"partition": "polar"}, {"partition": "polar", "account": "mine"}, {}]
+)
 def test_a_partition_that_takes_other_accounts_only_is_an_error_where_slurm_would_wait_for_ever(
     options: dict[str, str],
 ) -> None:
@@ -567,7 +701,9 @@ def test_a_partition_that_takes_other_accounts_only_is_an_error_where_slurm_woul
         Severity.ERROR,
         "Jobs of the account mine may not run in polar.",
     )
-    assert found.evidence == "polar takes theirs, others. SLURM would take the job and never start it."
+    assert (
+        found.evidence == "polar takes theirs, others. SLURM would take the job and never start it."
+    )
     assert found.fix == "Use --partition open, or ask the site for an account that it takes."
 
 
@@ -579,13 +715,23 @@ def test_the_clusters_default_partition_is_looked_at_too() -> None:
 
 def test_a_partition_that_denies_an_account_is_an_error_for_that_one_only() -> None:
     seen = closed(denied=("mine",))
-    assert "polar takes all but mine" in told(planned(job(), seen, partition="polar"), seen).evidence
-    assert findings(planned(job(), closed(denied=("theirs",)), partition="polar"), closed(denied=("theirs",))) == {}
+    assert (
+        "polar takes all but mine" in told(planned(job(), seen, partition="polar"), seen).evidence
+    )
+    assert (
+        findings(
+            planned(job(), closed(denied=("theirs",)), partition="polar"),
+            closed(denied=("theirs",)),
+        )
+        == {}
+    )
 
 
 @pytest.mark.parametrize("account", ["mine", "Mine", ""])
 @pytest.mark.parametrize("allowed", ["mine", "dept"])
-def test_a_partition_that_takes_the_account_or_one_above_it_is_none(account: str, allowed: str) -> None:
+def test_a_partition_that_takes_the_account_or_one_above_it_is_none(
+    account: str, allowed: str
+) -> None:
     seen = closed(accounts=("theirs", allowed))
     assert findings(planned(job(), seen, partition="polar", account=account), seen) == {}
 
@@ -595,7 +741,10 @@ def test_where_it_is_not_seen_what_is_above_an_account_no_partition_is_closed_to
     assert findings(planned(job(), seen, partition="polar"), seen) == {}
     without = replace(seen, accounting=False, accounts=())
     assert findings(planned(job(), without, partition="polar"), without) == {}
-    assert told(planned(job(), without, partition="polar", account="mine"), without).severity is Severity.ERROR
+    assert (
+        told(planned(job(), without, partition="polar", account="mine"), without).severity
+        is Severity.ERROR
+    )
 
 
 def test_without_a_named_account_only_what_none_of_yours_may_use_is_an_error() -> None:
@@ -611,14 +760,19 @@ def test_without_a_named_account_only_what_none_of_yours_may_use_is_an_error() -
     assert named.severity is Severity.ERROR
     assert named.fix.startswith("Use --account second or --partition open")
     neither = replace(seen, accounts=("mine", "third"))
-    assert "your accounts (mine, third)" in told(planned(job(), neither, partition="polar"), neither).what
+    assert (
+        "your accounts (mine, third)"
+        in told(planned(job(), neither, partition="polar"), neither).what
+    )
 
 
 def test_a_partition_that_takes_no_jobs_of_the_account_is_left_out_of_a_list_and_told() -> None:
     seen = closed(accounts=("theirs",))
     plan = planned(job(), seen, partition="polar,open")
     assert directives(plan)["partition"] == "open"
-    assert plan.notes == ("Not asked for, because of the account mine, of which they take no jobs: polar.",)
+    assert plan.notes == (
+        "Not asked for, because of the account mine, of which they take no jobs: polar.",
+    )
     assert findings(plan, seen) == {}
 
 
@@ -643,7 +797,9 @@ def test_a_partition_named_in_native_is_looked_at_too() -> None:
 
 def test_an_image_is_converted_where_the_account_may_run_jobs() -> None:
     def where(**who: Any) -> str:
-        seen = facts(partitions={each.name: each for each in (partition("polar"), partition("cpu", **who))})
+        seen = facts(
+            partitions={each.name: each for each in (partition("polar"), partition("cpu", **who))}
+        )
         return next(
             line
             for line in staged(planned(job(image=IMAGE), seen), "image.sbatch").splitlines()
@@ -657,14 +813,21 @@ def test_an_image_is_converted_where_the_account_may_run_jobs() -> None:
 def test_an_image_is_not_converted_in_a_named_partition_where_that_would_wait_for_ever() -> None:
     named = Site(BASE, conversion_partition="convert")
     for who in ({"denied": ("mine",)}, {"accounts": ("theirs",)}):
-        seen = facts(named, partitions={each.name: each for each in (partition("cpu"), partition("convert", **who))})
+        seen = facts(
+            named,
+            partitions={
+                each.name: each for each in (partition("cpu"), partition("convert", **who))
+            },
+        )
         plan = planned(job(image=IMAGE), seen, partition="cpu", account="mine")
         assert "#SBATCH --partition=cpu\n" in staged(plan, "image.sbatch")
         assert "not converted in convert" in " ".join(plan.notes)
 
 
 def test_the_doctor_tells_of_a_partition_where_jobs_of_the_account_would_never_start() -> None:
-    seen = replace(closed(accounts=("theirs",)), site=Site(BASE, partition="polar,open", account="mine"))
+    seen = replace(
+        closed(accounts=("theirs",)), site=Site(BASE, partition="polar,open", account="mine")
+    )
     polar, other = doctor.partition_findings(seen)
     assert (polar.severity, other.severity) == (Severity.WARNING, Severity.OK)
     assert "may not be of mine: they would never start" in polar.evidence
@@ -676,10 +839,13 @@ def test_what_a_partition_allows_and_the_tree_of_accounts_are_read_as_slurm_show
         "PartitionName=some AllowGroups=ALL AllowAccounts=a,b MaxNodes=2\n"
         "PartitionName=less AllowGroups=ALL DenyAccounts=c MaxNodes=2\n"
     )
-    read = {name: (each.accounts, each.denied) for name, each in survey.partitions(shown, "").items()}
+    read = {
+        name: (each.accounts, each.denied) for name, each in survey.partitions(shown, "").items()
+    }
     assert read == {"all": ((), ()), "some": (("a", "b"), ()), "less": ((), ("c",))}
     assert survey.above("team|dept\nmine|root\ndept|root\n") == {
-        "team": frozenset({"dept", "root"}), "dept": frozenset({"root"}), "mine": frozenset({"root"}),
+        "team": frozenset({"dept", "root"}), "dept": frozenset({"root"}),
+        "mine": frozenset({"root"}),
     }  # fmt: skip
     assert survey.above("\n") == {}
 
@@ -698,7 +864,12 @@ def test_a_partition_that_is_down_is_a_warning() -> None:
 
 
 def test_a_missing_base_directory_host_or_user_is_one_clear_error(tmp_path: Path) -> None:
-    whole = {"SLURM_USER": "me", "SLURM_HOSTNAME": "login", "SLURM_BASE_RESULTS_DIR": "/b", "HOME": str(tmp_path)}
+    whole = {
+        "SLURM_USER": "me",
+        "SLURM_HOSTNAME": "login",
+        "SLURM_BASE_RESULTS_DIR": "/b",
+        "HOME": str(tmp_path),
+    }
     for name in ("SLURM_USER", "SLURM_HOSTNAME", "SLURM_BASE_RESULTS_DIR"):
         settings = Settings({key: value for key, value in whole.items() if key != name})
         with pytest.raises(CredentialError, match=name):
@@ -706,39 +877,64 @@ def test_a_missing_base_directory_host_or_user_is_one_clear_error(tmp_path: Path
 
 
 def test_an_sdk_is_made_without_a_look_at_the_cluster(tmp_path: Path) -> None:
-    with SlurmSDK(settings=Settings({"TAO_SDK_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)})) as sdk:
+    with SlurmSDK(
+        settings=Settings({"TAO_SDK_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)})
+    ) as sdk:
         with pytest.raises(CredentialError, match="SLURM_HOSTNAME"):
             sdk.create_job(image=IMAGE, command="true")
         assert sdk.list_jobs() == []
 
 
-def test_the_endpoint_is_the_first_login_host_or_the_name_that_the_user_gives_the_cluster(tmp_path: Path) -> None:
-    given = {"SLURM_USER": "me", "SLURM_HOSTNAME": "a, b:2222", "SLURM_BASE_RESULTS_DIR": "/b", "HOME": str(tmp_path)}
+def test_the_endpoint_is_the_first_login_host_or_the_name_that_the_user_gives_the_cluster(
+    tmp_path: Path,
+) -> None:
+    given = {
+        "SLURM_USER": "me",
+        "SLURM_HOSTNAME": "a, b:2222",
+        "SLURM_BASE_RESULTS_DIR": "/b",
+        "HOME": str(tmp_path),
+    }
     backend = SlurmBackend(Settings(given), tmp_path)
     assert (backend.endpoint, backend.login.hosts) == ("me@a", ("a", "b:2222"))
-    assert SlurmBackend(Settings({**given, "SLURM_CLUSTER_NAME": "east"}), tmp_path).endpoint == "east"
+    assert (
+        SlurmBackend(Settings({**given, "SLURM_CLUSTER_NAME": "east"}), tmp_path).endpoint == "east"
+    )
 
 
-def test_a_cluster_keeps_its_name_when_another_of_its_login_hosts_is_listed_first(tmp_path: Path) -> None:
+def test_a_cluster_keeps_its_name_when_another_of_its_login_hosts_is_listed_first(
+    tmp_path: Path,
+) -> None:
     """Else its jobs would be another cluster's, and nobody would look at them."""
-    given = {"SLURM_USER": "me", "SLURM_HOSTNAME": "a", "SLURM_BASE_RESULTS_DIR": "/b", "HOME": str(tmp_path)}
+    given = {
+        "SLURM_USER": "me",
+        "SLURM_HOSTNAME": "a",
+        "SLURM_BASE_RESULTS_DIR": "/b",
+        "HOME": str(tmp_path),
+    }
     before = SlurmBackend(Settings(given), tmp_path)
     before.surveys.keep(before.surveys.path(before.endpoint), "{}")
-    assert SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b,a"}), tmp_path).endpoint == before.endpoint
+    assert (
+        SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b,a"}), tmp_path).endpoint
+        == before.endpoint
+    )
     assert SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b"}), tmp_path).endpoint == "me@b"
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=id", "a b", "a;id"])
 def test_a_host_that_ssh_would_take_for_an_option_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no name of a host"):
-        SlurmBackend(Settings({"SLURM_USER": "me", "SLURM_HOSTNAME": host, "HOME": str(tmp_path)}), tmp_path)
+        SlurmBackend(
+            Settings({"SLURM_USER": "me", "SLURM_HOSTNAME": host, "HOME": str(tmp_path)}), tmp_path
+        )
 
 
 def test_a_failure_of_the_cluster_is_tried_again_up_to_the_documented_number_of_times() -> None:
     assert SlurmBackend.capabilities.retries == 10
 
 
-def test_the_ssh_config_of_a_home_that_ssh_would_not_look_into_is_named_to_it(tmp_path: Path) -> None:
+def test_the_ssh_config_of_a_home_that_ssh_would_not_look_into_is_named_to_it(
+    tmp_path: Path,
+) -> None:
     whole = {"SLURM_USER": "me", "SLURM_HOSTNAME": "login", "HOME": str(tmp_path)}
     assert login(Settings(whole)).config == ""
     (tmp_path / ".ssh").mkdir()

@@ -1,4 +1,6 @@
-"""Buckets on the cluster: small inputs from S3, results that go there, and a word about what would keep GPUs waiting."""
+"""Buckets on the cluster: small inputs from S3, results that go there, and a word about what would
+keep GPUs waiting.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,11 @@ from tao_sdk.model.status import Status
 
 pytestmark = pytest.mark.network
 
-# A checkpoint is rank 0's: one that another rank writes anew while rank 0 sends it for the last time is not vouched for.
-STEPS = "cd $TAO_RESULTS_DIR/results_dir; [ $NODE_RANK != 0 ] || echo weights > model_epoch_001.pth; "
+# A checkpoint is rank 0's: one that another rank writes anew while rank 0 sends it for the last
+# time is not vouched for.
+STEPS = (
+    "cd $TAO_RESULTS_DIR/results_dir; [ $NODE_RANK != 0 ] || echo weights > model_epoch_001.pth; "
+)
 
 
 @pytest.fixture
@@ -30,7 +35,11 @@ def server() -> s3_here.Server:
 @pytest.fixture
 def surroundings(surroundings: dict[str, str], server: s3_here.Server) -> dict[str, str]:
     """Those of a caller who has exported the keys of the store."""
-    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
+    keys = {
+        "ACCESS_KEY": s3_here.ACCESS,
+        "SECRET_KEY": s3_here.SECRET,
+        "S3_ENDPOINT_URL": server.url,
+    }
     return {**surroundings, **keys}
 
 
@@ -47,7 +56,8 @@ def training(command: str, bucket: str, **more: object) -> JobSpec:
     """Its one output goes to the bucket."""
     env_vars = {"TAO_RESULTS_ROOT": f"s3://{bucket}/results", "TAO_SYNC_SECONDS": "0.5"}
     return JobSpec(
-        image=PYTHON, command=command, gpu_count=0, cpus=1, specs={"results_dir": ""}, config_format="json",
+        image=PYTHON, command=command, gpu_count=0, cpus=1, specs={"results_dir": ""},
+        config_format="json",
         outputs={"results_dir": {"type": "folder"}}, env_vars=env_vars, **more,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
 
@@ -64,15 +74,21 @@ def test_inputs_from_a_bucket_and_results_to_an_address_of_one_pass_through_the_
         "print(open(d['images'] + '/a b').read(), open(d['labels']).read(), file=out)"
     )
     spec = JobSpec(
-        image=PYTHON, command=f'python3 -c "{show}" {{config_path}}', gpu_count=0, specs=specs, config_format="json",
-        inputs={"images": {"type": "folder"}, "labels": {"type": "file"}}, outputs={"out": {"type": "folder"}},
+        image=PYTHON, command=f'python3 -c "{show}" {{config_path}}', gpu_count=0, specs=specs,
+        config_format="json",
+        inputs={"images": {"type": "folder"}, "labels": {"type": "file"}},
+        outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
     assert client.wait(job.id, timeout=90).status is Status.COMPLETE, client.get_job_logs(job.id)
     made = client.files("slurm", f"s3://{bucket}/mine").read(f"s3://{bucket}/mine/made.txt")
     assert made == b"small {}\n"
     staged = cluster.path(str(client.get_job(job.id).backend_details["job_dir"]))
-    said = [path for path in staged.rglob("*") if path.is_file() and s3_here.SECRET.encode() in path.read_bytes()]
+    said = [
+        path
+        for path in staged.rglob("*")
+        if path.is_file() and s3_here.SECRET.encode() in path.read_bytes()
+    ]
     assert said == []
     assert s3_here.SECRET not in client.get_job_logs(job.id) + cluster.log
 
@@ -102,9 +118,10 @@ def test_results_of_a_job_that_is_canceled_are_kept_and_a_bucket_that_is_not_the
     until(lambda: "made" in client.get_job_logs(job.id))
     assert client.cancel_job(job.id)
     assert client.get_job(job.id).status is Status.CANCELED
-    assert {f"results/{job.id}/results_dir/model_epoch_001.pth", f"results/{job.id}/.tao/job.log"} <= keys(
-        server, bucket
-    )
+    assert {
+        f"results/{job.id}/results_dir/model_epoch_001.pth",
+        f"results/{job.id}/.tao/job.log",
+    } <= keys(server, bucket)
     assert client.wait(nowhere.id, timeout=60).status is Status.ERROR
     assert "never" not in client.get_job_logs(nowhere.id)
     found = client.diagnose(nowhere.id)
@@ -133,11 +150,19 @@ def test_inputs_in_a_bucket_above_a_limit_are_a_warning_with_what_to_do(
         server.s3().put(bucket, f"images/{name}", bytes(1_000_000))
     given = {"type": "folder", **about}
     spec = JobSpec(
-        image=PYTHON, command="true", gpu_count=1, specs={"data": f"s3://{bucket}/images"}, inputs={"data": given}
+        image=PYTHON,
+        command="true",
+        gpu_count=1,
+        specs={"data": f"s3://{bucket}/images"},
+        inputs={"data": given},
     )
     settings = Settings({**surroundings, "SLURM_S3_WARN_GB": limit})
     with Client(settings=settings) as client:
-        told = [each for each in client.plan(spec, "slurm").findings if each.code == "input.fetched_on_gpus"]
+        told = [
+            each
+            for each in client.plan(spec, "slurm").findings
+            if each.code == "input.fetched_on_gpus"
+        ]
     assert [each.severity for each in told] == ([Severity.WARNING] if warned else [])
     if warned:
         assert "data: at least 2.0 MB will be fetched while the job holds its GPUs" in told[0].what

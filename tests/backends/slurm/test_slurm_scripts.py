@@ -28,7 +28,14 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.ssh import Answer, Ssh
 
 FILES = sorted(shell.SCRIPTS.glob("*.sh"))
-PLAN = planned(JobSpec(command="train", image="nvcr.io/nvidia/tao:7.0", gpu_count=2, inputs={"train": "/lustre/it's"}))
+PLAN = planned(
+    JobSpec(
+        command="train",
+        image="nvcr.io/nvidia/tao:7.0",
+        gpu_count=2,
+        inputs={"train": "/lustre/it's"},
+    )
+)
 DECISIONS = PLAN.request.decisions
 REF = Ref("slurm", "lab", BASE, "17", "17 digits.1", ATTEMPT)
 
@@ -92,7 +99,9 @@ def test_a_script_that_is_sent_has_every_variable_that_it_uses(name: str) -> Non
 
 
 def in_enroot() -> str:
-    start = containers.start("enroot", Task([Mount("/a b", "/c", True)]), facts(pyxis=False, programs=("enroot",)))
+    start = containers.start(
+        "enroot", Task([Mount("/a b", "/c", True)]), facts(pyxis=False, programs=("enroot",))
+    )
     return f'tao_image=image\n{start.task} sh "task.sh"'
 
 
@@ -107,7 +116,12 @@ def test_a_script_that_bash_runs_has_every_variable_that_it_uses(make: Callable[
 
 def test_every_script_is_sent_by_somebody() -> None:
     sent = "\n".join(
-        [*(make() for make in (SENT | FILES_SENT).values()), PLAN.request.script, conversion(), in_enroot()]
+        [
+            *(make() for make in (SENT | FILES_SENT).values()),
+            PLAN.request.script,
+            conversion(),
+            in_enroot(),
+        ]
     )
     unquoted = sent.replace("'\"'\"'", "'")
     assert [path.stem for path in FILES if shell.script(path.stem) not in unquoted] == []
@@ -126,7 +140,12 @@ ODD = ["", "a b", "it's", "$(touch ran)", "`touch ran`", "a\nb", "-n", "a\\", '"
 
 def test_a_value_of_a_variable_is_taken_literally(tmp_path: Path) -> None:
     for value in ODD:
-        text = f'{shell.variables({"a": value})}\n{shell.exports({"B": value})}\nprintf "%s|%s" "$a" "$B"'
-        done = subprocess.run(["sh", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True)
+        text = (
+            f'{shell.variables({"a": value})}\n{shell.exports({"B": value})}\nprintf "%s|%s" '
+            '"$a" "$B"'
+        )
+        done = subprocess.run(
+            ["sh", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
         assert done.stdout == f"{value}|{value}"
     assert list(tmp_path.iterdir()) == []

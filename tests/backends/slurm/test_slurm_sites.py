@@ -1,4 +1,6 @@
-"""A site that lacks what others have: it keeps no accounts, has neither Pyxis nor enroot, and enforces its limits at once."""
+"""A site that lacks what others have: it keeps no accounts, has neither Pyxis nor enroot, and
+enforces its limits at once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tao_sdk.model.status import Status
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     here = cluster_here.cluster()
-    with here.as_site(accounting=False, pyxis=False, enroot=False, enforce_limits=True, min_job_age=2):
+    with here.as_site(
+        accounting=False, pyxis=False, enroot=False, enforce_limits=True, min_job_age=2
+    ):
         yield here
     here.clear()
 
@@ -47,11 +51,17 @@ def backend_of(client: Client) -> SlurmBackend:
 
 def test_it_says_in_slurms_own_words_what_it_lacks(cluster: Cluster) -> None:
     assert "accounting storage is disabled" in cluster.login("sacct").stderr
-    assert "unrecognized option '--container-image" in cluster.login("srun --container-image=/x true").stderr
+    assert (
+        "unrecognized option '--container-image"
+        in cluster.login("srun --container-image=/x true").stderr
+    )
 
 
 def test_the_doctor_tells_what_it_lacks(client: Client) -> None:
-    found = {each.code: (each.severity.value, each.what) for each in client.engine.backend("slurm").doctor()}
+    found = {
+        each.code: (each.severity.value, each.what)
+        for each in client.engine.backend("slurm").doctor()
+    }
     cannot = "The cluster cannot run images: its srun has no --container-image (the Pyxis plugin)."
     assert found["slurm.no_pyxis"] == ("error", cannot)
     assert found["slurm.no_accounting"][0] == "warning"
@@ -71,7 +81,9 @@ def test_what_goes_over_a_limit_is_refused_in_slurms_words_with_the_remedy(clien
 def test_jobs_keep_their_ends_without_accounts_also_when_squeue_has_forgotten_them(
     cluster: Cluster, client: Client
 ) -> None:
-    fine, fails, late, runs = (submit(client, end) for end in ("true", "exit 7", "exit 9", "sleep 60"))
+    fine, fails, late, runs = (
+        submit(client, end) for end in ("true", "exit 7", "exit 9", "sleep 60")
+    )
     until(lambda: client.get_job(runs.id).status is Status.RUNNING)
     assert client.cancel_job(runs.id)
     assert client.get_job(runs.id).status is Status.CANCELED

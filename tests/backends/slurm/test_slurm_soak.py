@@ -1,4 +1,5 @@
-"""Many short jobs while the cluster breaks: every status is right in the end, and nothing ran that was not asked for.
+"""Many short jobs while the cluster breaks: every status is right in the end, and nothing ran that
+was not asked for.
 
 `make soak` runs a thousand; `make test` a few.
 """
@@ -32,7 +33,9 @@ def code(number: int) -> int:
 
 @contextmanager
 def breaking(steps: dict[int, Callable[[], None]]) -> Iterator[Callable[[int], None]]:
-    """Calls each step in a thread of its own once so many jobs are submitted, and waits for all of them at the end."""
+    """Calls each step in a thread of its own once so many jobs are submitted, and waits for all of
+    them at the end.
+    """
     threads: list[threading.Thread] = []
 
     def reached(number: int) -> None:
@@ -46,14 +49,21 @@ def breaking(steps: dict[int, Callable[[], None]]) -> Iterator[Callable[[int], N
 
 
 def lose_node(cluster: Cluster) -> None:
-    """Its daemon is killed while the job that takes long runs there, and starts again once the controller has noticed."""
+    """Its daemon is killed while the job that takes long runs there, and starts again once the
+    controller has noticed.
+    """
     node = cluster.place.nodes[3]
     until(cluster.path(LOST).exists, PATIENCE)
     cluster.kill_node(node)
     if JOBS < 100:
         cluster.fail_node(node)
     else:
-        until(lambda: "down" in cluster.ask("sinfo", "-h", "-n", node, "-p", "grizzly", "-o", "%T").stdout, 120)
+        until(
+            lambda: (
+                "down" in cluster.ask("sinfo", "-h", "-n", node, "-p", "grizzly", "-o", "%T").stdout
+            ),
+            120,
+        )
     cluster.start_node(node)
 
 
@@ -63,20 +73,32 @@ def lose_login_node(cluster: Cluster) -> None:
 
 
 def submit(client: Client, number: int, node: str = "") -> str:
-    """On `node` it lasts until that can be lost under it: the controller takes a silent one for dead after a while."""
-    command = f"{f'touch {LOST}; sleep {LONG}; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
-    spec = JobSpec(name="soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
+    """On `node` it lasts until that can be lost under it: the controller takes a silent one for
+    dead after a while.
+    """
+    command = (
+        f"{f'touch {LOST}; sleep {LONG}; ' if node else ''}echo $TAO_JOB_ID >> "
+        f"{SHARED}/soak/{number}; exit {code(number)}"
+    )
+    spec = JobSpec(
+        name="soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)}
+    )
     for _ in range(20):
         try:
             options = {"container_runtime": "none", "partition": "grizzly", "nodelist": node}
             return client.submit(spec, "slurm", options).job.id
         except Unreachable:
-            continue  # nothing was started, or it is in doubt and belongs to a job that is counted below
+            # nothing was started, or it is in doubt and belongs to a job that is counted below
+            continue
     raise AssertionError(f"job {number} could not be handed over")
 
 
 def sessions(cluster: Cluster, host: str) -> int:
-    return (cluster.folder / "log" / f"sshd-{host}.out").read_text(errors="replace").count("Starting session")
+    return (
+        (cluster.folder / "log" / f"sshd-{host}.out")
+        .read_text(errors="replace")
+        .count("Starting session")
+    )
 
 
 def slurm_jobs(cluster: Cluster) -> Counter[str]:
@@ -96,27 +118,41 @@ def test_every_job_has_its_status_and_ran_once_whatever_broke(
         JOBS // 2: cluster.restart_controller,
         JOBS * 3 // 4: lambda: lose_login_node(cluster),
     }
-    with Client(settings=settings, watch=True, poll_interval=2) as client, breaking(steps) as reached:
+    with (
+        Client(settings=settings, watch=True, poll_interval=2) as client,
+        breaking(steps) as reached,
+    ):
         for number in range(JOBS):
             reached(number)
             submit(client, number, cluster.place.nodes[3] if number == JOBS // 4 else "")
         jobs = client.list_jobs(look=False)
-        ended = {job.labels["number"]: job for job in client.wait_all([job.id for job in jobs], timeout=PATIENCE)}
+        ended = {
+            job.labels["number"]: job
+            for job in client.wait_all([job.id for job in jobs], timeout=PATIENCE)
+        }
     wrong = [
         (number, job.status.value, job.message)
         for number, job in ended.items()
-        if (job.status, job.exit_code) != ((Status.ERROR, 3) if code(int(number)) else (Status.COMPLETE, 0))
+        if (job.status, job.exit_code)
+        != ((Status.ERROR, 3) if code(int(number)) else (Status.COMPLETE, 0))
     ]
     assert wrong == []
     assert sorted(ended, key=int) == [str(number) for number in range(JOBS)]
     assert len(jobs) == JOBS
-    assert "NODE_FAIL" in cluster.ask("sacct", "-XnPD", "-a", "-S", "now-1days", "-o", "State").stdout, (
-        "no job lost its node"
-    )
+    assert (
+        "NODE_FAIL" in cluster.ask("sacct", "-XnPD", "-a", "-S", "now-1days", "-o", "State").stdout
+    ), "no job lost its node"
     assert cluster.running["slurmctld"].pid != controller
     assert sessions(cluster, "login2") > other_login, "nobody had to use the other login node"
     ids = {job.id for job in jobs}
-    until(lambda: {name.partition(".")[0] for name in slurm_jobs(cluster)} == ids)  # sacct's list lags behind
-    assert [name for name, count in slurm_jobs(cluster).items() if count > 1] == [], "SLURM had a job twice"
-    ran = {each.name: set(each.read_text().split()) for each in cluster.path(f"{SHARED}/soak").iterdir()}
+    until(
+        lambda: {name.partition(".")[0] for name in slurm_jobs(cluster)} == ids
+    )  # sacct's list lags behind
+    assert [name for name, count in slurm_jobs(cluster).items() if count > 1] == [], (
+        "SLURM had a job twice"
+    )
+    ran = {
+        each.name: set(each.read_text().split())
+        for each in cluster.path(f"{SHARED}/soak").iterdir()
+    }
     assert ran == {number: {job.id} for number, job in ended.items()}

@@ -1,4 +1,6 @@
-"""A store or a line that fails, keys that end, a disk that is full: results come all the same, or it is told."""
+"""A store or a line that fails, keys that end, a disk that is full: results come all the same, or
+it is told.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_a_server_that_was_away_for_a_while_costs_nothing(jobs, line):
 
 
 def test_connections_that_break_and_bodies_that_are_cut_cost_nothing(jobs, line):
-    line.link.faults(busy=5, cut_upload=4, cut_at=1000, methods="PUT", last=10)  # no body can be cut three times
+    line.link.faults(
+        busy=5, cut_upload=4, cut_at=1000, methods="PUT", last=10
+    )  # no body can be cut three times
     ran = run(jobs, line, "for i in 1 2 3 4 5 6 7 8; do head -c 100000 /dev/urandom > $i.pth; done")
     assert (ran.code, ran.warnings) == (0, []), ran.raw
     for n in range(1, 9):
@@ -40,8 +44,15 @@ def test_connections_that_break_and_bodies_that_are_cut_cost_nothing(jobs, line)
         assert line.read(f"results/job-1/{name}") == (jobs.results / name).read_bytes()
 
 
-def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_files_still_are(jobs, line):
-    job = start(jobs, line, f"echo 1 > x; {waits(jobs)}", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
+def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_files_still_are(
+    jobs, line
+):
+    job = start(
+        jobs,
+        line,
+        f"echo 1 > x; {waits(jobs)}",
+        {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"},
+    )
     job.until(b"ready")
     line.link.process.kill()
     let_go(jobs)
@@ -68,7 +79,9 @@ def test_a_store_that_stays_busy_is_waited_for_once_and_not_for_each_file(jobs, 
     assert line.link.counts["503"] < lost  # most were not even tried: the store had its time
 
 
-def test_a_store_that_falls_silent_is_waited_for_once_and_not_at_each_step_of_the_end(jobs, line, monkeypatch):
+def test_a_store_that_falls_silent_is_waited_for_once_and_not_at_each_step_of_the_end(
+    jobs, line, monkeypatch
+):
     bucket = opened(jobs, line, url=line.link.url)
     for number in range(40):
         write(bucket, f"{number}.pth", "x")
@@ -88,11 +101,15 @@ def test_a_store_that_falls_silent_is_waited_for_once_and_not_at_each_step_of_th
     assert bucket.failure and bucket.failure.what.startswith("40 of 40 files")
     assert (
         len(asked) < 17
-    )  # it was the first step that had its time: later ones would have asked for as many files at once
+        # it was the first step that had its time: later ones would have asked for as many files at
+        # once
+    )
 
 
 def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, line):
-    job = start(jobs, line, f"{waits(jobs)}; exit 3", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
+    job = start(
+        jobs, line, f"{waits(jobs)}; exit 3", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"}
+    )
     job.until(b"ready")
     line.link.process.kill()
     let_go(jobs)
@@ -111,8 +128,12 @@ def test_a_server_that_is_restarted_while_the_job_runs_costs_nothing(jobs, line,
     assert {f"results_dir/{n}.pth" for n in range(1, 41)} <= set(line.listed())
 
 
-def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, line, tmp_path, eventually):
-    """It stood still when its turn came. When its last part is about to go, all of the file is written anew."""
+def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(
+    jobs, line, tmp_path, eventually
+):
+    """It stood still when its turn came. When its last part is about to go, all of the file is
+    written anew.
+    """
     path = jobs.results / "results_dir" / "x.pth"
 
     def write_anew() -> None:
@@ -140,7 +161,9 @@ def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, 
 
 
 def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio):
-    """A real endpoint as containers have it gives keys for seconds; it is asked again, and what it gives then is used."""
+    """A real endpoint as containers have it gives keys for seconds; it is asked again, and what it
+    gives then is used.
+    """
     keys = {"AccessKeyId": s3_here.ACCESS, "SecretAccessKey": s3_here.SECRET}
 
     def reply(*_):
@@ -148,8 +171,14 @@ def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio):
         return 200, json.dumps({**keys, "Expiration": ends})
 
     with Endpoint(reply) as endpoint:
-        env = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url}
-        ran = start(jobs, minio, "for i in 1 2 3 4 5 6; do echo $i > $i.pth; sleep 0.5; done", env).ended()
+        env = {
+            "AWS_ACCESS_KEY_ID": "",
+            "AWS_SECRET_ACCESS_KEY": "",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url,
+        }
+        ran = start(
+            jobs, minio, "for i in 1 2 3 4 5 6; do echo $i > $i.pth; sleep 0.5; done", env
+        ).ended()
     assert ran.code == 0, ran.raw
     assert len(endpoint.asked) > 1
     assert {f"results_dir/{n}.pth" for n in range(1, 7)} <= set(minio.listed())
@@ -169,15 +198,25 @@ def minio_line(jobs):
 LARGE = "head -c 60000000 /dev/urandom > large.pth; for i in 1 2 3 4; do echo $i > $i.pth; done"
 
 
-REFUSALS = [(403, "ExpiredToken"), (400, "ExpiredToken"), (403, "InvalidAccessKeyId")]  # AWS, AWS, versitygw
+REFUSALS = [
+    (403, "ExpiredToken"),
+    (400, "ExpiredToken"),
+    (403, "InvalidAccessKeyId"),
+]  # AWS, AWS, versitygw
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSALS)
 def test_keys_that_the_store_refuses_in_mid_upload_are_renewed(jobs, minio_line, status, code):
     with Keys(minio_line.server) as keys:
-        job = start(jobs, minio_line, f"echo ready; {LARGE}", {**keys.environ, "TAO_SYNC_SECONDS": "100"})
+        job = start(
+            jobs, minio_line, f"echo ready; {LARGE}", {**keys.environ, "TAO_SYNC_SECONDS": "100"}
+        )
         job.until(b"ready")
-        expired = {"expired": keys.given[0]["AccessKeyId"], "expired_status": status, "expired_code": code}
+        expired = {
+            "expired": keys.given[0]["AccessKeyId"],
+            "expired_status": status,
+            "expired_code": code,
+        }
         minio_line.link.faults(methods="PUT POST", match="large.pth", expired_at=4, **expired)
         ran = job.ended()
         counts = minio_line.link.counts
@@ -188,12 +227,19 @@ def test_keys_that_the_store_refuses_in_mid_upload_are_renewed(jobs, minio_line,
     assert minio_line.manifest()["whole"] is True
 
 
-def test_without_newer_keys_the_job_says_in_mid_upload_that_they_expired_and_where_the_files_are(jobs, minio_line):
+def test_without_newer_keys_the_job_says_in_mid_upload_that_they_expired_and_where_the_files_are(
+    jobs, minio_line
+):
     with Keys(minio_line.server, last=1) as keys:
-        job = start(jobs, minio_line, f"echo ready; {LARGE}", {**keys.environ, "TAO_SYNC_SECONDS": "100"})
+        job = start(
+            jobs, minio_line, f"echo ready; {LARGE}", {**keys.environ, "TAO_SYNC_SECONDS": "100"}
+        )
         job.until(b"ready")
         minio_line.link.faults(
-            methods="PUT POST", match="large.pth", expired_at=4, expired=keys.given[0]["AccessKeyId"]
+            methods="PUT POST",
+            match="large.pth",
+            expired_at=4,
+            expired=keys.given[0]["AccessKeyId"],
         )
         ran = job.ended()
     assert (ran.code, ran.failure["code"]) == (125, "output.lost")
@@ -220,7 +266,12 @@ def test_keys_that_expire_in_mid_download_are_renewed_or_told(jobs, minio_line, 
             ran = jobs.run(
                 f"sha256sum {tmp_path}/in",
                 inputs={f"{tmp_path}/in": f"s3://{minio_line.name}/data/large"},
-                env={**minio_line.env, **keys.environ, "S3_BUCKET_NAME": "", "TAO_RESULTS_ROOT": str(jobs.root)},
+                env={
+                    **minio_line.env,
+                    **keys.environ,
+                    "S3_BUCKET_NAME": "",
+                    "TAO_RESULTS_ROOT": str(jobs.root),
+                },
             )
     if newer:
         assert (ran.code, len(keys.given)) == (0, 2), ran.raw
@@ -231,7 +282,9 @@ def test_keys_that_expire_in_mid_download_are_renewed_or_told(jobs, minio_line, 
 
 
 def test_a_store_that_slows_down_in_mid_upload_is_waited_for(jobs, line):
-    """Each connection gets less and less: what comes takes long, and nothing is given up or sent twice."""
+    """Each connection gets less and less: what comes takes long, and nothing is given up or sent
+    twice.
+    """
     job = start(jobs, line, f"echo ready; {LARGE}", {"TAO_SYNC_SECONDS": "100"})
     job.until(b"ready")
     line.link.faults(methods="PUT", upload_rate=1_500_000)
@@ -264,14 +317,17 @@ def test_a_full_disk_under_the_results_costs_only_what_did_not_fit(jobs, minio, 
     small = jobs.folder / "small"
     small.mkdir()
     if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)],
+        capture_output=True,
+        check=False,
     ).returncode:
         pytest.skip("needs the right to mount")
     request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(small)], check=False))
     ran = run(
         jobs,
         minio,
-        "echo 1 > epoch_1.pth; head -c 9000000 /dev/zero > epoch_2.pth; echo failed to write >&2; exit 1",
+        "echo 1 > epoch_1.pth; head -c 9000000 /dev/zero > epoch_2.pth; "
+        "echo failed to write >&2; exit 1",
         {"TAO_LOCAL_ROOT": str(small)},
     )
     assert (ran.code, ran.named("failed")) == (1, []), ran.raw

@@ -46,7 +46,11 @@ def kill_at_every_point(jobs, line, fresh, url, killed):
         before = line.listed(below)
         made = {path.name: path.read_bytes() for path in (folder / "results_dir").glob("*.pth")}
         there = whole_ones(line, below, made)
-        assert {Path(path).name for path, each in before.items() if each["sha256"] and path.endswith(".pth")} <= there
+        assert {
+            Path(path).name
+            for path, each in before.items()
+            if each["sha256"] and path.endswith(".pth")
+        } <= there
         line.link.faults()
         if fresh:
             folder.rename(jobs.folder / f"lost-{point}")
@@ -61,7 +65,9 @@ def kill_at_every_point(jobs, line, fresh, url, killed):
 def whole_ones(store, below, made):
     """The checkpoints in the bucket; each is the one that was made, to the last byte."""
     names = {
-        key.rpartition("/")[2] for key in store.keys if key.startswith(f"{below}/results_dir/") and key.endswith(".pth")
+        key.rpartition("/")[2]
+        for key in store.keys
+        if key.startswith(f"{below}/results_dir/") and key.endswith(".pth")
     }
     for name in names:
         assert store.read(f"{below}/results_dir/{name}") == made[name], name

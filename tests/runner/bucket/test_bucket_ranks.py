@@ -1,4 +1,6 @@
-"""What an attempt before or another rank has sent is not sent again, and nothing else is taken for it."""
+"""What an attempt before or another rank has sent is not sent again, and nothing else is taken for
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,25 @@ from tao_sdk.runner.outputs.sending import Item
 
 def test_what_is_there_whole_is_not_sent_again(jobs, line):
     command = (
-        "for i in 1 2 3; do [ -e $i.pth ] || head -c 12000000 /dev/urandom > $i.pth; done; echo $TAO_ATTEMPT > new"
+        "for i in 1 2 3; do [ -e $i.pth ] || head -c 12000000 /dev/urandom > $i.pth; done; echo "
+        "$TAO_ATTEMPT > new"
     )
     run(jobs, line, command)
     line.link.faults(match=".pth", methods="PUT")
-    before = {each.key: each.modified for each in line.server.s3().list(line.name, "") if each.key.endswith(".pth")}
+    before = {
+        each.key: each.modified
+        for each in line.server.s3().list(line.name, "")
+        if each.key.endswith(".pth")
+    }
     (jobs.results / ".tao" / "job.log").unlink()
     for manifest in (True, False):
         if not manifest:  # the runner was killed before it could write one
             line.server.s3().ask("DELETE", line.name, "results/job-1/.tao/manifest.json")
         assert run(jobs, line, command, {"TAO_ATTEMPT": "2"}).code == 0
         assert before == {
-            each.key: each.modified for each in line.server.s3().list(line.name, "") if each.key.endswith(".pth")
+            each.key: each.modified
+            for each in line.server.s3().list(line.name, "")
+            if each.key.endswith(".pth")
         }
     assert {f"results_dir/{n}.pth" for n in (1, 2, 3)} <= set(line.listed())
 
@@ -35,7 +44,9 @@ def look_without_a_reply(line, bucket, name):
     line.link.faults(busy=1, methods="PUT", match=name)
     look(bucket)
     assert list(bucket.refused) == [name]
-    line.server.s3().put(line.name, f"results/job-1/{name}", Path(bucket.place.folder, name).read_bytes())
+    line.server.s3().put(
+        line.name, f"results/job-1/{name}", Path(bucket.place.folder, name).read_bytes()
+    )
     line.link.faults()
 
 
@@ -69,7 +80,9 @@ def test_a_file_that_gets_its_earlier_name_and_time_back_is_sent_again(jobs, lin
 
 
 @pytest.mark.parametrize("once", ["not there", "not readable"])
-def test_a_file_that_once_could_not_be_read_is_missed_when_the_store_refuses_it_at_the_end(jobs, line, once):
+def test_a_file_that_once_could_not_be_read_is_missed_when_the_store_refuses_it_at_the_end(
+    jobs, line, once
+):
     bucket = opened(jobs, line, url=line.link.url)
     path = Path(bucket.place.folder, "best.pth")
     if once == "not readable":
@@ -104,7 +117,9 @@ def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio
     run(jobs, minio, f"{same}; echo zero > differs", env)
     manifest = minio.manifest()
     env = {"TAO_LOCAL_ROOT": str(jobs.folder / "two"), "TAO_RANK": "2", "TAO_SYNC_SECONDS": "1"}
-    assert run(jobs, minio, f"{same}; echo two > differs; echo own > own; echo heard", env).code == 0
+    assert (
+        run(jobs, minio, f"{same}; echo two > differs; echo own > own; echo heard", env).code == 0
+    )
     below = "results/job-1/results_dir"
     assert {key for key in minio.keys if "rank" in key} == {
         f"{below}/.rank-2/differs", f"{below}/.rank-2/own",
@@ -115,11 +130,15 @@ def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio
 
 
 def of_rank_1(store):
-    return {key.partition(".rank-1/")[2]: store.read(key) for key in store.keys if ".rank-1/" in key}
+    return {
+        key.partition(".rank-1/")[2]: store.read(key) for key in store.keys if ".rank-1/" in key
+    }
 
 
 def test_another_rank_does_not_send_while_it_runs_what_rank_0_has_sent(jobs, minio):
-    """The other rank looks first each time, and still gives rank 0 the time to send what both have."""
+    """The other rank looks first each time, and still gives rank 0 the time to send
+    what both have.
+    """
     zero, one = opened(jobs, minio), opened(jobs, minio, rank=1)
     write(zero, "epoch_1.pth", "same")
     look(one, zero, times=4)
@@ -132,7 +151,9 @@ def test_another_rank_does_not_send_while_it_runs_what_rank_0_has_sent(jobs, min
 
 
 def test_what_differs_is_sent_although_rank_0_had_the_same_once(jobs, minio):
-    """Also what rank 0 has of an earlier attempt: it writes it anew, and the other rank does not."""
+    """Also what rank 0 has of an earlier attempt: it writes it anew, and the other
+    rank does not.
+    """
     zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
     for each in (zero, one):
         write(each, "early.pth", "same")
@@ -149,8 +170,12 @@ def test_what_differs_is_sent_although_rank_0_had_the_same_once(jobs, minio):
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_its_manifest_says(jobs, minio, attempt):
-    """Each file goes before the manifest that lists it; a rank that believed the last one kept its own nowhere."""
+def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_its_manifest_says(
+    jobs, minio, attempt
+):
+    """Each file goes before the manifest that lists it; a rank that believed the last one kept its
+    own nowhere.
+    """
     zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one", attempt=attempt)
     for each in (zero, one):
         write(each, "last.pth", "same")

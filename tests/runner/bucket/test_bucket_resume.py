@@ -30,7 +30,10 @@ def resumed_from(ran):
     return json.loads(ran.out[ran.out.index(b"{") :])["train"][KEY]
 
 
-CHECKPOINTS = 'for n in 9 1 2; do echo $n > epoch_$n.pth; touch -d "$((20 - n % 9)) min ago" epoch_$n.pth; done'
+CHECKPOINTS = (
+    'for n in 9 1 2; do echo $n > epoch_$n.pth; touch -d "$((20 - n % '
+    '9)) min ago" epoch_$n.pth; done'
+)
 
 
 def test_a_new_attempt_elsewhere_goes_on_from_the_newest_complete_checkpoint(jobs, store):
@@ -47,11 +50,16 @@ def test_a_checkpoint_that_is_damaged_or_was_replaced_in_the_bucket_is_not_used(
     attempt(jobs, minio, 1, CHECKPOINTS)
     elsewhere(jobs)
     minio.server.s3().put(minio.name, "results/job-1/results_dir/epoch_2.pth", b"X\n")
-    assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "epoch_1.pth")
+    assert resumed_from(attempt(jobs, minio, 2)) == str(
+        jobs.results / "results_dir" / "epoch_1.pth"
+    )
 
 
 FOLDERS = "; ".join(
-    f"mkdir {name}; for n in 1 2 3; do echo {name} $n > {name}/model-$n.safetensors; done; touch -d '{age} min ago' {name}/*"
+    (
+        f"mkdir {name}; for n in 1 2 3; do echo {name} $n > {name}/model-$n.safetensors; done; "
+        f"touch -d '{age} min ago' {name}/*"
+    )
     for name, age in (("checkpoint-900", 9), ("checkpoint-1000", 2))
 )
 
@@ -75,7 +83,9 @@ def test_a_folder_of_which_a_file_is_missing_or_another_is_not_used(jobs, minio,
     assert minio.server.s3().ask("DELETE", minio.name, key).status == 204
     if change == "replaced":
         minio.server.s3().put(minio.name, key, b"checkpoint-1000 X\n")
-    assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "checkpoint-900")
+    assert resumed_from(attempt(jobs, minio, 2)) == str(
+        jobs.results / "results_dir" / "checkpoint-900"
+    )
 
 
 def test_a_folder_that_is_being_written_is_not_vouched_for(jobs, minio, tmp_path, eventually):
@@ -83,7 +93,11 @@ def test_a_folder_that_is_being_written_is_not_vouched_for(jobs, minio, tmp_path
     growing = f"while [ ! -e {tmp_path}/stop ]; do echo x >> step_5/b.pt; sleep 0.01; done"
     command = f"{FOLDERS}; mkdir step_5; echo 1 > step_5/a.pt; {growing}"
     job = start(jobs, minio, command, {"TAO_SYNC_SECONDS": "0.2"})
-    eventually(lambda: "results_dir/step_5/a.pt" in minio.listed() and len(minio.manifest()["folders"]) == 3)
+    eventually(
+        lambda: (
+            "results_dir/step_5/a.pt" in minio.listed() and len(minio.manifest()["folders"]) == 3
+        )
+    )
     assert minio.manifest()["folders"]["results_dir/step_5"] == [-1, -1]
     assert minio.manifest()["folders"]["results_dir/checkpoint-1000"][0] == 3
     (tmp_path / "stop").write_text("")
@@ -96,7 +110,9 @@ def test_a_checkpoint_outlives_an_attempt_that_added_none(jobs, minio):
     elsewhere(jobs)
     attempt(jobs, minio, 2, "exit 1")
     elsewhere(jobs)
-    assert resumed_from(attempt(jobs, minio, 3)) == str(jobs.results / "results_dir" / "epoch_2.pth")
+    assert resumed_from(attempt(jobs, minio, 3)) == str(
+        jobs.results / "results_dir" / "epoch_2.pth"
+    )
 
 
 def test_another_jobs_checkpoints_under_the_same_prefix_are_not_resumed_from(jobs, minio):
@@ -105,7 +121,10 @@ def test_another_jobs_checkpoints_under_the_same_prefix_are_not_resumed_from(job
     ran = run(jobs, minio, "cat {config_path}", {"TAO_JOB_ID": "job-2"}, specs=specs)
     assert resumed_from(ran) == ""
     elsewhere(jobs)
-    assert resumed_from(run(jobs, minio, "cat {config_path}", {"TAO_JOB_ID": "job-2"}, specs=specs)) == ""
+    assert (
+        resumed_from(run(jobs, minio, "cat {config_path}", {"TAO_JOB_ID": "job-2"}, specs=specs))
+        == ""
+    )
 
 
 def test_every_attempts_log_is_kept(jobs, minio):

@@ -52,7 +52,9 @@ def paths(jobs: Any) -> Any:
 
     def run(specs: dict[str, Any], inputs: Any = None, **more: Any) -> dict[str, Any]:
         declared = inputs if inputs is not None else list(specs)
-        ran = jobs.run("cat {config_path}", specs=specs, inputs=declared, config_format="json", **more)
+        ran = jobs.run(
+            "cat {config_path}", specs=specs, inputs=declared, config_format="json", **more
+        )
         assert ran.code == 0, ran.raw.decode()
         return json.loads(ran.out)
 
@@ -77,7 +79,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 100 MB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tao-test", folder], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=100m", "tao-test", folder], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
     yield folder

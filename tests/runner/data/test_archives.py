@@ -1,4 +1,6 @@
-"""Archives among the inputs: unpacked whole beside a mark of what they are made of, or an error before the command."""
+"""Archives among the inputs: unpacked whole beside a mark of what they are made of, or an error
+before the command.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,16 @@ def test_a_fetched_archive_is_unpacked_into_a_folder_of_its_name(paths, web, tmp
     web.files[f"/images{suffix}"] = MAKERS[suffix](tmp_path / f"x{suffix}", FILES).read_bytes()
     found = Path(paths({"x": f"{web.url}/images{suffix}"})["x"])
     assert found.name == "images" and tree(found) == FILES
-    assert sorted(each.name for each in found.parent.iterdir()) == [".images.tao-part", "images"]  # and no archive
+    assert sorted(each.name for each in found.parent.iterdir()) == [
+        ".images.tao-part",
+        "images",
+    ]  # and no archive
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_an_archive_of_this_machine_is_unpacked_elsewhere_and_left_as_it_is(paths, tmp_path, suffix):
+def test_an_archive_of_this_machine_is_unpacked_elsewhere_and_left_as_it_is(
+    paths, tmp_path, suffix
+):
     archive = MAKERS[suffix](tmp_path / f"images{suffix}", FILES)
     found = Path(paths({"x": f"lustre://{archive}"}, {"x": {"type": "file"}})["x"])
     assert tree(found) == FILES and not found.is_relative_to(tmp_path / "images")
@@ -72,7 +79,10 @@ def test_archives_in_a_folder_stay_packed_unless_they_are_wanted_unpacked(paths,
     files = {"shards/1.tar": one.read_bytes(), "2.zip": two.read_bytes(), "list.json": b"[]"}
     hub.add("org/data", files, kind="datasets")
     uri = "hf_dataset://org/data"
-    found = paths({"a": uri, "b": uri, "c": uri}, {"a": {}, "b": {"extract": True}, "c": {"extract_to_parent": True}})
+    found = paths(
+        {"a": uri, "b": uri, "c": uri},
+        {"a": {}, "b": {"extract": True}, "c": {"extract_to_parent": True}},
+    )
     assert tree(found["a"]) == files
     assert tree(found["b"]) == {"shards/1/1": b"1", "2/2": b"2", "list.json": b"[]"}
     assert tree(found["c"]) == {"shards/1": b"1", "2/2": b"2", "list.json": b"[]"}
@@ -89,7 +99,9 @@ def test_a_local_folder_whose_archives_are_wanted_unpacked_is_left_as_it_is(path
     assert tree(folder) == before
 
 
-def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_folders(paths, tmp_path):
+def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_folders(
+    paths, tmp_path
+):
     folder, far = tmp_path / "data", tmp_path / "far"
     (folder / "sub").mkdir(parents=True)
     (far / "deep").mkdir(parents=True)
@@ -107,12 +119,16 @@ def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_fol
     assert (far / "deep" / "1.tar").is_file()
 
 
-def test_folders_without_anything_are_there_when_the_archives_of_a_local_folder_are_unpacked(paths, tmp_path):
+def test_folders_without_anything_are_there_when_the_archives_of_a_local_folder_are_unpacked(
+    paths, tmp_path
+):
     folder = tmp_path / "data"
     for name in ("sub/empty", "below"):
         (folder / name).mkdir(parents=True)
     (folder / "link").symlink_to("sub/empty")
-    tarred(folder / "1.tar", {"1": b"1"}, lambda tar: tar.addfile(special("none/", tarfile.DIRTYPE)))
+    tarred(
+        folder / "1.tar", {"1": b"1"}, lambda tar: tar.addfile(special("none/", tarfile.DIRTYPE))
+    )
     found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
     assert {str(each.relative_to(found)) for each in found.rglob("*") if each.is_dir()} == {
         "sub", "sub/empty", "below", "link", "1", "1/none",
@@ -120,7 +136,9 @@ def test_folders_without_anything_are_there_when_the_archives_of_a_local_folder_
     assert list((folder / "sub" / "empty").iterdir()) == []
 
 
-def test_a_folder_inside_a_local_folder_that_cannot_be_read_is_an_error_and_not_left_out(jobs, tmp_path, request):
+def test_a_folder_inside_a_local_folder_that_cannot_be_read_is_an_error_and_not_left_out(
+    jobs, tmp_path, request
+):
     secret = tmp_path / "data" / "secret"
     secret.mkdir(parents=True)
     tarred(tmp_path / "data" / "1.tar", {"1": b"1"})
@@ -128,14 +146,18 @@ def test_a_folder_inside_a_local_folder_that_cannot_be_read_is_an_error_and_not_
     request.addfinalizer(lambda: secret.chmod(0o700))
     specs, inputs = {"x": str(tmp_path / "data")}, {"x": {"extract": True}}
     text = build_entrypoint(command="cat {config_path}", specs=specs, inputs=inputs)["command"]
-    without_rights = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    without_rights = (
+        ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    )
     ran = jobs.run_text(text, shell=(*without_rights, "bash", "-c"))
     assert (ran.code, ran.failure["code"]) == (125, "input.unreadable"), ran.raw
     assert str(secret) in ran.failure["what"]
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_a_local_archive_that_is_written_anew_while_it_is_unpacked_is_not_used(tmp_path, monkeypatch, single):
+def test_a_local_archive_that_is_written_anew_while_it_is_unpacked_is_not_used(
+    tmp_path, monkeypatch, single
+):
     (tmp_path / "data").mkdir()
     path = tarred(tmp_path / "data" / "1.tar", {"1": b"1"})
     wanted = {"key": "x", "uri": str(path), "kind": "", "target": "", "options": {"extract": "yes"}}
@@ -168,7 +190,9 @@ def test_a_passthrough_archive_stays_packed_unless_told_otherwise(jobs, web, tmp
         f"{tmp_path}/d/y.tar.gz": f"{web.url}/x.tar.gz",
         f"{tmp_path}/d/images": {"uri": f"{web.url}/x.tar.gz", "extract": True},
     }
-    ran = jobs.run(f"cmp {archive} {tmp_path}/d/y.tar.gz && cat {tmp_path}/d/images/a", inputs=inputs)
+    ran = jobs.run(
+        f"cmp {archive} {tmp_path}/d/y.tar.gz && cat {tmp_path}/d/images/a", inputs=inputs
+    )
     assert (ran.code, ran.out) == (0, b"inside"), ran.raw
 
 
@@ -191,7 +215,9 @@ def test_links_and_modes_and_times_inside_are_kept(paths, tmp_path):
 
 
 def test_of_two_entries_of_one_name_the_later_counts(paths, tmp_path):
-    archive = tarred(tmp_path / "x.tar", {"a": b"1"}, lambda tar: tar.addfile(file("a", 1), io.BytesIO(b"2")))
+    archive = tarred(
+        tmp_path / "x.tar", {"a": b"1"}, lambda tar: tar.addfile(file("a", 1), io.BytesIO(b"2"))
+    )
     assert tree(paths({"x": str(archive)})["x"]) == {"a": b"2"}
 
 
@@ -234,13 +260,21 @@ def test_nothing_of_an_archive_lies_outside_of_its_folder(refused, tmp_path, odd
     before = set(tree(tmp_path))
     told = refused({"x": str(tarred(tmp_path / "x.tar.gz", FILES, ODD[odd]))})
     assert told["code"] == "archive.broken" and "x.tar.gz" in told["what"] and told["why"]
-    left = {path for path in set(tree(tmp_path)) - before if "evil" in path and ".tao-part/" not in path}
+    left = {
+        path for path in set(tree(tmp_path)) - before if "evil" in path and ".tao-part/" not in path
+    }
     assert not left and not Path("/tmp/evil").exists()
 
 
 def test_nothing_of_a_zip_lies_outside_of_its_folder(refused, tmp_path):
-    assert refused({"x": str(zipped(tmp_path / "1.zip", {"../evil": b"evil"}))})["code"] == "archive.broken"
-    assert refused({"x": str(zipped(tmp_path / "2.zip", FILES, {"out": "../../secret"}))})["code"] == "archive.broken"
+    assert (
+        refused({"x": str(zipped(tmp_path / "1.zip", {"../evil": b"evil"}))})["code"]
+        == "archive.broken"
+    )
+    assert (
+        refused({"x": str(zipped(tmp_path / "2.zip", FILES, {"out": "../../secret"}))})["code"]
+        == "archive.broken"
+    )
     assert not (tmp_path / "evil").exists()
 
 
@@ -255,8 +289,13 @@ def damaged(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["half", "a byte", "nothing", "flipped", "garbage"])
 @pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])
-def test_an_archive_that_is_not_whole_ends_the_job_before_the_command(refused, tmp_path, suffix, kind):
-    archive = damaged(MAKERS[suffix](tmp_path / f"x{suffix}", {"a": os.urandom(9000), "b": os.urandom(9000)}), kind)
+def test_an_archive_that_is_not_whole_ends_the_job_before_the_command(
+    refused, tmp_path, suffix, kind
+):
+    archive = damaged(
+        MAKERS[suffix](tmp_path / f"x{suffix}", {"a": os.urandom(9000), "b": os.urandom(9000)}),
+        kind,
+    )
     assert refused({"x": str(archive)})["code"] == "archive.broken"
 
 
@@ -264,7 +303,9 @@ TEXT = b"".join(b"%d line %d\n" % (number, number**2) for number in range(30_000
 
 
 def damaged_tar_gz(path: Path) -> Path:
-    """A block of a kind that does not exist: where one begins, its first bits say of which kind it is."""
+    """A block of a kind that does not exist: where one begins, its first bits say of which kind it
+    is.
+    """
     content = tarred(path.with_suffix(".tar"), {"x": TEXT}).read_bytes()
     packer = zlib.compressobj(wbits=31)
     whole = packer.compress(content[:300_000]) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -273,7 +314,9 @@ def damaged_tar_gz(path: Path) -> Path:
 
 
 def damaged_zip(path: Path, compression: int) -> Path:
-    """Of text: bytes without an order are stored as they are, and nothing breaks inside the compression then."""
+    """Of text: bytes without an order are stored as they are, and nothing breaks inside the
+    compression then.
+    """
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("x", TEXT)
     content = bytearray(path.read_bytes())
@@ -291,7 +334,9 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("suffix", sorted(DAMAGED))
-def test_an_archive_that_is_damaged_inside_its_compression_ends_the_job_as_such(refused, tmp_path, suffix):
+def test_an_archive_that_is_damaged_inside_its_compression_ends_the_job_as_such(
+    refused, tmp_path, suffix
+):
     assert refused({"x": str(DAMAGED[suffix](tmp_path / f"x{suffix}"))})["code"] == "archive.broken"
 
 
@@ -299,7 +344,9 @@ def test_a_zip_whose_directory_leads_to_nowhere_ends_the_job_as_broken(refused, 
     archive = zipped(tmp_path / "x.zip", FILES)
     content = bytearray(archive.read_bytes())
     end = content.rindex(b"PK\5\6")
-    content[end + 16 : end + 20] = b"\xff\xff\0\0"  # where the directory begins, as they who wrote it thought
+    content[end + 16 : end + 20] = (
+        b"\xff\xff\0\0"  # where the directory begins, as they who wrote it thought
+    )
     archive.write_bytes(content)
     assert refused({"x": str(archive)})["code"] == "archive.broken"
 
@@ -328,7 +375,9 @@ def test_a_tar_that_is_damaged_between_two_entries_is_not_whole(refused, tmp_pat
 
 
 def test_a_bomb_is_refused_before_it_fills_the_disk(jobs, refused, tmp_path):
-    archive = zipped(tmp_path / "bomb.zip", {f"{number}": b"\0" * 40_000_000 for number in range(12)})
+    archive = zipped(
+        tmp_path / "bomb.zip", {f"{number}": b"\0" * 40_000_000 for number in range(12)}
+    )
     told = refused({"x": str(archive)})
     assert told["code"] == "archive.limit" and "TAO_UNPACK_BYTES" in told["next"]
     assert not list(jobs.results.rglob("unpacked/*"))
@@ -338,7 +387,16 @@ def test_limits_by_size_and_by_count_are_the_users_to_set(jobs, refused, paths, 
     archive = str(tarred(tmp_path / "x.tar", {str(number): b"0123456789" for number in range(20)}))
     assert "entries" in refused({"x": archive}, env={"TAO_UNPACK_FILES": "19"})["what"]
     assert "bytes" in refused({"x": archive}, env={"TAO_UNPACK_BYTES": "199"})["what"]
-    assert len(tree(paths({"x": archive}, env={"TAO_UNPACK_FILES": "20", "TAO_UNPACK_BYTES": "200"})["x"])) == 20
+    assert (
+        len(
+            tree(
+                paths({"x": archive}, env={"TAO_UNPACK_FILES": "20", "TAO_UNPACK_BYTES": "200"})[
+                    "x"
+                ]
+            )
+        )
+        == 20
+    )
 
 
 def test_an_archive_of_a_kind_that_cannot_be_read_is_told(refused, tmp_path):
@@ -353,7 +411,9 @@ def test_an_archive_of_a_kind_that_cannot_be_read_is_told(refused, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
-def test_a_changed_archive_is_unpacked_anew_and_an_unchanged_one_is_not(paths, web, tmp_path, where):
+def test_a_changed_archive_is_unpacked_anew_and_an_unchanged_one_is_not(
+    paths, web, tmp_path, where
+):
     """What a fetched one was made of is told by its ETag."""
 
     def unpacked():
@@ -367,7 +427,9 @@ def test_a_changed_archive_is_unpacked_anew_and_an_unchanged_one_is_not(paths, w
     assert tree(unpacked()) == {"a": b"new"}
 
 
-def test_unpacking_that_was_cut_off_starts_anew_and_never_shows_half(jobs, paths, tmp_path, eventually):
+def test_unpacking_that_was_cut_off_starts_anew_and_never_shows_half(
+    jobs, paths, tmp_path, eventually
+):
     files = {f"{number}/x.bin": os.urandom(20_000) for number in range(2000)}
     archive = tarred(tmp_path / "x.tar", files)
     job = jobs.start("echo never", specs={"x": str(archive)}, inputs=["x"])
@@ -380,7 +442,9 @@ def test_unpacking_that_was_cut_off_starts_anew_and_never_shows_half(jobs, paths
 
 
 def test_an_archive_that_the_disk_cannot_hold_is_told_with_where(jobs, refused, small_disk):
-    archive = tarred(jobs.folder / "x.tar", {str(number): os.urandom(1_000_000) for number in range(120)})
+    archive = tarred(
+        jobs.folder / "x.tar", {str(number): os.urandom(1_000_000) for number in range(120)}
+    )
     told = refused({"x": str(archive)}, {"x": {"container_path": f"{small_disk}/x"}})
     assert told["code"] == "disk.full" and str(small_disk) in told["why"] + told["what"]
 
@@ -394,7 +458,9 @@ def test_an_archive_that_the_disk_cannot_hold_is_told_with_where(jobs, refused, 
     ],
     ids=["replaced", "cut", "cut by bytes"],
 )
-def test_inputs_whose_keys_look_alike_as_names_of_folders_do_not_get_each_others_data(paths, tmp_path, one, other):
+def test_inputs_whose_keys_look_alike_as_names_of_folders_do_not_get_each_others_data(
+    paths, tmp_path, one, other
+):
     for number in "01":
         (tmp_path / number).mkdir()
         tarred(tmp_path / number / "x.tar", {"of": number.encode()})
@@ -404,7 +470,10 @@ def test_inputs_whose_keys_look_alike_as_names_of_folders_do_not_get_each_others
 
 def test_the_folder_of_an_input_is_called_as_its_key(jobs, paths, tmp_path):
     archive = str(tarred(tmp_path / "x.tar", {"a": b"a"}))
-    assert paths({"train_data-2": archive})["train_data-2"] == f"{jobs.results}/.tao/inputs/train_data-2/x"
+    assert (
+        paths({"train_data-2": archive})["train_data-2"]
+        == f"{jobs.results}/.tao/inputs/train_data-2/x"
+    )
 
 
 def test_entries_whose_names_begin_alike_are_told_apart(paths, tmp_path):
@@ -415,4 +484,6 @@ def test_entries_whose_names_begin_alike_are_told_apart(paths, tmp_path):
     found = paths(specs, about)
     made = [Path(each).stat().st_ino for each in found.values()]
     assert [tree(each) for each in found.values()] == [{"of": b"a"}, {"of": b"b"}]
-    assert [Path(each).stat().st_ino for each in paths(specs, about).values()] == made  # neither is made anew
+    assert [
+        Path(each).stat().st_ino for each in paths(specs, about).values()
+    ] == made  # neither is made anew

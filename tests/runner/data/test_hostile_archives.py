@@ -1,4 +1,6 @@
-"""Archives that were made to do harm: to what lies outside of their folder, to the memory, to the disk."""
+"""Archives that were made to do harm: to what lies outside of their folder, to the memory, to the
+disk.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def told(path: Path, folder: Path) -> str:
     limit = (resource.RLIMIT_AS, (MEMORY, MEMORY))
     argv = [sys.executable, "-ISc", UNPACK, str(SOURCE), str(path), str(folder)]
     ran = subprocess.run(
-        argv, capture_output=True, text=True, check=False, preexec_fn=lambda: resource.setrlimit(*limit)
+        argv,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(*limit),
     )
     assert ran.stderr or not ran.returncode
     return ran.stderr.strip()
@@ -52,7 +58,9 @@ def refusal(path: Path, folder: Path, inner: str = "") -> Failure:
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".zip"])
-def test_a_link_is_judged_where_it_will_lie_when_the_folder_at_the_top_is_left_out(refused, tmp_path, suffix):
+def test_a_link_is_judged_where_it_will_lie_when_the_folder_at_the_top_is_left_out(
+    refused, tmp_path, suffix
+):
     files = {f"data/{name}": content for name, content in FILES.items()}
     path = tmp_path / f"data{suffix}"
     if suffix == ".tar":
@@ -64,8 +72,12 @@ def test_a_link_is_judged_where_it_will_lie_when_the_folder_at_the_top_is_left_o
 
 
 def test_the_same_link_stays_where_the_folder_at_the_top_is_kept(tmp_path):
-    path = tarred(tmp_path / "x.tar", {"data/a": b"a"}, lambda tar: tar.addfile(link("data/up", "..")))
-    assert (Path(unpack(str(path), str(tmp_path / "out"), {})) / "data" / "up" / "data" / "a").read_bytes() == b"a"
+    path = tarred(
+        tmp_path / "x.tar", {"data/a": b"a"}, lambda tar: tar.addfile(link("data/up", ".."))
+    )
+    assert (
+        Path(unpack(str(path), str(tmp_path / "out"), {})) / "data" / "up" / "data" / "a"
+    ).read_bytes() == b"a"
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -82,17 +94,36 @@ def test_links_of_two_archives_of_a_folder_do_not_lead_out_together(tmp_path, or
 
     tarred(folder / first, {"1": b""}, down_and_up)
     tarred(folder / second, {"2": b""}, lambda tar: tar.addfile(link("out", "s/t/d/../secret")))
-    wanted = {"key": "x", "uri": str(folder), "kind": "", "target": "", "options": {"extract": "parent"}}
+    wanted = {
+        "key": "x",
+        "uri": str(folder),
+        "kind": "",
+        "target": "",
+        "options": {"extract": "parent"},
+    }
     with pytest.raises(Failure) as failure:
         unpacking.local(wanted, str(folder), str(tmp_path / "part"), {})
     assert failure.value.code == "archive.broken" and "out" in failure.value.why
 
 
 @pytest.mark.parametrize(
-    "target", ["../x/a", "nowhere/../../secret", "a/../../x", "/", "sub/../..", "out", "./sub/deep/../../../x"]
+    "target",
+    [
+        "../x/a",
+        "nowhere/../../secret",
+        "a/../../x",
+        "/",
+        "sub/../..",
+        "out",
+        "./sub/deep/../../../x",
+    ],
 )
 def test_a_link_that_leaves_the_folder_at_any_step_is_refused(tmp_path, target):
-    path = tarred(tmp_path / "x.tar", {"a": b"", "sub/deep/b": b""}, lambda tar: tar.addfile(link("out", target)))
+    path = tarred(
+        tmp_path / "x.tar",
+        {"a": b"", "sub/deep/b": b""},
+        lambda tar: tar.addfile(link("out", target)),
+    )
     assert refusal(path, tmp_path / "out").code == "archive.broken"
 
 
@@ -106,7 +137,10 @@ def test_a_long_chain_of_links_is_refused_and_a_short_one_is_not(tmp_path):
 
     unpack(str(tarred(tmp_path / "1.tar", {"a": b"a"}, links(30))), str(tmp_path / "1"), {})
     assert (tmp_path / "1" / "l0").read_bytes() == b"a"
-    assert refusal(tarred(tmp_path / "2.tar", {"a": b"a"}, links(3000)), tmp_path / "2").code == "archive.broken"
+    assert (
+        refusal(tarred(tmp_path / "2.tar", {"a": b"a"}, links(3000)), tmp_path / "2").code
+        == "archive.broken"
+    )
 
 
 def header(kind: bytes, size: int, name: bytes = b"x") -> bytes:
@@ -133,7 +167,12 @@ LARGE_HEADS = {
     "a long link": [(header(tarfile.GNUTYPE_LONGLINK, 250 << 20), 1), (b"a" * (1 << 20), 250)],
     "many long names": [(header(tarfile.GNUTYPE_LONGNAME, 512) + b"a" * 512, 400_000)],
     "holes without an end": [
-        (header(tarfile.GNUTYPE_SPARSE, 0)[:482] + b"\1" + header(tarfile.GNUTYPE_SPARSE, 0)[483:], 1),
+        (
+            header(tarfile.GNUTYPE_SPARSE, 0)[:482]
+            + b"\1"
+            + header(tarfile.GNUTYPE_SPARSE, 0)[483:],
+            1,
+        ),
         ((b"00000000001\0" * 42)[:504] + b"\1" * 8, 400_000),
     ],
 }
@@ -158,7 +197,11 @@ def test_what_describes_an_entry_takes_little_memory(tmp_path, kind):
 def test_what_is_said_of_all_entries_takes_little_memory_however_often_it_is_said(tmp_path):
     with gzip.open(tmp_path / "x.tar.gz", "wb") as stream:
         for number in range(3000):
-            record = b"%d k%d=%s\n" % (100_000, number, b"v" * (100_000 - len(b"100000 k%d=\n" % number)))
+            record = b"%d k%d=%s\n" % (
+                100_000,
+                number,
+                b"v" * (100_000 - len(b"100000 k%d=\n" % number)),
+            )
             stream.write(header(tarfile.XGLTYPE, len(record)) + record + bytes(-len(record) % 512))
             stream.write(header(tarfile.REGTYPE, 0, b"f%d" % number))
         stream.write(bytes(10240))
@@ -178,13 +221,25 @@ def test_honest_long_names_and_attributes_and_holes_are_unpacked(tmp_path):
             stream.seek(number * 100_000)
             stream.write(b"x")
     for form in ("gnu", "posix"):
-        argv = ["tar", "-S", "--format", form, "-C", tmp_path, "-cf", tmp_path / f"{form}.tar", "holes"]
+        argv = [
+            "tar",
+            "-S",
+            "--format",
+            form,
+            "-C",
+            tmp_path,
+            "-cf",
+            tmp_path / f"{form}.tar",
+            "holes",
+        ]
         subprocess.run(argv, check=True)
         unpack(str(tmp_path / f"{form}.tar"), str(tmp_path / form), {})
         assert (tmp_path / form / "holes").read_bytes() == (tmp_path / "holes").read_bytes()
 
 
-@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.DIRTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.DIRTYPE]
+)
 @pytest.mark.parametrize("size", [-1, -1024, 2**62, 2**80])
 def test_sizes_that_nothing_can_have_are_refused(tmp_path, kind, size):
     head = header(kind, 0)
@@ -258,7 +313,11 @@ def test_folders_and_links_without_number_are_refused(tmp_path, monkeypatch, man
 
     def add(tar):
         for number in range(60):
-            tar.addfile(special(f"d{number}", tarfile.DIRTYPE) if many == "folders" else link(f"l{number}", "a"))
+            tar.addfile(
+                special(f"d{number}", tarfile.DIRTYPE)
+                if many == "folders"
+                else link(f"l{number}", "a")
+            )
 
     failure = refusal(tarred(tmp_path / "x.tar", {"a": b""}, add), tmp_path / "out")
     assert failure.code == "archive.limit" and many in failure.what

@@ -60,8 +60,18 @@ def test_a_revision_can_be_a_branch_a_tag_or_a_commit(paths, hub):
     repository.commit({"x": b"two"}, "v2", "refs/pr/7")
     repository.commit({"x": b"three"})
     wanted = {"a": first, "b": "v2", "c": "refs%2Fpr%2F7"}
-    found = paths({**{key: f"hf_model://org/name@{at}" for key, at in wanted.items()}, "d": "hf_model://org/name"})
-    assert {key: tree(found[key])["x"] for key in found} == {"a": b"one", "b": b"two", "c": b"two", "d": b"three"}
+    found = paths(
+        {
+            **{key: f"hf_model://org/name@{at}" for key, at in wanted.items()},
+            "d": "hf_model://org/name",
+        }
+    )
+    assert {key: tree(found[key])["x"] for key in found} == {
+        "a": b"one",
+        "b": b"two",
+        "c": b"two",
+        "d": b"three",
+    }
 
 
 def test_a_file_at_a_revision(paths, hub):
@@ -79,7 +89,10 @@ def test_all_pages_of_a_large_repository_are_fetched(paths, hub):
 
 def test_patterns_choose_files_and_refuse_some(paths, model):
     about = {"m": {"patterns": ["*.json", "weights/", "!*.bin"]}}
-    assert set(tree(paths({"m": "hf_model://org/name"}, about)["m"])) == {"config.json", "weights/model.safetensors"}
+    assert set(tree(paths({"m": "hf_model://org/name"}, about)["m"])) == {
+        "config.json",
+        "weights/model.safetensors",
+    }
 
 
 def test_patterns_that_match_nothing_are_an_error_and_no_empty_folder(refused, model):
@@ -87,10 +100,14 @@ def test_patterns_that_match_nothing_are_an_error_and_no_empty_folder(refused, m
     assert told["code"] == "input.nothing" and "4" in told["why"]
 
 
-def test_an_address_is_fetched_where_nobody_declared_it_and_one_checkpoint_means_the_file(paths, hub):
+def test_an_address_is_fetched_where_nobody_declared_it_and_one_checkpoint_means_the_file(
+    paths, hub
+):
     hub.add("org/dino", {"README.md": b"x", "dino.pth": b"weights"})
     hub.add("org/llm", {"config.json": b"{}", "model.safetensors": b"w"})
-    found = paths({"model": {"pretrained": "hf_model://org/dino", "llm": ["hf_model://org/llm"]}}, [])
+    found = paths(
+        {"model": {"pretrained": "hf_model://org/dino", "llm": ["hf_model://org/llm"]}}, []
+    )
     assert found["model"]["pretrained"].endswith("/dino/dino.pth")
     assert tree(found["model"]["llm"][0]) == {"config.json": b"{}", "model.safetensors": b"w"}
 
@@ -102,7 +119,10 @@ def test_a_declared_folder_stays_one_even_with_one_checkpoint_in_it(paths, hub):
 
 
 def test_a_passthrough_input_lies_at_its_path(jobs, model, tmp_path):
-    ran = jobs.run(f"cat {tmp_path}/models/x/config.json", inputs={f"{tmp_path}/models/x": "hf_model://org/name"})
+    ran = jobs.run(
+        f"cat {tmp_path}/models/x/config.json",
+        inputs={f"{tmp_path}/models/x": "hf_model://org/name"},
+    )
     assert ran.out == MODEL["config.json"], ran.raw
     assert tree(tmp_path / "models" / "x") == MODEL
 
@@ -140,7 +160,9 @@ def test_a_small_file_is_verified_by_its_git_hash(jobs, refused, model, hub, mon
 
     whole = hub_server.ranged
     monkeypatch.setattr(
-        hub_server, "ranged", lambda request, content, headers: whole(request, b"!" + content[1:], headers)
+        hub_server,
+        "ranged",
+        lambda request, content, headers: whole(request, b"!" + content[1:], headers),
     )
     assert refused({"m": "hf_model://org/name/config.json"})["code"] == "fetch.damaged"
 
@@ -149,7 +171,11 @@ def test_a_gated_repository_is_told_with_the_page_to_ask_at_and_the_variable(job
     hub.add("org/gated", {"x": b"x"}, gated=True, members={"ann"})
     told = refused({"m": "hf_model://org/gated"})
     assert told["code"] == "hub.gated"
-    assert f"{hub.url}/org/gated" in told["next"] and "HF_TOKEN" in told["next"] and "not set" in told["why"]
+    assert (
+        f"{hub.url}/org/gated" in told["next"]
+        and "HF_TOKEN" in told["next"]
+        and "not set" in told["why"]
+    )
     hub.users.update(bob_token="bob", ann_token="ann")
     jobs.env["HF_TOKEN"] = "bob_token"
     told = refused({"m": "hf_model://org/gated"})
@@ -169,7 +195,11 @@ def test_a_private_repository_is_told_as_one_that_may_not_be_there(jobs, refused
     hub.users["bob_token"] = "bob"
     jobs.env["HF_TOKEN"] = token
     told = refused({"m": "hf_model://org/secret"})
-    assert told["code"] == "hub.private" and "HF_TOKEN" in told["next"] and f"{hub.url}/org/secret" in told["next"]
+    assert (
+        told["code"] == "hub.private"
+        and "HF_TOKEN" in told["next"]
+        and f"{hub.url}/org/secret" in told["next"]
+    )
 
 
 def test_a_login_in_the_address_of_the_hub_is_not_told(jobs, hub, refused):

@@ -128,14 +128,20 @@ def test_of_many_who_want_it_at_once_one_fetches_and_the_others_wait(jobs, run, 
         if shared == "cache":
             rans = list(pool.map(lambda number: run(number, uri, mount), range(8)))
         else:
-            rans = list(pool.map(lambda number: run(1, uri, "", None, TAO_RANK=str(number)), range(8)))
+            rans = list(
+                pool.map(lambda number: run(1, uri, "", None, TAO_RANK=str(number)), range(8))
+            )
     found = {place(ran) for ran in rans}
     assert len(found) == 1 and found.pop().read_bytes() == BIG
     assert sum(len(ran.named("transfer")) > 0 for ran in rans) == 1
-    assert len({each.headers["range"] for each in downloads(web)}) == len(downloads(web))  # no part twice
+    assert len({each.headers["range"] for each in downloads(web)}) == len(
+        downloads(web)
+    )  # no part twice
 
 
-def test_the_fetcher_of_this_machine_that_was_killed_is_noticed_at_once(jobs, run, web, mount, eventually):
+def test_the_fetcher_of_this_machine_that_was_killed_is_noticed_at_once(
+    jobs, run, web, mount, eventually
+):
     gate = threading.Event()
 
     def hold(request):
@@ -145,7 +151,11 @@ def test_the_fetcher_of_this_machine_that_was_killed_is_noticed_at_once(jobs, ru
     web.files["/x"] = BIG
     web.odd["/x"] = hold
     dead = jobs.start(
-        "true", specs={"x": f"{web.url}/x"}, inputs=["x"], mount_path=str(mount), env={"TAO_JOB_ID": "dead"}
+        "true",
+        specs={"x": f"{web.url}/x"},
+        inputs=["x"],
+        mount_path=str(mount),
+        env={"TAO_JOB_ID": "dead"},
     )
     eventually(lambda: downloads(web))
     dead.process.kill()
@@ -168,9 +178,17 @@ def test_a_killed_fetchers_complete_parts_are_not_fetched_again(jobs, run, web, 
     web.files["/x"] = content
     web.odd["/x"] = hold
     dead = jobs.start(
-        "true", specs={"x": f"{web.url}/x"}, inputs=["x"], mount_path=str(mount), env={"TAO_JOB_ID": "dead"}
+        "true",
+        specs={"x": f"{web.url}/x"},
+        inputs=["x"],
+        mount_path=str(mount),
+        env={"TAO_JOB_ID": "dead"},
     )
-    eventually(lambda: [path for path in mount.rglob("*.tao-journal") if path.read_text().count("part ") == 4])
+    eventually(
+        lambda: [
+            path for path in mount.rglob("*.tao-journal") if path.read_text().count("part ") == 4
+        ]
+    )
     dead.process.kill()
     dead.process.communicate()
     gate.set()
@@ -183,7 +201,9 @@ def side_of(mount):
     return next(mount.rglob(".x.tao-part"))
 
 
-def test_a_fetcher_of_another_machine_counts_as_dead_when_it_no_longer_touches_its_lock(run, web, mount):
+def test_a_fetcher_of_another_machine_counts_as_dead_when_it_no_longer_touches_its_lock(
+    run, web, mount
+):
     web.files["/x"] = b"x"
     made = place(run(1, f"{web.url}/x", mount))
     side, lock = side_of(mount), side_of(mount) / "lock.3"
@@ -205,7 +225,11 @@ def test_a_fetcher_of_another_machine_that_lives_is_waited_for(jobs, web, mount,
     (side / "made-of").unlink()
     lock.write_text("another-boot pid:[1] 17 42")
     job = jobs.start(
-        "true", specs={"x": f"{web.url}/x"}, inputs=["x"], mount_path=str(mount), env={"TAO_JOB_ID": "job-2"}
+        "true",
+        specs={"x": f"{web.url}/x"},
+        inputs=["x"],
+        mount_path=str(mount),
+        env={"TAO_JOB_ID": "job-2"},
     )
     before = len(downloads(web))
     assert job.process.stderr
@@ -219,10 +243,14 @@ def test_a_fetcher_of_another_machine_that_lives_is_waited_for(jobs, web, mount,
     assert lock.exists()  # it is not ours to remove
 
 
-def test_who_fetches_touches_its_lock_so_that_other_machines_see_it_live(jobs, web, mount, eventually):
+def test_who_fetches_touches_its_lock_so_that_other_machines_see_it_live(
+    jobs, web, mount, eventually
+):
     gate = threading.Event()
     web.files["/x"] = BIG
-    web.odd["/x"] = lambda request: None if request.headers["range"] == "bytes=0-0" else gate.wait(60) and None
+    web.odd["/x"] = lambda request: (
+        None if request.headers["range"] == "bytes=0-0" else gate.wait(60) and None
+    )
     job = jobs.start("true", specs={"x": f"{web.url}/x"}, inputs=["x"], mount_path=str(mount))
     (lock,) = eventually(lambda: [path for path in mount.rglob("lock.*") if path.read_text()])
     os.utime(lock, (0, 0))
@@ -240,11 +268,20 @@ print(os.path.exists("/proc/" + sys.argv[2]), Lock(sys.argv[1]).dead(1))
 """
 
 
-def test_a_fetcher_that_other_users_may_not_see_on_its_machine_lives_as_long_as_it_touches_its_lock(request):
+def test_a_fetcher_that_other_users_may_not_see_on_its_machine_lives_as_long_as_it_touches_its_lock(
+    request,
+):
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     request.addfinalizer(lambda: subprocess.run(["rm", "-rf", folder], check=False))
     folder.chmod(0o777)
-    hidden = ["unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=invisible proc /proc && exec "$@"', "sh"]
+    hidden = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        'mount -t proc -o hidepid=invisible proc /proc && exec "$@"',
+        "sh",
+    ]
     if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount, and Linux 5.8")
     lock = Lock(str(folder))
@@ -263,7 +300,9 @@ def test_a_fetcher_that_other_users_may_not_see_on_its_machine_lives_as_long_as_
 
 
 def test_nobody_ever_sees_half_an_entry(jobs, run, web, mount, tmp_path):
-    """Jobs are killed at random while they fetch and unpack; whatever has its name in the meantime is whole."""
+    """Jobs are killed at random while they fetch and unpack; whatever has its name in the meantime
+    is whole.
+    """
     web.files["/x.tar.gz"] = tarred(
         tmp_path / "x.tar.gz", {str(n): os.urandom(30_000) for n in range(300)}
     ).read_bytes()
@@ -292,13 +331,17 @@ def test_a_cache_without_room_is_told_and_leaves_nothing_under_the_name(run, web
     assert not list(small_disk.glob("tao-cache/*/x"))
 
 
-def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(run, web, small_disk):
+def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(
+    run, web, small_disk
+):
     web.files["/x"] = os.urandom(70_000_000)
 
     filled = threading.Event()
 
     def fill(request):
-        """Between the first part and all others: what is there by then leaves room for neither of the two."""
+        """Between the first part and all others: what is there by then leaves room for neither of
+        the two.
+        """
         wanted = request.headers["range"]
         if wanted.startswith("bytes=8388608-") and not filled.is_set():
             subprocess.run(["fallocate", "-l", "60M", small_disk / "ballast"], check=True)
@@ -339,22 +382,37 @@ def test_a_cache_that_may_not_be_written_is_told_with_its_path(run, web, mount):
     web.files["/x"] = b"x"
     (mount / "tao-cache").write_text("a file")
     ran = run(1, f"{web.url}/x", mount)
-    assert ran.failure["code"] in ("input.unwritable", "input.in_the_way") and str(mount) in str(ran.failure)
+    assert ran.failure["code"] in ("input.unwritable", "input.in_the_way") and str(mount) in str(
+        ran.failure
+    )
 
 
 def test_no_secret_of_an_address_is_kept_in_the_cache(run, web, mount):
     web.files["/x"] = b"x"
     web.login = "Basic YW5uOmh1bnRlcjI="
-    assert place(run(1, f"{web.url.replace('//', '//ann:hunter2@')}/x?sig=hunter3", mount)).read_bytes() == b"x"
+    assert (
+        place(
+            run(1, f"{web.url.replace('//', '//ann:hunter2@')}/x?sig=hunter3", mount)
+        ).read_bytes()
+        == b"x"
+    )
     kept = [str(path) + path.read_text() for path in mount.rglob("*") if path.is_file()]
     assert kept and "hunter" not in "".join(kept)
 
 
-def test_addresses_that_differ_in_what_they_ask_for_are_never_taken_for_each_other(jobs, web, mount):
+def test_addresses_that_differ_in_what_they_ask_for_are_never_taken_for_each_other(
+    jobs, web, mount
+):
     """Same path, same size, same ETag."""
     web.odd["/download"] = lambda request: ranged(request, request.query.encode(), {"ETag": '"1"'})
     specs = {"a": f"{web.url}/download?id=7", "b": f"{web.url}/download?id=8"}
-    ran = jobs.run("cat {config_path}", specs=specs, inputs=["a", "b"], config_format="json", mount_path=str(mount))
+    ran = jobs.run(
+        "cat {config_path}",
+        specs=specs,
+        inputs=["a", "b"],
+        config_format="json",
+        mount_path=str(mount),
+    )
     found = {name: Path(path).read_text() for name, path in json.loads(ran.out).items()}
     assert found == {"a": "id=7", "b": "id=8"}
 
@@ -387,8 +445,12 @@ def test_users_share_a_cache_and_cannot_remove_each_others_entries(jobs, web):
         Path(open_folder, "mount").mkdir(mode=0o777)
         jobs.env["TAO_RESULTS_ROOT"] = f"{open_folder}/mine"
         mine = place(jobs.run_text(text["x"]))
-        jobs.env.update(TAO_RESULTS_ROOT=f"{open_folder}/theirs", TMPDIR=open_folder, PATH="/usr/bin:/bin")
+        jobs.env.update(
+            TAO_RESULTS_ROOT=f"{open_folder}/theirs", TMPDIR=open_folder, PATH="/usr/bin:/bin"
+        )
         assert place(jobs.run_text(text["x"], shell=nobody)) == mine
         assert place(jobs.run_text(text["y"], shell=nobody)).read_bytes() == b"y"
-        assert subprocess.run([*nobody[:-2], "rm", "-rf", mine.parent], capture_output=True).returncode
+        assert subprocess.run(
+            [*nobody[:-2], "rm", "-rf", mine.parent], capture_output=True
+        ).returncode
         assert mine.read_bytes() == b"x"

@@ -1,4 +1,6 @@
-"""Servers that lead a job elsewhere, never come to an end, or say what makes no sense: told, and no token goes along."""
+"""Servers that lead a job elsewhere, never come to an end, or say what makes no sense: told, and no
+token goes along.
+"""
 
 from __future__ import annotations
 
@@ -81,10 +83,19 @@ def test_the_link_to_a_next_page_on_another_port_does_not_get_the_token(hub, oth
 def test_no_header_that_may_hold_a_secret_goes_to_another_port(web, other):
     web.odd["/x"] = redirect(f"{other.url}/x")
     other.files["/x"] = b"x"
-    headers = {"authorization": TOKEN, "cookie": TOKEN, "x-api-key": TOKEN, "accept": "a", "range": "bytes=0-0"}
+    headers = {
+        "authorization": TOKEN,
+        "cookie": TOKEN,
+        "x-api-key": TOKEN,
+        "accept": "a",
+        "range": "bytes=0-0",
+    }
     Web({}).ask("GET", f"{web.url}/x", headers)
     (asked,) = other.seen
-    assert TOKEN not in str(asked) and (asked.headers["accept"], asked.headers["range"]) == ("a", "bytes=0-0")
+    assert TOKEN not in str(asked) and (asked.headers["accept"], asked.headers["range"]) == (
+        "a",
+        "bytes=0-0",
+    )
 
 
 def test_what_is_sent_does_not_go_to_another_port(web, other):
@@ -105,7 +116,15 @@ def test_https_does_not_lead_to_http(other):
 
 
 @pytest.mark.parametrize(
-    "to", ["ftp://h/x", "file:///etc/passwd", "http:///x", "gopher://127.0.0.1:1/x", "/a\x0bb", "http://h\x7f/"]
+    "to",
+    [
+        "ftp://h/x",
+        "file:///etc/passwd",
+        "http:///x",
+        "gopher://127.0.0.1:1/x",
+        "/a\x0bb",
+        "http://h\x7f/",
+    ],
 )
 def test_addresses_of_another_kind_are_not_followed(web, to):
     web.odd["/x"] = redirect(to)
@@ -120,7 +139,9 @@ def test_a_server_of_elsewhere_does_not_lead_to_this_machine(other):
     there.http.server_close()
     there.http.socket = socket.create_server((here, 0))
     there.http.server_address = there.http.socket.getsockname()
-    threading.Thread(target=there.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=there.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     url = f"http://{here}:{there.http.server_address[1]}"
     for host in ("127.0.0.1", "localhost", "0.0.0.0", "127.1"):
         there.odd["/x"] = redirect(f"http://{host}:{other.http.server_address[1]}/x")
@@ -134,7 +155,9 @@ def test_a_server_of_elsewhere_does_not_lead_to_this_machine(other):
     assert not other.asked("/x")[1:]
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1"])
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1"]
+)
 def test_a_server_behind_a_proxy_does_not_lead_to_this_machine(web, host):
     web.odd["http://example.invalid/x"] = web.odd["/x"] = redirect(f"http://{host}/secret")
     env = {"http_proxy": web.url, "TAO_RETRY_SECONDS": "1"}
@@ -155,7 +178,12 @@ def test_addresses_of_this_machine_are_known_in_every_way_of_writing_them():
         "fd00:ec2::254",
     ]
     assert all(map(is_local, here))
-    assert not any(map(is_local, ["10.0.0.1", "128.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "example.com", "fd00::1"]))
+    assert not any(
+        map(
+            is_local,
+            ["10.0.0.1", "128.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "example.com", "fd00::1"],
+        )
+    )
 
 
 def test_a_relative_address_and_one_with_blanks_are_followed():
@@ -175,16 +203,27 @@ def test_a_token_or_an_address_with_the_end_of_a_line_in_it_is_not_sent(hub, nam
 
 
 def test_keys_of_s3_with_the_end_of_a_line_in_them_are_not_sent(web):
-    env = {"S3_ENDPOINT_URL": web.url, "AWS_ACCESS_KEY_ID": "a\r\nx: 1", "AWS_SECRET_ACCESS_KEY": "s"}
+    env = {
+        "S3_ENDPOINT_URL": web.url,
+        "AWS_ACCESS_KEY_ID": "a\r\nx: 1",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
     assert failure_of(look_at_s3, "s3://bucket/k", "", Web(env)).code == "web.request"
     assert not web.seen
 
 
-@pytest.mark.parametrize("bucket", ["127.0.0.1:{port}#", "a:{port}", "b#c", "b?c", "user@host", "b\r\nx", "..", ""])
+@pytest.mark.parametrize(
+    "bucket", ["127.0.0.1:{port}#", "a:{port}", "b#c", "b?c", "user@host", "b\r\nx", "..", ""]
+)
 @pytest.mark.parametrize("style", ["path", "virtual"])
 def test_a_bucket_that_would_become_another_host_is_refused(web, other, bucket, style):
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": TOKEN}
-    env = {"S3_ENDPOINT_URL": web.url, "S3_ADDRESSING_STYLE": style, "TAO_RETRY_SECONDS": "1", **keys}
+    env = {
+        "S3_ENDPOINT_URL": web.url,
+        "S3_ADDRESSING_STYLE": style,
+        "TAO_RETRY_SECONDS": "1",
+        **keys,
+    }
     name = bucket.format(port=other.http.server_address[1])
     assert failure_of(S3(Web(env)).head, name, "k").code == "s3.bucket_name"
     assert not (web.seen or other.seen)
@@ -192,10 +231,16 @@ def test_a_bucket_that_would_become_another_host_is_refused(web, other, bucket, 
 
 def test_who_gives_keys_is_not_asked_through_a_proxy(web):
     keys = {"AccessKeyId": "a", "SecretAccessKey": "s", "Token": TOKEN}
-    words = {"/latest/api/token": "a-token", "/latest/meta-data/iam/security-credentials/": "a-role"}
+    words = {
+        "/latest/api/token": "a-token",
+        "/latest/meta-data/iam/security-credentials/": "a-role",
+    }
     with Endpoint(lambda _, path, *rest: (200, words.get(path) or json.dumps(keys))) as endpoint:
         proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy", "HTTPS_PROXY"), web.url)
-        of_container = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url, "AWS_CONTAINER_AUTHORIZATION_TOKEN": TOKEN}
+        of_container = {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url,
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": TOKEN,
+        }
         of_instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint.url}
         for env in (of_container, of_instance):
             S3(Web({**env, **proxies})).credentials.get()
@@ -204,7 +249,10 @@ def test_who_gives_keys_is_not_asked_through_a_proxy(web):
 
 def test_who_gives_keys_leads_nowhere_else(web, other):
     web.odd["/keys"] = redirect(f"{other.url}/keys")
-    env = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{web.url}/keys", "AWS_CONTAINER_AUTHORIZATION_TOKEN": TOKEN}
+    env = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{web.url}/keys",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN": TOKEN,
+    }
     assert failure_of(S3(Web(env)).credentials.get).code == "s3.credentials"
     assert not other.seen
 
@@ -213,8 +261,14 @@ def test_who_gives_keys_leads_nowhere_else(web, other):
 
 
 def listing(*keys, token="", more=True):
-    contents = "".join(f"<Contents><Key>{key}</Key><Size>1</Size><ETag>e</ETag></Contents>" for key in keys)
-    going_on = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if more else ""
+    contents = "".join(
+        f"<Contents><Key>{key}</Key><Size>1</Size><ETag>e</ETag></Contents>" for key in keys
+    )
+    going_on = (
+        f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+        if more
+        else ""
+    )
     return f"<ListBucketResult>{contents}{going_on}</ListBucketResult>".encode()
 
 
@@ -225,7 +279,12 @@ def test_a_list_in_s3_without_an_end_is_told(web, monkeypatch, kind):
 
     def page(request):
         token = "t" if kind == "the same token" else str(len(web.seen))
-        return Reply(200, listing(*([] if kind == "empty pages" else [f"k{token}"[: len(kind) % 3 + 1]]), token=token))
+        return Reply(
+            200,
+            listing(
+                *([] if kind == "empty pages" else [f"k{token}"[: len(kind) % 3 + 1]]), token=token
+            ),
+        )
 
     web.odd["/bucket"] = page
     told = failure_of(lambda: list(S3(Web(env)).list("bucket", "")))
@@ -263,7 +322,10 @@ def test_a_list_of_ngc_without_an_end_is_told(ngc):
     def more(request):
         reply = answer(request)
         if request.path.endswith("/files"):
-            told = {"modelFiles": [{"path": "x", "sizeInBytes": 1}], "paginationInfo": {"totalPages": 10**12}}
+            told = {
+                "modelFiles": [{"path": "x", "sizeInBytes": 1}],
+                "paginationInfo": {"totalPages": 10**12},
+            }
             reply.body = json.dumps(told).encode()
             reply.headers.pop("Content-Length", None)
         return reply
@@ -328,7 +390,9 @@ def test_ngc_does_not_lead_to_another_kind_of_address(ngc):
     answer = ngc.answer
 
     def odd(request):
-        return Reply(200, b'{"urls": ["ftp://h/x"]}') if "path=" in request.query else answer(request)
+        return (
+            Reply(200, b'{"urls": ["ftp://h/x"]}') if "path=" in request.query else answer(request)
+        )
 
     ngc.http.RequestHandlerClass.answer = staticmethod(odd)
     (source,) = look_at_ngc("ngc://acme/dino:1", "", Web(ngc_env(ngc))).sources
@@ -343,7 +407,9 @@ def test_a_store_that_does_not_say_how_large_an_object_is_is_told(web, size):
     assert failure_of(lambda: list(S3(Web(env)).list("bucket", ""))).code == "s3.listing"
 
 
-@pytest.mark.parametrize("number", ["99999999999", "x110000", "x-1", "", "\u00b2", "x" + "9" * 5000])
+@pytest.mark.parametrize(
+    "number", ["99999999999", "x110000", "x-1", "", "\u00b2", "x" + "9" * 5000]
+)
 def test_characters_that_do_not_exist_are_no_crash(web, number):
     web.odd["/bucket"] = lambda _: Reply(200, listing(f"a&#{number};b", more=False))
     (entry,) = S3(Web({"S3_ENDPOINT_URL": web.url})).list("bucket", "")
@@ -375,7 +441,9 @@ def test_numbers_of_a_server_that_are_none_are_no_crash(head):
                 with client:
                     client.recv(65536)
                     client.sendall(
-                        f"HTTP/1.1 {302 if 'location' in head else 503} x\r\n{head}\r\n\r\n".encode("latin-1")
+                        f"HTTP/1.1 {302 if 'location' in head else 503} x\r\n{head}\r\n\r\n".encode(
+                            "latin-1"
+                        )
                     )
 
         threading.Thread(target=serve, daemon=True).start()
@@ -412,7 +480,14 @@ def test_an_answer_that_is_never_over_is_given_up(endless):
 
 
 def test_numbers_are_read_as_servers_write_them():
-    assert [digits(text) for text in ("0", "17", "-1", "", "\u00b2", "1" * 30)] == [0, 17, -1, -1, -1, -1]
+    assert [digits(text) for text in ("0", "17", "-1", "", "\u00b2", "1" * 30)] == [
+        0,
+        17,
+        -1,
+        -1,
+        -1,
+        -1,
+    ]
 
 
 # Names that a server chose
@@ -446,6 +521,8 @@ def test_the_last_name_of_an_address_is_a_plain_one(paths, web):
 
 def test_a_long_name_of_a_server_is_no_reason_to_fail(paths, web):
     web.odd["/x"] = lambda request: ranged(
-        request, b"x", {"Content-Disposition": "a; filename*=UTF-8''" + "%E6%A8%A1" * 200, "ETag": '"1"'}
+        request,
+        b"x",
+        {"Content-Disposition": "a; filename*=UTF-8''" + "%E6%A8%A1" * 200, "ETag": '"1"'},
     )
     assert Path(paths({"x": f"{web.url}/x"})["x"]).read_bytes() == b"x"

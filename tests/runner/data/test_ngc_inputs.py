@@ -28,11 +28,18 @@ def test_without_a_version_it_is_the_latest(paths, model):
 
 
 def test_one_checkpoint_means_the_file(paths, model):
-    assert paths({"backbone": "ngc://acme/vision/detector:2.0"}, [])["backbone"].endswith("/detector/model.hdf5")
+    assert paths({"backbone": "ngc://acme/vision/detector:2.0"}, [])["backbone"].endswith(
+        "/detector/model.hdf5"
+    )
 
 
 def test_a_file_or_folder_of_a_version(paths, model):
-    found = paths({"f": "ngc://acme/vision/detector:2.0/model.hdf5", "d": "ngc://acme/vision/detector:2.0/labels"})
+    found = paths(
+        {
+            "f": "ngc://acme/vision/detector:2.0/model.hdf5",
+            "d": "ngc://acme/vision/detector:2.0/labels",
+        }
+    )
     assert Path(found["f"]).read_bytes() == FILES["model.hdf5"]
     assert tree(found["d"]) == {"classes é.txt": b"cat\ndog\n"}
 
@@ -41,9 +48,17 @@ def test_an_organisation_without_teams_and_a_resource(paths, ngc):
     ngc.add("acme/plain", {"1": {"x": b"model"}})
     ngc.add("acme/notebooks", {"1": {"a.ipynb": b"{}"}}, kind="resources")
     ngc.add("acme/plain", {"1": {"x": b"resource"}}, kind="resources")
-    wanted = {"a": "ngc://acme/plain:1", "b": "ngc://acme/notebooks:1", "c": "ngc://acme/resources/plain:1"}
+    wanted = {
+        "a": "ngc://acme/plain:1",
+        "b": "ngc://acme/notebooks:1",
+        "c": "ngc://acme/resources/plain:1",
+    }
     found = paths(wanted)
-    assert [tree(found[key]) for key in "abc"] == [{"x": b"model"}, {"a.ipynb": b"{}"}, {"x": b"resource"}]
+    assert [tree(found[key]) for key in "abc"] == [
+        {"x": b"model"},
+        {"a.ipynb": b"{}"},
+        {"x": b"resource"},
+    ]
 
 
 def test_all_pages_of_files_are_fetched(paths, ngc):
@@ -66,13 +81,19 @@ def test_a_key_of_another_organisation_reads_what_is_public(jobs, paths, ngc, ke
     ngc.add("nvidia/plain", {"1": {"x": b"x"}}, public=True)
     ngc.keys[key] = "other"
     jobs.env["NGC_KEY"] = key
-    found = paths({"m": "ngc://nvidia/tao/backbone:1", "n": "ngc://nvidia/plain"}, {"m": {"type": "folder"}, "n": {}})
+    found = paths(
+        {"m": "ngc://nvidia/tao/backbone:1", "n": "ngc://nvidia/plain"},
+        {"m": {"type": "folder"}, "n": {}},
+    )
     assert (tree(found["m"]), tree(found["n"])) == (FILES, {"x": b"x"})
 
 
 def test_links_that_end_are_asked_for_again(paths, model, ngc):
     ngc.uses = 1
-    assert tree(paths({"m": "ngc://acme/vision/detector:2.0"}, {"m": {"type": "folder"}})["m"]) == FILES
+    assert (
+        tree(paths({"m": "ngc://acme/vision/detector:2.0"}, {"m": {"type": "folder"}})["m"])
+        == FILES
+    )
 
 
 def test_without_a_key_the_variable_is_named(jobs, refused, model):
@@ -93,7 +114,9 @@ def test_a_key_that_may_not_is_told_without_it(jobs, refused, model, ngc, key):
 def test_terms_that_were_not_accepted_are_told_with_the_page(refused, model):
     model.terms = True
     told = refused({"m": "ngc://acme/vision/detector:2.0"})
-    assert told["code"] == "ngc.terms" and "https://catalog.ngc.nvidia.com/orgs/acme" in told["next"]
+    assert (
+        told["code"] == "ngc.terms" and "https://catalog.ngc.nvidia.com/orgs/acme" in told["next"]
+    )
 
 
 def test_a_name_a_version_and_a_path_that_are_not_there_are_told(refused, model):

@@ -1,4 +1,6 @@
-"""A cache that users share: what another user has put there is never taken for what a source holds."""
+"""A cache that users share: what another user has put there is never taken for what
+a source holds.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,11 @@ def run(jobs, web, mount, place):
         )["command"]
         shell = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "bash", "-c")
         job = f"job-{user}-{len(list((place / 'results').iterdir()))}"
-        more = {"TAO_RESULTS_ROOT": str(place / "results"), "TMPDIR": "/tmp", "PATH": "/usr/bin:/bin"}
+        more = {
+            "TAO_RESULTS_ROOT": str(place / "results"),
+            "TMPDIR": "/tmp",
+            "PATH": "/usr/bin:/bin",
+        }
         return jobs.run_text(text, shell=shell, env={**more, "TAO_JOB_ID": job, **env})
 
     return one
@@ -99,7 +105,8 @@ def test_what_root_has_not_fetched_yet_others_fetch_to_a_place_of_their_own(run)
     of_root.unlink()
     found = entry_of(run(ANN))
     assert (
-        found.parent == of_root.parent.with_name(f"{of_root.parent.name}-u{ANN}") and found.read_bytes() == b"weights"
+        found.parent == of_root.parent.with_name(f"{of_root.parent.name}-u{ANN}")
+        and found.read_bytes() == b"weights"
     )
 
 
@@ -112,7 +119,9 @@ def test_a_cache_folder_that_is_a_link_to_another_users_is_not_used(run, mount, 
     assert entry_of(run()).parent.parent == mount / "tao-cache-u0"
 
 
-def test_a_cache_folder_that_another_user_made_is_not_used_as_he_could_rename_what_lies_in_it(run, mount):
+def test_a_cache_folder_that_another_user_made_is_not_used_as_he_could_rename_what_lies_in_it(
+    run, mount
+):
     (mount / "tao-cache").mkdir()
     (mount / "tao-cache").chmod(0o1777)
     given(mount / "tao-cache", MALLORY)
@@ -153,7 +162,9 @@ def test_a_mount_in_which_everybody_renames_is_no_cache(run, mount):
     assert ran.warnings == ["input.cache_open"]
 
 
-def test_a_mount_that_another_user_made_where_everybody_makes_folders_is_no_cache(run, mount, place):
+def test_a_mount_that_another_user_made_where_everybody_makes_folders_is_no_cache(
+    run, mount, place
+):
     place.chmod(0o1777)
     given(mount, MALLORY)
     ran = run()
@@ -208,8 +219,12 @@ def test_what_lies_in_a_hidden_folder_that_others_can_write_to_is_thrown_away(pl
     assert not Path(entry.side).stat().st_mode & 0o022
 
 
-@pytest.mark.parametrize("planted", ["a pipe", "a link", "bytes that are no text", "no number", "a folder"])
-def test_odd_things_where_a_mark_or_a_lock_would_be_are_neither_waited_for_nor_believed(place, planted):
+@pytest.mark.parametrize(
+    "planted", ["a pipe", "a link", "bytes that are no text", "no number", "a folder"]
+)
+def test_odd_things_where_a_mark_or_a_lock_would_be_are_neither_waited_for_nor_believed(
+    place, planted
+):
     def make(part):
         Path(part, "made").write_bytes(b"weights")
         return str(Path(part, "made"))

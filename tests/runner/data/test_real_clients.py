@@ -1,4 +1,6 @@
-"""The servers of these tests speak as the real ones do: the clients that people use download from them what we download."""
+"""The servers of these tests speak as the real ones do: the clients that people use download from
+them what we download.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,18 @@ def download(clients, hub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def one(call, token=""):
-        code = f"from huggingface_hub import snapshot_download as s; s({call}, local_dir='out', max_workers=2)"
-        clients.run(code, tmp_path, HF_ENDPOINT=hub.url, HF_TOKEN=token, HF_HUB_DISABLE_TELEMETRY="1")
-        return {name: data for name, data in tree(tmp_path / "out").items() if not name.startswith(".cache/")}
+        code = (
+            f"from huggingface_hub import snapshot_download as s; s({call}, "
+            "local_dir='out', max_workers=2)"
+        )
+        clients.run(
+            code, tmp_path, HF_ENDPOINT=hub.url, HF_TOKEN=token, HF_HUB_DISABLE_TELEMETRY="1"
+        )
+        return {
+            name: data
+            for name, data in tree(tmp_path / "out").items()
+            if not name.startswith(".cache/")
+        }
 
     return one
 
@@ -33,7 +44,9 @@ def test_huggingface_hub_downloads_a_model_from_our_hub_as_we_do(download, paths
     assert hub.store.seen
 
 
-def test_huggingface_hub_downloads_a_private_data_set_at_a_revision_as_we_do(download, jobs, paths, hub):
+def test_huggingface_hub_downloads_a_private_data_set_at_a_revision_as_we_do(
+    download, jobs, paths, hub
+):
     repository = hub.add("org/name", FILES, kind="datasets", private=True, members={"ann"})
     repository.commit({"other": b"x"})
     repository.refs["v1"] = next(iter(repository.commits))
@@ -60,7 +73,11 @@ def test_huggingface_hub_knows_why_our_hub_refuses(clients, hub, tmp_path, about
         "try: hf_hub_download('org/name', 'config.json')\n"
         f"except errors.{error} as it: print(type(it).__name__)"
     )
-    env = {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_TELEMETRY": "1", **({"HF_TOKEN": token} if token else {})}
+    env = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        **({"HF_TOKEN": token} if token else {}),
+    }
     assert clients.run(code, tmp_path, **env).strip() == error
 
 
@@ -77,14 +94,20 @@ def ngc_tls(jobs):
     """ngcsdk speaks https only."""
     server = NgcServer(authority())
     server.keys = {"nvapi-acme": "acme", "oldkey": "acme"}
-    jobs.env.update(NGC_CLI_API_URL=server.url, NGC_CLI_AUTH_URL=server.login, SSL_CERT_FILE=str(authority().bundle))
+    jobs.env.update(
+        NGC_CLI_API_URL=server.url,
+        NGC_CLI_AUTH_URL=server.login,
+        SSL_CERT_FILE=str(authority().bundle),
+    )
     yield server
     server.close()
 
 
 @pytest.mark.parametrize("key", ["nvapi-acme", "oldkey"])
 @pytest.mark.parametrize("kind", ["model", "resource"])
-def test_ngcsdk_downloads_from_our_ngc_as_we_do(clients, jobs, paths, ngc_tls, tmp_path, monkeypatch, key, kind):
+def test_ngcsdk_downloads_from_our_ngc_as_we_do(
+    clients, jobs, paths, ngc_tls, tmp_path, monkeypatch, key, kind
+):
     files = {**FILES, **{f"many/{number}": b"%d" % number for number in range(30)}}
     ngc_tls.add("acme/vision/detector", {"1.0": {"old": b""}, "2.0": files}, kind=kind + "s")
     monkeypatch.chdir(tmp_path)
@@ -94,13 +117,19 @@ def test_ngcsdk_downloads_from_our_ngc_as_we_do(clients, jobs, paths, ngc_tls, t
         "NGC_CLI_AUTH_URL": ngc_tls.login,
         "REQUESTS_CA_BUNDLE": jobs.env["SSL_CERT_FILE"],
     }
-    clients.run(NGC.format(key=key, team="vision", kind=kind, target="acme/vision/detector:2.0"), tmp_path, **env)
+    clients.run(
+        NGC.format(key=key, team="vision", kind=kind, target="acme/vision/detector:2.0"),
+        tmp_path,
+        **env,
+    )
     jobs.env["NGC_KEY"] = key
     ours = paths({"m": "ngc://acme/vision/detector:2.0"})["m"]
     assert tree(next((tmp_path / "out").iterdir())) == tree(ours) == files
 
 
-def test_ngcsdk_reads_what_is_public_as_a_guest_as_we_do(clients, jobs, paths, ngc_tls, tmp_path, monkeypatch):
+def test_ngcsdk_reads_what_is_public_as_a_guest_as_we_do(
+    clients, jobs, paths, ngc_tls, tmp_path, monkeypatch
+):
     ngc_tls.add("nvidia/tao/backbone", {"1": FILES}, public=True)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
@@ -109,8 +138,15 @@ def test_ngcsdk_reads_what_is_public_as_a_guest_as_we_do(clients, jobs, paths, n
         "NGC_CLI_AUTH_URL": ngc_tls.login,
         "REQUESTS_CA_BUNDLE": jobs.env["SSL_CERT_FILE"],
     }
-    code = "from ngcsdk import Client; Client().registry.model.download_version('nvidia/tao/backbone:1', destination='out')"
+    code = (
+        "from ngcsdk import Client; "
+        "Client().registry.model.download_version('nvidia/tao/backbone:1', destination='out')"
+    )
     clients.run(code, tmp_path, **env)
     ngc_tls.keys["nvapi-other"] = "other"
     jobs.env["NGC_KEY"] = "nvapi-other"
-    assert tree(next((tmp_path / "out").iterdir())) == tree(paths({"m": "ngc://nvidia/tao/backbone:1"})["m"]) == FILES
+    assert (
+        tree(next((tmp_path / "out").iterdir()))
+        == tree(paths({"m": "ngc://nvidia/tao/backbone:1"})["m"])
+        == FILES
+    )

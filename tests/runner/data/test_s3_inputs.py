@@ -1,4 +1,6 @@
-"""Inputs from S3, through a job that runs: what the command finds, and what a job is told that finds nothing."""
+"""Inputs from S3, through a job that runs: what the command finds, and what a job is told that
+finds nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from support.servers.trees import tree
 
 pytestmark = pytest.mark.network
 
-FILES = {"a.txt": b"a", "deep/er/b.bin": os.urandom(9_000_000), "with space+plus&ü.txt": b"odd", "empty": b""}
+FILES = {
+    "a.txt": b"a",
+    "deep/er/b.bin": os.urandom(9_000_000),
+    "with space+plus&ü.txt": b"odd",
+    "empty": b"",
+}
 
 
 @pytest.fixture(params=s3_here.SERVERS)
@@ -54,7 +61,10 @@ def test_a_declared_type_is_a_hint(paths, bucket, declared):
 
 def test_a_whole_bucket_is_a_folder(paths, bucket):
     found = paths({"x": f"s3://{bucket}"})["x"]
-    assert tree(found) == {"data/labels.json": b"{}", **{f"data/images/{path}": body for path, body in FILES.items()}}
+    assert tree(found) == {
+        "data/labels.json": b"{}",
+        **{f"data/images/{path}": body for path, body in FILES.items()},
+    }
 
 
 def test_a_passthrough_input_is_at_the_path_in_the_job(jobs, bucket, tmp_path):
@@ -72,7 +82,9 @@ def test_a_passthrough_input_is_at_the_path_in_the_job(jobs, bucket, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["data/imag", "data/images/nothing", "data/nothing/"])
-def test_an_address_that_matches_nothing_is_an_error_and_never_an_empty_folder(refused, bucket, path):
+def test_an_address_that_matches_nothing_is_an_error_and_never_an_empty_folder(
+    refused, bucket, path
+):
     told = refused({"x": f"s3://{bucket}/{path}"})
     assert told["code"] == "input.nothing"
     assert f"s3://{bucket}/{path}" in told["what"]
@@ -102,10 +114,16 @@ def test_a_bucket_that_is_not_there_is_told_and_not_made(refused, server):
 
 def test_a_secret_is_in_no_event_and_no_file(jobs, bucket):
     wrong = "this-is-not-the-secret-0123"
-    ran = jobs.run("true", inputs={"/nowhere/x": f"s3://{bucket}/data"}, env={"AWS_SECRET_ACCESS_KEY": wrong})
+    ran = jobs.run(
+        "true", inputs={"/nowhere/x": f"s3://{bucket}/data"}, env={"AWS_SECRET_ACCESS_KEY": wrong}
+    )
     assert ran.failure["code"] == "s3.wrong_secret"
     assert wrong.encode() not in ran.raw + ran.out
-    assert not [path for path in jobs.folder.rglob("*") if path.is_file() and wrong.encode() in path.read_bytes()]
+    assert not [
+        path
+        for path in jobs.folder.rglob("*")
+        if path.is_file() and wrong.encode() in path.read_bytes()
+    ]
 
 
 def test_a_login_in_the_address_of_the_store_is_not_told(jobs, refused):

@@ -11,14 +11,20 @@ import pytest
 from support.servers.trees import tree
 
 FILES = {f"clips/{number:03}.mp4": os.urandom(100) for number in range(100)}
-ROWS = [{"id": 1, "video": "clips/003.mp4"}, {"id": 2, "video": "./clips/007.mp4"}, {"id": 3, "video": "clips/003.mp4"}]
+ROWS = [
+    {"id": 1, "video": "clips/003.mp4"},
+    {"id": 2, "video": "./clips/007.mp4"},
+    {"id": 3, "video": "clips/003.mp4"},
+]
 WANTED = {name: FILES[name] for name in ("clips/003.mp4", "clips/007.mp4")}
 
 ANNOTATIONS = {
     "a.json": json.dumps(ROWS),
     "b.jsonl": "\n\n".join(map(json.dumps, ROWS)) + "\n",
     "c.csv": "id,video\n" + "".join(f'{row["id"]},"{row["video"]}"\n' for row in ROWS),
-    "nested.json": json.dumps({"videos": [{"files": {"video": [row["video"] for row in ROWS]}}], "info": {}}),
+    "nested.json": json.dumps(
+        {"videos": [{"files": {"video": [row["video"] for row in ROWS]}}], "info": {}}
+    ),
 }
 
 
@@ -29,7 +35,10 @@ def media(hub):
 
 
 def about(**more):
-    return {"media": {"type": "folder", "selective": {"annotation": "list", **more}}, "list": {"type": "file"}}
+    return {
+        "media": {"type": "folder", "selective": {"annotation": "list", **more}},
+        "list": {"type": "file"},
+    }
 
 
 @pytest.mark.parametrize("name", ANNOTATIONS)
@@ -41,7 +50,9 @@ def test_only_the_files_that_the_annotation_names_are_fetched(paths, hub, media,
 
 
 def test_the_annotation_may_be_fetched_itself_and_be_a_list_of_them(paths, web, media):
-    web.files.update({"/a.json": json.dumps(ROWS[:1]).encode(), "/b.json": json.dumps(ROWS[1:]).encode()})
+    web.files.update(
+        {"/a.json": json.dumps(ROWS[:1]).encode(), "/b.json": json.dumps(ROWS[1:]).encode()}
+    )
     found = paths({"media": media, "list": [f"{web.url}/a.json", f"{web.url}/b.json"]}, about())
     assert tree(found["media"]) == WANTED
 
@@ -68,35 +79,52 @@ def test_several_keys(paths, media, tmp_path):
         (None, "Is a directory"),
     ],
 )
-def test_an_annotation_that_tells_nothing_or_leads_out_ends_the_job(refused, media, tmp_path, content, told):
-    (tmp_path / "x.json" / "sub").mkdir(parents=True) if content is None else (tmp_path / "x.json").write_text(content)
+def test_an_annotation_that_tells_nothing_or_leads_out_ends_the_job(
+    refused, media, tmp_path, content, told
+):
+    (tmp_path / "x.json" / "sub").mkdir(parents=True) if content is None else (
+        tmp_path / "x.json"
+    ).write_text(content)
     found = refused({"media": media, "list": str(tmp_path / "x.json")}, about())
     assert found["code"] == "input.annotation" and told in found["why"] + found["next"]
 
 
 def test_a_field_of_a_csv_may_be_long(paths, media, tmp_path):
     (tmp_path / "x.csv").write_text(f"video,mask\nclips/003.mp4,{'1 ' * 100_000}\nclips/007.mp4,\n")
-    assert tree(paths({"media": media, "list": str(tmp_path / "x.csv")}, about())["media"]) == WANTED
+    assert (
+        tree(paths({"media": media, "list": str(tmp_path / "x.csv")}, about())["media"]) == WANTED
+    )
 
 
 def test_a_file_that_is_named_and_not_there_is_an_error_with_its_name(refused, media, tmp_path):
     (tmp_path / "x.json").write_text('[{"video": "clips/999.mp4"}, {"video": "clips/003.mp4"}]')
     found = refused({"media": media, "list": str(tmp_path / "x.json")}, about())
-    assert found["code"] == "input.missing" and "clips/999.mp4" in found["what"] and found["what"].startswith("1 ")
+    assert (
+        found["code"] == "input.missing"
+        and "clips/999.mp4" in found["what"]
+        and found["what"].startswith("1 ")
+    )
 
 
 def test_parquet_in_an_image_without_its_reader_is_told(refused, media, tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    found = refused({"media": media, "list": str(tmp_path / "x.parquet")}, about(), env={"PATH": "/usr/bin:/bin"})
+    found = refused(
+        {"media": media, "list": str(tmp_path / "x.parquet")},
+        about(),
+        env={"PATH": "/usr/bin:/bin"},
+    )
     assert found["code"] == "input.annotation" and "pyarrow" in found["why"] + found["next"]
 
 
 def test_parquet_is_read_where_the_image_can(jobs, paths, media, tmp_path, clients):
     python = clients.python
     make = (
-        "import pyarrow as a, pyarrow.parquet as p, sys; p.write_table(a.table({'video': sys.argv[2:]}), sys.argv[1])"
+        "import pyarrow as a, pyarrow.parquet as p, sys; p.write_table(a.table({'video': "
+        "sys.argv[2:]}), sys.argv[1])"
     )
-    subprocess.run([python, "-c", make, tmp_path / "x.parquet", *(row["video"] for row in ROWS)], check=True)
+    subprocess.run(
+        [python, "-c", make, tmp_path / "x.parquet", *(row["video"] for row in ROWS)], check=True
+    )
     env = {"PATH": f"{python.parent}:/usr/bin:/bin"}
     found = paths({"media": media, "list": str(tmp_path / "x.parquet")}, about(), env=env)
     assert tree(found["media"]) == WANTED

@@ -47,9 +47,15 @@ def test_small_and_empty_files(paths, web, size):
 
 @pytest.mark.parametrize(
     ("written", "asked", "name"),
-    [("a b.bin", "a%20b.bin", "a b.bin"), ("ä.bin", "%C3%A4.bin", "ä.bin"), ("a%20b.bin", "a%20b.bin", "a b.bin")],
+    [
+        ("a b.bin", "a%20b.bin", "a b.bin"),
+        ("ä.bin", "%C3%A4.bin", "ä.bin"),
+        ("a%20b.bin", "a%20b.bin", "a b.bin"),
+    ],
 )
-def test_an_address_may_have_characters_that_are_not_sent_as_they_are(paths, web, written, asked, name):
+def test_an_address_may_have_characters_that_are_not_sent_as_they_are(
+    paths, web, written, asked, name
+):
     web.files[f"/{asked}"] = b"x"
     found = paths({"x": f"{web.url}/{written}"})["x"]
     assert (content(found), Path(found).name) == (b"x", name)
@@ -63,7 +69,10 @@ def test_a_server_without_ranges_and_without_etags(paths, web):
 
 def test_a_body_without_a_length_is_taken_to_its_end(paths, web):
     def chunked(request):
-        body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (BIG[:1000], BIG[1000:5000])) + b"0\r\n\r\n"
+        body = (
+            b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (BIG[:1000], BIG[1000:5000]))
+            + b"0\r\n\r\n"
+        )
         return Reply(200, body, {"Transfer-Encoding": "chunked", "Content-Length": ""})
 
     web.odd["/x"] = chunked
@@ -133,7 +142,13 @@ def test_a_file_that_changes_all_the_time_is_told_and_never_seen(jobs, refused, 
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(401, "http.denied"), (403, "http.denied"), (404, "input.nothing"), (410, "input.nothing"), (418, "http.failed")],
+    [
+        (401, "http.denied"),
+        (403, "http.denied"),
+        (404, "input.nothing"),
+        (410, "input.nothing"),
+        (418, "http.failed"),
+    ],
 )
 def test_a_refusal_is_told_with_the_address_and_without_its_secrets(refused, web, status, code):
     web.odd["/x"] = lambda _: Reply(status, b"no")
@@ -167,16 +182,25 @@ def test_what_came_is_told_as_it_comes_and_in_the_end(jobs, web):
     web.files["/x"] = BIG
     ran = jobs.run("true", specs={"x": f"{web.url}/x"}, inputs=["x"])
     last = ran.named("transfer")[-1].facts
-    assert (last["what"], last["bytes"], last["total_bytes"], last["files"]) == ("x", len(BIG), len(BIG), 1)
+    assert (last["what"], last["bytes"], last["total_bytes"], last["files"]) == (
+        "x",
+        len(BIG),
+        len(BIG),
+        1,
+    )
     assert ran.named("fetched")[0].facts["bytes"] == len(BIG)
 
 
 @pytest.mark.parametrize(("rate", "warnings"), [(100_000, ["input.slow"]), (50_000_000, [])])
-def test_a_source_that_stays_slow_is_told_once_without_its_secrets(monkeypatch, capfd, rate, warnings):
+def test_a_source_that_stays_slow_is_told_once_without_its_secrets(
+    monkeypatch, capfd, rate, warnings
+):
     """By a clock of the test's own: it is told after a minute."""
     now = [0.0]
     monkeypatch.setattr(staging, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    wanted = Input(key="x", uri="https://ann:hunter2@h/x?sig=hunter3", kind="", target="", options={})
+    wanted = Input(
+        key="x", uri="https://ann:hunter2@h/x?sig=hunter3", kind="", target="", options={}
+    )
     progress = staging.Progress(Report(), wanted, [Source("x", 1 << 40, "v")])
     progress.tell(0, 0)
     for now[0] in range(3, 180, 3):
@@ -209,6 +233,10 @@ def test_a_source_that_nobody_can_tell_from_another_version_is_fetched_anew(path
 def test_fetched_inputs_are_no_results(jobs, web):
     web.files["/x"] = b"x"
     ran = jobs.run(
-        "cat {config_path}", specs={"x": f"{web.url}/x", "o": ""}, inputs=["x"], outputs=["o"], config_format="json"
+        "cat {config_path}",
+        specs={"x": f"{web.url}/x", "o": ""},
+        inputs=["x"],
+        outputs=["o"],
+        config_format="json",
     )
     assert ran.code == 0 and not [path for path in ran.files if "input" in path]

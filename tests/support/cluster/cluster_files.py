@@ -1,4 +1,5 @@
-"""The files of the tests' SLURM cluster, as text. Pure: where a cluster lives and what kind of site it is, decides all of it.
+"""The files of the tests' SLURM cluster, as text. Pure: where a cluster lives and what kind of site
+it is, decides all of it.
 
 Not here: the programs that read them (cluster_here.py).
 """
@@ -35,7 +36,9 @@ class Site:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a cluster lives: its number sets ports, names and addresses, so that some can be on one computer."""
+    """Where a cluster lives: its number sets ports, names and addresses, so that some can be on one
+    computer.
+    """
 
     folder: Path
     number: int = 0
@@ -63,11 +66,21 @@ class Place:
         return self.folder / "ssh" / "config"
 
 
-SQL, CTLD, DBD, SSH, REGISTRY, PRIVATE_REGISTRY, NODE = 6, 17, 19, 22, 30, 31, 50  # offsets of ports
+SQL, CTLD, DBD, SSH, REGISTRY, PRIVATE_REGISTRY, NODE = (
+    6,
+    17,
+    19,
+    22,
+    30,
+    31,
+    50,
+)  # offsets of ports
 
 
 def slurm_conf(place: Place, site: Site) -> str:
-    """cred_expire: a requeued job may start again only after that many seconds, 120 of them by default."""
+    """cred_expire: a requeued job may start again only after that many seconds, 120 of them by
+    default.
+    """
     folder, first, last = place.folder, place.nodes[0], place.nodes[-1]
     half = NODES // 2
     nodes = f"{first[0]}[1-{NODES}]"
@@ -130,7 +143,9 @@ PartitionName=scavc   PriorityTier=1 PreemptMode=CANCEL
 
 
 def accounting(place: Place) -> str:
-    """AccountingStoragePass is where the connection to slurmdbd learns which munge socket to use."""
+    """AccountingStoragePass is where the connection to slurmdbd learns which munge
+    socket to use.
+    """
     return f"""\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
@@ -160,7 +175,9 @@ StorageLoc=slurm_acct
 
 
 def accounts(place: Place) -> str:
-    """What sacctmgr is told, before the controller starts: it then knows it from its first second."""
+    """What sacctmgr is told, before the controller starts: it then knows it from
+    its first second.
+    """
     return f"""\
 add cluster taotest{place.number}
 add account taoacct,otheracct
@@ -173,7 +190,10 @@ modify user {USER} set qos=normal,short
 
 def gres_conf(place: Place) -> str:
     """A GPU has to be a character device: links to /dev/null pass for them."""
-    return f"AutoDetect=off\nNodeName={place.nodes[0][0]}[1-{NODES}] Name=gpu File={place.folder}/dev/nvidia[0-{GPUS - 1}]\n"
+    return (
+        f"AutoDetect=off\nNodeName={place.nodes[0][0]}[1-{NODES}] Name=gpu "
+        f"File={place.folder}/dev/nvidia[0-{GPUS - 1}]\n"
+    )
 
 
 def cgroup_conf() -> str:
@@ -188,7 +208,8 @@ def plugstack_conf(place: Place, site: Site) -> str:
 
 
 def sshd_config(place: Place) -> str:
-    """sshd reads no profile: SetEnv hands SLURM_CONF to every session. MaxSessions is OpenSSH's default.
+    """sshd reads no profile: SetEnv hands SLURM_CONF to every session. MaxSessions is OpenSSH's
+    default.
 
     Both login nodes use it; where each listens is told to it when it starts.
     """
@@ -214,7 +235,10 @@ PrintMotd no
 
 def client_ssh_config(place: Place) -> str:
     hosts = "".join(
-        f"Host {name}\n  HostName {address}\n  HostKeyAlias {'login1' if name == 'farlogin' else name}\n"
+        (
+            f"Host {name}\n  HostName {address}\n  HostKeyAlias "
+            f"{'login1' if name == 'farlogin' else name}\n"
+        )
         for name, address in LOGIN_HOSTS.items()
     )
     return f"""\
@@ -236,7 +260,10 @@ def known_hosts(place: Place, host_key: str) -> str:
 
 def passwd(place: Place, computers: str) -> str:
     """The password is '*': sshd takes '!' for a locked account, and then refuses the key."""
-    own = [f"{name}:*:{uid}:{uid}::{place.folder}/home/{name}:/bin/bash\n" for name, uid in UIDS.items()]
+    own = [
+        f"{name}:*:{uid}:{uid}::{place.folder}/home/{name}:/bin/bash\n"
+        for name, uid in UIDS.items()
+    ]
     return "".join(own) + computers
 
 
@@ -245,4 +272,8 @@ def group(computers: str) -> str:
 
 
 def hosts(place: Place, computers: str) -> str:
-    return computers + "".join(f"{place.address(node)} {node}\n" for node in place.nodes) + "127.0.0.1 control login\n"
+    return (
+        computers
+        + "".join(f"{place.address(node)} {node}\n" for node in place.nodes)
+        + "127.0.0.1 control login\n"
+    )

@@ -1,8 +1,10 @@
-"""A real SLURM cluster for the tests, on this computer: Debian's packages, four nodes with pretended GPUs, a login node.
+"""A real SLURM cluster for the tests, on this computer: Debian's packages, four nodes with
+pretended GPUs, a login node.
 
-Here: the cluster's programs, and what a test does to them. Not here: their files' texts (cluster_files.py), how one machine is
-kept apart from another (machine.sh). `cluster()` starts one for the whole test session. What stands in for something that
-Debian does not have lies in stand_ins/. Only the lines that lead to hosts that are far or hang are ours, too (link.py).
+Here: the cluster's programs, and what a test does to them. Not here: their files' texts
+(cluster_files.py), how one machine is kept apart from another (machine.sh). `cluster()` starts one
+for the whole test session. What stands in for something that Debian does not have lies in
+stand_ins/. Only the lines that lead to hosts that are far or hang are ours, too (link.py).
 """
 
 from __future__ import annotations
@@ -34,9 +36,12 @@ VARIABLE = "TAO_TEST_SLURM_CLUSTER"  # its number, for a process that a test sta
 AT_ONCE = 3  # clusters on one computer, of test sessions of different clones
 SHARED = "/lustre/fsw/taouser"  # the user's folder as the cluster sees it
 PACKAGES = {
-    "/usr/sbin/slurmctld": "slurmctld", "/usr/sbin/slurmd": "slurmd", "/usr/bin/squeue": "slurm-client",
-    "/usr/sbin/slurmdbd": "slurmdbd", "/usr/sbin/munged": "munge", "/usr/sbin/sshd": "openssh-server",
-    "/usr/sbin/mariadbd": "mariadb-server", "/usr/bin/gcc": "gcc", "/usr/include/stdio.h": "libc6-dev",
+    "/usr/sbin/slurmctld": "slurmctld", "/usr/sbin/slurmd": "slurmd",
+    "/usr/bin/squeue": "slurm-client",
+    "/usr/sbin/slurmdbd": "slurmdbd", "/usr/sbin/munged": "munge",
+    "/usr/sbin/sshd": "openssh-server",
+    "/usr/sbin/mariadbd": "mariadb-server", "/usr/bin/gcc": "gcc",
+    "/usr/include/stdio.h": "libc6-dev",
     "/usr/include/slurm/spank.h": "libslurm-dev", "/usr/bin/mksquashfs": "squashfs-tools",
     "/usr/bin/pydoc3": "python3",
 }  # fmt: skip
@@ -80,7 +85,9 @@ def started() -> Cluster:
 
 
 def place() -> Place:
-    """Where the session's cluster is; for a process that a test has started, the one that the test named."""
+    """Where the session's cluster is; for a process that a test has started, the one that the test
+    named.
+    """
     marks.need("slurm")
     number = os.environ.get(VARIABLE) or str(cluster().place.number)
     return Place(HOME / number, int(number))
@@ -88,7 +95,10 @@ def place() -> Place:
 
 def taken() -> tuple[int, object]:
     """The number of a cluster that no other test session has; waits for one when all are taken."""
-    locks = [(Path(tempfile.gettempdir()) / f"tao-tests-slurm-{number}.lock").open("w") for number in range(AT_ONCE)]
+    locks = [
+        (Path(tempfile.gettempdir()) / f"tao-tests-slurm-{number}.lock").open("w")
+        for number in range(AT_ONCE)
+    ]
     for number, lock in enumerate(locks):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +113,10 @@ class Cluster:
     def __init__(self, place: Place) -> None:
         self.place, self.folder, self.site = place, place.folder, Site()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.environ = {**os.environ, "SLURM_CONF": str(place.slurm_conf)}  # also marks what is the cluster's
+        self.environ = {
+            **os.environ,
+            "SLURM_CONF": str(place.slurm_conf),
+        }  # also marks what is the cluster's
 
     # From nothing to idle nodes, and back
 
@@ -122,9 +135,10 @@ class Cluster:
 
     def lay_out(self) -> None:
         self.remove()
-        for (
-            name
-        ) in "etc run log state spool dev ssh munge machines bin home client ours lustre/fsw lustre/images".split():
+        for name in (
+            "etc run log state spool dev ssh munge machines bin home client "
+            "ours lustre/fsw lustre/images"
+        ).split():
             (self.folder / name).mkdir(parents=True)
         self.run_by_hand("mount", "--bind", str(self.ours), str(self.ours))
         self.run_by_hand("mount", "--make-shared", str(self.ours))
@@ -142,7 +156,8 @@ class Cluster:
 
     def write_etc(self) -> None:
         texts = {
-            "slurmdbd.conf": files.slurmdbd_conf(self.place), "gres.conf": files.gres_conf(self.place),
+            "slurmdbd.conf": files.slurmdbd_conf(self.place),
+            "gres.conf": files.gres_conf(self.place),
             "cgroup.conf": files.cgroup_conf(), "sacctmgr": files.accounts(self.place),
         }  # fmt: skip
         for name, text in texts.items():
@@ -152,7 +167,9 @@ class Cluster:
         self.write_site()
 
     def write_machine_etc(self) -> None:
-        """What the cluster's machines have as /etc: this computer's, with the cluster's users and hosts."""
+        """What the cluster's machines have as /etc: this computer's, with the cluster's users and
+        hosts.
+        """
         machine_etc = self.folder / "machine-etc"
         self.run_by_hand("cp", "-a", "/etc", str(machine_etc))
         texts = {
@@ -176,10 +193,14 @@ class Cluster:
         """A host key, and one that both users of the cluster may come with."""
         folder = self.folder / "ssh"
         for name in ("host_key", f"id_{USER}"):
-            self.run_by_hand("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name))
+            self.run_by_hand(
+                "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)
+            )
         shutil.copy(folder / f"id_{USER}.pub", folder / "authorized_keys")
         (folder / "sshd_config").write_text(files.sshd_config(self.place))
-        (folder / "known_hosts").write_text(files.known_hosts(self.place, (folder / "host_key.pub").read_text()))
+        (folder / "known_hosts").write_text(
+            files.known_hosts(self.place, (folder / "host_key.pub").read_text())
+        )
         self.place.ssh_config.write_text(files.client_ssh_config(self.place))
         for name in ("ssh", "scp"):
             program = self.folder / "client" / name
@@ -191,12 +212,30 @@ class Cluster:
 
     def install_stand_ins(self) -> None:
         plugin = self.folder / "etc/pyxis_flags.so"
-        self.run_by_hand("gcc", "-shared", "-fPIC", "-O1", "-o", str(plugin), str(HERE / "stand_ins/pyxis_flags.c"))
+        self.run_by_hand(
+            "gcc",
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-o",
+            str(plugin),
+            str(HERE / "stand_ins/pyxis_flags.c"),
+        )
 
     def start_munge(self) -> None:
         munge = self.folder / "munge"
-        parts = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
-        argv = ["munged", "--foreground", *(f"--{flag}={munge / name}" for flag, name in parts.items())]
+        parts = {
+            "socket": "socket",
+            "key-file": "key",
+            "pid-file": "pid",
+            "log-file": "log",
+            "seed-file": "seed",
+        }
+        argv = [
+            "munged",
+            "--foreground",
+            *(f"--{flag}={munge / name}" for flag, name in parts.items()),
+        ]
         self.run("", "munged", *argv, user="munge", group="munge", extra_groups=[])
         until(self.place.munge_socket.exists, START_SECONDS, self.words)
 
@@ -205,14 +244,22 @@ class Cluster:
         for each in (data, own):
             each.mkdir()
             shutil.chown(each, "mysql")
-        small = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--innodb-flush-method=nosync"]
-        make = ["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=mysql", "--skip-name-resolve",
+        small = [
+            "--innodb-log-file-size=8M",
+            "--innodb-buffer-pool-size=32M",
+            "--innodb-flush-method=nosync",
+        ]
+        make = ["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=mysql",
+             "--skip-name-resolve",
                 "--auth-root-authentication-method=normal", "--skip-test-db", *small]  # fmt: skip
         self.run_by_hand(*make)
         self.run(
-            "", "mariadbd", "mariadbd", "--no-defaults", "--user=mysql", f"--datadir={data}", "--bind-address=127.0.0.1",
-            f"--port={self.place.port(SQL)}", f"--socket={own}/socket", f"--pid-file={own}/pid", "--skip-name-resolve",
-            "--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900", "--performance-schema=OFF",
+            "", "mariadbd", "mariadbd", "--no-defaults", "--user=mysql", f"--datadir={data}",
+            "--bind-address=127.0.0.1",
+            f"--port={self.place.port(SQL)}", f"--socket={own}/socket", f"--pid-file={own}/pid",
+            "--skip-name-resolve",
+            "--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900",
+            "--performance-schema=OFF",
             "--innodb-file-per-table=0", "--sync-binlog=0", *small,
         )  # fmt: skip
         grant = (
@@ -220,7 +267,11 @@ class Cluster:
             "grant all on slurm_acct.* to slurm@'127.0.0.1'"
         )
         ask = ["mariadb", "--no-defaults", "-uroot", "-S", f"{own}/socket", "-e", grant]
-        until(lambda: subprocess.run(ask, capture_output=True).returncode == 0, START_SECONDS, self.words)
+        until(
+            lambda: subprocess.run(ask, capture_output=True).returncode == 0,
+            START_SECONDS,
+            self.words,
+        )
 
     def start_accounting(self) -> None:
         self.start_slurmdbd()
@@ -269,12 +320,20 @@ class Cluster:
 
     @property
     def ours(self) -> Path:
-        """A folder under one name here and on every machine, with what this computer mounts below it."""
+        """A folder under one name here and on every machine, with what this computer mounts below
+        it.
+        """
         return self.folder / "ours"
 
     def end_leftovers(self) -> None:
-        """What still runs with this cluster's mark: steps of jobs, and what a test session that was killed has left."""
-        left = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and self.owns(each)]
+        """What still runs with this cluster's mark: steps of jobs, and what a test session that was
+        killed has left.
+        """
+        left = [
+            int(each.name)
+            for each in Path("/proc").iterdir()
+            if each.name.isdigit() and self.owns(each)
+        ]
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -289,10 +348,16 @@ class Cluster:
             group.rmdir()
 
     def owns(self, process: Path) -> bool:
-        """By its environment, or by what it has mounted: sshd writes its title over the one, and machines have the other."""
+        """By its environment, or by what it has mounted: sshd writes its title over the one, and
+        machines have the other.
+        """
         try:
-            marked = f"SLURM_CONF={self.place.slurm_conf}".encode() in (process / "environ").read_bytes().split(b"\0")
-            return marked or f" {self.folder}/lustre" in (process / "mountinfo").read_text(errors="replace")
+            marked = f"SLURM_CONF={self.place.slurm_conf}".encode() in (
+                process / "environ"
+            ).read_bytes().split(b"\0")
+            return marked or f" {self.folder}/lustre" in (process / "mountinfo").read_text(
+                errors="replace"
+            )
         except OSError:
             return False
 
@@ -303,7 +368,8 @@ class Cluster:
         within = [str(HERE / "machine.sh"), str(self.folder), machine] if machine else []
         with (self.folder / "log" / f"{name}.out").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [*within, *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environ,
+                [*within, *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=self.environ,
                 cwd=self.folder, start_new_session=True, **how,
             )  # fmt: skip
 
@@ -326,11 +392,15 @@ class Cluster:
         ended = [name for name, process in self.running.items() if process.poll() is not None]
         said = {name: (self.folder / "log" / f"{name}.out") for name in ["slurmctld", *ended]}
         return "\n".join(
-            f"{name}: {log.read_text(errors='replace')[-600:]}" for name, log in said.items() if log.exists()
+            f"{name}: {log.read_text(errors='replace')[-600:]}"
+            for name, log in said.items()
+            if log.exists()
         )
 
     def count_idle(self) -> int:
-        return len(self.ask("sinfo", "-h", "-N", "-p", "grizzly", "-t", "idle", "-o", "%N").stdout.split())
+        return len(
+            self.ask("sinfo", "-h", "-N", "-p", "grizzly", "-t", "idle", "-o", "%N").stdout.split()
+        )
 
     # What a test sees
 
@@ -348,13 +418,32 @@ class Cluster:
         seconds: float = 60,
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command on the login node, over a connection of its own."""
-        argv = [str(self.folder / "client/ssh"), "-o", "BatchMode=yes", "-l", user, *options, host, command]
+        argv = [
+            str(self.folder / "client/ssh"),
+            "-o",
+            "BatchMode=yes",
+            "-l",
+            user,
+            *options,
+            host,
+            command,
+        ]
         return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=seconds)
 
     def start_login(self, command: str) -> subprocess.Popen[bytes]:
         """The same, to be written to while it runs."""
-        argv = [str(self.folder / "client/ssh"), "-o", "BatchMode=yes", "-l", USER, "login1", command]
-        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        argv = [
+            str(self.folder / "client/ssh"),
+            "-o",
+            "BatchMode=yes",
+            "-l",
+            USER,
+            "login1",
+            command,
+        ]
+        return subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
 
     def path(self, there: str) -> Path:
         """A path below /lustre, as this computer sees it."""
@@ -366,7 +455,9 @@ class Cluster:
     @property
     def log(self) -> str:
         """What sshd has said: every connection, and every command that was run over one."""
-        return "".join(log.read_text(errors="replace") for log in (self.folder / "log").glob("sshd-*.out"))
+        return "".join(
+            log.read_text(errors="replace") for log in (self.folder / "log").glob("sshd-*.out")
+        )
 
     def connections(self) -> int:
         return self.log.count("Accepted publickey for")
@@ -404,14 +495,20 @@ class Cluster:
 
     def restart_controller(self) -> None:
         self.stop("slurmctld")
-        self.start_controller("-R")  # with what it knew of the nodes, which would else be unknown for 5 s
+        self.start_controller(
+            "-R"
+        )  # with what it knew of the nodes, which would else be unknown for 5 s
         until(lambda: not self.unsettled_nodes(), START_SECONDS, self.words)
 
     def unsettled_nodes(self) -> list[str]:
         """Nodes that the controller has not heard of since it started, or thinks are down."""
         told = self.ask("sinfo", "-h", "-N", "-p", "grizzly", "-o", "%N %T").stdout.splitlines()
         return (
-            [line for line in told if any(word in line for word in ("unknown", "down", "*", "inval"))]
+            [
+                line
+                for line in told
+                if any(word in line for word in ("unknown", "down", "*", "inval"))
+            ]
             if told
             else ["?"]
         )
@@ -471,7 +568,11 @@ class Cluster:
         """The name of a login host behind a line of twice that many milliseconds there and back."""
         target = f"127.0.0.1:{self.place.port(SSH)}"
         self.open_link(
-            "farlogin", "far", f"{LOGIN_HOSTS['farlogin']}:{self.place.port(SSH)}", target, str(milliseconds)
+            "farlogin",
+            "far",
+            f"{LOGIN_HOSTS['farlogin']}:{self.place.port(SSH)}",
+            target,
+            str(milliseconds),
         )
         return "farlogin"
 
@@ -483,7 +584,9 @@ class Cluster:
     def open_link(self, name: str, *words: str) -> None:
         if name not in self.running:
             self.run("", name, sys.executable, str(HERE / "link.py"), *words)
-            until(lambda: listens(LOGIN_HOSTS[name], self.place.port(SSH)), START_SECONDS, self.words)
+            until(
+                lambda: listens(LOGIN_HOSTS[name], self.place.port(SSH)), START_SECONDS, self.words
+            )
 
     def cancel_all(self) -> None:
         if jobs := self.jobs():
@@ -499,7 +602,9 @@ class Cluster:
 
 
 def surroundings(place: Place) -> dict[str, str]:
-    """The environment of a caller who uses the cluster. His ssh reads the cluster's configuration in place of his own."""
+    """The environment of a caller who uses the cluster. His ssh reads the cluster's configuration
+    in place of his own.
+    """
     return {
         "SLURM_USER": USER,
         "SLURM_HOSTNAME": "login1",

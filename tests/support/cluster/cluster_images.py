@@ -1,4 +1,5 @@
-"""The images of the tests' cluster, as squashfs files on it and in two real registries, one of which wants a password.
+"""The images of the tests' cluster, as squashfs files on it and in two real registries, one of
+which wants a password.
 
 Here: how they get there. Not here: what fetches them (stand_ins/enroot).
 """
@@ -27,14 +28,17 @@ NGC_NAME = "nvcr.io/nvidia/tao/busybox:1"  # in the one with
 NGC_KEY = "nvapi-for-the-tests-alone"
 PACKAGES = {
     "/usr/bin/docker-registry": "docker-registry", "/usr/bin/htpasswd": "apache2-utils",
-    "/usr/bin/mksquashfs": "squashfs-tools", "/usr/bin/busybox": "busybox-static", "/usr/sbin/debootstrap": "debootstrap",
+    "/usr/bin/mksquashfs": "squashfs-tools", "/usr/bin/busybox": "busybox-static",
+    "/usr/sbin/debootstrap": "debootstrap",
 }  # fmt: skip
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def place(cluster: Cluster) -> None:
-    """PYTHON and BUSYBOX are there. Made once for all sessions, of the same roots as the Docker tests' images."""
+    """PYTHON and BUSYBOX are there. Made once for all sessions, of the same roots as the Docker
+    tests' images.
+    """
     need(PACKAGES)
     dockerd_here.CACHE.mkdir(parents=True, exist_ok=True)
     for path, root in ((PYTHON, dockerd_here.debian_root), (BUSYBOX, dockerd_here.busybox_root)):
@@ -51,8 +55,19 @@ def make(root: Path, made: Path) -> None:
         subprocess.run(["tar", "-C", folder, "-xf", root], check=True)
         for name in ("proc", "sys", "dev", "tmp"):
             (Path(folder) / name).mkdir(exist_ok=True)
-        fast = ["-noappend", "-no-progress", "-quiet", "-comp", "lzo", "-Xalgorithm", "lzo1x_1", "-noI"]
-        subprocess.run(["mksquashfs", folder, f"{made}.part", *fast], check=True, capture_output=True)
+        fast = [
+            "-noappend",
+            "-no-progress",
+            "-quiet",
+            "-comp",
+            "lzo",
+            "-Xalgorithm",
+            "lzo1x_1",
+            "-noI",
+        ]
+        subprocess.run(
+            ["mksquashfs", folder, f"{made}.part", *fast], check=True, capture_output=True
+        )
     Path(f"{made}.part").rename(made)
 
 
@@ -70,7 +85,11 @@ class Registry:
         auth = ""
         if self.private:
             made = subprocess.run(
-                ["htpasswd", "-niB", "$oauthtoken"], input=NGC_KEY, check=True, capture_output=True, text=True
+                ["htpasswd", "-niB", "$oauthtoken"],
+                input=NGC_KEY,
+                check=True,
+                capture_output=True,
+                text=True,
             )
             (self.folder / "users").write_text(made.stdout.strip() + "\n")
             auth = f"auth: {{htpasswd: {{realm: test, path: {self.folder}/users}}}}\n"
@@ -86,7 +105,9 @@ class Registry:
         """An image of one layer, under `path:tag`; its digest."""
         path, _, tag = name.rpartition(":")
         layer = self.blob(path, gzip.compress(root.read_bytes(), 1))
-        config = self.blob(path, json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {}}).encode())
+        config = self.blob(
+            path, json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {}}).encode()
+        )
         manifest = {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
@@ -100,11 +121,20 @@ class Registry:
     def blob(self, path: str, data: bytes) -> dict[str, str | int]:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         where = self.send("POST", f"{self.address}/v2/{path}/blobs/uploads/")
-        self.send("PUT", f"{where}{'&' if '?' in where else '?'}digest={digest}", data, "application/octet-stream")
+        self.send(
+            "PUT",
+            f"{where}{'&' if '?' in where else '?'}digest={digest}",
+            data,
+            "application/octet-stream",
+        )
         return {"digest": digest, "size": len(data)}
 
-    def send(self, method: str, address: str, data: bytes = b"", kind: str = "application/json") -> str:
-        request = urllib.request.Request(address, data=data, method=method, headers={"Content-Type": kind})
+    def send(
+        self, method: str, address: str, data: bytes = b"", kind: str = "application/json"
+    ) -> str:
+        request = urllib.request.Request(
+            address, data=data, method=method, headers={"Content-Type": kind}
+        )
         if self.private:
             who = base64.b64encode(f"$oauthtoken:{NGC_KEY}".encode()).decode()
             request.add_header("Authorization", f"Basic {who}")
@@ -121,12 +151,16 @@ class Registry:
 
 @functools.cache
 def registries(cluster: Cluster) -> tuple[Registry, Registry]:
-    """The one without a password (Docker Hub to the cluster) and the one with (nvcr.io), each with the busybox image."""
+    """The one without a password (Docker Hub to the cluster) and the one with (nvcr.io), each with
+    the busybox image.
+    """
     need(PACKAGES)
     dockerd_here.CACHE.mkdir(parents=True, exist_ok=True)
     public, private = Registry(cluster, private=False), Registry(cluster, private=True)
     for registry, name in ((public, HUB_NAME), (private, NGC_NAME.removeprefix("nvcr.io/"))):
         registry.start()
         registry.push(dockerd_here.busybox_root(), name)
-    (cluster.folder / "bin/registries").write_text(f"hub {public.address}\nnvcr.io {private.address}\n")
+    (cluster.folder / "bin/registries").write_text(
+        f"hub {public.address}\nnvcr.io {private.address}\n"
+    )
     return public, private

@@ -24,7 +24,8 @@ def partition(name: str, **more: Any) -> Partition:
 
 
 PARTITIONS = [
-    partition("polar", default=True, nodes=2), partition("polar3", nodes=2), partition("polar4"), partition("grizzly"),
+    partition("polar", default=True, nodes=2), partition("polar3", nodes=2), partition("polar4"),
+    partition("grizzly"),
     partition("long", max_time=48 * HOURS), partition("cpu", max_time=HOURS, max_nodes=1, gpus=0),
     partition("tiny", max_time=timedelta(minutes=1)), partition("endless", max_time=None),
 ]  # fmt: skip
@@ -32,12 +33,16 @@ PARTITIONS = [
 
 def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
     given: dict[str, Any] = {
-        "cluster": "taotest", "version": "22.05.8", "user": "me", "base": BASE, "accounting": True, "pyxis": True,
-        "partitions": {each.name: each for each in PARTITIONS}, "accounts": ("mine",), "folders": ("/lustre",),
+        "cluster": "taotest", "version": "22.05.8", "user": "me", "base": BASE, "accounting": True,
+        "pyxis": True,
+        "partitions": {each.name: each for each in PARTITIONS}, "accounts": ("mine",),
+        "folders": ("/lustre",),
         "above": {"mine": frozenset({"dept", "root"})},
         "qos": {"normal": None, "short": timedelta(minutes=10)}, **more,
     }  # fmt: skip
-    return SlurmFacts(site=site or Site(BASE), seen_at=datetime(2026, 11, 21, tzinfo=timezone.utc), **given)
+    return SlurmFacts(
+        site=site or Site(BASE), seen_at=datetime(2026, 11, 21, tzinfo=timezone.utc), **given
+    )
 
 
 ATTEMPT = Attempt("digits-0123456789", 1, "slurm", "me@login", "5708e1d")
@@ -46,13 +51,26 @@ ATTEMPT = Attempt("digits-0123456789", 1, "slurm", "me@login", "5708e1d")
 def planned(
     spec: JobSpec, seen: SlurmFacts | None = None, attempt: Attempt = ATTEMPT, **options: Any
 ) -> Plan[SlurmRequest]:
-    return plan(prepare_job(spec, spec.command), read_settings(SlurmOptions, options), seen or facts(), attempt)
+    return plan(
+        prepare_job(spec, spec.command),
+        read_settings(SlurmOptions, options),
+        seen or facts(),
+        attempt,
+    )
 
 
 def directives(plan: Plan[SlurmRequest]) -> dict[str, str]:
-    lines = [line.removeprefix("#SBATCH --") for line in plan.request.script.splitlines() if line.startswith("#SBATCH")]
+    lines = [
+        line.removeprefix("#SBATCH --")
+        for line in plan.request.script.splitlines()
+        if line.startswith("#SBATCH")
+    ]
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
 def staged(plan: Plan[SlurmRequest], name: str) -> str:
-    return next(file.content.decode("utf-8", "surrogateescape") for file in plan.files if file.path.endswith(name))
+    return next(
+        file.content.decode("utf-8", "surrogateescape")
+        for file in plan.files
+        if file.path.endswith(name)
+    )

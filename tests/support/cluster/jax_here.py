@@ -1,4 +1,6 @@
-"""JAX for the nodes of the tests' cluster, for the Python that they have; installed once, below .cache."""
+"""JAX for the nodes of the tests' cluster, for the Python that they have; installed once, below
+.cache.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,16 @@ def installed() -> Path:
         if not folder.exists():
             partial = folder.with_suffix(".part")
             shutil.rmtree(partial, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "--python", PYTHON, "install", "-q", "--disable-pip-version-check"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                PYTHON,
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+            ]
             how = ["--root-user-action", "ignore", "--target", partial, "--only-binary", ":all:"]
             subprocess.run([*pip, *how, "-r", WANTED], check=True)
             partial.rename(folder)

@@ -1,4 +1,6 @@
-"""What a look at the tests' cluster says, kept where a client looks first: not every test has to ask for it anew."""
+"""What a look at the tests' cluster says, kept where a client looks first: not every test has to
+ask for it anew.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def seen() -> survey.Sections:
 
 
 def keep(surroundings: Mapping[str, str], state: Path) -> None:
-    """For who has these surroundings and this folder for his state, the cluster was looked at a moment ago."""
+    """For who has these surroundings and this folder for his state, the cluster was looked at a
+    moment ago.
+    """
     backend = SlurmBackend(Settings(surroundings), state)
     base = backend.site.base
     kept = survey.Kept(time.time(), base, {**seen(), "base": base})

@@ -1,7 +1,8 @@
-"""A line to a login host that is far, or that hangs: `link.py far LISTEN TARGET MILLISECONDS` or `link.py hung LISTEN`.
+"""A line to a login host that is far, or that hangs: `link.py far LISTEN TARGET MILLISECONDS` or
+`link.py hung LISTEN`.
 
-LISTEN and TARGET are HOST:PORT. `far` passes everything on, that many milliseconds late each way; `hung` takes connections and
-never says a word.
+LISTEN and TARGET are HOST:PORT. `far` passes everything on, that many milliseconds late each way;
+`hung` takes connections and never says a word.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A real sshd for the tests, on loopback: keys, configuration and pid file of its own, and a client's configuration with it.
+"""A real sshd for the tests, on loopback: keys, configuration and pid file of its own, and a
+client's configuration with it.
 
-`path()` is the PATH of a caller whose `ssh` reads that configuration instead of ~/.ssh: nobody's own keys and hosts are touched.
+`path()` is the PATH of a caller whose `ssh` reads that configuration instead of ~/.ssh: nobody's
+own keys and hosts are touched.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ HOST = "127.0.0.1"
 
 
 class Sshd:
-    """Lets the key `folder/key` in. What a far shell finds, PATH and DOCKER_HOST, is given to `start`."""
+    """Lets the key `folder/key` in. What a far shell finds, PATH and DOCKER_HOST, is given to
+    `start`.
+    """
 
     def __init__(self, folder: Path) -> None:
         dockerd_here.need("sshd")
@@ -32,7 +36,18 @@ class Sshd:
         self.write_client()
 
     def make_key(self, name: str) -> None:
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(self.folder / name)]
+        argv = [
+            "ssh-keygen",
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            name,
+            "-f",
+            str(self.folder / name),
+        ]
         subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
 
     def write_client(self) -> None:
@@ -59,7 +74,10 @@ class Sshd:
     def start(self, **there: str) -> None:
         Path("/run/sshd").mkdir(mode=0o755, parents=True, exist_ok=True)
         self.admit("key")
-        there = {"HOME": str(self.folder), **there}  # else a shell reads what this machine's root has in his
+        there = {
+            "HOME": str(self.folder),
+            **there,
+        }  # else a shell reads what this machine's root has in his
         config = self.folder / "sshd_config"
         config.write_text(
             f"ListenAddress {HOST}:{self.port}\nHostKey {self.folder}/host-key\nPidFile {self.folder}/sshd.pid\n"

@@ -1,7 +1,8 @@
-"""A real dockerd for the tests: started apart from any other, with images made on this machine, and stopped by its pid.
+"""A real dockerd for the tests: started apart from any other, with images made on this machine, and
+stopped by its pid.
 
-Here: the daemon and its images. Not here: what the tests do with it. `daemon()` starts one for the whole test session;
-a process that the tests start finds it by TAO_TEST_DOCKER_HOST.
+Here: the daemon and its images. Not here: what the tests do with it. `daemon()` starts one for the
+whole test session; a process that the tests start finds it by TAO_TEST_DOCKER_HOST.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def need(*programs: str) -> None:
 
 
 class Daemon:
-    """One dockerd with folders of its own. Its containers outlive it. `within` is a command that runs it, if need be."""
+    """One dockerd with folders of its own. Its containers outlive it. `within` is a command that
+    runs it, if need be.
+    """
 
     def __init__(self, data: Path, folder: Path, *flags: str, within: Sequence[str] = ()) -> None:
         self.data, self.folder, self.flags, self.within = data, folder, flags, within
@@ -63,17 +66,22 @@ class Daemon:
         config.write_text("{}")
         argv = [
             *self.within, "dockerd", "--config-file", str(config), "--data-root", str(self.data),
-            "--exec-root", str(self.folder / "exec"), "--pidfile", str(self.pid_file), "--host", self.host,
+            "--exec-root", str(self.folder / "exec"), "--pidfile", str(self.pid_file), "--host",
+            self.host,
             "--live-restore", *self.flags,
         ]  # fmt: skip
         forget_dead(self.folder / "exec/containerd/containerd.pid")
         with (self.folder / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        until(self.answers, START_SECONDS, lambda: (self.folder / "dockerd.log").read_text()[-2000:])
+        until(
+            self.answers, START_SECONDS, lambda: (self.folder / "dockerd.log").read_text()[-2000:]
+        )
 
     def answers(self) -> bool:
         if self.process is not None and self.process.poll() is not None:
-            debian.missing("docker", f"dockerd ended: {(self.folder / 'dockerd.log').read_text()[-2000:]}")
+            debian.missing(
+                "docker", f"dockerd ended: {(self.folder / 'dockerd.log').read_text()[-2000:]}"
+            )
         return self.socket.exists() and self.docker("version", check=False).returncode == 0
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -83,15 +91,22 @@ class Daemon:
             self.process = None
 
     def leave_no_mounts(self) -> None:
-        """dockerd leaves its data folder mounted on itself, and the network namespaces of containers that were killed."""
+        """dockerd leaves its data folder mounted on itself, and the network namespaces of
+        containers that were killed.
+        """
         places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
         for place in sorted(places, reverse=True):
             if Path(place).is_relative_to(self.data) or Path(place).is_relative_to(self.folder):
                 subprocess.run(["umount", place], check=True)
 
-    def docker(self, *words: str, check: bool = True, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    def docker(
+        self, *words: str, check: bool = True, stdin: bytes | None = None
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            ["docker", "-H", self.host, *words], input=stdin.decode() if stdin else None, capture_output=True, text=True
+            ["docker", "-H", self.host, *words],
+            input=stdin.decode() if stdin else None,
+            capture_output=True,
+            text=True,
         )
         if check and done.returncode:
             raise AssertionError(f"docker {' '.join(words)}: {done.stderr}")
@@ -102,7 +117,9 @@ class Daemon:
 
 
 def forget_dead(pid_file: Path) -> None:
-    """A containerd that ended with its dockerd may stay a zombie where nobody reaps, and dockerd would wait for it."""
+    """A containerd that ended with its dockerd may stay a zombie where nobody reaps, and dockerd
+    would wait for it.
+    """
     if pid_file.exists():
         stat = Path("/proc", pid_file.read_text().strip(), "stat")
         if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
@@ -111,7 +128,9 @@ def forget_dead(pid_file: Path) -> None:
 
 @contextmanager
 def apart(data: Path, *flags: str) -> Generator[Daemon]:
-    """A daemon beside the session's, with nothing but busybox and without a bridge, for what would disturb the others."""
+    """A daemon beside the session's, with nothing but busybox and without a bridge, for what would
+    disturb the others.
+    """
     daemon()
     with alone_with_busybox(data, *flags) as there:
         yield there
@@ -119,11 +138,15 @@ def apart(data: Path, *flags: str) -> Generator[Daemon]:
 
 @contextmanager
 def alone_with_busybox(data: Path, *flags: str) -> Generator[Daemon]:
-    """As `apart`, for tests that need no image but busybox: the session's daemon, and its turn, are not waited for."""
+    """As `apart`, for tests that need no image but busybox: the session's daemon, and its turn, are
+    not waited for.
+    """
     if os.geteuid() != 0:
         debian.missing("docker", "dockerd needs root")
     need("dockerd", "busybox")
-    there = Daemon(data, Path(tempfile.mkdtemp(prefix="taod-")), "--bridge=none", *flags)  # a socket's path is short
+    there = Daemon(
+        data, Path(tempfile.mkdtemp(prefix="taod-")), "--bridge=none", *flags
+    )  # a socket's path is short
     there.start()
     try:
         there.docker("import", str(busybox_root()), BUSYBOX)
@@ -171,14 +194,18 @@ def started() -> Daemon:
 
 @functools.cache
 def turn() -> IO[str]:
-    """One test session at a time, of whichever clone, has the bridge. A daemon that did not start is tried in the same turn."""
+    """One test session at a time, of whichever clone, has the bridge. A daemon that did not start
+    is tried in the same turn.
+    """
     lock = LOCK.open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
 
 
 def make_bridge() -> None:
-    """One of our own: docker0 is removed by every daemon that starts without a bridge, as those `apart` do."""
+    """One of our own: docker0 is removed by every daemon that starts without a bridge, as those
+    `apart` do.
+    """
     remove_bridge()
     for words in (["link", "add", BRIDGE, "type", "bridge"], ["addr", "add", f"{ADDRESS}/24", "dev", BRIDGE],
                   ["link", "set", BRIDGE, "up"]):  # fmt: skip
@@ -190,7 +217,9 @@ def remove_bridge() -> None:
 
 
 def host() -> str:
-    """Where the session's dockerd answers; for a process that a test has started, the one that the test named."""
+    """Where the session's dockerd answers; for a process that a test has started, the one that the
+    test named.
+    """
     marks.need("docker")
     return os.environ.get(VARIABLE) or daemon().host
 
@@ -216,8 +245,12 @@ def clear(here: Daemon) -> None:
 
 
 def clear_networks(here: Daemon) -> None:
-    """Those that no container has. A busy daemon may leave the end of a container that is gone in one, and never free it."""
-    for network in here.docker("network", "ls", "-q", "--filter", "label=tao-toolkit").stdout.split():
+    """Those that no container has. A busy daemon may leave the end of a container that is gone in
+    one, and never free it.
+    """
+    for network in here.docker(
+        "network", "ls", "-q", "--filter", "label=tao-toolkit"
+    ).stdout.split():
         [seen] = json.loads(here.docker("network", "inspect", network).stdout)
         for container, end in seen["Containers"].items():
             if container not in here.docker("ps", "-aq", "--no-trunc").stdout.split():
@@ -269,7 +302,9 @@ def make_debian(made: Path) -> None:
 def busybox_root() -> Path:
     """Neither bash nor python3: one program under the names that a shell command uses."""
     program = Path(shutil.which("busybox") or "/bin/busybox").read_bytes()
-    names = subprocess.run(["busybox", "--list"], capture_output=True, text=True, check=True).stdout.split()
+    names = subprocess.run(
+        ["busybox", "--list"], capture_output=True, text=True, check=True
+    ).stdout.split()
     wanted = sorted({*names, "sh"} - {"bash", "busybox"})
     links = {f"bin/{name}": "busybox" for name in wanted}
     passwd = b"root:x:0:0:root:/root:/bin/sh\nplain:x:1234:1234::/home/plain:/bin/sh\n"

@@ -1,4 +1,6 @@
-"""A recorder before a daemon's socket: it passes everything on, and remembers what was asked for."""
+"""A recorder before a daemon's socket: it passes everything on, and remembers what
+was asked for.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,12 @@ class Recorder:
                 near = self.listening.accept()[0]
                 far = socket.socket(socket.AF_UNIX)
                 far.connect(str(self.behind))
-                threading.Thread(target=self.pass_on, args=(near, far, self.sent), daemon=True).start()
-                threading.Thread(target=self.pass_on, args=(far, near, bytearray()), daemon=True).start()
+                threading.Thread(
+                    target=self.pass_on, args=(near, far, self.sent), daemon=True
+                ).start()
+                threading.Thread(
+                    target=self.pass_on, args=(far, near, bytearray()), daemon=True
+                ).start()
 
     def pass_on(self, source: socket.socket, to: socket.socket, kept: bytearray) -> None:
         with suppress(OSError):

@@ -19,9 +19,9 @@ from pathlib import Path
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import Daemon
 
-ADDRESS = (
-    dockerd_here.ADDRESS
-)  # of the test daemon's bridge; on loopback a daemon falls back to plain HTTP, whose error hides the first
+# of the test daemon's bridge; on loopback a daemon falls back to plain HTTP, whose error hides the
+# first
+ADDRESS = dockerd_here.ADDRESS
 USER, PASSWORD = "somebody", "registry-Passwort-1"
 
 
@@ -36,10 +36,13 @@ class Registry:
 
     def start(self) -> None:
         dockerd_here.need("docker-registry", "openssl", "htpasswd")
-        run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem",
+        run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem",
+             "-out", "cert.pem",
                "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:10.213.7.1"]  # fmt: skip
         subprocess.run(run, cwd=self.folder, check=True, capture_output=True)
-        made = subprocess.run(["htpasswd", "-nbB", USER, PASSWORD], check=True, capture_output=True, text=True)
+        made = subprocess.run(
+            ["htpasswd", "-nbB", USER, PASSWORD], check=True, capture_output=True, text=True
+        )
         (self.folder / "users").write_text(made.stdout.strip() + "\n")
         (self.folder / "config.yml").write_text(
             f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {self.folder}/store}}}}\n"
@@ -50,7 +53,9 @@ class Registry:
             argv = ["docker-registry", "serve", str(self.folder / "config.yml")]
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
         self.trust(self.port)
-        dockerd_here.until(self.answers, 20, lambda: (self.folder / "registry.log").read_text()[-1000:])
+        dockerd_here.until(
+            self.answers, 20, lambda: (self.folder / "registry.log").read_text()[-1000:]
+        )
 
     def answers(self) -> bool:
         with socket.socket() as probe:
@@ -73,14 +78,27 @@ class Registry:
 
     def login(self, here: Daemon, config: Path, port: int = 0) -> None:
         name = f"{ADDRESS}:{port or self.port}"
-        argv = ["docker", "--config", str(config), "-H", here.host, "login", "-u", USER, "--password-stdin", name]
+        argv = [
+            "docker",
+            "--config",
+            str(config),
+            "-H",
+            here.host,
+            "login",
+            "-u",
+            USER,
+            "--password-stdin",
+            name,
+        ]
         subprocess.run(argv, input=PASSWORD.encode(), check=True, capture_output=True)
 
     def login_at(self, config: Path, port: int) -> None:
         """As `login`, at a port where nobody answers yet."""
         config.mkdir()
         word = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        (config / "config.json").write_text(json.dumps({"auths": {f"{ADDRESS}:{port}": {"auth": word}}}))
+        (config / "config.json").write_text(
+            json.dumps({"auths": {f"{ADDRESS}:{port}": {"auth": word}}})
+        )
 
     def push(self, here: Daemon, image: str, name: str, config: Path) -> str:
         """The image's name in the registry; the daemon has it no more."""
@@ -101,13 +119,29 @@ class HalfRegistry(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         layer = f"sha256:{hashlib.sha256(self.layer).hexdigest()}"
-        config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [layer]}})
+        config = json.dumps(
+            {
+                "architecture": "amd64",
+                "os": "linux",
+                "rootfs": {"type": "layers", "diff_ids": [layer]},
+            }
+        )
         of_config = f"sha256:{hashlib.sha256(config.encode()).hexdigest()}"
         kind = "application/vnd.docker.distribution.manifest.v2+json"
         image = "application/vnd.docker"
         parts = {
-            "config": {"mediaType": f"{image}.container.image.v1+json", "size": len(config), "digest": of_config},
-            "layers": [{"mediaType": f"{image}.image.rootfs.diff.tar.gzip", "size": len(self.layer), "digest": layer}],
+            "config": {
+                "mediaType": f"{image}.container.image.v1+json",
+                "size": len(config),
+                "digest": of_config,
+            },
+            "layers": [
+                {
+                    "mediaType": f"{image}.image.rootfs.diff.tar.gzip",
+                    "size": len(self.layer),
+                    "digest": layer,
+                }
+            ],
         }
         status = re.search(r"/status-(\d+)/manifests/", self.path)
         self.send_response(int(status[1]) if status else 200)
@@ -115,7 +149,9 @@ class HalfRegistry(http.server.BaseHTTPRequestHandler):
             error = {"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}
             self.send_whole(json.dumps({"errors": [error]}).encode(), "application/json")
         elif "/manifests/" in self.path:
-            self.send_whole(json.dumps({"schemaVersion": 2, "mediaType": kind, **parts}).encode(), kind)
+            self.send_whole(
+                json.dumps({"schemaVersion": 2, "mediaType": kind, **parts}).encode(), kind
+            )
         elif layer in self.path:
             self.send_header("Content-Length", str(len(self.layer)))
             self.end_headers()

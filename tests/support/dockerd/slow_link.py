@@ -1,4 +1,6 @@
-"""A connection that is slow: a program between a client and a server that lets only so many bytes a second through."""
+"""A connection that is slow: a program between a client and a server that lets only so many bytes a
+second through.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ CHUNK = 8 * 1024
 
 
 class SlowLink:
-    """Passes on what comes to `port`. All connections share the speed; `busy` is how many are open."""
+    """Passes on what comes to `port`. All connections share the speed; `busy` is
+    how many are open.
+    """
 
     def __init__(self, host: str, target: int, bytes_per_second: int) -> None:
         self.host, self.target, self.speed = host, target, bytes_per_second

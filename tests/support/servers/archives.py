@@ -11,7 +11,9 @@ from pathlib import Path
 FILES = {"a.txt": b"a", "sub/b.bin": b"\0\1" * 1000, "sub/deep/ü %.txt": b"", "..data/x": b"dots"}
 
 
-def tarred(path: Path, files: dict[str, bytes], add: Callable[[tarfile.TarFile], None] | None = None) -> Path:
+def tarred(
+    path: Path, files: dict[str, bytes], add: Callable[[tarfile.TarFile], None] | None = None
+) -> Path:
     """A tar, compressed as the name says; `add` adds what is odd."""
     with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as tar:
         for name, content in files.items():

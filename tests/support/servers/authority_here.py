@@ -1,4 +1,6 @@
-"""A certificate authority of the tests' own: nobody's trust store knows it, so whoever trusts it was told to."""
+"""A certificate authority of the tests' own: nobody's trust store knows it, so whoever trusts it
+was told to.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,28 @@ class Authority:
 def authority() -> Authority:
     folder = Path(tempfile.mkdtemp(prefix="tao-tests-ca-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    openssl(folder, "req", "-x509", *KEY, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=tests")
-    openssl(folder, "req", *KEY, "-keyout", "private.key", "-out", "request", "-subj", "/CN=localhost")
+    openssl(
+        folder,
+        "req",
+        "-x509",
+        *KEY,
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=tests",
+    )
+    openssl(
+        folder, "req", *KEY, "-keyout", "private.key", "-out", "request", "-subj", "/CN=localhost"
+    )
     (folder / "names").write_text(NAMES)
-    words = "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out public.crt -days 2 -extfile names"
+    words = (
+        "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out "
+        "public.crt -days 2 -extfile names"
+    )
     openssl(folder, *words.split())
     return Authority(folder)
 

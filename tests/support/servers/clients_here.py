@@ -1,4 +1,6 @@
-"""The real clients of the hub and of NGC, in an environment of their own: they want other versions than ours of much."""
+"""The real clients of the hub and of NGC, in an environment of their own: they want other versions
+than ours of much.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,23 @@ class Clients:
 
     def run(self, code: str, home: Path, **env: str) -> str:
         """Run some Python with the clients at hand; what it printed."""
-        here = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "NGC_"))}
+        here = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("HF_", "NGC_"))
+        }
         env = {**here, "HOME": str(home), **env}
-        done = subprocess.run([self.python, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [self.python, "-c", code], env=env, capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
 
 def clients() -> Clients:
-    """Installed once for each version of the list, however many test sessions want them at a time."""
+    """Installed once for each version of the list, however many test sessions want
+    them at a time.
+    """
     marks.need("network")
     return installed()
 
@@ -48,6 +58,8 @@ def installed() -> Clients:
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
             words = "install -q --disable-pip-version-check --root-user-action ignore -r"
-            subprocess.run([folder / "bin" / "python", "-m", "pip", *words.split(), WANTED], check=True)
+            subprocess.run(
+                [folder / "bin" / "python", "-m", "pip", *words.split(), WANTED], check=True
+            )
             (folder / "complete").touch()
     return Clients(folder / "bin" / "python")

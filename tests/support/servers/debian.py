@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-# Tests that run beside each other may want packages in one moment, and nothing waits for the lock of apt's lists.
+# Tests that run beside each other may want packages in one moment, and nothing waits for the lock
+# of apt's lists.
 LOCK = Path(tempfile.gettempdir()) / "tao-tests-apt.lock"
 
 
@@ -35,7 +36,10 @@ def need(backend: str, packages: Mapping[str, str]) -> None:
 
 def absent(packages: Mapping[str, str]) -> list[str]:
     """Their packages, each once."""
-    here = {name: Path(name).exists() if name.startswith("/") else shutil.which(name) for name in packages}
+    here = {
+        name: Path(name).exists() if name.startswith("/") else shutil.which(name)
+        for name in packages
+    }
     return sorted({packages[name] for name, found in here.items() if not found})
 
 

@@ -1,4 +1,6 @@
-"""A small HTTP endpoint of a test's own: an address that answers by a function, does something when called, or gives keys."""
+"""A small HTTP endpoint of a test's own: an address that answers by a function, does something when
+called, or gives keys.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from typing import Any
 
 from support.servers import s3_here
 
-Reply = Callable[[str, str, Mapping[str, str], str], tuple[int, str]]  # (method, path, headers, body) -> status, text
+Reply = Callable[
+    [str, str, Mapping[str, str], str], tuple[int, str]
+]  # (method, path, headers, body) -> status, text
 
 
 class Endpoint:
@@ -45,7 +49,10 @@ class Endpoint:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.server.shutdown()
         self.server.server_close()
@@ -62,13 +69,18 @@ def called(act: Callable[[], object]) -> Endpoint:
 
 
 def session(server: s3_here.Server, seconds: float = 3600.0, **limits: str) -> dict[str, str]:
-    """Keys of a session, by the token service of a real server; they say that they end in so many seconds.
+    """Keys of a session, by the token service of a real server; they say that they end in so many
+    seconds.
 
     `limits` go into the request: a Policy that takes rights away.
     """
     import boto3
 
-    keys = {"aws_access_key_id": s3_here.ACCESS, "aws_secret_access_key": s3_here.SECRET, "region_name": "us-east-1"}
+    keys = {
+        "aws_access_key_id": s3_here.ACCESS,
+        "aws_secret_access_key": s3_here.SECRET,
+        "region_name": "us-east-1",
+    }
     sts: Any = boto3.client("sts", endpoint_url=server.url, **keys)  # pyright: ignore
     role = {"RoleArn": "arn:aws:iam::123456789012:role/r", "RoleSessionName": "tests"}
     made = sts.assume_role(**role, **limits, DurationSeconds=900)["Credentials"]
@@ -78,7 +90,9 @@ def session(server: s3_here.Server, seconds: float = 3600.0, **limits: str) -> d
 
 
 class Keys(Endpoint):
-    """A container's credentials endpoint: other keys each time, `last` of them at most. `environ` leads a job there."""
+    """A container's credentials endpoint: other keys each time, `last` of them at most. `environ`
+    leads a job there.
+    """
 
     def __init__(self, server: s3_here.Server, last: int = 1000) -> None:
         self.given: list[dict[str, str]] = []

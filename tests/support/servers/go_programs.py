@@ -1,4 +1,5 @@
-"""Programs in Go that the tests start: built once from pinned sources into .cache, whose own build cache makes it quick.
+"""Programs in Go that the tests start: built once from pinned sources into .cache, whose own build
+cache makes it quick.
 
 Here: building. Not here: how each is started (s3_here.py, link_here.py).
 """
@@ -29,7 +30,9 @@ PACKAGES = {
 
 def missing(words: str) -> Any:
     """Fail where everything must be tested, else skip and say why."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the test's servers are not here: {words}")
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(
+        f"the test's servers are not here: {words}"
+    )
 
 
 def program(name: str) -> Path:
@@ -57,9 +60,25 @@ def newest(name: str) -> float:
 def build(name: str, built: Path) -> None:
     if shutil.which("go") is None:
         missing("go is not installed, which builds them")
-    argv = ["nice", "go", "build", "-p", "1", "-trimpath", "-ldflags", "-s -w", "-o", f"{built}.new", PACKAGES[name]]
-    home = pwd.getpwuid(os.getuid()).pw_dir  # Go's caches lie there; a test may have a home of its own
-    done = subprocess.run(argv, cwd=HERE, env={**os.environ, "HOME": home}, capture_output=True, text=True)
+    argv = [
+        "nice",
+        "go",
+        "build",
+        "-p",
+        "1",
+        "-trimpath",
+        "-ldflags",
+        "-s -w",
+        "-o",
+        f"{built}.new",
+        PACKAGES[name],
+    ]
+    home = pwd.getpwuid(
+        os.getuid()
+    ).pw_dir  # Go's caches lie there; a test may have a home of its own
+    done = subprocess.run(
+        argv, cwd=HERE, env={**os.environ, "HOME": home}, capture_output=True, text=True
+    )
     if done.returncode:
         missing(f"{name} cannot be built: {done.stderr[-1000:]}")
     Path(f"{built}.new").replace(built)

@@ -1,7 +1,9 @@
-"""A Hugging Face hub of our own for the tests: what its clients ask for when they download, answered as the hub does.
+"""A Hugging Face hub of our own for the tests: what its clients ask for when they download,
+answered as the hub does.
 
-Repositories with commits, branches and tags; small files by git hash, large ones by redirect to a store on another port, with
-links that end; gated and private repositories, and the headers by which a client knows them.
+Repositories with commits, branches and tags; small files by git hash, large ones by redirect to a
+store on another port, with links that end; gated and private repositories, and the headers by which
+a client knows them.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Repository:
 
 
 class Store(Server):
-    """Where the hub keeps large files. Who has a link that still holds good may read; a token has no business here."""
+    """Where the hub keeps large files. Who has a link that still holds good may read; a token has
+    no business here.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -75,7 +79,9 @@ class HubServer(Server):
         self.store.close()
         super().close()
 
-    def add(self, name: str, files: dict[str, bytes], kind: str = "models", **about: object) -> Repository:
+    def add(
+        self, name: str, files: dict[str, bytes], kind: str = "models", **about: object
+    ) -> Repository:
         repository = Repository(kind, **about)  # type: ignore[arg-type]
         repository.commit(files)
         self.repositories[f"{kind}/{name}"] = repository
@@ -84,7 +90,11 @@ class HubServer(Server):
     def answer(self, request: Request) -> Reply:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         if token and token not in self.users:
-            return Reply(401, b'{"error":"Invalid username or password."}', said("Invalid username or password."))
+            return Reply(
+                401,
+                b'{"error":"Invalid username or password."}',
+                said("Invalid username or password."),
+            )
         user = self.users.get(token, "")
         parts = unquoted(request.path)
         if parts[0] == "api":
@@ -129,7 +139,9 @@ class HubServer(Server):
 
     def tree(self, request: Request, files: dict[str, bytes], below: str) -> Reply:
         query = parse_qs(request.query)
-        entries = [each for each in listing(files) if not below or each["path"].startswith(below + "/")]
+        entries = [
+            each for each in listing(files) if not below or each["path"].startswith(below + "/")
+        ]
         if query.get("recursive", ["false"])[0].lower() != "true":
             depth = below.count("/") + 2 if below else 1
             entries = [each for each in entries if each["path"].count("/") < depth]
@@ -138,7 +150,9 @@ class HubServer(Server):
         first = int(query.get("cursor", ["0"])[0])
         headers = {"Content-Type": "application/json"}
         if first + PAGE < len(entries):
-            following = f"{self.url}{request.path}?recursive=true&expand=false&cursor={first + PAGE}"
+            following = (
+                f"{self.url}{request.path}?recursive=true&expand=false&cursor={first + PAGE}"
+            )
             headers["Link"] = f'<{following}>; rel="next"'
         return Reply(200, json.dumps(entries[first : first + PAGE]).encode(), headers)
 
@@ -148,12 +162,18 @@ class HubServer(Server):
         if refused or repository is None:
             return refused or Reply(404)
         if repository.gated and user not in repository.members:
-            words = "Access to this repository is restricted and you are not in the authorized list."
-            return Reply(403 if user else 401, words.encode(), {"X-Error-Code": "GatedRepo", **said(words)})
+            words = (
+                "Access to this repository is restricted and you are not in the authorized list."
+            )
+            return Reply(
+                403 if user else 401, words.encode(), {"X-Error-Code": "GatedRepo", **said(words)}
+            )
         files, sha = at(repository, rest[1])
         content = files.get("/".join(rest[2:])) if files is not None else None
         if content is None:
-            return missing("EntryNotFound" if files is not None else "RevisionNotFound", "Entry not found")
+            return missing(
+                "EntryNotFound" if files is not None else "RevisionNotFound", "Entry not found"
+            )
         headers = {"X-Repo-Commit": sha, "Accept-Ranges": "bytes"}
         if len(content) < LARGE:
             return ranged(request, content, {**headers, "ETag": f'"{blob(content)}"'})
@@ -162,7 +182,11 @@ class HubServer(Server):
         link = f"signature={next(self.count)}"
         self.store.links[link] = self.uses
         location = f"{self.store.url}/{digest}?{link}"
-        large = {"X-Linked-Size": str(len(content)), "X-Linked-Etag": f'"{digest}"', "Location": location}
+        large = {
+            "X-Linked-Size": str(len(content)),
+            "X-Linked-Etag": f'"{digest}"',
+            "Location": location,
+        }
         return Reply(302, b"", {**headers, **large})
 
 
@@ -179,7 +203,9 @@ def hidden(repository: Repository | None, user: str) -> Reply | None:
     """What tells that there is no such repository, to whom it is none of his business."""
     if repository is None or (repository.private and user not in repository.members):
         words = "Repository not found"
-        return Reply(404 if user else 401, words.encode(), {"X-Error-Code": "RepoNotFound", **said(words)})
+        return Reply(
+            404 if user else 401, words.encode(), {"X-Error-Code": "RepoNotFound", **said(words)}
+        )
     return None
 
 
@@ -206,7 +232,12 @@ def entry(path: str, content: bytes) -> dict[str, object]:
 
 
 def folder(path: str) -> dict[str, object]:
-    return {"type": "directory", "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0, "path": path}
+    return {
+        "type": "directory",
+        "oid": hashlib.sha1(path.encode()).hexdigest(),
+        "size": 0,
+        "path": path,
+    }
 
 
 def folders(files: dict[str, bytes]) -> set[str]:
@@ -226,7 +257,9 @@ def paths_info(request: Request, files: dict[str, bytes]) -> Reply:
         wanted = parse_qs(request.body.decode())["paths"]
     known = folders(files)
     found = [
-        entry(path, files[path]) if path in files else folder(path) for path in wanted if path in files or path in known
+        entry(path, files[path]) if path in files else folder(path)
+        for path in wanted
+        if path in files or path in known
     ]
     return Reply(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
 

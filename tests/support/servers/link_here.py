@@ -14,7 +14,9 @@ from support.servers import authority_here, go_programs
 class Link:
     """A running line. `faults` are set at any time, and count the requests from then on."""
 
-    def __init__(self, to: str, *flags: str, listen: str = "127.0.0.1:0", tls: bool = False) -> None:
+    def __init__(
+        self, to: str, *flags: str, listen: str = "127.0.0.1:0", tls: bool = False
+    ) -> None:
         ours = authority_here.authority() if tls else None
         secure = ["-cert", str(ours.cert), "-key", str(ours.key)] if ours else []
         argv = [str(go_programs.program("link")), "-to", to, "-listen", listen, *secure, *flags]
@@ -26,12 +28,16 @@ class Link:
 
     def faults(self, **faults: Any) -> None:
         """None at all without arguments."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.admin}/faults", json.dumps(faults).encode())
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.admin}/faults", json.dumps(faults).encode()
+        )
         urllib.request.urlopen(request).close()
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many requests of each method passed since `faults`, and how many were answered by the line itself."""
+        """How many requests of each method passed since `faults`, and how many were answered by the
+        line itself.
+        """
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/counts") as answer:
             return json.load(answer)
 
@@ -43,6 +49,9 @@ class Link:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()

@@ -1,7 +1,9 @@
-"""An NGC catalogue of our own for the tests: what its clients ask for when they download models and resources.
+"""An NGC catalogue of our own for the tests: what its clients ask for when they download models and
+resources.
 
-Keys of both kinds (personal ones, and older ones that are changed for tokens), organisations and teams, versions, pages of
-files, links to a store on another port that hold good for a while, the guests' way to what is public.
+Keys of both kinds (personal ones, and older ones that are changed for tokens), organisations and
+teams, versions, pages of files, links to a store on another port that hold good for a while, the
+guests' way to what is public.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from support.servers.authority_here import Authority
 from support.servers.web_server import Reply, Request, Server, etag, ranged
 
 PAGE = 20
-KINDS = {"models": ("model", "modelVersion", "modelFiles"), "resources": ("recipe", "recipeVersion", "recipeFiles")}
+KINDS = {
+    "models": ("model", "modelVersion", "modelFiles"),
+    "resources": ("recipe", "recipeVersion", "recipeFiles"),
+}
 
 
 @dataclass
@@ -47,7 +52,9 @@ class NgcStore(Server):
 
 
 class NgcServer(Server):
-    """`keys`: key -> the organisation it is of. It is the API and, below /login, what changes keys for tokens."""
+    """`keys`: key -> the organisation it is of. It is the API and, below /login, what changes keys
+    for tokens.
+    """
 
     def __init__(self, tls: Authority | None = None) -> None:
         self.artifacts: list[Artifact] = []
@@ -65,7 +72,9 @@ class NgcServer(Server):
         self.store.close()
         super().close()
 
-    def add(self, path: str, versions: dict[str, dict[str, bytes]], kind: str = "models", **about: bool) -> Artifact:
+    def add(
+        self, path: str, versions: dict[str, dict[str, bytes]], kind: str = "models", **about: bool
+    ) -> Artifact:
         org, *team, name = path.split("/")
         found = Artifact(kind, org, "".join(team), name, versions, list(versions)[-1], **about)
         self.artifacts.append(found)
@@ -80,7 +89,11 @@ class NgcServer(Server):
         if parts[0] != "v2":
             return failed(404, "no such thing")
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        org = self.keys.get(bearer, "") if bearer.startswith("nvapi-") else self.tokens.get(bearer, "")
+        org = (
+            self.keys.get(bearer, "")
+            if bearer.startswith("nvapi-")
+            else self.tokens.get(bearer, "")
+        )
         if bearer in self.tokens:
             self.used[bearer] = self.used.get(bearer, 0) + 1
             org = org if self.used[bearer] <= self.token_uses else ""
@@ -97,7 +110,9 @@ class NgcServer(Server):
 
     def token(self, request: Request) -> Reply:
         """A key for a token of an organisation, which has to be its own."""
-        login = base64.b64decode(request.headers.get("authorization", "").removeprefix("Basic ")).decode()
+        login = base64.b64decode(
+            request.headers.get("authorization", "").removeprefix("Basic ")
+        ).decode()
         name, _, key = login.partition(":")
         scopes = parse_qs(request.query).get("scope", [])
         org = self.keys.get(key, "")
@@ -114,7 +129,10 @@ class NgcServer(Server):
         org = self.keys.get(key, "")
         if not org:
             return failed(401, "Invalid key")
-        roles = [{"org": {"name": org, "displayName": org}, "team": {"name": team}} for team in self.teams(org)]
+        roles = [
+            {"org": {"name": org, "displayName": org}, "team": {"name": team}}
+            for team in self.teams(org)
+        ]
         return spoken({"type": "PERSONAL_KEY", "orgName": org, "user": {"roles": roles}})
 
     def teams(self, org: str) -> list[str]:
@@ -124,13 +142,19 @@ class NgcServer(Server):
         here = {"name": org, "displayName": org, "type": "ENTERPRISE", "isInternal": False}
         roles = [{"org": here, "orgRoles": ["REGISTRY_USER"], "teamRoles": []}]
         user = {"name": "tester", "email": "tester@example.com", "id": 1, "roles": roles}
-        return spoken({"user": user, "userRoles": roles, "organizations": [here], "paginationInfo": pages(1)})
+        return spoken(
+            {"user": user, "userRoles": roles, "organizations": [here], "paginationInfo": pages(1)}
+        )
 
     def guest(self, request: Request, kind: str, parts: list[str]) -> Reply:
         """Organisation, team and name in one row; for links in the members' way."""
         if parts[0] == "org":
             return self.member(
-                request, "", [*parts[:4], kind, *parts[4:]] if parts[2] == "team" else [*parts[:2], kind, *parts[2:]]
+                request,
+                "",
+                [*parts[:4], kind, *parts[4:]]
+                if parts[2] == "team"
+                else [*parts[:2], kind, *parts[2:]],
             )
         for each in self.artifacts:
             way = [name for name in (each.org, each.team, each.name) if name]
@@ -140,11 +164,22 @@ class NgcServer(Server):
 
     def member(self, request: Request, org: str, parts: list[str]) -> Reply:
         if parts[2:] == ["teams"]:
-            return spoken({"teams": [{"name": team} for team in self.teams(org)], "paginationInfo": pages(1)})
-        named = dict(zip(parts[0:4:2], parts[1:4:2], strict=False)) if parts[2:3] == ["team"] else {"org": parts[1]}
+            return spoken(
+                {"teams": [{"name": team} for team in self.teams(org)], "paginationInfo": pages(1)}
+            )
+        named = (
+            dict(zip(parts[0:4:2], parts[1:4:2], strict=False))
+            if parts[2:3] == ["team"]
+            else {"org": parts[1]}
+        )
         kind, name, *rest = parts[4:] if "team" in named else parts[2:]
         for each in self.artifacts:
-            if (each.kind, each.org, each.team, each.name) == (kind, named["org"], named.get("team", ""), name):
+            if (each.kind, each.org, each.team, each.name) == (
+                kind,
+                named["org"],
+                named.get("team", ""),
+                name,
+            ):
                 if not each.public and each.org != org:
                     return failed(403, "Forbidden") if org else failed(401, "Unauthorized")
                 if org and each.org != org:
@@ -200,7 +235,12 @@ class NgcServer(Server):
 
 
 def pages(count: int) -> dict[str, int]:
-    return {"totalPages": max(1, -(-count // PAGE)), "totalResults": count, "index": 0, "size": PAGE}
+    return {
+        "totalPages": max(1, -(-count // PAGE)),
+        "totalResults": count,
+        "index": 0,
+        "size": PAGE,
+    }
 
 
 def spoken(told: dict[str, object]) -> Reply:

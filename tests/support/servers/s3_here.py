@@ -1,6 +1,8 @@
-"""Real S3 servers for the tests: versitygw, MinIO with TLS and users, moto for breadth; one of each for the session.
+"""Real S3 servers for the tests: versitygw, MinIO with TLS and users, moto for breadth; one of each
+for the session.
 
-Here: the servers, and a client of the tests' own that fills and looks at buckets. Not here: what the tests do with them.
+Here: the servers, and a client of the tests' own that fills and looks at buckets. Not here: what
+the tests do with them.
 """
 
 from __future__ import annotations
@@ -58,14 +60,25 @@ class Server:
     def start(self) -> Server:
         marks.need("network")
         with (self.folder / "log").open("ab") as log:
-            environ = {**os.environ, "MINIO_ROOT_USER": ACCESS, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_BROWSER": "off"}
+            environ = {
+                **os.environ,
+                "MINIO_ROOT_USER": ACCESS,
+                "MINIO_ROOT_PASSWORD": SECRET,
+                "MINIO_BROWSER": "off",
+            }
             environ |= {"MINIO_DOMAIN": "s3.test.local", "HOME": str(self.folder)}
             self.process = subprocess.Popen(
-                self.start_at(self.folder, self.port), env=environ, stdout=log, stderr=log, start_new_session=True
+                self.start_at(self.folder, self.port),
+                env=environ,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         end = time.monotonic() + START_SECONDS
         while not self.answers():
-            assert time.monotonic() < end and self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
+            assert time.monotonic() < end and self.process.poll() is None, (
+                self.folder / "log"
+            ).read_text()[-2000:]
             time.sleep(0.02)
         return self
 
@@ -93,8 +106,17 @@ class Server:
 
     def env(self, url: str = "", **more: str) -> dict[str, str]:
         """What a job or a client needs to know to come here, by way of `url` where one is given."""
-        known = {"AWS_ENDPOINT_URL": url or self.url, "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET}
-        return {**known, "AWS_CA_BUNDLE": str(authority_here.authority().bundle), "TAO_RETRY_SECONDS": "60", **more}
+        known = {
+            "AWS_ENDPOINT_URL": url or self.url,
+            "AWS_ACCESS_KEY_ID": ACCESS,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+        }
+        return {
+            **known,
+            "AWS_CA_BUNDLE": str(authority_here.authority().bundle),
+            "TAO_RETRY_SECONDS": "60",
+            **more,
+        }
 
     def s3(self, url: str = "", **more: str) -> S3:
         return S3(Web(self.env(url, **more)))
@@ -111,16 +133,29 @@ def versitygw_command(folder: Path, port: int) -> list[str]:
     for name in ("data", "versions", "iam"):
         (folder / name).mkdir(exist_ok=True)
     return [
-        str(go_programs.program("versitygw")), "--port", f"127.0.0.1:{port}", "--access", ACCESS, "--secret", SECRET,
+        str(go_programs.program("versitygw")), "--port", f"127.0.0.1:{port}", "--access", ACCESS,
+        "--secret", SECRET,
         "--quiet", "--health", "/healthz", "--keep-alive", "--iam-dir", str(folder / "iam"),
         "posix", "--versioning-dir", str(folder / "versions"), str(folder / "data"),
     ]  # fmt: skip
 
 
 def minio_command(folder: Path, port: int, tls: bool = False) -> list[str]:
-    secure = ["--certs-dir", str(authority_here.authority().folder)] if tls else ["--certs-dir", str(folder / "none")]
+    secure = (
+        ["--certs-dir", str(authority_here.authority().folder)]
+        if tls
+        else ["--certs-dir", str(folder / "none")]
+    )
     address = f"127.0.0.1:{port}"
-    return [str(go_programs.program("minio")), "server", "--quiet", *secure, "--address", address, str(folder / "data")]
+    return [
+        str(go_programs.program("minio")),
+        "server",
+        "--quiet",
+        *secure,
+        "--address",
+        address,
+        str(folder / "data"),
+    ]
 
 
 def minio_tls_command(folder: Path, port: int) -> list[str]:

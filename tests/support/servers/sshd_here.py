@@ -54,23 +54,29 @@ class Sshd:
 
     def write_config(self) -> None:
         lines = [
-            f"Port {self.port}", "ListenAddress 127.0.0.1", f"HostKey {self.folder}/host", "StrictModes no", "UsePAM no",
-            f"AuthorizedKeysFile {self.folder}/authorized", "PasswordAuthentication no", "UseDNS no", "LogLevel VERBOSE",
+            f"Port {self.port}", "ListenAddress 127.0.0.1", f"HostKey {self.folder}/host",
+            "StrictModes no", "UsePAM no",
+            f"AuthorizedKeysFile {self.folder}/authorized", "PasswordAuthentication no",
+            "UseDNS no", "LogLevel VERBOSE",
             "KbdInteractiveAuthentication no", "PidFile none", "MaxStartups 100", *self.settings,
         ]  # fmt: skip
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
         known = self.folder / "known_hosts"
         hosts = [
-            f"Host {alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  HostKeyAlias {alias}" for alias in self.aliases
+            f"Host {alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  HostKeyAlias {alias}"
+            for alias in self.aliases
         ]
         every = (
-            f"Host *\n  UserKnownHostsFile {known}\n  GlobalKnownHostsFile /dev/null\n  IdentityFile {self.folder}/user"
+            f"Host *\n  UserKnownHostsFile {known}\n  GlobalKnownHostsFile /dev/null\n  "
+            f"IdentityFile {self.folder}/user"
         )
         (self.folder / "ssh_config").write_text("\n".join([*hosts, every, ""]))
 
     def trust(self) -> None:
         key = (self.folder / "host.pub").read_text().rsplit(" ", 1)[0]
-        (self.folder / "known_hosts").write_text("".join(f"{alias} {key}\n" for alias in self.aliases))
+        (self.folder / "known_hosts").write_text(
+            "".join(f"{alias} {key}\n" for alias in self.aliases)
+        )
 
     def start(self) -> None:
         if os.geteuid() == 0:
@@ -97,7 +103,10 @@ class Sshd:
         """The processes that hold a connection each."""
         assert self.process is not None
         return [
-            int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+            int(pid)
+            for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            .read_text()
+            .split()
         ]
 
     def drop(self) -> None:

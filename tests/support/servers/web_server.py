@@ -1,7 +1,8 @@
-"""A web server of our own for the tests: files with ranges, ETags, dates, redirects and logins, as real ones have them.
+"""A web server of our own for the tests: files with ranges, ETags, dates, redirects and logins, as
+real ones have them.
 
-Here: what is common to the servers of this folder, and the plain one. `Files` is what a server serves, changed by the tests
-while it runs; `seen` is what it was asked.
+Here: what is common to the servers of this folder, and the plain one. `Files` is what a server
+serves, changed by the tests while it runs; `seen` is what it was asked.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Request:
 
 @dataclass
 class Reply:
-    """What it is answered; `cut`: so many bytes of the body are sent, then the connection is broken."""
+    """What it is answered; `cut`: so many bytes of the body are sent, then the connection is
+    broken.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -89,14 +92,20 @@ class Server:
 
     def __init__(self, tls: Authority | None = None) -> None:
         self.seen: list[Request] = []
-        handler = type("Bound", (Handler,), {"answer": staticmethod(self.answer), "seen": self.seen})
+        handler = type(
+            "Bound", (Handler,), {"answer": staticmethod(self.answer), "seen": self.seen}
+        )
         self.http = Quiet(("127.0.0.1", 0), handler)
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(tls.cert, tls.key)
-            self.http.socket = context.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
+            self.http.socket = context.wrap_socket(
+                self.http.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.http.server_address[1]}"
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
         self.thread.start()
 
     def answer(self, request: Request) -> Reply:
@@ -122,7 +131,11 @@ def ranged(request: Request, content: bytes, headers: dict[str, str]) -> Reply:
     if start >= len(content):
         return Reply(416, b"", {**headers, "Content-Range": f"bytes */{len(content)}"})
     stop = min(stop, len(content))
-    return Reply(206, content[start:stop], {**headers, "Content-Range": f"bytes {start}-{stop - 1}/{len(content)}"})
+    return Reply(
+        206,
+        content[start:stop],
+        {**headers, "Content-Range": f"bytes {start}-{stop - 1}/{len(content)}"},
+    )
 
 
 def etag(content: bytes) -> str:
@@ -130,7 +143,9 @@ def etag(content: bytes) -> str:
 
 
 class WebServer(Server):
-    """Serves `files`, path -> content; `headers` adds to the answers of a path, `odd` answers in their place."""
+    """Serves `files`, path -> content; `headers` adds to the answers of a path, `odd` answers in
+    their place.
+    """
 
     def __init__(self, tls: Authority | None = None) -> None:
         self.files: dict[str, bytes] = {}
@@ -150,5 +165,8 @@ class WebServer(Server):
         content = self.files.get(request.path)
         if content is None:
             return Reply(404, b"not here")
-        headers = {**({"ETag": etag(content)} if self.etags else {}), **self.headers.get(request.path, {})}
+        headers = {
+            **({"ETag": etag(content)} if self.etags else {}),
+            **self.headers.get(request.path, {}),
+        }
         return ranged(request, content, headers) if self.ranges else Reply(200, content, headers)

@@ -1,4 +1,6 @@
-"""nvidia-ctk cdi: make a CDI spec of this host's driver, list what the host's specs offer, move one to another root."""
+"""nvidia-ctk cdi: make a CDI spec of this host's driver, list what the host's specs offer, move one
+to another root.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return {"generate": generate.run, "list": list_devices, "transform": transform_root}[options.verb](options)
+    return {"generate": generate.run, "list": list_devices, "transform": transform_root}[
+        options.verb
+    ](options)
 
 
 # --- list
@@ -40,7 +44,9 @@ def run(options: argparse.Namespace) -> int:
 
 def list_devices(options: argparse.Namespace) -> int:
     config = settings.load(settings.config_path(os.environ))
-    registry = Registry(options.spec_dir or config[settings.RUNTIME + "modes.cdi.spec-dirs"], Journal())
+    registry = Registry(
+        options.spec_dir or config[settings.RUNTIME + "modes.cdi.spec-dirs"], Journal()
+    )
     names = sorted(registry.devices)
     print(f"Found {len(names)} CDI devices", file=sys.stderr)
     for name in names:
@@ -52,7 +58,12 @@ def list_devices(options: argparse.Namespace) -> int:
 
 # --- transform root
 
-HOST_HOOKS = ("prestart", "createRuntime", "poststart", "poststop")  # the paths in their arguments are the host's
+HOST_HOOKS = (
+    "prestart",
+    "createRuntime",
+    "poststart",
+    "poststop",
+)  # the paths in their arguments are the host's
 
 
 def transform_root(options: argparse.Namespace) -> int:
@@ -61,7 +72,10 @@ def transform_root(options: argparse.Namespace) -> int:
         spec = cdi_spec.parse(text, is_json=text.lstrip().startswith("{"))
     except cdi_spec.CdiFault as fault:
         raise RuntimeFault(f"{options.input}: {fault}") from None
-    for part in [spec.get("containerEdits") or {}, *(device["containerEdits"] for device in spec["devices"])]:
+    for part in [
+        spec.get("containerEdits") or {},
+        *(device["containerEdits"] for device in spec["devices"]),
+    ]:
         move(part, options.source.rstrip("/"), options.target.rstrip("/"), options.relative_to)
         if part.get("hooks"):
             part["hooks"] = [edits.with_environment(hook) for hook in part["hooks"]]

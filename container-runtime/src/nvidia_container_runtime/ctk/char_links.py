@@ -1,6 +1,7 @@
 """nvidia-ctk system create-dev-char-symlinks: /dev/char/MAJOR:MINOR for the driver's nodes.
 
-systemd-managed cgroups look devices up there, and the driver's own nodes do not get these links from udev.
+systemd-managed cgroups look devices up there, and the driver's own nodes do not get these links
+from udev.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dev-char-path", default="/dev/char")
     parser.add_argument("--driver-root", default="/")
     parser.add_argument(
-        "--create-all", action="store_true", help="for nodes that could be there too, by the host's GPUs"
+        "--create-all",
+        action="store_true",
+        help="for nodes that could be there too, by the host's GPUs",
     )
     parser.add_argument("--dry-run", action="store_true")
 
@@ -47,7 +50,9 @@ def existing_nodes(root: str) -> dict[tuple[int, int], str]:
 
 
 def possible_nodes() -> dict[tuple[int, int], str]:
-    """By the driver's major numbers, the number of GPUs on the PCI bus, and the MIG capabilities it lists."""
+    """By the driver's major numbers, the number of GPUs on the PCI bus, and the MIG capabilities it
+    lists.
+    """
     majors = device_majors()
     found: dict[tuple[int, int], str] = {}
     frontend = next((majors[name] for name in FRONTEND if name in majors), None)
@@ -55,12 +60,17 @@ def possible_nodes() -> dict[tuple[int, int], str]:
         found.update({(frontend, minor): f"/dev/nvidia{minor}" for minor in range(gpu_count())})
         found.update({(frontend, 255): "/dev/nvidiactl", (frontend, 254): "/dev/nvidia-modeset"})
     if UVM in majors:
-        found.update({(majors[UVM], 0): "/dev/nvidia-uvm", (majors[UVM], 1): "/dev/nvidia-uvm-tools"})
+        found.update(
+            {(majors[UVM], 0): "/dev/nvidia-uvm", (majors[UVM], 1): "/dev/nvidia-uvm-tools"}
+        )
     if "nvidia-caps" in majors:
         from ..jit import mig_minors
 
         found.update(
-            {(majors["nvidia-caps"], int(m)): f"/dev/nvidia-caps/nvidia-cap{m}" for m in mig_minors().values()}
+            {
+                (majors["nvidia-caps"], int(m)): f"/dev/nvidia-caps/nvidia-cap{m}"
+                for m in mig_minors().values()
+            }
         )
     return found
 
@@ -79,7 +89,10 @@ def gpu_count() -> int:
     for device in paths.names("/sys/bus/pci/devices"):
         folder = Path("/sys/bus/pci/devices") / device
         try:
-            vendor, kind = (folder / "vendor").read_text().strip(), (folder / "class").read_text()[:6]
+            vendor, kind = (
+                (folder / "vendor").read_text().strip(),
+                (folder / "class").read_text()[:6],
+            )
         except OSError:
             continue
         count += vendor == VENDOR and kind in DISPLAY_CLASSES

@@ -62,9 +62,13 @@ def default_text() -> str:
         if key in COMMENTED:
             tables.setdefault(table, []).append(f"#{name} = {toml_text.literal(COMMENTED[key])}\n")
         elif schema.DEFAULTS[key] is not None and key not in UNSHOWN:
-            tables.setdefault(table, []).append(f"{name} = {toml_text.literal(schema.DEFAULTS[key])}\n")
+            tables.setdefault(table, []).append(
+                f"{name} = {toml_text.literal(schema.DEFAULTS[key])}\n"
+            )
     ordered = sorted(tables, key=lambda table: table.split("."))
-    return "\n".join((f"[{table}]\n" if table else "") + "".join(tables[table]) for table in ordered)
+    return "\n".join(
+        (f"[{table}]\n" if table else "") + "".join(tables[table]) for table in ordered
+    )
 
 
 def changed(text: str, assignments: list[str]) -> str:

@@ -1,4 +1,6 @@
-"""nvidia-ctk runtime configure: read an engine's configuration, change it, show it or put it back."""
+"""nvidia-ctk runtime configure: read an engine's configuration, change it, show it
+or put it back.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="file",
         help="where the engine's other runtimes are looked up: its file, or what it says itself",
     )
-    parser.add_argument("--executable-path", default="", help="the engine's program, for --config-source command")
+    parser.add_argument(
+        "--executable-path", default="", help="the engine's program, for --config-source command"
+    )
     parser.add_argument("--config-mode", choices=("config-file", "oci-hook"), default="config-file")
     parser.add_argument(
         "--drop-in-config",
         nargs="?",
         default="",
         const=USUAL_PLACE,
-        help="write a file of our own instead of changing the engine's; with an empty value the engine's is changed",
+        help=(
+            "write a file of our own instead of changing the engine's; with an empty value the "
+            "engine's is changed"
+        ),
     )
     parser.add_argument("--nvidia-runtime-name", default="nvidia")
     parser.add_argument("--nvidia-runtime-path", "--runtime-path", default=RUNTIME_NAME)
-    parser.add_argument("--nvidia-runtime-hook-path", default="/usr/bin/nvidia-container-runtime-hook")
     parser.add_argument(
-        "--oci-hook-path", default="", help="the file to write with --config-mode oci-hook; without one it is printed"
+        "--nvidia-runtime-hook-path", default="/usr/bin/nvidia-container-runtime-hook"
     )
-    parser.add_argument("--hook-dir", "--hooks-dir", default="", help="its folder; the file is oci-nvidia-hook.json")
+    parser.add_argument(
+        "--oci-hook-path",
+        default="",
+        help="the file to write with --config-mode oci-hook; without one it is printed",
+    )
+    parser.add_argument(
+        "--hook-dir", "--hooks-dir", default="", help="its folder; the file is oci-nvidia-hook.json"
+    )
     parser.add_argument("--set-as-default", "--nvidia-set-as-default", action="store_true")
-    parser.add_argument("--cdi.enabled", "--cdi.enable", "--enable-cdi", dest="cdi", action="store_true")
+    parser.add_argument(
+        "--cdi.enabled", "--cdi.enable", "--enable-cdi", dest="cdi", action="store_true"
+    )
     parser.add_argument("--remove", action="store_true", help="take the runtime out again")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be written, write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be written, write nothing"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,20 +81,28 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_paths(options: argparse.Namespace) -> None:
-    """Engines and hooks run with working folders of their own: a relative path would mean another file to each."""
+    """Engines and hooks run with working folders of their own: a relative path would mean another
+    file to each.
+    """
     paths = {"--nvidia-runtime-hook-path": options.nvidia_runtime_hook_path}
     if options.runtime != "docker":
         runtime = options.nvidia_runtime_path
         paths["--nvidia-runtime-path"] = "" if runtime == RUNTIME_NAME else runtime
-        paths["--drop-in-config"] = "" if options.drop_in_config == USUAL_PLACE else options.drop_in_config
+        paths["--drop-in-config"] = (
+            "" if options.drop_in_config == USUAL_PLACE else options.drop_in_config
+        )
     for flag, path in paths.items():
         if path and not path.startswith("/"):
             raise RuntimeFault(f"{flag} {path!r} is not an absolute path")
 
 
 def write_oci_hook(options: argparse.Namespace) -> int:
-    """A hook for every container of the host is printed: it is written where somebody names the file or the folder."""
-    path = options.oci_hook_path or (f"{options.hook_dir}/oci-nvidia-hook.json" if options.hook_dir else "")
+    """A hook for every container of the host is printed: it is written where somebody names the
+    file or the folder.
+    """
+    path = options.oci_hook_path or (
+        f"{options.hook_dir}/oci-nvidia-hook.json" if options.hook_dir else ""
+    )
     text = engines.podman_hook(options.nvidia_runtime_hook_path)
     if options.remove:
         if not path:
@@ -109,26 +134,45 @@ def changed(options: argparse.Namespace, text: str) -> str:
 
 
 def in_force(options: argparse.Namespace) -> str:
-    """The configuration that the engine itself says it works with; nothing where its file is to be asked."""
+    """The configuration that the engine itself says it works with; nothing where its file is to be
+    asked.
+    """
     if options.config_source == "file":
         return ""
     if options.runtime not in engines.DUMPS:
-        raise RuntimeFault(f"{options.runtime} has no command that prints its configuration: use --config-source file")
+        raise RuntimeFault(
+            f"{options.runtime} has no command that prints its configuration: use "
+            "--config-source file"
+        )
     program, *words = engines.DUMPS[options.runtime]
     command = [options.executable_path or program, *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error.strerror
-        raise RuntimeFault(f"`{' '.join(command)}` failed ({said}); use --config-source file") from None
+        said = (
+            error.stderr.strip()
+            if isinstance(error, subprocess.CalledProcessError)
+            else error.strerror
+        )
+        raise RuntimeFault(
+            f"`{' '.join(command)}` failed ({said}); use --config-source file"
+        ) from None
     if options.runtime == "containerd":
         return done.stdout
-    return "\n".join(dropwhile(lambda line: not line.startswith("["), done.stdout.splitlines()))  # log lines come first
+    return "\n".join(
+        dropwhile(lambda line: not line.startswith("["), done.stdout.splitlines())
+    )  # log lines come first
 
 
 def registration(options: argparse.Namespace) -> engines.Registration:
-    path = found_program(options.nvidia_runtime_path) if options.runtime != "docker" else options.nvidia_runtime_path
-    return engines.Registration(options.nvidia_runtime_name, path, options.set_as_default, options.cdi)
+    path = (
+        found_program(options.nvidia_runtime_path)
+        if options.runtime != "docker"
+        else options.nvidia_runtime_path
+    )
+    return engines.Registration(
+        options.nvidia_runtime_name, path, options.set_as_default, options.cdi
+    )
 
 
 def found_program(name: str) -> str:

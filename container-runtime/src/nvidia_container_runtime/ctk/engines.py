@@ -1,4 +1,6 @@
-"""Registering the runtime with container engines: what each one's configuration has to say, and taking it out again."""
+"""Registering the runtime with container engines: what each one's configuration has to say, and
+taking it out again.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def docker(text: str, wanted: Registration, in_force: str = "") -> str:  # noqa:
     config = daemon_json(text)
     runtimes = part(config, "runtimes")
     known = part(runtimes, wanted.name)
-    runtimes[wanted.name] = {**known, "path": wanted.path, "args": known.get("args") or known.get("runtimeArgs") or []}
+    runtimes[wanted.name] = {
+        **known,
+        "path": wanted.path,
+        "args": known.get("args") or known.get("runtimeArgs") or [],
+    }
     if wanted.default:
         config["default-runtime"] = wanted.name
     if wanted.cdi:
@@ -62,7 +68,9 @@ def daemon_json(text: str) -> dict[str, Any]:
     try:
         config = json.loads(text) if text.strip() else {}
     except ValueError as error:
-        raise RuntimeFault(f"the file is no JSON ({error}); repair it first, it was not changed") from None
+        raise RuntimeFault(
+            f"the file is no JSON ({error}); repair it first, it was not changed"
+        ) from None
     if not isinstance(config, dict):
         raise RuntimeFault("the file holds no JSON object; it was not changed")
     return config  # pyright: ignore[reportUnknownVariableType]
@@ -80,22 +88,34 @@ def part(config: dict[str, Any], name: str) -> dict[str, Any]:
 def cri_plugin(edit: toml_text.Edit) -> tuple[str, int]:
     version = edit.get(("version",)) or (2 if not edit.value else 1)
     if version not in CRI_PLUGINS:
-        raise RuntimeFault(f"containerd configuration version {version} is not known (known: 1, 2, 3)")
+        raise RuntimeFault(
+            f"containerd configuration version {version} is not known (known: 1, 2, 3)"
+        )
     return CRI_PLUGINS[version], version
 
 
 def containerd(text: str, wanted: Registration, in_force: str = "") -> str:
-    """The file's new text. `in_force` is the configuration to find the model in, where it is more than this file."""
+    """The file's new text. `in_force` is the configuration to find the model in, where it is more
+    than this file.
+    """
     edit = toml_text.Edit(text)
     plugin, version = cri_plugin(edit)
     if not edit.value:
         edit.set(("version",), version)
     new = ("plugins", plugin, "containerd", "runtimes", wanted.name)
     like = containerd_model(toml_text.Edit(in_force) if in_force else edit, wanted.name)
-    for key, value in {"runtime_type": "io.containerd.runc.v2", **like, **(edit.get(new) or {})}.items():
+    for key, value in {
+        "runtime_type": "io.containerd.runc.v2",
+        **like,
+        **(edit.get(new) or {}),
+    }.items():
         if not isinstance(value, dict):
             edit.set((*new, key), value)
-    options = {**(like.get("options") or {}), **(edit.get((*new, "options")) or {}), "BinaryName": wanted.path}
+    options = {
+        **(like.get("options") or {}),
+        **(edit.get((*new, "options")) or {}),
+        "BinaryName": wanted.path,
+    }
     if version == 1:
         options["Runtime"] = wanted.path
     for key, value in options.items():
@@ -125,10 +145,14 @@ def containerd_without(text: str, name: str) -> str:
 
 
 def containerd_drop_in(text: str, wanted: Registration) -> str:
-    """All of the CRI plugin's table with the runtime in it: containerd replaces a plugin's table by an import's."""
+    """All of the CRI plugin's table with the runtime in it: containerd replaces a plugin's table by
+    an import's.
+    """
     whole = toml_text.Edit(containerd(text, wanted))
     plugin, version = cri_plugin(whole)
-    return toml_text.written({"version": version, "plugins": {plugin: whole.get(("plugins", plugin))}})
+    return toml_text.written(
+        {"version": version, "plugins": {plugin: whole.get(("plugins", plugin))}}
+    )
 
 
 def with_import(text: str, drop_in: str) -> str:
@@ -143,7 +167,9 @@ def with_import(text: str, drop_in: str) -> str:
     return edit.text
 
 
-def model(edit: toml_text.Edit, runtimes: tuple[str, ...], default: str | None, name: str) -> dict[str, Any]:
+def model(
+    edit: toml_text.Edit, runtimes: tuple[str, ...], default: str | None, name: str
+) -> dict[str, Any]:
     """The runtime whose settings a new one starts with: the default one, runc, or crun."""
     for candidate in (default, "runc", "crun"):
         found = edit.get((*runtimes, candidate)) if candidate and candidate != name else None

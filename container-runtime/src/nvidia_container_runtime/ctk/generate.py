@@ -1,6 +1,7 @@
 """nvidia-ctk cdi generate: a CDI spec of what this host has. A function for each mode.
 
-Not here: how edits are found (jit.py, csv_mode.py, gated.py), and how a spec is written (spec_output.py).
+Not here: how edits are found (jit.py, csv_mode.py, gated.py), and how a spec is written
+(spec_output.py).
 """
 
 from __future__ import annotations
@@ -11,7 +12,19 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .. import cdi_spec, csv_mode, driver_files, edits, files, gated, host, jit, nvml, paths, settings
+from .. import (
+    cdi_spec,
+    csv_mode,
+    driver_files,
+    edits,
+    files,
+    gated,
+    host,
+    jit,
+    nvml,
+    paths,
+    settings,
+)
 from ..errors import RuntimeFault
 from ..journal import Journal
 from ..settings import CLI, RUNTIME, Settings
@@ -19,10 +32,15 @@ from . import spec_output
 
 VERSIONS = tuple(cdi_spec.version_key(version) for version in cdi_spec.VERSIONS)
 VOID = {"env": ["NVIDIA_VISIBLE_DEVICES=void"]}
-MANAGED_NODES = ("/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", "/dev/nvidia-caps-imex-channels/channel*")
+MANAGED_NODES = (
+    "/dev/nvidia*",
+    "/dev/nvidia-caps/nvidia-cap*",
+    "/dev/nvidia-caps-imex-channels/channel*",
+)
 UNMANAGED = ("nvidia-fs", "nvidia-nvswitch", "nvidia-nvlink")
 IMEX_CHANNELS = "/dev/nvidia-caps-imex-channels"
-# Hooks that keep a container's tools to its own GPUs: one that manages all of them has no use for these.
+# Hooks that keep a container's tools to its own GPUs: one that manages all of them has no use for
+# these.
 CONFINING_HOOKS = ("disable-device-node-modification", "update-application-profile")
 
 Edits = dict[str, Any]
@@ -34,11 +52,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", default="")
     parser.add_argument("--format", choices=("yaml", "json"), default="")
     parser.add_argument("--mode", "--discovery-mode", choices=("auto", *MODES), default="auto")
-    parser.add_argument("--device-name-strategy", choices=("index", "uuid", "type-index"), action="append", default=[])
+    parser.add_argument(
+        "--device-name-strategy",
+        choices=("index", "uuid", "type-index"),
+        action="append",
+        default=[],
+    )
     parser.add_argument("--driver-root", default="")
     parser.add_argument("--dev-root", default="", help="where dev is, if not below the driver root")
-    parser.add_argument("--nvidia-ctk-path", "--nvidia-cdi-hook-path", default="/usr/bin/nvidia-ctk")
-    parser.add_argument("--ldconfig-path", default="", help="the ldconfig that the spec's hooks run")
+    parser.add_argument(
+        "--nvidia-ctk-path", "--nvidia-cdi-hook-path", default="/usr/bin/nvidia-ctk"
+    )
+    parser.add_argument(
+        "--ldconfig-path", default="", help="the ldconfig that the spec's hooks run"
+    )
     parser.add_argument("--vendor", "--cdi-vendor", default="nvidia.com")
     parser.add_argument("--class", "--cdi-class", dest="class_name", default="gpu")
     for flags, what in (
@@ -46,7 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         (("--disable-hook", "--disable-hooks"), "leave a hook out; `all` leaves out every hook"),
         (("--enable-hook", "--enable-hooks"), "keep a hook that --disable-hook names"),
         (("--csv.file",), "a list of csv mode, or a folder of lists"),
-        (("--csv.ignore-pattern",), "leave out links (sym) of the lists; **/NAME is a name in any folder"),
+        (
+            ("--csv.ignore-pattern",),
+            "leave out links (sym) of the lists; **/NAME is a name in any folder",
+        ),
     ):
         name = flags[0].lstrip("-").replace(".", "_").replace("-", "_") + "s"
         parser.add_argument(*flags, dest=name, action="append", default=[], help=what)
@@ -91,7 +121,9 @@ def below(root: str, config: Settings) -> Settings:
     return Settings({**config.values, CLI + "root": root}) if root else config
 
 
-def with_dev_root(make: Callable[[Settings], Edits], options: argparse.Namespace, config: Settings) -> Edits:
+def with_dev_root(
+    make: Callable[[Settings], Edits], options: argparse.Namespace, config: Settings
+) -> Edits:
     """Edits of the driver root, with the device nodes of the other root where one is named."""
     found = make(config)
     if options.dev_root:
@@ -112,7 +144,9 @@ def nvml_devices(options: argparse.Namespace, config: Settings) -> Found:
             for one in [found for name in wanted for found in selected(name, gpus)]:
                 part = jit.device_edits(one, nodes, hook)
                 whole.append(part)
-                devices += [(name, dict(part)) for name in device_names(one, options.device_name_strategy)]
+                devices += [
+                    (name, dict(part)) for name in device_names(one, options.device_name_strategy)
+                ]
             version = driver.version
     except nvml.DriverFault as fault:
         raise RuntimeFault(f"failed to initialize NVML: {fault}") from None
@@ -123,28 +157,46 @@ def selected(name: str, gpus: list[nvml.Gpu]) -> list[nvml.Gpu | nvml.Mig]:
     try:
         return jit.select(name, gpus)
     except RuntimeFault:
-        raise RuntimeFault(f"this host has no device {name!r}; `nvidia-ctk info` lists its GPUs") from None
+        raise RuntimeFault(
+            f"this host has no device {name!r}; `nvidia-ctk info` lists its GPUs"
+        ) from None
 
 
 def common_edits(version: str, options: argparse.Namespace, config: Settings) -> Edits:
     def make(chosen: Settings) -> Edits:
-        return driver_files.common_edits(chosen.driver_root, version, options.nvidia_ctk_path, Journal())
+        return driver_files.common_edits(
+            chosen.driver_root, version, options.nvidia_ctk_path, Journal()
+        )
 
     return with_dev_root(make, options, config)
 
 
 def device_names(device: nvml.Gpu | nvml.Mig, strategies: list[str]) -> list[str]:
     is_gpu = isinstance(device, nvml.Gpu)
-    index = str(device.index) if isinstance(device, nvml.Gpu) else f"{device.gpu.index}:{device.index}"
-    names = {"index": index, "uuid": device.uuid, "type-index": ("gpu" if is_gpu else "mig") + index}
+    index = (
+        str(device.index) if isinstance(device, nvml.Gpu) else f"{device.gpu.index}:{device.index}"
+    )
+    names = {
+        "index": index,
+        "uuid": device.uuid,
+        "type-index": ("gpu" if is_gpu else "mig") + index,
+    }
     return [names[strategy] for strategy in strategies or ("index", "uuid")]
 
 
 def csv_devices(options: argparse.Namespace, config: Settings) -> Found:
     csv_mode.check_devices(listed(options.device_ids))
     given = options.csv_files or [config[RUNTIME + "modes.csv.mount-spec-path"]]
-    lists = [file for one in given for file in (csv_mode.csv_files(one, False) if paths.is_dir(one) else [one])]
-    items = [item for item in csv_mode.read_lists(lists, Journal()) if not ignored(item, options.csv_ignore_patterns)]
+    lists = [
+        file
+        for one in given
+        for file in (csv_mode.csv_files(one, False) if paths.is_dir(one) else [one])
+    ]
+    items = [
+        item
+        for item in csv_mode.read_lists(lists, Journal())
+        if not ignored(item, options.csv_ignore_patterns)
+    ]
 
     def make(chosen: Settings) -> Edits:
         return csv_mode.edits_of(items, chosen, Journal(), options.nvidia_ctk_path)
@@ -157,7 +209,9 @@ def csv_devices(options: argparse.Namespace, config: Settings) -> Found:
 
 
 def ignored(item: csv_mode.Item, patterns: list[str]) -> bool:
-    """Whether a pattern is a link's whole path, folder by folder, or with **/ its name. Other entries stay."""
+    """Whether a pattern is a link's whole path, folder by folder, or with **/ its name. Other
+    entries stay.
+    """
     if item.kind != "sym":
         return False
     for pattern in patterns:
@@ -175,11 +229,15 @@ def management_devices(options: argparse.Namespace, config: Settings) -> Found:
     """Every device of the driver, for containers that manage the GPUs."""
     version = driver_files.version(config.driver_root)
     if not version:
-        raise RuntimeFault(f"no driver is installed below {config.driver_root}; is --driver-root right?")
+        raise RuntimeFault(
+            f"no driver is installed below {config.driver_root}; is --driver-root right?"
+        )
     common = common_edits(version, options, config)
     common["deviceNodes"] = []
     common["hooks"] = [hook for hook in common["hooks"] if hook_name(hook) not in CONFINING_HOOKS]
-    return [("all", {"deviceNodes": managed_nodes(below(options.dev_root, config).driver_root)})], common
+    return [
+        ("all", {"deviceNodes": managed_nodes(below(options.dev_root, config).driver_root)})
+    ], common
 
 
 def managed_nodes(root: str) -> list[Edits]:
@@ -195,8 +253,12 @@ def managed_nodes(root: str) -> list[Edits]:
 def imex_devices(options: argparse.Namespace, config: Settings) -> Found:
     nodes = below(options.dev_root, config)
     root = nodes.driver_root
-    names = [name for name in paths.names(files.below(root, IMEX_CHANNELS)) if name.startswith("channel")]
-    channels = sorted((name[len("channel") :] for name in names), key=lambda name: (len(name), name))
+    names = [
+        name for name in paths.names(files.below(root, IMEX_CHANNELS)) if name.startswith("channel")
+    ]
+    channels = sorted(
+        (name[len("channel") :] for name in names), key=lambda name: (len(name), name)
+    )
     wanted = listed(options.device_ids) or ["all"]
     chosen = channels if "all" in wanted else wanted
     devices = [(channel, jit.imex_edits(channel, nodes)) for channel in chosen]
@@ -207,10 +269,13 @@ def imex_devices(options: argparse.Namespace, config: Settings) -> Found:
 
 def feature_devices(feature: str) -> Callable[[argparse.Namespace, Settings], Found]:
     def made(options: argparse.Namespace, config: Settings) -> Found:
-        part = with_dev_root(lambda chosen: gated.feature_edits(feature, chosen, Journal()), options, config)
+        part = with_dev_root(
+            lambda chosen: gated.feature_edits(feature, chosen, Journal()), options, config
+        )
         if not part["deviceNodes"]:
             raise RuntimeFault(
-                f"no device nodes of {feature} found below {below(options.dev_root, config).driver_root}"
+                f"no device nodes of {feature} found below "
+                f"{below(options.dev_root, config).driver_root}"
             )
         options.no_all_device = False  # the one device that there is
         return [("all", part)], dict(VOID)
@@ -238,7 +303,11 @@ def hook_name(hook: Edits) -> str:
 def chosen_hooks(hooks: list[Edits], options: argparse.Namespace) -> list[Edits]:
     disabled = set(listed(options.disable_hooks))
     enabled = set(listed(options.enable_hooks))
-    kept = [hook for hook in hooks if hook_name(hook) in enabled or not disabled & {"all", hook_name(hook)}]
+    kept = [
+        hook
+        for hook in hooks
+        if hook_name(hook) in enabled or not disabled & {"all", hook_name(hook)}
+    ]
     return [with_ldconfig(hook, options.ldconfig_path) for hook in kept]
 
 
@@ -257,11 +326,20 @@ def groups(part: Edits, config: Settings) -> list[int]:
 
 
 def complete(kind: str, devices: Devices, common: Edits) -> dict[str, Any]:
-    """The spec with the lowest version that has everything in it, so that old engines read it too."""
+    """The spec with the lowest version that has everything in it, so that old
+    engines read it too.
+    """
     trimmed = [{"name": name, "containerEdits": without_empty(part)} for name, part in devices]
-    spec: dict[str, Any] = {"cdiVersion": "", "kind": kind, "devices": trimmed, "containerEdits": without_empty(common)}
+    spec: dict[str, Any] = {
+        "cdiVersion": "",
+        "kind": kind,
+        "devices": trimmed,
+        "containerEdits": without_empty(common),
+    }
     needed = cdi_spec.needed_version(spec, trimmed)
-    spec["cdiVersion"] = ".".join(map(str, next(version for version in VERSIONS if version >= needed)))
+    spec["cdiVersion"] = ".".join(
+        map(str, next(version for version in VERSIONS if version >= needed))
+    )
     try:
         cdi_spec.check_spec(spec)
     except cdi_spec.CdiFault as fault:

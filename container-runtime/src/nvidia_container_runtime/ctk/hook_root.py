@@ -1,4 +1,6 @@
-"""The root file system of the container that a hook is run for, and walking in it without ever leaving it."""
+"""The root file system of the container that a hook is run for, and walking in it without ever
+leaving it.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,26 @@ STATE_LIMIT = 16 << 20
 
 
 def container_root(state_file: str = "") -> str:
-    """By the OCI state on stdin (or in a file): its root, else root.path of its bundle's config.json."""
-    raw = paths.read_bytes(state_file) if state_file and state_file != "-" else sys.stdin.buffer.read(STATE_LIMIT)
+    """By the OCI state on stdin (or in a file): its root, else root.path of its bundle's
+    config.json.
+    """
+    raw = (
+        paths.read_bytes(state_file)
+        if state_file and state_file != "-"
+        else sys.stdin.buffer.read(STATE_LIMIT)
+    )
     try:
         state = json_text.first_value(raw.decode())
         bundle = state.get("bundle") or state.get("bundlePath") or ""
         root = state.get("root") or ""
-        if not root.startswith("/") and not bundle.startswith("/"):  # the current folder may be the image's
+        if not root.startswith("/") and not bundle.startswith(
+            "/"
+        ):  # the current folder may be the image's
             raise ValueError("the state names no absolute bundle")
         if not root:
-            spec = json_text.first_value(paths.read_bytes(paths.join(bundle, "config.json")).decode())
+            spec = json_text.first_value(
+                paths.read_bytes(paths.join(bundle, "config.json")).decode()
+            )
             root = spec["root"]["path"]
     except (ValueError, AttributeError, KeyError, TypeError, OSError) as error:
         raise RuntimeFault(f"failed to determine the container's root: {error}") from None
@@ -34,8 +46,12 @@ def container_root(state_file: str = "") -> str:
 
 
 def read_regular(path: str, limit: int, folder: int | None = None) -> bytes:
-    """A plain file's content, below the open folder. Anything else, or more, is refused and never waited for."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+    """A plain file's content, below the open folder. Anything else, or more, is refused and never
+    waited for.
+    """
+    descriptor = os.open(
+        path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder
+    )
     with open(descriptor, "rb") as stream:
         check_regular(descriptor, path)
         content = stream.read(limit + 1)
@@ -50,7 +66,9 @@ def check_regular(descriptor: int, path: str) -> None:
 
 
 class Root:
-    """A folder that stands for /. Links are followed as a process chrooted there would follow them."""
+    """A folder that stands for /. Links are followed as a process chrooted there
+    would follow them.
+    """
 
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -76,7 +94,9 @@ class Root:
             return os.listdir(f"/proc/self/fd/{entry}")
 
     def read(self, path: str, limit: int) -> bytes:
-        """A plain file's content. It is looked at before it is opened: to open a device may do something."""
+        """A plain file's content. It is looked at before it is opened: to open a device may do
+        something.
+        """
         with self.folder(path) as entry:
             check_regular(entry, path)
             return read_regular(f"/proc/self/fd/{entry}", limit)
@@ -94,10 +114,14 @@ class Root:
                 os.rename(draft, name, src_dir_fd=place, dst_dir_fd=place)
             except OSError as error:
                 os.unlink(draft, dir_fd=place)
-                raise RuntimeFault(f"failed to write {paths.join(folder, name)}: {reason(error)}") from None
+                raise RuntimeFault(
+                    f"failed to write {paths.join(folder, name)}: {reason(error)}"
+                ) from None
 
     def walk(self, path: str, create: bool = False) -> int:
-        """Component by component, by descriptors: who swaps a folder for a link meanwhile gains nothing."""
+        """Component by component, by descriptors: who swaps a folder for a link meanwhile gains
+        nothing.
+        """
         trail = [os.dup(self.descriptor)]
         todo = [part for part in path.split("/") if part not in ("", ".")][::-1]
         links = 0

@@ -1,4 +1,6 @@
-"""nvidia-ctk hook NAME: what CDI specs have done inside a container's root before its process starts."""
+"""nvidia-ctk hook NAME: what CDI specs have done inside a container's root before its process
+starts.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,11 @@ def enable_cuda_compat(root: str, flags: Flags) -> None:
         names = Root(root).names(folder)
     except (OSError, RuntimeFault):
         return
-    versions = [name[len("libcuda.so.") :] for name in names if name.startswith("libcuda.so.") and name.count(".") > 2]
+    versions = [
+        name[len("libcuda.so.") :]
+        for name in names
+        if name.startswith("libcuda.so.") and name.count(".") > 2
+    ]
     if versions and ldcache.is_newer(max(versions, key=ldcache.version_key), host):
         ldcache.update(root, [folder], flags.last("ldconfig-path"), "00-compat")
 
@@ -116,7 +122,9 @@ MASK_BITS = 64
 
 
 def update_application_profile(root: str, flags: Flags) -> None:  # noqa: ARG001 - all hooks look alike
-    """EGL and Vulkan find GPUs without their nodes: the driver's settings tell them which are the container's."""
+    """EGL and Vulkan find GPUs without their nodes: the driver's settings tell them which are the
+    container's.
+    """
     with Root(root).folder("/dev") as folder:
         mask = sum(1 << minor for minor in gpu_minors(folder))
     if not mask:

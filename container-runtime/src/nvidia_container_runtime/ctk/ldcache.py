@@ -1,8 +1,9 @@
-"""The dynamic linker's cache of a container, made by the host's ldconfig of what lies in the container's root.
+"""The dynamic linker's cache of a container, made by the host's ldconfig of what lies in the
+container's root.
 
-An image may hold anything where its cache and its lists of folders are: links that lead out, pipes that never end,
-nodes of the host's disks. So ldconfig opens none of these. The lists are read here, and what ldconfig writes is put
-into the container from here.
+An image may hold anything where its cache and its lists of folders are: links that lead out, pipes
+that never end, nodes of the host's disks. So ldconfig opens none of these. The lists are read here,
+and what ldconfig writes is put into the container from here.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from .hook_root import Root, read_regular
 
 CACHE, SIZE_LIMIT = "ld.so.cache", 64 << 20
 TIME_LIMIT = 60
-# Two folders that no library lies in are hidden from ldconfig. What we ask for goes into the first. A cache of its own
-# that nobody needs goes into the second, where there is one.
+# Two folders that no library lies in are hidden from ldconfig. What we ask for goes into the first.
+# A cache of its own that nobody needs goes into the second, where there is one.
 SCRATCH, OWN_CACHE = "/proc", "/var/cache"
 
 
 def update(root: str, folders: list[str], ldconfig: str = "", name: str = "00-nvcr") -> None:
-    """Have the container's programs find libraries in these folders, and those that its own lists name."""
+    """Have the container's programs find libraries in these folders, and those that its own lists
+    name.
+    """
     box = Root(root)
     if folders:
         library_lists.note(box, folders, name)
@@ -37,19 +40,28 @@ def update(root: str, folders: list[str], ldconfig: str = "", name: str = "00-nv
 
 
 def stand_alone(path: str) -> int:
-    """An open descriptor of the host's ldconfig. One that loads libraries would load the image's."""
+    """An open descriptor of the host's ldconfig. One that loads libraries would
+    load the image's.
+    """
     try:
         if not elf.is_static(paths.read_bytes(path, SIZE_LIMIT)):
-            raise RuntimeFault(f"{path} loads libraries, which would be the container's; name another --ldconfig-path")
+            raise RuntimeFault(
+                f"{path} loads libraries, which would be the container's; "
+                "name another --ldconfig-path"
+            )
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except elf.NotElf:
-        raise RuntimeFault(f"{path} is no program for this machine; name another --ldconfig-path") from None
+        raise RuntimeFault(
+            f"{path} is no program for this machine; name another --ldconfig-path"
+        ) from None
     except OSError as error:
         raise RuntimeFault(f"cannot read {path}: {reason(error)}") from None
 
 
 def hidden(root: str) -> int:
-    """Put empty folders over two of the container's, for this process and its children; a descriptor of the first."""
+    """Put empty folders over two of the container's, for this process and its children; a
+    descriptor of the first.
+    """
     box = Root(root)
     with box.folder(SCRATCH, create=True) as place:
         mounts.mount_empty(f"/proc/self/fd/{place}", SIZE_LIMIT)
@@ -85,5 +97,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def is_newer(version: str, host: str) -> bool:
-    """Compatibility libraries are made for older drivers: they count when their major version is a later one."""
+    """Compatibility libraries are made for older drivers: they count when their major version is a
+    later one.
+    """
     return version_key(version)[:1] > version_key(host)[:1]

@@ -1,4 +1,6 @@
-"""A container's lists of library folders, /etc/ld.so.conf and what it includes: read with bounds, and added to."""
+"""A container's lists of library folders, /etc/ld.so.conf and what it includes: read with bounds,
+and added to.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,19 @@ from .hook_root import Root
 
 MAIN, DROP_INS = "/etc/ld.so.conf", "/etc/ld.so.conf.d"
 FILES_LIMIT = 256
-# Of all lists together: their folders become the words of a command. A name that a pattern is tried on counts too.
+# Of all lists together: their folders become the words of a command. A name that a pattern is tried
+# on counts too.
 TEXT_LIMIT = 1 << 18
 PATH_LIMIT = 4096
 
 
 def note(box: Root, folders: list[str], name: str) -> None:
     """Write the folders down where the container's own ldconfig will find them too."""
-    box.write(DROP_INS, f"{name}-{os.getpid()}.conf", "".join(f"{one}\n" for one in dict.fromkeys(folders)).encode())
+    box.write(
+        DROP_INS,
+        f"{name}-{os.getpid()}.conf",
+        "".join(f"{one}\n" for one in dict.fromkeys(folders)).encode(),
+    )
     if not box.has(MAIN):
         box.write(paths.parent(MAIN), paths.base(MAIN), f"include {DROP_INS}/*.conf\n".encode())
 
@@ -49,11 +56,15 @@ class Lists:
 
     def included(self, folder: str, patterns: list[str]) -> Iterator[str]:
         for pattern in patterns:
-            for found in self.matches(pattern if pattern.startswith("/") else paths.join(folder, pattern)):
+            for found in self.matches(
+                pattern if pattern.startswith("/") else paths.join(folder, pattern)
+            ):
                 yield from self.folders(found)
 
     def lines(self, path: str) -> list[str]:
-        """No lines of a list that is no plain file or too long: the container starts without its folders."""
+        """No lines of a list that is no plain file or too long: the container starts without its
+        folders.
+        """
         if path in self.read or len(self.read) >= FILES_LIMIT or self.left <= 0:
             return []
         self.read.add(path)
@@ -63,7 +74,9 @@ class Lists:
             return []
         except (OSError, RuntimeFault) as error:
             words = reason(error) if isinstance(error, OSError) else str(error)
-            print(f"update-ldcache: {path!r} of the container is left out: {words}", file=sys.stderr)
+            print(
+                f"update-ldcache: {path!r} of the container is left out: {words}", file=sys.stderr
+            )
             return []
         self.left -= len(content)
         lines = content.decode(errors="surrogateescape").split("\n")

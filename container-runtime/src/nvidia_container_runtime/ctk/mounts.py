@@ -1,4 +1,6 @@
-"""Mounts of a hook's own: a view of the container's root that nobody else has, and texts in the place of files."""
+"""Mounts of a hook's own: a view of the container's root that nobody else has, and texts in the
+place of files.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ TEXT_LIMIT = 1 << 16
 
 
 def leave(root: str) -> None:
-    """Mounts of this process are its own from here on, and no link in the container's root leads out of it.
+    """Mounts of this process are its own from here on, and no link in the container's root leads
+    out of it.
 
-    procfs has links to the root folders of processes, and the container's first one still has the host's.
+    procfs has links to the root folders of processes, and the container's first one still has the
+    host's.
     """
     check("unshare", libc().unshare(CLONE_NEWNS))
     mount("none", "/", MS_REC | MS_PRIVATE)
@@ -36,16 +40,25 @@ def leave(root: str) -> None:
         places = process_files(root)
         if not places:
             return
-        check(f"umount2 {places[0]}", libc().umount2(os.fsencode(places[0]), MNT_DETACH | UMOUNT_NOFOLLOW))
+        check(
+            f"umount2 {places[0]}",
+            libc().umount2(os.fsencode(places[0]), MNT_DETACH | UMOUNT_NOFOLLOW),
+        )
 
 
 def process_files(root: str) -> list[str]:
     """Where procfs, or a part of it, is mounted below the root."""
     found: list[str] = []
-    for line in paths.read_bytes("/proc/self/mountinfo").decode(errors="surrogateescape").splitlines():
+    for line in (
+        paths.read_bytes("/proc/self/mountinfo").decode(errors="surrogateescape").splitlines()
+    ):
         fields, _, kind = line.partition(" - ")
         place = unescaped(fields.split(" ")[4])
-        if kind.startswith("proc ") and place.startswith(root.rstrip("/") + "/") and not place.endswith("//deleted"):
+        if (
+            kind.startswith("proc ")
+            and place.startswith(root.rstrip("/") + "/")
+            and not place.endswith("//deleted")
+        ):
             found.append(place)
     return found
 
@@ -58,7 +71,9 @@ def unescaped(text: str) -> str:
 
 
 def enter(root: str) -> None:
-    """Make the container's root this process's own. Nothing may be imported afterwards: it would be the image's."""
+    """Make the container's root this process's own. Nothing may be imported afterwards: it would be
+    the image's.
+    """
     sys.meta_path.clear()
     check("unshare", libc().unshare(CLONE_NEWNS))
     mount(root, root, MS_BIND | MS_REC)
@@ -73,7 +88,9 @@ def enter(root: str) -> None:
 
 
 def give_up_rights() -> None:
-    """What is run next reads an image's files: it shall not be able to do more than read and write files."""
+    """What is run next reads an image's files: it shall not be able to do more than read and write
+    files.
+    """
     for right in range(LAST_RIGHT + 1):
         if right not in KEPT_RIGHTS:
             libc().prctl(PR_CAPBSET_DROP, ctypes.c_ulong(right), 0, 0, 0)

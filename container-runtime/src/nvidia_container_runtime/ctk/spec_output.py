@@ -13,7 +13,9 @@ FORMATS = {".json": "json", ".yaml": "yaml"}
 
 
 def write(spec: dict[str, Any], output: str, form: str) -> None:
-    """`form` is the format where the name says none. CDI reads no file without one of the endings, so it is added."""
+    """`form` is the format where the name says none. CDI reads no file without one of the endings,
+    so it is added.
+    """
     if output in ("", "-"):
         sys.stdout.write(text_of(spec, form))
         return

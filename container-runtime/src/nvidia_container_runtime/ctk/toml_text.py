@@ -1,4 +1,6 @@
-"""Changes to a TOML file's text: what a person wrote, comments and order included, stays as it is."""
+"""Changes to a TOML file's text: what a person wrote, comments and order included,
+stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ Path = tuple[str, ...]
 
 
 class Edit:
-    """A text, changed step by step. After each step it is read again, so that no change can break the file unseen."""
+    """A text, changed step by step. After each step it is read again, so that no change can break
+    the file unseen.
+    """
 
     def __init__(self, text: str) -> None:
         self.take(text.replace("\r\n", "\n"))
@@ -41,7 +45,8 @@ class Edit:
             self.add(path, value)
         if self.get(path) != value:
             raise ValueError(
-                f"cannot set {'.'.join(path)}: its table is written inline; write it as a [table] of its own"
+                f"cannot set {'.'.join(path)}: its table is written inline; write it as a "
+                "[table] of its own"
             )
 
     def add(self, path: Path, value: Any) -> None:
@@ -59,7 +64,9 @@ class Edit:
             self.replace(0, 0, line)
         else:
             gap = "" if not self.text else "\n" if self.text.endswith("\n") else "\n\n"
-            self.replace(len(self.text), len(self.text), f"{gap}[{'.'.join(map(bare, table))}]\n{line}")
+            self.replace(
+                len(self.text), len(self.text), f"{gap}[{'.'.join(map(bare, table))}]\n{line}"
+            )
 
     def insert_after(self, position: int, like: str, line: str) -> None:
         """Below the line of that position, indented as the line that `like` starts with."""
@@ -127,6 +134,12 @@ def written(tables: dict[str, Any], path: Path = ()) -> str:
     """A whole document, tables as [tables]."""
     plain = {key: value for key, value in tables.items() if not isinstance(value, dict)}
     lines = [f"{bare(key)} = {literal(value)}\n" for key, value in plain.items()]
-    header = f"\n[{'.'.join(map(bare, path))}]\n" if path and (lines or len(plain) == len(tables)) else ""
-    below = [written(value, (*path, key)) for key, value in tables.items() if isinstance(value, dict)]  # pyright: ignore
+    header = (
+        f"\n[{'.'.join(map(bare, path))}]\n"
+        if path and (lines or len(plain) == len(tables))
+        else ""
+    )
+    below = [
+        written(value, (*path, key)) for key, value in tables.items() if isinstance(value, dict)
+    ]  # pyright: ignore
     return header + "".join(lines) + "".join(below)

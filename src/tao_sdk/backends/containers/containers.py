@@ -46,7 +46,9 @@ class Containers:
         self.daemon = daemon
 
     def inspect(self, name: str) -> Container | None:
-        if not name:  # of a job that has no container yet; the daemon would answer with all that there are
+        if (
+            not name
+        ):  # of a job that has no container yet; the daemon would answer with all that there are
             return None
         with ignored(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
@@ -73,7 +75,9 @@ class Containers:
         return left is not None and not parse.observation(left.seen).phase.over
 
     def remove(self, container: str) -> None:
-        """Remove a container with its anonymous volumes. One that is being removed is waited for."""
+        """Remove a container with its anonymous volumes. One that is being removed
+        is waited for.
+        """
         for _ in range(100):
             try:
                 self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
@@ -90,6 +94,10 @@ class Containers:
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
         wanted = {"container": [container.id], "event": ["kill", "oom", "die", "start", "stop"]}
-        now = seconds(self.daemon.info(at_most=0)["SystemTime"])  # its clock need not be ours: later, it would wait
-        told = self.daemon.lines("GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted)
+        now = seconds(
+            self.daemon.info(at_most=0)["SystemTime"]
+        )  # its clock need not be ours: later, it would wait
+        told = self.daemon.lines(
+            "GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted
+        )
         return list(islice(told, MOST_EVENTS))

@@ -1,4 +1,6 @@
-"""Files as the daemon sees them: on this machine where it runs here, else on its own, looked at through it."""
+"""Files as the daemon sees them: on this machine where it runs here, else on its own, looked at
+through it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ BLOCK = 1 * MiB
 
 
 class HereFiles:
-    """This machine's, where the daemon runs too. What we may not look at, such as a volume's folder, it shows us."""
+    """This machine's, where the daemon runs too. What we may not look at, such as a volume's
+    folder, it shows us.
+    """
 
     def __init__(self, daemon: Daemon, root: str = "") -> None:
         self.daemon = daemon
@@ -117,17 +121,23 @@ class FarFiles:
         return made
 
     def open(self, path: str, image: str) -> Window:
-        """A volume is mounted as one: its folder need not be a path of the machine that containers see."""
+        """A volume is mounted as one: its folder need not be a path of the machine that containers
+        see.
+        """
         for name, root in window.volumes(self.daemon).items():
             if posixpath.commonpath([path, root]) == root:
-                inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, root)))
+                inside = posixpath.normpath(
+                    posixpath.join(window.PLACE, posixpath.relpath(path, root))
+                )
                 return window.open_window(self.daemon, image, root, name, inside)
         source = self.source(path)
         inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, source)))
         return window.open_window(self.daemon, image, source, lists=inside)
 
     def source(self, path: str) -> str:
-        """What is mounted, which the daemon looks for along links: nothing whose name a job may have given."""
+        """What is mounted, which the daemon looks for along links: nothing whose name a job may
+        have given.
+        """
         if self.root and (path == self.root or path.startswith(f"{self.root}/")):
             return posixpath.dirname(self.root)
         return path
@@ -153,11 +163,15 @@ class FarFiles:
         return self.from_tar(path), True
 
     def ran(self, path: str, image: str) -> tuple[str, str] | None:
-        """(what the listing says, of which folder of the window); None where the image cannot list."""
+        """(what the listing says, of which folder of the window); None where the
+        image cannot list.
+        """
         there = self.open(path, image)
         try:
             self.daemon.ask("POST", f"/containers/{there.container}/start")
-            ended = self.daemon.ask("POST", f"/containers/{there.container}/wait", timeout=LIST_SECONDS)
+            ended = self.daemon.ask(
+                "POST", f"/containers/{there.container}/wait", timeout=LIST_SECONDS
+            )
             text = None if ended["StatusCode"] else self.daemon.file(there.container, "/names")
             inside = there.inside(path) or window.PLACE
             return None if text is None else (text.decode("utf-8", "surrogateescape"), inside)
@@ -167,7 +181,9 @@ class FarFiles:
             there.close()
 
     def from_tar(self, path: str) -> list[FileStat]:
-        """Where no image has a shell: the daemon packs everything, and we look at the names only."""
+        """Where no image has a shell: the daemon packs everything, and we look at
+        the names only.
+        """
         there, inside, _ = self.found(path)
         with Tar(there, inside) as members:
             return [row for each in members if (row := window.names_of(each, path))]
@@ -226,14 +242,22 @@ def looking(path: str) -> Generator[None]:
 
 
 def nothing(path: str) -> PathNotFound:
-    return PathNotFound(f"There is nothing at {path} on the daemon's machine.", "", "Check the path.")
+    return PathNotFound(
+        f"There is nothing at {path} on the daemon's machine.", "", "Check the path."
+    )
 
 
 def whole(path: str) -> str:
-    """The path of a file:// address, or a plain one, without dots. What is relative has no meaning there."""
+    """The path of a file:// address, or a plain one, without dots. What is relative has no meaning
+    there.
+    """
     plain = posixpath.normpath(path_of(path))
     if not posixpath.isabs(plain):
-        raise PathNotFound(f"{path} is not absolute.", "The daemon is on another machine.", "Give the path from / on.")
+        raise PathNotFound(
+            f"{path} is not absolute.",
+            "The daemon is on another machine.",
+            "Give the path from / on.",
+        )
     return plain
 
 

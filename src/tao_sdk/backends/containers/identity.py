@@ -1,4 +1,6 @@
-"""Which daemon answers: behind one address it may be replaced, and the new one knows nothing of the old one's containers."""
+"""Which daemon answers: behind one address it may be replaced, and the new one knows nothing of the
+old one's containers.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ def is_the_daemon(daemon: Daemon, wanted: str, at_most: float = FRESH) -> bool:
     return not wanted or wanted == identity(daemon, at_most)
 
 
-def must_be_the_daemon(daemon: Daemon, wanted: str, fix: str = "Start that one.", at_most: float = FRESH) -> None:
+def must_be_the_daemon(
+    daemon: Daemon, wanted: str, fix: str = "Start that one.", at_most: float = FRESH
+) -> None:
     if not is_the_daemon(daemon, wanted, at_most):
-        raise Unreachable(f"{another_daemon(daemon)}.", "What the job's one has cannot be known.", fix)
+        raise Unreachable(
+            f"{another_daemon(daemon)}.", "What the job's one has cannot be known.", fix
+        )
 
 
 def another_daemon(daemon: Daemon) -> str:

@@ -1,6 +1,8 @@
-"""Files in the containers of jobs that have ended: what they wrote where nothing is mounted, until `tao gc`.
+"""Files in the containers of jobs that have ended: what they wrote where nothing is mounted, until
+`tao gc`.
 
-Only what the job itself wrote is seen: plain files and folders, no links. While it runs there is nothing here.
+Only what the job itself wrote is seen: plain files and folders, no links. While it runs there is
+nothing here.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class KeptFiles:
 
     def __init__(self, elsewhere: Files, containers: Containers) -> None:
         self.elsewhere, self.containers = elsewhere, containers
-        self.opened: dict[str, InContainer | None] = {}  # folder of a job -> its container, if that has the results
+        self.opened: dict[
+            str, InContainer | None
+        ] = {}  # folder of a job -> its container, if that has the results
 
     def stat(self, path: str) -> FileStat:
         try:
@@ -77,7 +81,9 @@ class KeptFiles:
             return None
         folder, job_id = found[0], found[1]
         if folder not in self.opened:
-            self.opened[folder] = None if self.is_elsewhere(folder) else self.container_with(folder, job_id)
+            self.opened[folder] = (
+                None if self.is_elsewhere(folder) else self.container_with(folder, job_id)
+            )
         return self.opened[folder]
 
     def is_elsewhere(self, folder: str) -> bool:
@@ -94,7 +100,10 @@ class KeptFiles:
             return None
         mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []
         places = [str(each.get(end) or "") for each in mounts for end in ("Source", "Destination")]
-        if any(place and within(folder, place) for place in places) or not parse.observation(container.seen).phase.over:
+        if (
+            any(place and within(folder, place) for place in places)
+            or not parse.observation(container.seen).phase.over
+        ):
             return None
         return InContainer(Window(self.containers.daemon, container.id, ""), folder)
 
@@ -142,14 +151,20 @@ class InContainer:
         return self.files
 
     def look(self) -> Iterator[FileStat]:
-        """What the container has beyond its image: the folders that lead there were looked at, too, and are no links."""
-        changes: list[Mapping[str, Any]] = self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
+        """What the container has beyond its image: the folders that lead there were looked at, too,
+        and are no links.
+        """
+        changes: list[Mapping[str, Any]] = (
+            self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
+        )
         paths = [str(each["Path"]) for each in changes if each["Kind"] != DELETED]
         wanted = sorted(path for path in paths if within(path, self.folder))
         if len(wanted) > MOST_FILES:
             source = shlex.quote(f"{self.window.container[:12]}:{self.folder}")
             what = f"{self.folder} has {len(wanted)} files in its container."
-            raise Unreachable(what, "They are too many to look at.", command=f"docker cp {source} .")
+            raise Unreachable(
+                what, "They are too many to look at.", command=f"docker cp {source} ."
+            )
         for path in wanted:
             seen = self.window.stat_once(path)
             if seen is not None and is_plain(seen["mode"]):

@@ -1,10 +1,11 @@
 """The frames in which a daemon sends a log, and the cursor that resumes it exactly. Pure.
 
-A frame is 8 bytes (stream, size), a timestamp of 31 bytes with its space, and text. The daemon can be asked for frames
-from a time on, no finer; times repeat. Within one stream they never go backwards, so a stream's place is its last time
-and how many frames of that time were read. Across the streams they do go backwards: a long line keeps the time at which
-it began for all its parts. (Docker 20.10's `local` driver forgets the newline after a line of several parts; a new time
-without one says that it was there.)
+A frame is 8 bytes (stream, size), a timestamp of 31 bytes with its space, and text. The daemon can
+be asked for frames from a time on, no finer; times repeat. Within one stream they never go
+backwards, so a stream's place is its last time and how many frames of that time were read. Across
+the streams they do go backwards: a long line keeps the time at which it began for all its parts.
+(Docker 20.10's `local` driver forgets the newline after a line of several parts; a new time without
+one says that it was there.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ EARLIEST = b"0001-01-01T00:00:00.000000000Z "
 
 @dataclass
 class Place:
-    """How far one stream was read: the last frame's time, how many frames had it, whether its line was unfinished."""
+    """How far one stream was read: the last frame's time, how many frames had it, whether its line
+    was unfinished.
+    """
 
     stamp: bytes = EARLIEST
     count: int = 0
@@ -32,7 +35,9 @@ class Place:
 
 @dataclass
 class Places:
-    """How far a log was read. `skip` counts down the frames of a resumed answer that were read before."""
+    """How far a log was read. `skip` counts down the frames of a resumed answer that were read
+    before.
+    """
 
     streams: dict[int, Place] = field(default_factory=lambda: {1: Place(), 2: Place()})
     skip: dict[int, int] = field(default_factory=dict[int, int])
@@ -41,11 +46,19 @@ class Places:
     def of(cls, cursor: str) -> Places:
         if not cursor:
             return cls()
-        places = {int(number): Place(stamp.encode(), n, u) for number, (stamp, n, u) in json.loads(cursor).items()}
-        return cls(places, {number: place.count for number, place in places.items() if place.stamp != EARLIEST})
+        places = {
+            int(number): Place(stamp.encode(), n, u)
+            for number, (stamp, n, u) in json.loads(cursor).items()
+        }
+        return cls(
+            places,
+            {number: place.count for number, place in places.items() if place.stamp != EARLIEST},
+        )
 
     def cursor(self) -> str:
-        return json.dumps({n: (p.stamp.decode(), p.count, p.unfinished) for n, p in self.streams.items()})
+        return json.dumps(
+            {n: (p.stamp.decode(), p.count, p.unfinished) for n, p in self.streams.items()}
+        )
 
     def resumed(self) -> Places:
         return Places.of(self.cursor())
@@ -58,7 +71,9 @@ class Places:
                 place.stamp = last
 
     def since(self) -> str:
-        """From when on to ask, so that nothing is missed: seconds since the epoch, or "" for everything."""
+        """From when on to ask, so that nothing is missed: seconds since the epoch, or "" for
+        everything.
+        """
         last = max(place.stamp for place in self.streams.values())
         if last == EARLIEST:
             return ""
@@ -67,7 +82,9 @@ class Places:
 
 
 def moment(stamp: bytes) -> datetime:
-    return datetime.strptime(stamp[:26].decode(), "%Y-%m-%dT%H:%M:%S.%f").replace(tzinfo=timezone.utc)
+    return datetime.strptime(stamp[:26].decode(), "%Y-%m-%dT%H:%M:%S.%f").replace(
+        tzinfo=timezone.utc
+    )
 
 
 class Frames:
@@ -77,11 +94,15 @@ class Frames:
         self.places = places
         self.wanted = {STREAMS[stream]} if stream else set(STREAMS.values())
         self.count = 0  # frames taken, those that were skipped included
-        self.broken = False  # the daemon cannot read the log any further; its words are the last of the text
+        self.broken = (
+            False  # the daemon cannot read the log any further; its words are the last of the text
+        )
         self._rest = b""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The text of each whole frame that is new and wanted. Tight: a log has millions of them."""
+        """The text of each whole frame that is new and wanted. Tight: a log has
+        millions of them.
+        """
         data = self._rest + block if self._rest else block
         at, size, found, skip = 0, len(data), list[bytes](), self.places.skip
         streams, wanted = self.places.streams, self.wanted
@@ -126,7 +147,9 @@ class Frames:
 
 
 def last_lines(texts: list[bytes], lines: int) -> bytes | None:
-    """The last `lines` lines of a log's end; None when more of it is needed. An unfinished last line counts."""
+    """The last `lines` lines of a log's end; None when more of it is needed. An unfinished last
+    line counts.
+    """
     data = b"".join(texts)
     wanted = lines + data.endswith(b"\n")
     parts = data.split(b"\n")

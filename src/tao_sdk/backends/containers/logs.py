@@ -1,4 +1,6 @@
-"""Reading a container's log: from a cursor, from its last lines, and on until it has ended. Flat memory."""
+"""Reading a container's log: from a cursor, from its last lines, and on until it has ended. Flat
+memory.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,44 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
 FEWEST = 200  # frames of a tail: enough to see both streams where both are used
-READABLE = "One that does is named so in a job file: native: {HostConfig: {LogConfig: {Type: local}}}"
+READABLE = (
+    "One that does is named so in a job file: native: {HostConfig: {LogConfig: {Type: local}}}"
+)
 
-# The daemon's statuses for a log that nobody will get, whoever asks again -> what is told. Any other says nothing of it.
+# The daemon's statuses for a log that nobody will get, whoever asks again -> what is told. Any
+# other says nothing of it.
 LOST: Mapping[int, tuple[type[PathNotFound], str, str]] = {
     404: (PathNotFound, "The container is gone, and its log with it.", ""),
-    409: (NoLog, "The log cannot be read any more: its container is dead, or about to be removed.", ""),
-    501: (NoLog, "There is no log: the container's logging driver keeps none that could be read.", READABLE),
+    409: (
+        NoLog,
+        "The log cannot be read any more: its container is dead, or about to be removed.",
+        "",
+    ),
+    501: (
+        NoLog,
+        "There is no log: the container's logging driver keeps none that could be read.",
+        READABLE,
+    ),
 }
 
 
-def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
+def read(
+    daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]
+) -> Iterator[LogChunk]:
     """The bytes that are wanted. A reader that was cut off goes on where it was."""
     if request.rank:
-        raise UsageError(f"There is no rank {request.rank}.", "A container has one process group, rank 0.")
+        raise UsageError(
+            f"There is no rank {request.rank}.", "A container has one process group, rank 0."
+        )
     try:
         yield from chunks(daemon, container, request, has_ended)
     except DaemonError as error:
         raise told(error) from error
     except (ValueError, KeyError) as error:  # a stream or a time that is none
         why = f"What the daemon sends is no log of a container ({error})."
-        raise NoLog("The log cannot be read.", why, command=f"docker logs {container[:12]}") from error
+        raise NoLog(
+            "The log cannot be read.", why, command=f"docker logs {container[:12]}"
+        ) from error
 
 
 def told(error: DaemonError) -> TaoError:
@@ -44,7 +63,9 @@ def told(error: DaemonError) -> TaoError:
     return kind(what, error.what, remedy)
 
 
-def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
+def chunks(
+    daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]
+) -> Iterator[LogChunk]:
     places = Places.of(request.cursor)
     if request.tail is not None:
         places, data = tail(daemon, container, request.stream, request.tail)
@@ -53,7 +74,9 @@ def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Calla
         if not request.follow:
             return
     while True:
-        over = not request.follow or has_ended()  # looked before reading: what is there afterwards is all
+        over = (
+            not request.follow or has_ended()
+        )  # looked before reading: what is there afterwards is all
         frames = Frames(places.resumed(), request.stream)
         yield from blocks(daemon, container, frames, follow=not over)
         places = frames.places
@@ -63,7 +86,9 @@ def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Calla
 
 
 def says(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
-    """True if the last line of its stderr has one of these codes. False where the container has no log to show."""
+    """True if the last line of its stderr has one of these codes. False where the container has no
+    log to show.
+    """
     with ignored(409, 501):
         last = tail(daemon, container, "stderr", 1)[1]
         return any(code.encode() in last for code in codes)
@@ -71,19 +96,25 @@ def says(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
 
 
 def blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iterator[LogChunk]:
-    with daemon.stream(f"/containers/{container}/logs", **query(follow, since=frames.places.since())) as answer:
+    with daemon.stream(
+        f"/containers/{container}/logs", **query(follow, since=frames.places.since())
+    ) as answer:
         for block in answer:
             if found := frames.feed(block):
                 yield LogChunk(b"".join(found), frames.places.cursor())
 
 
 def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
-    """(how far the log was read, its last lines). The daemon counts frames, and a long line has many."""
+    """(how far the log was read, its last lines). The daemon counts frames, and a long line has
+    many.
+    """
     wanted = max(lines, FEWEST)
     while True:
         frames = Frames(Places(), stream)
         texts: list[bytes] = []
-        with daemon.stream(f"/containers/{container}/logs", **query(False, tail=str(wanted))) as answer:
+        with daemon.stream(
+            f"/containers/{container}/logs", **query(False, tail=str(wanted))
+        ) as answer:
             for block in answer:
                 texts += frames.feed(block)
         data = last_lines(texts, lines) if lines else b""
@@ -97,4 +128,10 @@ def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Place
 
 
 def query(follow: bool, **more: str) -> dict[str, Any]:
-    return {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": int(follow), **{k: v for k, v in more.items() if v}}
+    return {
+        "stdout": 1,
+        "stderr": 1,
+        "timestamps": 1,
+        "follow": int(follow),
+        **{k: v for k, v in more.items() if v},
+    }

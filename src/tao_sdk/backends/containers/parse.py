@@ -15,7 +15,8 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
 from tao_sdk.model.words import UNEXPLAINED, Why
 
-# The states of a container -> ours. Source: the daemon's API and the platform document's map; the others have ended.
+# The states of a container -> ours. Source: the daemon's API and the platform document's map; the
+# others have ended.
 PHASES: Mapping[str, Phase] = {
     "created": Phase.PENDING,
     "running": Phase.RUNNING,
@@ -39,7 +40,9 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
     state: Mapping[str, Any] = inspected["State"]
     word = str(state["Status"])
     if word == "created" and state.get("Error"):
-        return explained(Observation(Phase.FAILED, "not started", state.get("ExitCode")), daemon_error(state))
+        return explained(
+            Observation(Phase.FAILED, "not started", state.get("ExitCode")), daemon_error(state)
+        )
     if word in ENDED and not begun(state):
         return never_started(state, canceled)
     if word not in ENDED:
@@ -72,19 +75,29 @@ def daemon_error(state: Mapping[str, Any]) -> Why:
 
 
 def begun(state: Mapping[str, Any]) -> bool:
-    """Whether a container was ever started. One that was not has the exit code 0, also while it is being removed."""
+    """Whether a container was ever started. One that was not has the exit code 0, also while it is
+    being removed.
+    """
     return state["Status"] != "created" and not str(state.get("StartedAt", "")).startswith(NEVER)
 
 
 def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
-    """A container that is on its way out and never ran: it is as good as gone, unless the daemon says what went wrong."""
-    raw, code, error = f"{state['Status']}, never started", int(state["ExitCode"]), str(state.get("Error") or "")
+    """A container that is on its way out and never ran: it is as good as gone, unless the daemon
+    says what went wrong.
+    """
+    raw, code, error = (
+        f"{state['Status']}, never started",
+        int(state["ExitCode"]),
+        str(state.get("Error") or ""),
+    )
     if canceled:
         return explained(Observation(Phase.CANCELED, raw), words.why(Reason.CANCELED))
     if error:
         return explained(Observation(Phase.FAILED, raw, code), daemon_error(state))
     if code:
-        return explained(Observation(Phase.FAILED, raw, code), words.why(Reason.EXIT_CODE, code=code))
+        return explained(
+            Observation(Phase.FAILED, raw, code), words.why(Reason.EXIT_CODE, code=code)
+        )
     return Observation(Phase.ABSENT, raw)
 
 
@@ -135,7 +148,9 @@ def moment(text: str | None) -> datetime | None:
 
 
 def identity(info: Mapping[str, Any]) -> str:
-    """Which daemon it is that answers. Old ones of one machine share an id, but no daemons share a folder."""
+    """Which daemon it is that answers. Old ones of one machine share an id, but no daemons share a
+    folder.
+    """
     return f"{info.get('ID', '')} {info.get('DockerRootDir', '')}"
 
 
@@ -151,15 +166,23 @@ def belongs(inspected: Mapping[str, Any], job_id: str, number: int, store_id: st
 def names(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
     """(job id, attempt, store) of a container; empty for a stranger's."""
     found = labels(inspected)
-    return found.get("tao-sdk-job-id", ""), found.get("tao-sdk-attempt", ""), found.get("tao-sdk-store", "")
+    return (
+        found.get("tao-sdk-job-id", ""),
+        found.get("tao-sdk-attempt", ""),
+        found.get("tao-sdk-store", ""),
+    )
 
 
 def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple[NodeEvent, ...]:
-    """What the daemon reported of a container: `told` are its events, as far as it remembers them."""
+    """What the daemon reported of a container: `told` are its events, as far as it
+    remembers them.
+    """
     state: Mapping[str, Any] = inspected["State"]
     found: list[NodeEvent] = []
     if state.get("OOMKilled"):
-        found.append(NodeEvent("OOMKilled", "the kernel ended a process for want of memory in the container"))
+        found.append(
+            NodeEvent("OOMKilled", "the kernel ended a process for want of memory in the container")
+        )
     if state.get("Error"):
         found.append(NodeEvent("StartError", str(state["Error"])))
     if sum(event.get("Action") == "start" for event in told) > 1:
@@ -176,7 +199,9 @@ def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple
 
 
 def owner(user: str, passwd: str, group: str) -> tuple[int, int]:
-    """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`; root when it is not said."""
+    """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`; root when it is
+    not said.
+    """
     name, _, group_name = user.partition(":")
     rows = [line.split(":") for line in passwd.splitlines() if line.count(":") >= 6]
     row = next((row for row in rows if name in (row[0], row[2])), None)

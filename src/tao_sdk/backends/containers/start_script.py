@@ -1,4 +1,6 @@
-"""Start script: what /bin/sh does in a container before the job's command, and what it is told through its input. Pure."""
+"""Start script: what /bin/sh does in a container before the job's command, and what it is told
+through its input. Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,22 @@ FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 NOT_BEGUN = 125  # the exit code of what could not begin
 NOT_WHOLE = "start.not_whole"  # the code of the event that tells it
-NOT_WHOLE_BEFORE = "tao: the environment did not arrive whole"  # what plans of earlier versions print instead
+NOT_WHOLE_BEFORE = (
+    "tao: the environment did not arrive whole"  # what plans of earlier versions print instead
+)
 TELL_NOT_WHOLE = (
     f"""printf '@tao {{"event": "failed", "time": %d, "code": "{NOT_WHOLE}", """
     """"what": "The environment did not arrive whole."}\\n' "$(date +%s 2>/dev/null)" >&2"""
 )
-# Started again from outside, a container would wait for an environment that nobody gives it any more. It says nothing:
-# its job may have ended long ago, and its log with it. Where the mark can be made nowhere, it waits.
+# Started again from outside, a container would wait for an environment that nobody gives it any
+# more. It says nothing: its job may have ended long ago, and its log with it. Where the mark can be
+# made nowhere, it waits.
 ONLY_ONCE = f"""_tao_mark=.tao-$TAO_JOB_ID-$TAO_ATTEMPT
 if [ -e "/$_tao_mark" ] || [ -e "/tmp/$_tao_mark" ]; then exit {NOT_BEGUN}; fi"""
 MARK = """{ echo > "/$_tao_mark"; } 2>/dev/null || { echo > "/tmp/$_tao_mark"; } 2>/dev/null
 unset _tao_mark"""
-# The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
+# The environment comes through standard input: so it is on no disk, neither before the start nor
+# after a crash.
 TAKE_IN = f"""_tao_newline='
 '
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
@@ -40,7 +46,9 @@ def is_long(command: str) -> bool:
 
 
 def start_script(command: str, time_limit: timedelta | None, takes_environment: bool) -> str:
-    """What /bin/sh does before the command: takes in the environment, and hands over to bash where there is one."""
+    """What /bin/sh does before the command: takes in the environment, and hands over to bash where
+    there is one.
+    """
     return "\n".join(steps(command, time_limit, takes_environment))
 
 
@@ -58,7 +66,11 @@ def steps(command: str, time_limit: timedelta | None, takes_environment: bool) -
 def statements(values: Mapping[str, str]) -> str:
     """What TAKE_IN reads: one statement a line, and a last line that says that it is whole.
 
-    `command`: a shell that keeps a name for itself (bash its UID) says so and goes on, where it would end without it.
+    `command`: a shell that keeps a name for itself (bash its UID) says so and goes on, where it
+    would end without it.
     """
-    quoted = {name: shlex.quote(value).replace("\n", "'\"$_tao_newline\"'") for name, value in values.items()}
+    quoted = {
+        name: shlex.quote(value).replace("\n", "'\"$_tao_newline\"'")
+        for name, value in values.items()
+    }
     return "".join(f"command export {name}={value}\n" for name, value in quoted.items()) + "whole\n"

@@ -1,6 +1,8 @@
-"""Windows: containers that are made to look through, at the daemon's machine or into an image, and are not jobs.
+"""Windows: containers that are made to look through, at the daemon's machine or into an image, and
+are not jobs.
 
-A path is mounted in them read-only. Looking at it and reading it needs no more than that; only listing starts one.
+A path is mounted in them read-only. Looking at it and reading it needs no more than that; only
+listing starts one.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ SEVERAL = 500_000  # bytes of names below the first level that are listed at onc
 
 @dataclass(frozen=True)
 class Window:
-    """One container. `source` is what is mounted at PLACE: a path of the daemon's machine; "" for the image alone."""
+    """One container. `source` is what is mounted at PLACE: a path of the daemon's machine; "" for
+    the image alone.
+    """
 
     daemon: Daemon
     container: str
@@ -49,7 +53,9 @@ class Window:
         return posixpath.normpath(posixpath.join(PLACE, posixpath.relpath(path, self.source)))
 
     def stat(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
-        """(where it leads, what the daemon says of it) of a path in the window, links followed; None if nothing is there."""
+        """(where it leads, what the daemon says of it) of a path in the window, links followed;
+        None if nothing is there.
+        """
         for _ in range(LINKS):
             seen = self.stat_once(path)
             if seen is None or not seen["mode"] & IS_LINK:
@@ -84,15 +90,21 @@ def file_stat(path: str, seen: Mapping[str, Any]) -> FileStat:
 
 
 def seconds(moment: str) -> float:
-    """2026-11-21T08:34:25.985067994Z, or with an offset, since the epoch. Not finer than a microsecond."""
+    """2026-11-21T08:34:25.985067994Z, or with an offset, since the epoch. Not finer than a
+    microsecond.
+    """
     text = re.sub(r"(\.\d{6})\d+", r"\1", moment).replace("Z", "+00:00")
     with suppress(ValueError):
         return datetime.fromisoformat(text).timestamp()
     return datetime.fromisoformat(re.sub(r"\.\d+", "", text)).timestamp()
 
 
-def open_window(daemon: Daemon, image: str, source: str = "", volume: str = "", lists: str = PLACE) -> Window:
-    """Raises DaemonError with the status 400 where `source` is not on the daemon's machine. Started, it lists `lists`."""
+def open_window(
+    daemon: Daemon, image: str, source: str = "", volume: str = "", lists: str = PLACE
+) -> Window:
+    """Raises DaemonError with the status 400 where `source` is not on the daemon's machine.
+    Started, it lists `lists`.
+    """
     mount = {"Type": "volume", "Source": volume} if volume else {"Type": "bind", "Source": source}
     body: dict[str, Any] = {
         "Image": image,
@@ -122,9 +134,14 @@ def volumes(daemon: Daemon) -> dict[str, str]:
 
 
 def images(daemon: Daemon) -> list[str]:
-    """Images to make windows of: first those of our jobs, which have a shell; an empty one where there is none."""
+    """Images to make windows of: first those of our jobs, which have a shell; an empty one where
+    there is none.
+    """
     ours = [
-        each["ImageID"] for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]})
+        each["ImageID"]
+        for each in daemon.ask(
+            "GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]}
+        )
     ]
     there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=promising)]
     ours = [each for each in ours if each in there]  # an image can be removed under its containers
@@ -152,8 +169,9 @@ def sweep(daemon: Daemon) -> None:
             Window(daemon, each["Id"], "").close()
 
 
-# What a window runs to list a folder, its argument. In /names: every name of the first level, and of the deeper ones
-# if they are not too many. Both GNU's programs and busybox's understand it; links are followed.
+# What a window runs to list a folder, its argument. In /names: every name of the first level, and
+# of the deeper ones if they are not too many. Both GNU's programs and busybox's understand it;
+# links are followed.
 LIST = f"""
 export LC_ALL=C
 command -v find >/dev/null && command -v stat >/dev/null && command -v xargs >/dev/null || exit 9
@@ -192,4 +210,8 @@ def names_of(member: tarfile.TarInfo, path: str) -> FileStat | None:
     """The same from a tar of the folder; None for the folder itself."""
     below = member.name.partition("/")[2].rstrip("/")
     size = 0 if member.isdir() else member.size
-    return FileStat(posixpath.join(path, below), member.isdir(), size, float(member.mtime)) if below else None
+    return (
+        FileStat(posixpath.join(path, below), member.isdir(), size, float(member.mtime))
+        if below
+        else None
+    )

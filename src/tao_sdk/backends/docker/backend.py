@@ -18,7 +18,12 @@ from typing import Any
 from tao_sdk.backends.containers import logs, parse
 from tao_sdk.backends.containers.containers import Container, Containers
 from tao_sdk.backends.containers.files import FarFiles, HereFiles
-from tao_sdk.backends.containers.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
+from tao_sdk.backends.containers.identity import (
+    another_daemon,
+    identity,
+    is_the_daemon,
+    must_be_the_daemon,
+)
 from tao_sdk.backends.containers.kept_files import KeptFiles
 from tao_sdk.backends.containers.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.contract import Backend, Capabilities, Files, LogChunk, LogRequest, MiB
@@ -66,12 +71,16 @@ DOUBTED = 50  # containers that are looked at one by one in one look, because th
 
 @contextmanager
 def answering() -> Generator[None]:
-    """What the daemon could not do, where nobody expects that of it, may be done at another time."""
+    """What the daemon could not do, where nobody expects that of it, may be done at
+    another time.
+    """
     try:
         yield
     except DaemonError as error:
         fix = "Try again; if that stays so, the daemon's own log says more: journalctl -u docker"
-        raise Unreachable("The Docker daemon could not do what it was asked.", error.what, fix) from error
+        raise Unreachable(
+            "The Docker daemon could not do what it was asked.", error.what, fix
+        ) from error
 
 
 class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
@@ -92,9 +101,14 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.settings = settings
         self.address = find_address(settings)
         self.capabilities = replace(
-            type(self).capabilities, files_seconds=0 if is_local(self.address) else FAR_FILES_SECONDS
+            type(self).capabilities,
+            files_seconds=0 if is_local(self.address) else FAR_FILES_SECONDS,
         )
-        self.endpoint = f"{self.address.url} on {this_machine()}" if is_local(self.address) else self.address.url
+        self.endpoint = (
+            f"{self.address.url} on {this_machine()}"
+            if is_local(self.address)
+            else self.address.url
+        )
         self.daemon = Daemon(self.address)
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
@@ -117,13 +131,23 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             refuse_malformed(spec.image)
         facts = look.survey(self.daemon, self.settings, job, options, self.images.seen(spec.image))
         wants_gpus = bool(spec.gpu_count or options.gpu_ids)
-        refusals = [each for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus)) if each]
+        refusals = [
+            each
+            for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus))
+            if each
+        ]
         return replace(facts, refusals=tuple(refusals), login=self.login_sent(spec, options, facts))
 
-    def image_refusal(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> Finding | None:
+    def image_refusal(
+        self, spec: JobSpec, options: DockerOptions, facts: DockerFacts
+    ) -> Finding | None:
         """Raises CredentialError, before anything is stored."""
         sends = self.login_sent(spec, options, facts) and facts.open_at
-        return self.images.refusal(spec.image) if must_pull(spec, options, facts) and not sends else None
+        return (
+            self.images.refusal(spec.image)
+            if must_pull(spec, options, facts) and not sends
+            else None
+        )
 
     def login_sent(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
         """The registry that gets a login of ours, if one does."""
@@ -133,7 +157,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def gpu_refusal(self, wanted: bool) -> Finding | None:
         if not wanted or gpus.has_runtime(self.daemon.info()):
             return None
-        words = self.gpu_words.get("") or self.gpu_words.keep("", gpus.refusal(self.daemon) or "none")
+        words = self.gpu_words.get("") or self.gpu_words.keep(
+            "", gpus.refusal(self.daemon) or "none"
+        )
         return None if words == "none" else Finding.of_error(rules.refused(words))
 
     def plan(
@@ -146,9 +172,13 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self, last: Plan[DockerRequest], job: PreparedJob, options: DockerOptions, attempt: Attempt
     ) -> Plan[DockerRequest]:
         """In the surroundings of the first attempt, on the daemon as it now is."""
-        seen = look.survey(self.daemon, self.settings, job, options, self.images.seen(job.spec.image))
+        seen = look.survey(
+            self.daemon, self.settings, job, options, self.images.seen(job.spec.image)
+        )
         facts = replace(seen, **asdict(last.request.surroundings))
-        return render.plan(job, options, replace(facts, auto_remove=last.release_when_over), attempt)
+        return render.plan(
+            job, options, replace(facts, auto_remove=last.release_when_over), attempt
+        )
 
     def check(self, plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
         return checks.check(plan, facts)
@@ -163,7 +193,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         missing = missing_secret(plan.secrets, secrets)
         if missing and not self.find_ready(plan.attempt):
             raise no_value(missing)
-        refuse_errors(checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets))
+        refuse_errors(
+            checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets)
+        )
         with self.turns.taken(plan.attempt.job_id):
             try:
                 started = self.starting.started(plan, secrets)
@@ -206,20 +238,37 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def unready(self, attempt: Attempt, step: str) -> Ref:
         """The Ref of an attempt that has no container yet."""
         name = container_name(attempt)
-        return Ref(self.platform, self.endpoint, "", name, "", attempt, ready=False, step=step, retry_after=1.0)
+        return Ref(
+            self.platform,
+            self.endpoint,
+            "",
+            name,
+            "",
+            attempt,
+            ready=False,
+            step=step,
+            retry_after=1.0,
+        )
 
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """One list for all, and one look more at each that has newly ended, or may have without being listed so."""
+        """One list for all, and one look more at each that has newly ended, or may have without
+        being listed so.
+        """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         seen = seen_elsewhere(self.endpoint, refs)
         try:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
             if any(ref.unique_id not in states for ref in here):
-                identity(self.daemon, at_most=0)  # a container that is missing is judged by who says so now
+                identity(
+                    self.daemon, at_most=0
+                )  # a container that is missing is judged by who says so now
             doubted = self.doubted(states)
-            return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted) for ref in here}
+            return seen | {
+                ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted)
+                for ref in here
+            }
         except (Unreachable, DaemonError) as error:
             return seen | seen_unreachable(here, error.what)
 
@@ -230,12 +279,14 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         return {each["Id"]: str(each.get("State")) for each in listed}
 
     def doubted(self, states: Mapping[str, str]) -> set[str]:
-        """Containers that are listed as running and may have ended: each of them is to be inspected by itself.
+        """Containers that are listed as running and may have ended: each of them is to be inspected
+        by itself.
 
-        When a container ends while the daemon's disk is full, the daemon goes on listing it as running, also after there
-        is room again. Its own count of running containers is right. So when it lists more than it counts, some that are
-        listed have ended, and it does not say which: DOUBTED of ours are picked at random, others at the next look. The
-        count is asked for at most once in FRESH seconds, however many jobs there are.
+        When a container ends while the daemon's disk is full, the daemon goes on listing it as
+        running, also after there is room again. Its own count of running containers is right. So
+        when it lists more than it counts, some that are listed have ended, and it does not say
+        which: DOUBTED of ours are picked at random, others at the next look. The count is asked for
+        at most once in FRESH seconds, however many jobs there are.
         """
         running = [container for container, state in states.items() if state == "running"]
         if not running or time.monotonic() - self.counted < FRESH:
@@ -244,11 +295,17 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         said = self.daemon.info(at_most=0)
         self.counted = time.monotonic()
         counted = said.get("ContainersRunning", listed) + said.get("ContainersPaused", 0)
-        return set(random.sample(running, min(DOUBTED, len(running)))) if listed > counted else set()
+        return (
+            set(random.sample(running, min(DOUBTED, len(running)))) if listed > counted else set()
+        )
 
     def observed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
         if state is None and not is_the_daemon(self.daemon, ref.details.get("daemon", "")):
-            return Observation(Phase.UNREACHABLE, "", reason=f"{another_daemon(self.daemon)}; {settled(ref.attempt)}")
+            return Observation(
+                Phase.UNREACHABLE,
+                "",
+                reason=f"{another_daemon(self.daemon)}; {settled(ref.attempt)}",
+            )
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
         believed = not doubted and self.room_left(ref) >= FULL
@@ -265,12 +322,17 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         try:
             return parse.observation(container.seen, self.mark(ref).exists())
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"what the daemon says of its container cannot be understood ({type(error).__name__}: {error})"
+            reason = (
+                "what the daemon says of its container cannot be understood "
+                f"({type(error).__name__}: {error})"
+            )
             return Observation(Phase.UNREACHABLE, "", reason=reason)
 
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
-        return read_outcome(self.files(ref.endpoint), ref.details.get("results_dir", ""), ref.attempt.number)
+        return read_outcome(
+            self.files(ref.endpoint), ref.details.get("results_dir", ""), ref.attempt.number
+        )
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
@@ -292,7 +354,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     def must_know(self, attempt: Attempt, daemon: str) -> None:
         """That a container is not there is said by the job's own daemon, or by nobody."""
-        must_be_the_daemon(self.daemon, daemon, f"Start that one, or {settled(attempt)}.", at_most=0)
+        must_be_the_daemon(
+            self.daemon, daemon, f"Start that one, or {settled(attempt)}.", at_most=0
+        )
 
     def container_of(self, ref: Ref) -> Container | None:
         """None when the job's own daemon has none."""
@@ -310,7 +374,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     @answering()
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
-        """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
+        """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over,
+        SIGKILL.
+        """
         must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
         container = self.container_of(ref)
@@ -349,7 +415,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         container = self.container_of(ref)
-        if container is None and not ref.ready:  # it waits for its image, or could not have it: the job says which
+        if (
+            container is None and not ref.ready
+        ):  # it waits for its image, or could not have it: the job says which
             return Evidence(phase="", raw=ref.step)
         if container is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
@@ -361,19 +429,27 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             reason=seen.reason,
             reason_code=seen.reason_code,
             backend_words=seen.backend_words,
-            events=(*parse.events(container.seen, self.containers.told(container)), *self.room(ref)),
+            events=(
+                *parse.events(container.seen, self.containers.told(container)),
+                *self.room(ref),
+            ),
         )
 
     def room(self, ref: Ref) -> Iterator[NodeEvent]:
-        """Whether the daemon's disk is full: then a container's last words, which would say so, have no room either."""
+        """Whether the daemon's disk is full: then a container's last words, which would say so,
+        have no room either.
+        """
         if (left := self.room_left(ref)) < FULL:
             folder = parse.folder(ref.details.get("daemon", ""))
-            yield NodeEvent("DiskFull", f"no space left on device: {folder} has {format_size(int(left))} free")
+            yield NodeEvent(
+                "DiskFull", f"no space left on device: {folder} has {format_size(int(left))} free"
+            )
 
     def room_left(self, ref: Ref) -> float:
         """Bytes free for the daemon's data, where this machine can see it.
 
-        A daemon without room notes a container's end only where `inspect` looks: its list goes on saying that it runs.
+        A daemon without room notes a container's end only where `inspect` looks: its list goes on
+        saying that it runs.
         """
         folder = parse.folder(ref.details.get("daemon", ""))
         return room_left(folder) if folder and is_local(self.address) else math.inf
@@ -390,7 +466,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
 def must_pull(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> bool:
     policy = options.pull or facts.pull
-    return bool(spec.image) and (policy == "always" or (policy == "missing" and facts.image is None))
+    return bool(spec.image) and (
+        policy == "always" or (policy == "missing" and facts.image is None)
+    )
 
 
 def settled(attempt: Attempt) -> str:

@@ -1,7 +1,7 @@
 """From a prepared job to the container that will be created. Pure.
 
-Here: what the container's environment is, and the plan. Not here: its mounts and the request that creates it
-(job/), and what runs first in it (containers/start_script.py).
+Here: what the container's environment is, and the plan. Not here: its mounts and the request that
+creates it (job/), and what runs first in it (containers/start_script.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.spec import JobSpec
 
 
-def plan(job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan[DockerRequest]:
+def plan(
+    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
+) -> Plan[DockerRequest]:
     """Everything that submit will do."""
     inside = inside_of(job, options, facts, attempt)
     return Plan(
@@ -69,7 +71,9 @@ def results_at(facts: DockerFacts, attempt: Attempt, inside: Inside) -> str:
     return "" if facts.local else attempt.endpoint
 
 
-def inside_of(job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Inside:
+def inside_of(
+    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
+) -> Inside:
     mounts = all_mounts(job, options, facts, attempt.job_id)
     user = container_user(options, facts, mounts, attempt.job_id)
     root = results_root(job.spec, mounts, attempt.job_id)
@@ -105,11 +109,18 @@ def request(
 
 def opens_results(inside: Inside) -> bool:
     """Whether the results lie in the container's own /results."""
-    return inside.root in ("", RESULTS) and not any(each.target == RESULTS for each in inside.mounts)
+    return inside.root in ("", RESULTS) and not any(
+        each.target == RESULTS for each in inside.mounts
+    )
 
 
 def environment(
-    spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt, root: str, user: str
+    spec: JobSpec,
+    options: DockerOptions,
+    facts: DockerFacts,
+    attempt: Attempt,
+    root: str,
+    user: str,
 ) -> dict[str, str | SecretRef]:
     """Ours, then what the job asks for, then what nobody may change."""
     is_mapped = user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
@@ -127,8 +138,14 @@ def environment(
 
 def notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
     if spec.outputs and not root and not names_results_place(spec, []):
-        yield "The results will lie in the container and be lost with it: mount a folder at /results to keep them."
+        yield (
+            "The results will lie in the container and be lost with it: mount a folder at "
+            "/results to keep them."
+        )
     if not facts.local and spec.mounts:
         yield "The daemon is on another machine: mounts name its paths."
     if not facts.local and root:
-        yield "The results will lie on the daemon's machine: tao results shows them, and with --fetch brings them here."
+        yield (
+            "The results will lie on the daemon's machine: tao results shows them, and with "
+            "--fetch brings them here."
+        )

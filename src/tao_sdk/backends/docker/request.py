@@ -12,7 +12,9 @@ from tao_sdk.backends.job_environment import Variables, variables_from_json, var
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known of the caller alone. A further attempt keeps it, whoever asks for that from where."""
+    """What is known of the caller alone. A further attempt keeps it, whoever asks for that from
+    where.
+    """
 
     cwd: str
     home: str
@@ -24,7 +26,9 @@ class Surroundings:
 
     @classmethod
     def of(cls, facts: DockerFacts) -> Surroundings:
-        return cls(facts.cwd, facts.home, facts.uid, facts.gid, facts.network, facts.pull, facts.ssh_path)
+        return cls(
+            facts.cwd, facts.home, facts.uid, facts.gid, facts.network, facts.pull, facts.ssh_path
+        )
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,9 @@ class DockerRequest:
 
     name: str
     container: Mapping[str, Any]  # body of the daemon's POST /containers/create
-    environment: Variables  # delivered through standard input, so that `docker inspect` does not show it
+    environment: (
+        Variables  # delivered through standard input, so that `docker inspect` does not show it
+    )
     command: str  # delivered as a file; "" where it is part of the body
     pull: str  # when to pull the image: missing, always or never
     folders: tuple[str, ...]  # made on this machine before the container is

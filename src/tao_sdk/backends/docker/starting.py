@@ -10,7 +10,13 @@ from pathlib import Path
 from tao_sdk.backends.containers import logs, parse
 from tao_sdk.backends.containers.containers import Container, Containers
 from tao_sdk.backends.containers.identity import must_be_the_daemon
-from tao_sdk.backends.containers.start_script import FOLDER, NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE, statements
+from tao_sdk.backends.containers.start_script import (
+    FOLDER,
+    NOT_BEGUN,
+    NOT_WHOLE,
+    NOT_WHOLE_BEFORE,
+    statements,
+)
 from tao_sdk.backends.docker.daemon.networks import UNSETTLED, Networks
 from tao_sdk.backends.docker.job.container_body import container_name
 from tao_sdk.backends.docker.job.places import RESULTS
@@ -27,14 +33,18 @@ STARTS = 5  # that a start may be tried again for our network's sake
 
 
 class Starting:
-    """Makes and starts the container of an attempt on one daemon, or takes over the one that is there."""
+    """Makes and starts the container of an attempt on one daemon, or takes over the one that is
+    there.
+    """
 
     def __init__(self, containers: Containers, images: Images, networks: Networks) -> None:
         self.daemon, self.containers = containers.daemon, containers
         self.images, self.networks = images, networks
 
     def started(self, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> Container | str:
-        """The attempt's container, started: the one that is there, or a new one. Else how far the pull of its image is."""
+        """The attempt's container, started: the one that is there, or a new one. Else how far the
+        pull of its image is.
+        """
         if new := self.made_at_once(plan):
             return self.made(plan, secrets, new)
         found = self.containers.inspect(container_name(plan.attempt))
@@ -48,21 +58,27 @@ class Starting:
         return self.made(plan, secrets)
 
     def adopted(self, found: Container | None, attempt: Attempt) -> Container | None:
-        """The one that has the job's name, if it is this attempt's and was told all that it needs."""
+        """The one that has the job's name, if it is this attempt's and was told all
+        that it needs.
+        """
         if found is None or not found.is_of(attempt):
             return None
         container = found if found.begun else self.started_or_removed(found)
         return container if container and self.took_in(container) else None
 
     def made_at_once(self, plan: Plan[DockerRequest]) -> Container | None:
-        """A new container, made without looking first: the name decides whether there is one, or an earlier attempt's."""
+        """A new container, made without looking first: the name decides whether there is one, or an
+        earlier attempt's.
+        """
         if self.images.was_here(plan):
             must_be_the_daemon(self.daemon, plan.request.daemon)
             with ignored(404, 409):
                 return self.create(plan)
         return None
 
-    def made(self, plan: Plan[DockerRequest], secrets: Mapping[str, str], new: Container | None = None) -> Container:
+    def made(
+        self, plan: Plan[DockerRequest], secrets: Mapping[str, str], new: Container | None = None
+    ) -> Container:
         """A new container, started; again, a few times, while others remove or make our network."""
         again = STARTS if plan.request.make_network else 0
         while True:
@@ -76,11 +92,13 @@ class Starting:
                 self.networks.forget(plan.request.network)
 
     def started_or_removed(self, container: Container) -> Container | None:
-        """What becomes of a container that is made and not started: the container once it has started, None once removed.
+        """What becomes of a container that is made and not started: the container once it has
+        started, None once removed.
 
-        The client that made it may have died; then it is removed, because half of its environment may wait at its
-        standard input. The client may also be starting it right now, so it is given a moment before each try to remove
-        it, and the removal is not forced: the daemon refuses to remove what has started meanwhile.
+        The client that made it may have died; then it is removed, because half of its environment
+        may wait at its standard input. The client may also be starting it right now, so it is given
+        a moment before each try to remove it, and the removal is not forced: the daemon refuses to
+        remove what has started meanwhile.
         """
         for _ in range(30):
             time.sleep(SETTLING_SECONDS)
@@ -92,10 +110,12 @@ class Starting:
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
     def took_in(self, container: Container) -> bool:
-        """Whether a started container has read the whole of its environment from its standard input (start_script.TAKE_IN).
+        """Whether a started container has read the whole of its environment from its standard input
+        (start_script.TAKE_IN).
 
-        If the client died in the middle, the container's input ends early: it runs no command, tells NOT_WHOLE and exits
-        with NOT_BEGUN. A container that still runs is given a moment to do that before it is believed.
+        If the client died in the middle, the container's input ends early: it runs no command,
+        tells NOT_WHOLE and exits with NOT_BEGUN. A container that still runs is given a moment to
+        do that before it is believed.
         """
         if container.running and container.seen["Config"].get("OpenStdin"):
             time.sleep(SETTLING_SECONDS)
@@ -105,7 +125,9 @@ class Starting:
         return not logs.says(self.daemon, container.id, (NOT_WHOLE, NOT_WHOLE_BEFORE))
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
-        """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
+        """An earlier attempt of the same job gives its name to this one; a stranger's container
+        does not.
+        """
         if found is None:
             return
         job_id, number, store = parse.names(found.seen)
@@ -124,24 +146,38 @@ class Starting:
             make_folder(Path(folder))
         body = dict(plan.request.container)
         if plan.request.make_network:
-            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(plan.request.network)}
+            body["HostConfig"] = {
+                **body["HostConfig"],
+                "NetworkMode": self.networks.made(plan.request.network),
+            }
         try:
             made = self.daemon.ask("POST", "/containers/create", body, name=plan.request.name)
         except DaemonError:
             remove_empty(plan.request.folders)
             raise
         return Container(
-            {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
+            {
+                "Id": made["Id"],
+                "State": {"Status": "created"},
+                "Config": body,
+                "HostConfig": body["HostConfig"],
+            }
         )
 
-    def start(self, container: Container, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> None:
-        """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
+    def start(
+        self, container: Container, plan: Plan[DockerRequest], secrets: Mapping[str, str]
+    ) -> None:
+        """Deliver what is too long, and what must not be seen, and start. What cannot start is
+        removed.
+        """
         try:
             if plan.request.opens_results:
                 self.open_results(container)
             if command := plan.request.command:
                 file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
-                self.daemon.put_archive(container.id, "/", dockerd.archive([file], self.owner(container), FOLDER))
+                self.daemon.put_archive(
+                    container.id, "/", dockerd.archive([file], self.owner(container), FOLDER)
+                )
             with self.daemon.typing(container.id, typed(plan, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
@@ -154,18 +190,26 @@ class Starting:
         owner = self.owner(container)
         if any(owner):
             with ignored(403):  # its root is read-only, by the job's own wish
-                self.daemon.put_archive(container.id, "/", dockerd.archive([], owner, RESULTS[1:], 0o755))
+                self.daemon.put_archive(
+                    container.id, "/", dockerd.archive([], owner, RESULTS[1:], 0o755)
+                )
 
     def owner(self, container: Container) -> tuple[int, int]:
         """Who the command runs as, and so who may read what is delivered."""
-        user = container.seen["Config"].get("User") or self.images.user(container.seen["Config"]["Image"])
+        user = container.seen["Config"].get("User") or self.images.user(
+            container.seen["Config"]["Image"]
+        )
         if not user or user in ("0", "root"):
             return 0, 0
         uid, _, gid = user.partition(":")
         if uid.isdigit() and gid.isdigit():
             return int(uid), int(gid)
-        passwd, group = (self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group"))
-        return parse.owner(user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace"))
+        passwd, group = (
+            self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group")
+        )
+        return parse.owner(
+            user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace")
+        )
 
 
 def make_folder(folder: Path) -> None:
@@ -186,6 +230,8 @@ def remove_empty(folders: Iterable[str]) -> None:
 
 
 def typed(plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> bytes:
-    """What the container is told through its standard input; the secrets' values go nowhere else."""
+    """What the container is told through its standard input; the secrets' values go
+    nowhere else.
+    """
     values = revealed(plan.request.environment, secrets)
     return statements(values).encode("utf-8", "surrogateescape") if values else b""

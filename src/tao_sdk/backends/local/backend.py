@@ -1,6 +1,7 @@
 """LocalBackend: the verbs of the contract for jobs on this machine.
 
-What is decided is decided in render.py and parse.py; here folders are made and removed, and the supervisor is started.
+What is decided is decided in render.py and parse.py; here folders are made and removed, and the
+supervisor is started.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.backends.outcome import json_object
-from tao_sdk.backends.refusals import elsewhere, missing_secret, must_live_at, must_look_at, no_value, still_runs
+from tao_sdk.backends.refusals import (
+    elsewhere,
+    missing_secret,
+    must_live_at,
+    must_look_at,
+    no_value,
+    still_runs,
+)
 from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
@@ -42,7 +50,8 @@ from tao_sdk.transports import process
 from tao_sdk.transports.process import NotStarted
 
 BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from tao_sdk.backends.local.supervisor import main; sys.exit(main())"
+    "import sys; sys.path.insert(0, sys.argv[1]); from tao_sdk.backends.local.supervisor import "
+    "main; sys.exit(main())"
 )
 SOURCE = Path(__file__).parents[3]  # where the package lies
 START_SECONDS = 30.0  # a supervisor is ready within 0.1
@@ -54,10 +63,14 @@ LOOK = 0.02  # seconds between looks while waiting for an end
 
 
 class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
-    """Jobs as supervised process groups of this machine. Their folders are below `<state_dir>/local`."""
+    """Jobs as supervised process groups of this machine. Their folders are below
+    `<state_dir>/local`.
+    """
 
     platform = "local"
-    capabilities = Capabilities(shared_filesystem=True, needs_image=False, poll_seconds=1.0, max_payload=PAYLOAD)
+    capabilities = Capabilities(
+        shared_filesystem=True, needs_image=False, poll_seconds=1.0, max_payload=PAYLOAD
+    )
     Options = LocalOptions
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
@@ -70,7 +83,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     def survey(self, job: PreparedJob, options: LocalOptions) -> LocalFacts:
         return look.survey(job, options, self.settings.environ, self.state_dir)
 
-    def plan(self, job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan[LocalRequest]:
+    def plan(
+        self, job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt
+    ) -> Plan[LocalRequest]:
         return render.plan(job, options, facts, attempt)
 
     def plan_again(
@@ -94,7 +109,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             self.stage(plan)
         except OSError as error:
             raise Refused(
-                f"{error.filename or self.home}: {error.strerror}.", "The job's folder could not be made."
+                f"{error.filename or self.home}: {error.strerror}.",
+                "The job's folder could not be made.",
             ) from error
         ref = self.find(plan.attempt)
         if ref is None:
@@ -105,7 +121,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return ref if ref.ready else self.start(ref, message)
 
     def stage(self, plan: Plan[LocalRequest]) -> None:
-        """The attempt's folder, under its name only when it is whole; one that is there already is left as it is."""
+        """The attempt's folder, under its name only when it is whole; one that is there already is
+        left as it is.
+        """
         target = Path(self.folder(plan.attempt).path)
         if target.is_dir():
             return
@@ -129,14 +147,18 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         sweep(self.aside)
 
     def start(self, ref: Ref, message: bytes) -> Ref:
-        """Start a supervisor for a folder that has none. Of several, the first to lock the folder stays."""
+        """Start a supervisor for a folder that has none. Of several, the first to lock the folder
+        stays.
+        """
         folder = self.folder(ref.attempt)
         argv = [sys.executable or "python3", "-I", "-S", "-c", BOOT, str(SOURCE), folder.path]
         try:
             process.start(argv, message, START_SECONDS)
         except NotStarted as error:
             if self.discard(folder):
-                raise Refused(f"The job's supervisor could not be started: {str(error).splitlines()[-1]}") from error
+                raise Refused(
+                    f"The job's supervisor could not be started: {str(error).splitlines()[-1]}"
+                ) from error
         except TimeoutError as error:
             raise Unreachable(str(error)) from error
         return self.ref(ref.attempt, self.see(ref)) or ref
@@ -150,7 +172,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             raise Unreachable(f"{error.filename}: {error.strerror}.") from error
 
     def ref(self, attempt: Attempt, seen: parse.Seen) -> Ref | None:
-        """The Ref of a folder; not ready while nobody has taken charge of it. None when there is none, or a stranger's."""
+        """The Ref of a folder; not ready while nobody has taken charge of it. None when there is
+        none, or a stranger's.
+        """
         folder = self.folder(attempt)
         record = json_object(folder.text("attempt"))
         if record is None or record.get("store_id") != attempt.store_id:
@@ -222,7 +246,10 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             exit_code=seen.exit_code,
             reason=seen.reason,
             reason_code=seen.reason_code,
-            events=(*parse.events(seen, parse.exit_record(folder.text("exit"))), *room(folder.path)),
+            events=(
+                *parse.events(seen, parse.exit_record(folder.text("exit"))),
+                *room(folder.path),
+            ),
             waited_seconds=waited,
         )
 
@@ -245,7 +272,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         shutil.rmtree(gone)
 
     def discard(self, folder: Folder) -> bool:
-        """Take back an attempt that nobody has started; while it is locked, nobody can. False when somebody has."""
+        """Take back an attempt that nobody has started; while it is locked, nobody can. False when
+        somebody has.
+        """
         lock = take_unless_begun(folder)
         if lock is None:
             return False
@@ -271,7 +300,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
 
 class Ending:
-    """Ending a job that was marked as canceled: by its supervisor, or ourselves where it has none."""
+    """Ending a job that was marked as canceled: by its supervisor, or ourselves
+    where it has none.
+    """
 
     def __init__(self, folder: Folder, grace: float) -> None:
         self.folder, self.grace = folder, grace
@@ -292,7 +323,8 @@ class Ending:
         if supervisor and supervisor.alive:
             self.tell(supervisor)
         elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
-            return False  # it runs in another container of this machine, where its supervisor sees the mark
+            # it runs in another container of this machine, where its supervisor sees the mark
+            return False
         elif leader:
             return self.end(leader)
         else:
@@ -306,7 +338,9 @@ class Ending:
             self.told = True
 
     def end(self, leader: process.Identity) -> bool:
-        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when that is why it ended."""
+        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
+        that is why it ended.
+        """
         if not process.groups(leader):
             if self.asked_at:
                 self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
@@ -319,7 +353,9 @@ class Ending:
         return False
 
     def forestall(self) -> None:
-        """Before anybody has taken charge: nobody will any more. Whoever is about to sees the mark."""
+        """Before anybody has taken charge: nobody will any more. Whoever is about
+        to sees the mark.
+        """
         lock = take(self.folder.file("lock"))
         if lock is None:
             return
@@ -331,7 +367,9 @@ class Ending:
 
 
 def take_unless_begun(folder: Folder) -> int | None:
-    """The folder's lock; None when a supervisor or the job has it. One who only looks has it for a moment, too."""
+    """The folder's lock; None when a supervisor or the job has it. One who only looks has it for a
+    moment, too.
+    """
     latest = time.monotonic() + START_SECONDS
     while (lock := take(folder.file("lock"))) is None and time.monotonic() < latest:
         supervisor = folder.identity("supervisor")
@@ -342,7 +380,9 @@ def take_unless_begun(folder: Folder) -> int | None:
 
 
 def sweep(aside: Path) -> None:
-    """Remove what an interrupted submit or release left aside long ago; others may be busy there."""
+    """Remove what an interrupted submit or release left aside long ago; others may
+    be busy there.
+    """
     for left in aside.iterdir():
         try:
             stale = left.stat().st_mtime < time.time() - STALE_SECONDS
@@ -390,7 +430,9 @@ def as_bytes(variables: Mapping[str, str]) -> dict[bytes, bytes]:
     try:
         return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     except UnicodeEncodeError:
-        raise Refused("A variable of the environment is neither text nor bytes that were read as text.") from None
+        raise Refused(
+            "A variable of the environment is neither text nor bytes that were read as text."
+        ) from None
 
 
 def results_dir(ref: Ref) -> str:
@@ -398,8 +440,12 @@ def results_dir(ref: Ref) -> str:
 
 
 def room(folder: str) -> Iterator[NodeEvent]:
-    """Whether the disk of a job's log is full: then the words that would say so had no room either."""
+    """Whether the disk of a job's log is full: then the words that would say so had
+    no room either.
+    """
     if (left := room_left(folder)) < FULL:
         yield NodeEvent(
-            "DiskFull", f"no space left on device: {folder}, where its log is kept, has {format_size(left)} free"
+            "DiskFull",
+            f"no space left on device: {folder}, where its log is kept, has "
+            f"{format_size(left)} free",
         )

@@ -1,4 +1,6 @@
-"""Facts about this machine: what a job needs to know of it before it is planned. Pure data, dated."""
+"""Facts about this machine: what a job needs to know of it before it is planned.
+Pure data, dated.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ class LocalFacts:
     gpu_trouble: str = ""  # why nvidia-smi, which is there, did not answer
     lock_folder: str = ""
     venv_python: bool = True  # the virtual environment asked for has a python
-    missing: Mapping[str, str] = field(default_factory=dict[str, str])  # declared inputs: path -> why it cannot be had
-    advice: Mapping[str, str] = field(default_factory=dict[str, str])  # path of one of those -> what was probably meant
+    missing: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # declared inputs: path -> why it cannot be had
+    advice: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # path of one of those -> what was probably meant
     results_writable: bool = True
     disk_free: int = 0  # bytes, where the results will lie

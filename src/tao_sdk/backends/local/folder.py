@@ -1,4 +1,5 @@
-"""A job's folder: the files through which client, supervisor and job know about each other, and the order they trust.
+"""A job's folder: the files through which client, supervisor and job know about each other, and the
+order they trust.
 
     attempt      whose it is; written before the folder gets its name
     command      the shell text
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Name = Literal[
-        "attempt", "command", "log", "lock", "supervisor", "waiting", "process", "cancel", "exit", "trouble"
+        "attempt", "command", "log", "lock", "supervisor", "waiting", "process", "cancel", "exit",
+        "trouble"
     ]  # fmt: skip
 
 LONGEST = 1 << 20  # characters of one that are read; the log, which may be longer, is not read so
@@ -112,7 +114,9 @@ def publish(aside: str, path: str) -> None:
 
 
 def take(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
-    """Lock a file for as long as the descriptor, or a child's copy of it, stays open. None when someone has it."""
+    """Lock a file for as long as the descriptor, or a child's copy of it, stays open. None when
+    someone has it.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -123,7 +127,9 @@ def take(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
 
 
 def is_taken(path: str) -> bool:
-    """Whether someone has the lock. Those who only look do not see each other. Where there is no file, nobody has it."""
+    """Whether someone has the lock. Those who only look do not see each other. Where there is no
+    file, nobody has it.
+    """
     try:
         fd = take(path, fcntl.LOCK_SH)
     except FileNotFoundError:

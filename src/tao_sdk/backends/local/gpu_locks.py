@@ -1,4 +1,5 @@
-"""Locks on GPUs: one file each, shared by all users of the machine, held by a job's supervisor and by the job.
+"""Locks on GPUs: one file each, shared by all users of the machine, held by a job's supervisor and
+by the job.
 
 A job takes all the GPUs it needs or none, so that two waiting jobs cannot block each other.
 Light on purpose: the supervisor imports it.
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 SHARED = "/run/lock"  # every user's, gone after a restart
 LONGEST_NAME = 200
-FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe that somebody has put there is opened at once
+FLAGS = (
+    os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # a pipe that somebody has put there is opened at once
 
 
 def lock_folder(own: str) -> str:
@@ -28,7 +31,9 @@ def lock_path(folder: str, gpu: str) -> str:
     return f"{folder}/tao-gpu-{gpu.rpartition(':')[2]}.lock"
 
 
-def take_all(folder: str, gpus: Sequence[str], count: int, job: str) -> tuple[dict[str, int], list[str]]:
+def take_all(
+    folder: str, gpus: Sequence[str], count: int, job: str
+) -> tuple[dict[str, int], list[str]]:
     """(GPU -> descriptor of its lock, nobody), or (nothing, the jobs that hold what is missing)."""
     taken: dict[str, int] = {}
     holders: list[str] = []
@@ -77,7 +82,9 @@ def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 
 def open_lock(path: str) -> int:
-    """Opens another user's file too: without O_CREAT, which a sticky folder refuses, and read-only where need be."""
+    """Opens another user's file too: without O_CREAT, which a sticky folder refuses, and read-only
+    where need be.
+    """
     while True:
         try:
             return os.open(path, os.O_RDWR | FLAGS)

@@ -1,4 +1,6 @@
-"""Reading a job's log: from a cursor, from its last lines, and on until the job has ended. Flat memory."""
+"""Reading a job's log: from a cursor, from its last lines, and on until the job has ended. Flat
+memory.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,34 @@ from tao_sdk.backends.contract import KiB, LogChunk, LogRequest
 from tao_sdk.model.errors import PathNotFound, UsageError
 
 CHUNK = 256 * KiB
-CUT = b"\ntao: the disk that keeps this log was full while the job ran: what it printed then is missing above.\n"
+CUT = (
+    b"\ntao: the disk that keeps this log was full while the job ran: what it "
+    b"printed then is missing above.\n"
+)
 QUICK, SLOW = 0.05, 0.2  # seconds between looks while following: quick after news
 
 
 def read(
-    path: Path, request: LogRequest, has_ended: Callable[[], bool], last_words: Callable[[], bytes] = bytes
+    path: Path,
+    request: LogRequest,
+    has_ended: Callable[[], bool],
+    last_words: Callable[[], bytes] = bytes,
 ) -> Iterator[LogChunk]:
-    """The bytes that are wanted. A cursor is an offset, so a reader that was cut off goes on where it was.
+    """The bytes that are wanted. A cursor is an offset, so a reader that was cut off goes on where
+    it was.
 
     `last_words` are ours, about the log of a job that has ended: they come after its end.
     """
     if request.rank:
-        raise UsageError(f"There is no rank {request.rank}.", "A local job has one process group, rank 0.")
+        raise UsageError(
+            f"There is no rank {request.rank}.", "A local job has one process group, rank 0."
+        )
     with opened(path) as file:
         offset, pause = first(file.fileno(), request), QUICK
         while True:
-            last = not request.follow or has_ended()  # looked before reading: what is there afterwards is all
+            last = (
+                not request.follow or has_ended()
+            )  # looked before reading: what is there afterwards is all
             before = offset
             while data := os.pread(file.fileno(), CHUNK, offset):
                 offset += len(data)
@@ -54,7 +67,9 @@ def first(fd: int, request: LogRequest) -> int:
 
 
 def tail(fd: int, lines: int) -> int:
-    """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
+    """Where the last `lines` lines begin, reading backwards. A last line without its newline
+    counts.
+    """
     end = os.fstat(fd).st_size
     wanted = lines + (end > 0 and os.pread(fd, 1, end - 1) == b"\n")
     while wanted and end:

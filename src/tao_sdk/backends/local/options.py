@@ -12,5 +12,9 @@ from tao_sdk.model.fields import setting
 class LocalOptions:
     """What only the local platform understands."""
 
-    gpu_ids: tuple[int, ...] = setting(f.integers(0), (), "Exactly these GPUs, by nvidia-smi's index.")
-    venv_path: str = setting(f.TEXT, "", "Virtual environment whose python the command finds first.")
+    gpu_ids: tuple[int, ...] = setting(
+        f.integers(0), (), "Exactly these GPUs, by nvidia-smi's index."
+    )
+    venv_path: str = setting(
+        f.TEXT, "", "Virtual environment whose python the command finds first."
+    )

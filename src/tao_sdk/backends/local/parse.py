@@ -1,11 +1,12 @@
-"""From what lies in a job's folder, and what the kernel says about its processes, to an Observation. Pure.
+"""From what lies in a job's folder, and what the kernel says about its processes, to an
+Observation. Pure.
 
 there is an exit record                        it ended as the record says
 the supervisor lives, the job has begun        running
 the supervisor lives                           pending: it waits for GPUs, or is about to start
 the supervisor is gone, the job lives          running, unsupervised
-neither lives, and there was one               ended unseen: the job's own manifest decides, else failed
-there was neither                              pending: submit has not been finished
+neither lives, and there was one               ended unseen: the job's own manifest decides, else
+failed there was neither                              pending: submit has not been finished
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Seen:
     started: float | None = None  # seconds since the epoch
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
-    outcome: Outcome | None = None  # what the job's manifest says, looked at when nothing else knows
+    outcome: Outcome | None = (
+        None  # what the job's manifest says, looked at when nothing else knows
+    )
 
     @property
     def supervised(self) -> bool:
@@ -106,7 +109,9 @@ def held_up(seen: Seen) -> Why:
 
 
 def running(seen: Seen) -> Observation:
-    phase, word = (Phase.PAUSED, "stopped") if seen.process is Life.STOPPED else (Phase.RUNNING, "running")
+    phase, word = (
+        (Phase.PAUSED, "stopped") if seen.process is Life.STOPPED else (Phase.RUNNING, "running")
+    )
     alone = "" if seen.supervisor.living else ", its supervisor was killed"
     return Observation(phase, f"{word}, process {seen.pid}{alone}", started_at=moment(seen.started))
 
@@ -117,7 +122,13 @@ def lost(seen: Seen) -> Observation:
     if seen.outcome is not None and seen.outcome.whole:
         return told_by_manifest(seen.outcome.exit_code, started)
     reason = why_lost(seen)
-    return Observation(Phase.FAILED, "no exit record", reason=reason.text, started_at=started, reason_code=reason.code)
+    return Observation(
+        Phase.FAILED,
+        "no exit record",
+        reason=reason.text,
+        started_at=started,
+        reason_code=reason.code,
+    )
 
 
 def why_lost(seen: Seen) -> Why:
@@ -186,7 +197,8 @@ def why(record: Mapping[str, Any]) -> Why:
 def canceled(started: float | None, ended_at: float) -> dict[str, Any]:
     """The record of a job that was ended without its supervisor."""
     return {
-        "exit_code": None, "signal": 0, "canceled": True, "time_limit": 0, "told_to_end": False, "trouble": "",
+        "exit_code": None, "signal": 0, "canceled": True, "time_limit": 0, "told_to_end": False,
+        "trouble": "",
         "oom_kills": 0, "started": started, "ended": ended_at,
     }  # fmt: skip
 
@@ -197,12 +209,17 @@ def events(seen: Observation, record: Mapping[str, Any] | None) -> tuple[NodeEve
     if record and record["oom_kills"] and record["signal"] == signal.SIGKILL:
         found.append(
             NodeEvent(
-                "OOMKilled", f"the kernel ended {record['oom_kills']} process(es) for want of memory while the job ran"
+                "OOMKilled",
+                f"the kernel ended {record['oom_kills']} process(es) for want "
+                "of memory while the job ran",
             )
         )
     if record and record["told_to_end"]:
         found.append(
-            NodeEvent("SupervisorTerminated", "something other than a cancel told the job's supervisor to end")
+            NodeEvent(
+                "SupervisorTerminated",
+                "something other than a cancel told the job's supervisor to end",
+            )
         )
     if name := LOST_EVENTS.get(seen.reason_code):
         found.append(NodeEvent(name, seen.reason))
@@ -225,15 +242,19 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 EXIT_RECORD: Mapping[str, tuple[type, ...]] = {
-    "exit_code": (int, type(None)), "signal": (int,), "canceled": (bool,), "time_limit": (int, float),
-    "told_to_end": (bool,), "trouble": (str,), "oom_kills": (int,), "started": (int, float, type(None)),
+    "exit_code": (int, type(None)), "signal": (int,), "canceled": (bool,),
+    "time_limit": (int, float),
+    "told_to_end": (bool,), "trouble": (str,), "oom_kills": (int,),
+    "started": (int, float, type(None)),
     "ended": (int, float),
 }  # fmt: skip
 LARGEST = 1e11  # as a time, the year 5138: no clock and no counter shows more
 
 
 def exit_record(text: str) -> Mapping[str, Any] | None:
-    """The record that the supervisor wrote; None for one that a crash of the machine, or somebody, has spoilt."""
+    """The record that the supervisor wrote; None for one that a crash of the machine, or somebody,
+    has spoilt.
+    """
     record = json_object(text)
     fits = record is not None and all(
         name in record and isinstance(record[name], kinds) and is_plausible(record[name])
@@ -255,7 +276,9 @@ QUERY = ["--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,n
 
 
 def gpus(text: str) -> tuple[Gpu, ...]:
-    """The lines that nvidia-smi prints for QUERY: `0, GPU-1f..., NVIDIA H200, 143771 MiB, 4 MiB`."""
+    """The lines that nvidia-smi prints for QUERY: `0, GPU-1f..., NVIDIA H200,
+    143771 MiB, 4 MiB`.
+    """
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
     return tuple(
         Gpu(int(row[0]), row[1], row[2], mebibytes(row[3]), mebibytes(row[4]))

@@ -30,7 +30,9 @@ IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
 
 
-def plan(job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan[LocalRequest]:
+def plan(
+    job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt
+) -> Plan[LocalRequest]:
     """Everything that submit will do."""
     spec, gpus = job.spec, choose_gpus(job.spec, options, facts)
     variables = environment(spec, options, facts, attempt, gpus.count)
@@ -87,7 +89,11 @@ def job_folder(state_dir: str, attempt: Attempt) -> str:
 def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dict[str, str]:
     """What a job inherits: everything but secrets and what steers this SDK."""
     left_out = NEVER_IN_THE_JOB | set(marked)
-    return {name: value for name, value in environ.items() if name not in left_out and not is_secret_name(name)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in left_out and not is_secret_name(name)
+    }
 
 
 def environment(
@@ -114,7 +120,11 @@ def results_root(spec: JobSpec, cwd: str) -> str:
 
 
 def venv(options: LocalOptions, facts: LocalFacts) -> str:
-    return posixpath.normpath(posixpath.join(facts.cwd, options.venv_path)) if options.venv_path else ""
+    return (
+        posixpath.normpath(posixpath.join(facts.cwd, options.venv_path))
+        if options.venv_path
+        else ""
+    )
 
 
 def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
@@ -122,18 +132,28 @@ def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
     if not folder:
         return environment
     kept = {name: value for name, value in environment.items() if name != "PYTHONHOME"}
-    return {**kept, "VIRTUAL_ENV": folder, "PATH": f"{folder}/bin:{environment.get('PATH', posixpath.defpath)}"}
+    return {
+        **kept,
+        "VIRTUAL_ENV": folder,
+        "PATH": f"{folder}/bin:{environment.get('PATH', posixpath.defpath)}",
+    }
 
 
 def choose_gpus(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> RequestedGpus:
     """The supervisor takes as many as are free, in this order. An explicit choice is the user's."""
     count, candidates = gpu_candidates(spec, options, facts)
     return RequestedGpus(
-        count, spec.gpu_count, options.gpu_ids, tuple(gpu.key for gpu in candidates), facts.lock_folder
+        count,
+        spec.gpu_count,
+        options.gpu_ids,
+        tuple(gpu.key for gpu in candidates),
+        facts.lock_folder,
     )
 
 
-def gpu_candidates(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> tuple[int, list[Gpu]]:
+def gpu_candidates(
+    spec: JobSpec, options: LocalOptions, facts: LocalFacts
+) -> tuple[int, list[Gpu]]:
     """(how many, of which): those that nobody holds or uses come first."""
     if options.gpu_ids:
         return len(options.gpu_ids), [gpu for gpu in facts.gpus if gpu.index in options.gpu_ids]
@@ -146,33 +166,50 @@ def gpu_candidates(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> t
 
 
 def visible(facts: LocalFacts) -> list[Gpu]:
-    """The machine's GPUs, less those that the caller's own environment hides, as a batch system's shell does."""
+    """The machine's GPUs, less those that the caller's own environment hides, as a batch system's
+    shell does.
+    """
     named = facts.environment.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return list(facts.gpus)
     names = [name.strip() for name in named.split(",")]
-    return [gpu for gpu in facts.gpus if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)]
+    return [
+        gpu
+        for gpu in facts.gpus
+        if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)
+    ]
 
 
 def local_inputs(job: PreparedJob, cwd: str) -> dict[str, str]:
-    """Key -> path of each declared input that must be there now. What travels with the job is looked for in the job."""
+    """Key -> path of each declared input that must be there now. What travels with the job is
+    looked for in the job.
+    """
     return {each.key: posixpath.join(cwd, each.path) for each in job.here_inputs()}
 
 
 def cluster_inputs(job: PreparedJob) -> dict[str, str]:
-    """Path -> scheme of each declared input that is named as a path of a cluster's own file system."""
+    """Path -> scheme of each declared input that is named as a path of a cluster's
+    own file system.
+    """
     return {each.path: each.scheme for each in job.data.inputs if each.scheme in SHARED}
 
 
 def notes(spec: JobSpec) -> Iterator[str]:
     limits = [name for name in ("cpus", "memory", "shm_size") if getattr(spec, name) is not None]
     if limits:
-        yield f"{', '.join(limits)}: a local job is not limited; it shares this machine with everything else."
+        yield (
+            f"{', '.join(limits)}: a local job is not limited; it shares this "
+            "machine with everything else."
+        )
 
 
 def check(plan: Plan[LocalRequest], facts: LocalFacts) -> list[Finding]:
     """What would stop the job (errors), and what it should know (warnings)."""
-    return [*gpu_findings(plan.request.gpus, facts), *path_findings(plan, facts), *unused_findings(plan.request)]
+    return [
+        *gpu_findings(plan.request.gpus, facts),
+        *path_findings(plan, facts),
+        *unused_findings(plan.request),
+    ]
 
 
 def gpu_findings(gpus: RequestedGpus, facts: LocalFacts) -> Iterator[Finding]:
@@ -180,15 +217,24 @@ def gpu_findings(gpus: RequestedGpus, facts: LocalFacts) -> Iterator[Finding]:
     unknown = [index for index in gpus.ids if index not in {gpu.index for gpu in facts.gpus}]
     if unknown:
         known = ", ".join(str(gpu.index) for gpu in facts.gpus) or "none"
-        yield error("gpu.unknown", f"This machine has no GPU {unknown[0]}.", f"It has: {known}.", "Leave gpu_ids out.")
+        yield error(
+            "gpu.unknown",
+            f"This machine has no GPU {unknown[0]}.",
+            f"It has: {known}.",
+            "Leave gpu_ids out.",
+        )
     elif gpus.count > has:
         what = f"The job asks for {gpus.count} GPUs, more than this machine has."
-        yield error("gpu.too_many", what, facts.gpu_trouble or f"It has {has}.", f"Use --gpus {has}.")
+        yield error(
+            "gpu.too_many", what, facts.gpu_trouble or f"It has {has}.", f"Use --gpus {has}."
+        )
     elif gpus.asked and not has and not gpus.ids:
         what = "The job asks for a GPU and runs without: this machine has none."
         yield warning("gpu.none", what, facts.gpu_trouble, "")
     if 0 < gpus.count <= has:
-        yield from busy_findings(gpus.count, [gpu for gpu in facts.gpus if gpu.key in gpus.candidates])
+        yield from busy_findings(
+            gpus.count, [gpu for gpu in facts.gpus if gpu.key in gpus.candidates]
+        )
 
 
 def busy_findings(count: int, gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -196,13 +242,19 @@ def busy_findings(count: int, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if len(gpus) - len(held) < count:
         jobs = ", ".join(dict.fromkeys(gpu.held_by for gpu in held))
         yield warning(
-            "gpu.busy", "The job will wait: too few GPUs are free.", f"Held by {jobs}.", "Wait, or cancel one."
+            "gpu.busy",
+            "The job will wait: too few GPUs are free.",
+            f"Held by {jobs}.",
+            "Wait, or cancel one.",
         )
     used = [gpu for gpu in gpus if not gpu.held_by and gpu.used > IN_USE]
     if used and len(gpus) - len(held) - len(used) < count:
         memory = ", ".join(f"GPU {gpu.index}: {gpu.used} of {gpu.memory} MiB" for gpu in used)
         yield warning(
-            "gpu.in_use", "Programs that are not our jobs use GPUs that the job may get.", memory, "nvidia-smi"
+            "gpu.in_use",
+            "Programs that are not our jobs use GPUs that the job may get.",
+            memory,
+            "nvidia-smi",
         )
 
 
@@ -211,14 +263,20 @@ def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Findi
     for key, path in request.inputs.items():
         if path in facts.missing:
             fix = facts.advice.get(path, "Check the path.")
-            yield error("input.missing", f"The input {key} is not there: {path}", facts.missing[path], fix)
+            yield error(
+                "input.missing", f"The input {key} is not there: {path}", facts.missing[path], fix
+            )
     if request.venv and not facts.venv_python:
         create = f"python3 -m venv {shlex.quote(request.venv)}"
-        yield error("venv.missing", f"venv_path has no bin/python: {request.venv}", "", command=create)
+        yield error(
+            "venv.missing", f"venv_path has no bin/python: {request.venv}", "", command=create
+        )
     if not facts.results_writable:
         finding = error if request.keeps else warning
         fix = "Set TAO_RESULTS_ROOT to a folder of yours."
-        yield finding("results.unwritable", f"Results cannot be written to {plan.results_dir}.", "", fix)
+        yield finding(
+            "results.unwritable", f"Results cannot be written to {plan.results_dir}.", "", fix
+        )
     elif facts.disk_free < LITTLE_SPACE:
         yield warning(
             "disk.low",
@@ -228,12 +286,20 @@ def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Findi
         )
     for path in request.outside:
         yield warning(
-            "output.outside", f"The output {path} lies outside the job's results.", f"They are {plan.results_dir}.", ""
+            "output.outside",
+            f"The output {path} lies outside the job's results.",
+            f"They are {plan.results_dir}.",
+            "",
         )
 
 
 def unused_findings(request: LocalRequest) -> Iterator[Finding]:
     if request.mounts:
-        yield warning("mounts.unused", "mounts are not used: a local job sees this machine's own paths.", "", "")
+        yield warning(
+            "mounts.unused",
+            "mounts are not used: a local job sees this machine's own paths.",
+            "",
+            "",
+        )
     if request.native:
         yield nothing_to_patch(request.native, "local")

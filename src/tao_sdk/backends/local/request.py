@@ -11,7 +11,9 @@ from tao_sdk.backends.job_environment import Variables, variables_from_json, var
 
 @dataclass(frozen=True)
 class RequestedGpus:
-    """How many GPUs the job gets, and of which. The supervisor takes as many as are free, in the order of `candidates`."""
+    """How many GPUs the job gets, and of which. The supervisor takes as many as are free, in the
+    order of `candidates`.
+    """
 
     count: int
     asked: int  # spec.gpu_count
@@ -30,7 +32,9 @@ class RequestedGpus:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RequestedGpus:
-        return cls(data["count"], data["asked"], tuple(data["ids"]), tuple(data["from"]), data["locks"])
+        return cls(
+            data["count"], data["asked"], tuple(data["ids"]), tuple(data["from"]), data["locks"]
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Looking at attempts: what lies in their folders and what became of their processes. Reads, never writes.
+"""Looking at attempts: what lies in their folders and what became of their processes. Reads, never
+writes.
 
 However many are looked at, no program is started and /proc is walked at most once.
 """
@@ -40,7 +41,9 @@ class Sight:
         supervisor, process = folder.identity("supervisor"), folder.identity("process")
         life = self.life(supervisor, folder)
         if life is Life.GONE and process is None:
-            life = Life.TAKEN if is_taken(folder.file("lock")) else life  # the job has it, and is about to begin
+            life = (
+                Life.TAKEN if is_taken(folder.file("lock")) else life
+            )  # the job has it, and is about to begin
             process = folder.identity("process")  # it may have begun meanwhile
         return Seen(
             supervisor=life,
@@ -66,7 +69,12 @@ class Sight:
         if leader is None:
             return Life.NEVER
         life = self.life(leader, folder)
-        left = life is Life.GONE and not supervised and leader.this_space and leader.pid in self.sessions
+        left = (
+            life is Life.GONE
+            and not supervised
+            and leader.this_space
+            and leader.pid in self.sessions
+        )
         return Life.ALIVE if left else life
 
 
@@ -78,7 +86,9 @@ def began(folder: Folder) -> float | None:
 
 
 def outcome(results_dir: str, attempt: int) -> Outcome | None:
-    """None also where the record cannot be read: one attempt's must not keep the others from being seen."""
+    """None also where the record cannot be read: one attempt's must not keep the others from being
+    seen.
+    """
     try:
         return read_outcome(LocalFiles(), results_dir, attempt)
     except Unreachable:

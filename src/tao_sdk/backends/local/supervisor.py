@@ -1,7 +1,9 @@
-"""The supervisor of one job: gets its GPUs, starts it, passes signals on, ends it in time, and records how it ended.
+"""The supervisor of one job: gets its GPUs, starts it, passes signals on, ends it in time, and
+records how it ended.
 
-A program of its own, started by `submit` and run by `python -I -S`; it needs nothing but what it imports here and lives
-as long as the job. Nobody has to be there for it: what it knows is in the job's folder. Without pathlib, to start quickly.
+A program of its own, started by `submit` and run by `python -I -S`; it needs nothing but what it
+imports here and lives as long as the job. Nobody has to be there for it: what it knows is in the
+job's folder. Without pathlib, to start quickly.
 """
 # ruff: noqa: PTH103, PTH106, PTH123
 
@@ -31,14 +33,16 @@ DEFAULTED = (*ENDING, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGC
 TURN = 1.0  # seconds between looks at the folder when nothing happens
 CLEARING, SLOWEST = 0.02, 0.2  # between looks while the last processes of a job are going away
 RETRY = 0.2  # between tries to get GPUs; jitter comes on top
-SETTLING = 2.0  # more than the runner has, which ends the command after the same grace and then notes how it went
+# more than the runner has, which ends the command after the same grace and then notes how it went
+SETTLING = 2.0
 BLOCK = 4096  # bytes
 HIGH = 200  # descriptors above those that shells use
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 
 
 def main() -> int:
-    """Take charge of the attempt in the folder that is our last argument, and go into the background.
+    """Take charge of the attempt in the folder that is our last argument, and go into the
+    background.
 
     The exit code is 0 also when another has it, or it is over.
     """
@@ -59,7 +63,9 @@ def main() -> int:
 
 
 def take_charge(folder: Folder) -> int | None:
-    """The folder's lock; None when the attempt needs nobody. One who only looks has the lock for a moment, too."""
+    """The folder's lock; None when the attempt needs nobody. One who only looks has the lock for a
+    moment, too.
+    """
     while True:
         lock = take(folder.file("lock"))
         if folder.has("exit") or folder.has("process"):
@@ -79,7 +85,9 @@ class Supervisor:
         self.leader: Identity | None = None
         self.ended_by = ""  # "cancel", "time_limit" or "signal": why it was ended, if it was
         self.over = False  # the job's first process has ended
-        self.departed: dict[int, Identity] = {}  # the job's children in sessions of their own, seen since it is to end
+        self.departed: dict[
+            int, Identity
+        ] = {}  # the job's children in sessions of their own, seen since it is to end
         self.limit_at = self.kill_at = float("inf")
         self.started = 0.0
         self.log_cut = False  # the disk had no room for its log
@@ -143,7 +151,9 @@ class Supervisor:
         return self.read(said).decode("utf-8", "replace")
 
     def read(self, pipe: int) -> bytes:
-        """All that comes through it. That may take long: a folder of the job may lie on a file system that hangs."""
+        """All that comes through it. That may take long: a folder of the job may lie on a file
+        system that hangs.
+        """
         words = b""
         while True:
             while not select.select([pipe], [], [], SLOWEST)[0]:
@@ -155,14 +165,18 @@ class Supervisor:
             words += more
 
     def watch(self) -> None:
-        """Until the job's first process has ended. It is not reaped yet, so its id cannot become another's."""
+        """Until the job's first process has ended. It is not reaped yet, so its id cannot become
+        another's.
+        """
         while not self.exited():
             self.turn(TURN)
         self.over = True
 
     def exited(self) -> bool:
         assert self.leader
-        return os.waitid(os.P_PID, self.leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return (
+            os.waitid(os.P_PID, self.leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        )
 
     def clear(self) -> None:
         """End what the job left running, with the grace that it still has."""
@@ -258,7 +272,9 @@ def waiting_for(count: int, holders: Sequence[str]) -> str:
 
 
 def make(results: str) -> None:
-    """The place for results is there when the command starts; where that cannot be, only who writes there will fail."""
+    """The place for results is there when the command starts; where that cannot be, only who writes
+    there will fail.
+    """
     try:
         os.makedirs(results, exist_ok=True)
     except OSError as error:
@@ -280,8 +296,12 @@ def detach(folder: Folder) -> None:
         os.dup2(fd, target)
 
 
-def become_the_job(folder: Folder, request: SupervisorMessage, gpus: dict[str, int], lock: int, say: int) -> None:
-    """In the child: turn into the command. What cannot be done is said through the pipe, which else closes empty."""
+def become_the_job(
+    folder: Folder, request: SupervisorMessage, gpus: dict[str, int], lock: int, say: int
+) -> None:
+    """In the child: turn into the command. What cannot be done is said through the pipe, which else
+    closes empty.
+    """
     try:
         os.setsid()
         for number in DEFAULTED:
@@ -304,19 +324,25 @@ def become_the_job(folder: Folder, request: SupervisorMessage, gpus: dict[str, i
 
 
 def visible(request: SupervisorMessage, gpus: dict[str, int]) -> dict[bytes, bytes]:
-    """Which GPUs the job sees: those whose locks it got, as `index:uuid`; nothing to say when none were asked for."""
+    """Which GPUs the job sees: those whose locks it got, as `index:uuid`; nothing to say when none
+    were asked for.
+    """
     indexes = [name.partition(":")[0] for name in gpus]
     return {b"CUDA_VISIBLE_DEVICES": ",".join(indexes).encode()} if request.gpu_count else {}
 
 
 def keep_open(locks: Sequence[int]) -> None:
-    """The job holds the locks too: should its supervisor be killed, they stay until it has ended."""
+    """The job holds the locks too: should its supervisor be killed, they stay until
+    it has ended.
+    """
     for fd in locks:
         fcntl.fcntl(fd, fcntl.F_DUPFD, HIGH)
 
 
 def is_full(folder: str) -> bool:
-    """Whether nothing can be written there. Some may write where others may not any more, hence the try."""
+    """Whether nothing can be written there. Some may write where others may not any more, hence the
+    try.
+    """
     probe = f"{folder}/.room"
     try:
         if os.statvfs(folder).f_bavail:

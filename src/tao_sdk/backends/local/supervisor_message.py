@@ -1,7 +1,8 @@
-"""What the supervisor is told through a pipe: a few numbers and the job's environment, which thus lies on no disk.
+"""What the supervisor is told through a pipe: a few numbers and the job's environment, which thus
+lies on no disk.
 
-Fields end with a NUL, which no path and no variable can hold; the last is a mark, so that half a message is no message.
-Light on purpose: the supervisor imports it.
+Fields end with a NUL, which no path and no variable can hold; the last is a mark, so that half a
+message is no message. Light on purpose: the supervisor imports it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ class SupervisorMessage:
         environment: Mapping[bytes, bytes],
     ) -> None:
         self.job, self.cwd, self.grace, self.time_limit = job, cwd, grace, time_limit
-        self.gpu_count, self.gpus, self.locks, self.environment = gpu_count, gpus, locks, environment
+        self.gpu_count, self.gpus, self.locks, self.environment = (
+            gpu_count,
+            gpus,
+            locks,
+            environment,
+        )
 
     @property
     def results(self) -> str:
@@ -53,5 +59,12 @@ class SupervisorMessage:
         variables = [field.partition(b"=") for field in fields[SETTINGS:-2]]
         environment = {name: value for name, _, value in variables}
         return cls(
-            job, cwd, float(grace), float(time_limit), int(count), [g for g in gpus.split(",") if g], locks, environment
+            job,
+            cwd,
+            float(grace),
+            float(time_limit),
+            int(count),
+            [g for g in gpus.split(",") if g],
+            locks,
+            environment,
         )

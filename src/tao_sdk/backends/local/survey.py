@@ -24,12 +24,16 @@ MOST_NAMES = 1000  # of a folder that are compared with a misspelt one
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 
 
-def survey(job: PreparedJob, options: LocalOptions, environ: Mapping[str, str], state_dir: Path) -> LocalFacts:
+def survey(
+    job: PreparedJob, options: LocalOptions, environ: Mapping[str, str], state_dir: Path
+) -> LocalFacts:
     spec, cwd = job.spec, current_folder()
     locks = gpu_locks.lock_folder(f"{state_dir}/local")
     gpus, trouble = look_for_gpus(environ) if spec.gpu_count or options.gpu_ids else ((), "")
     root = nearest(Path(render.results_root(spec, cwd)))
-    missing = {path: why for path in render.local_inputs(job, cwd).values() if (why := why_not(Path(path)))}
+    missing = {
+        path: why for path in render.local_inputs(job, cwd).values() if (why := why_not(Path(path)))
+    }
     facts = LocalFacts(
         cwd=cwd,
         state_dir=str(state_dir),
@@ -47,9 +51,14 @@ def survey(job: PreparedJob, options: LocalOptions, environ: Mapping[str, str], 
 
 
 def advice(missing: Mapping[str, str], of_clusters: Mapping[str, str]) -> dict[str, str]:
-    """What to do about paths that are not there: those of a cluster's file system, and those that are nearly right."""
+    """What to do about paths that are not there: those of a cluster's file system, and those that
+    are nearly right.
+    """
     absent = [path for path, why in missing.items() if why == os.strerror(errno.ENOENT)]
-    return {path: elsewhere(of_clusters[path]) if path in of_clusters else near(Path(path)) for path in absent}
+    return {
+        path: elsewhere(of_clusters[path]) if path in of_clusters else near(Path(path))
+        for path in absent
+    }
 
 
 def elsewhere(scheme: str) -> str:
@@ -63,12 +72,20 @@ def near(path: Path) -> str:
     """The path with its first name that is not there replaced by one like it."""
     there = nearest(path)
     try:
-        names = [entry.name for entry in islice(os.scandir(there), MOST_NAMES)] if there.is_dir() else []
+        names = (
+            [entry.name for entry in islice(os.scandir(there), MOST_NAMES)]
+            if there.is_dir()
+            else []
+        )
     except OSError:
         names = []
     first, *rest = path.relative_to(there).parts or ("",)
     like = difflib.get_close_matches(first, names, n=1)
-    return f"Did you mean {Path(there, like[0], *rest)}?" if like else f"There is {there}, and no {first!r} in it."
+    return (
+        f"Did you mean {Path(there, like[0], *rest)}?"
+        if like
+        else f"There is {there}, and no {first!r} in it."
+    )
 
 
 def current_folder() -> str:
@@ -76,12 +93,16 @@ def current_folder() -> str:
         return str(Path.cwd())
     except FileNotFoundError:
         raise UsageError(
-            "The current folder is gone.", "A local job starts in it.", "Change to one that is there."
+            "The current folder is gone.",
+            "A local job starts in it.",
+            "Change to one that is there.",
         ) from None
 
 
 def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
-    """(the GPUs, nothing), or (none, why they could not be listed); without nvidia-smi there are none."""
+    """(the GPUs, nothing), or (none, why they could not be listed); without nvidia-smi there are
+    none.
+    """
     program = shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath))
     if program is None:
         return (), ""
@@ -122,7 +143,11 @@ def state_finding(state_dir: Path) -> Finding:
         return Finding(Severity.OK, "local.state_dir", f"Jobs are kept in {state_dir}.")
     fix = "Set TAO_SDK_STATE_DIR to a folder of yours."
     return Finding(
-        Severity.ERROR, "local.state_dir", f"Jobs cannot be kept: {there} is not writable.", str(state_dir), fix
+        Severity.ERROR,
+        "local.state_dir",
+        f"Jobs cannot be kept: {there} is not writable.",
+        str(state_dir),
+        fix,
     )
 
 
@@ -130,7 +155,11 @@ def shell_finding() -> Finding:
     if os.access("/bin/bash", os.X_OK):
         return Finding(Severity.OK, "local.shell", "Commands are run by /bin/bash.")
     return Finding(
-        Severity.WARNING, "local.shell", "There is no /bin/bash; commands are run by sh.", "", "apt-get install bash"
+        Severity.WARNING,
+        "local.shell",
+        "There is no /bin/bash; commands are run by sh.",
+        "",
+        "apt-get install bash",
     )
 
 
@@ -141,12 +170,20 @@ def python_finding(environ: Mapping[str, str]) -> Finding:
         return Finding(Severity.WARNING, "local.python", what, "", "apt-get install python3")
     try:
         version = output(
-            [program, "-I", "-S", "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], environ, 10.0
+            [program, "-I", "-S", "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"],
+            environ,
+            10.0,
         ).strip()
     except NotStarted as error:
         return Finding(Severity.WARNING, "local.python", f"{program} does not run.", str(error), "")
     if tuple(map(int, version.split("."))) < (3, 8):
-        return Finding(Severity.WARNING, "local.python", f"{program} is {version}; jobs need 3.8 or later.", "", "")
+        return Finding(
+            Severity.WARNING,
+            "local.python",
+            f"{program} is {version}; jobs need 3.8 or later.",
+            "",
+            "",
+        )
     return Finding(Severity.OK, "local.python", f"Jobs find python3 {version}.", program)
 
 
@@ -154,12 +191,20 @@ def gpu_findings(environ: Mapping[str, str]) -> list[Finding]:
     gpus, trouble = look_for_gpus(environ)
     if trouble:
         return [
-            Finding(Severity.ERROR, "local.gpu", "nvidia-smi is here and does not answer.", trouble, "Mend the driver.")
+            Finding(
+                Severity.ERROR,
+                "local.gpu",
+                "nvidia-smi is here and does not answer.",
+                trouble,
+                "Mend the driver.",
+            )
         ]
     if not gpus:
         return [Finding(Severity.WARNING, "local.gpu", "No GPU is seen; jobs run without.", "", "")]
     names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus)
-    return [Finding(Severity.OK, "local.gpu", f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} seen.", names)]
+    return [
+        Finding(Severity.OK, "local.gpu", f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} seen.", names)
+    ]
 
 
 def disk_finding(state_dir: Path) -> Finding:

@@ -1,6 +1,7 @@
 """SlurmBackend: the verbs of the contract for jobs of a cluster, over one shared SSH connection.
 
-render.py, scripts/handover.py and parse.py decide, and touch nothing; here their scripts are run on the login node.
+render.py, scripts/handover.py and parse.py decide, and touch nothing; here their scripts are run on
+the login node.
 """
 
 from __future__ import annotations
@@ -54,11 +55,14 @@ MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear
 
 
 class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
-    """Jobs of the cluster that SLURM_HOSTNAME names. They lie below SLURM_BASE_RESULTS_DIR there."""
+    """Jobs of the cluster that SLURM_HOSTNAME names. They lie below
+    SLURM_BASE_RESULTS_DIR there.
+    """
 
     platform = "slurm"
     capabilities = Capabilities(
-        multi_node=True, streams_apart=True, needs_image=False, max_command=PAYLOAD, max_payload=PAYLOAD,
+        multi_node=True, streams_apart=True, needs_image=False, max_command=PAYLOAD,
+        max_payload=PAYLOAD,
         retries=10, poll_seconds=15.0, lag_seconds=5.0, files_seconds=15.0,
     )  # fmt: skip
     Options = SlurmOptions
@@ -68,10 +72,14 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         self.login = login(settings)
         named = settings.get("SLURM_CLUSTER_NAME")
         self.capabilities = replace(
-            type(self).capabilities, poll_seconds=poll_seconds(settings), fetch_bytes=fetch_bytes(settings)
+            type(self).capabilities,
+            poll_seconds=poll_seconds(settings),
+            fetch_bytes=fetch_bytes(settings),
         )
         self.ssh = Ssh(self.login)
-        self.surveys = survey.Surveys(state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text)
+        self.surveys = survey.Surveys(
+            state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text
+        )
         self.endpoint = named or self.known_name()
 
     @property
@@ -81,7 +89,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return {name: value for name, value in given.items() if value}
 
     def known_name(self) -> str:
-        """The login host under which the cluster is known here already, else the first: all that are listed are the same."""
+        """The login host under which the cluster is known here already, else the first: all that
+        are listed are the same.
+        """
         names = [self.login.name(host) for host in self.login.hosts]
         return next(filter(self.surveys.knows, names), names[0])
 
@@ -92,7 +102,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Planning
 
     def survey(self, job: PreparedJob, options: SlurmOptions) -> SlurmFacts:
-        """What was seen some minutes ago. If the job could not run by that, the cluster is asked again: it may have changed."""
+        """What was seen some minutes ago. If the job could not run by that, the cluster is asked
+        again: it may have changed.
+        """
         facts = self.surveys.facts(self.site, self.endpoint)
         if survey.is_new(facts) or self.suffices(job, options, facts):
             return facts
@@ -106,7 +118,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
             return False
         return all(each.severity is not Severity.ERROR for each in findings)
 
-    def plan(self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan[SlurmRequest]:
+    def plan(
+        self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt
+    ) -> Plan[SlurmRequest]:
         return render.plan(job, options, facts, attempt)
 
     def plan_again(
@@ -131,13 +145,18 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         decisions, attempt = plan.request.decisions, plan.attempt
         if missing := missing_secret(plan.secrets, secrets):
             return self.adopted(attempt, decisions.home, missing)
-        files = {**{file.path: file.content for file in plan.files}, **environment(decisions, attempt, secrets)}
+        files = {
+            **{file.path: file.content for file in plan.files},
+            **environment(decisions, attempt, secrets),
+        }
         folders = dict.fromkeys(posixpath.dirname(name) for name in files)
         if is_small(files):
             stage, given = handover.writing(files), b""
         else:
             stage, given = handover.UNPACKING, packed(files)
-        answer = self.ssh.run(handover.submit(decisions, attempt, folders, stage), given, handover.SUBMIT_SECONDS)
+        answer = self.ssh.run(
+            handover.submit(decisions, attempt, folders, stage), given, handover.SUBMIT_SECONDS
+        )
         reply = handover.read_reply(answer.text)
         if reply.missing:
             raise missing_paths([decisions.checks[index] for index in reply.missing], answer.host)
@@ -153,11 +172,15 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return found
 
     def find(self, attempt: Attempt, plan: Plan[SlurmRequest] | None = None) -> Ref | None:
-        """Looks below the base directory of its plan; without a plan, below the one that is set today."""
+        """Looks below the base directory of its plan; without a plan, below the one that is set
+        today.
+        """
         if plan is not None:
             return self.looked_up(attempt, plan.request.decisions.home)
         facts = self.surveys.facts(self.site, self.endpoint)
-        return self.looked_up(attempt, JobHome(facts.base, f"{facts.base}/results", facts.accounting))
+        return self.looked_up(
+            attempt, JobHome(facts.base, f"{facts.base}/results", facts.accounting)
+        )
 
     def looked_up(self, attempt: Attempt, home: JobHome) -> Ref | None:
         reply = handover.read_reply(self.ssh.run(handover.find(home, attempt)).text)
@@ -166,8 +189,12 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         if reply.word in ("NONE", "STRANGER"):
             return None
         if reply.word == "BEGUN":
-            return replace(self.ref(attempt, home, ""), ready=False, step="being handed over", retry_after=1.0)
-        raise Unreachable(f"SLURM could not say whether it has the job: {reply.text}", "", "Try again.")
+            return replace(
+                self.ref(attempt, home, ""), ready=False, step="being handed over", retry_after=1.0
+            )
+        raise Unreachable(
+            f"SLURM could not say whether it has the job: {reply.text}", "", "Try again."
+        )
 
     def ref(self, attempt: Attempt, home: JobHome, slurm_id: str) -> Ref:
         at = home.paths(attempt)
@@ -190,7 +217,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """One squeue and one sacct for all, in one exec; and one exec more for those that have newly ended."""
+        """One squeue and one sacct for all, in one exec; and one exec more for those that have
+        newly ended.
+        """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         seen = seen_elsewhere(self.endpoint, refs)
         if not here:
@@ -202,7 +231,11 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def outcome(self, ref: Ref) -> Outcome | None:
         left = look.records(self.ssh, [ref], over=[ref])[ref].record
-        return Outcome(left.whole and left.exit_code is not None, left.exit_code) if left.whole else None
+        return (
+            Outcome(left.whole and left.exit_code is not None, left.exit_code)
+            if left.whole
+            else None
+        )
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
@@ -217,7 +250,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         """In one exec; of very many attempts the first ones."""
         refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: logs.MOST_JOBS]
         offsets = [logs.Offsets.of(LogRequest(cursor=cursors[ref])) for ref in refs]
-        answer = self.ssh.run(logs.read_new_script([paths(ref).logs for ref in refs], offsets), seconds=60)
+        answer = self.ssh.run(
+            logs.read_new_script([paths(ref).logs for ref in refs], offsets), seconds=60
+        )
         return {refs[index]: new for index, new in logs.parse_new(answer.out, offsets).items()}
 
     def files(self, endpoint: str = "") -> SlurmFiles:
@@ -227,7 +262,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Ending
 
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
-        """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec does all of it."""
+        """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec
+        does all of it.
+        """
         must_live_at(self.endpoint, ref)
         return look.cancel(self.ssh, ref, grace.total_seconds() + self.kill_wait() + MARGIN)
 
@@ -244,7 +281,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
             raise still_runs(f"SLURM job {ref.native_id}")
         answer = self.ssh.run(handover.release(JobHome(ref.namespace), ref.attempt), seconds=120)
         if answer.rc:
-            raise Unreachable(f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again.")
+            raise Unreachable(
+                f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again."
+            )
 
     # Explaining
 
@@ -266,13 +305,23 @@ def paths(ref: Ref) -> Paths:
     return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
 
 
-def environment(decisions: Decisions, attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
-    return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(decisions, attempt, secrets))}
+def environment(
+    decisions: Decisions, attempt: Attempt, secrets: Mapping[str, str]
+) -> dict[str, bytes]:
+    return {
+        f"attempts/{attempt.number}/env.sh": render.encoded(
+            render.environment_file(decisions, attempt, secrets)
+        )
+    }
 
 
 def is_small(files: Mapping[str, bytes]) -> bool:
-    """Whether they can be part of a script: not too long, and no zero bytes, which shell text cannot hold."""
-    return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(b"\0" in content for content in files.values())
+    """Whether they can be part of a script: not too long, and no zero bytes, which shell text
+    cannot hold.
+    """
+    return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(
+        b"\0" in content for content in files.values()
+    )
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -291,7 +340,8 @@ def missing_paths(lacking: Sequence[Wanted], host: str) -> Refused:
     more = "".join(f"; {each.what}: {each.path}" for each in lacking[1:])
     error = Refused(
         f"{what} is not on the cluster: {first}{more}",
-        f"Looked for on {host}. SLURM jobs cannot read this machine's files. Nothing was submitted.",
+        f"Looked for on {host}. SLURM jobs cannot read this machine's "
+        "files. Nothing was submitted.",
         f"Correct the path, or copy the data there: rsync -a ... {host}:{shlex.quote(first)}",
     )
     error.code = "input.missing"
@@ -303,7 +353,8 @@ def unsafe_folder(words: str) -> Refused:
     error = Refused(
         f"{words}.",
         "Others could put files there that your jobs would run. Nothing was submitted.",
-        "Set SLURM_BASE_RESULTS_DIR to a folder of your own, or, if the folder is yours, run there: chmod go-w FOLDER",
+        "Set SLURM_BASE_RESULTS_DIR to a folder of your own, or, if the folder is yours, run "
+        "there: chmod go-w FOLDER",
     )
     error.code = "slurm.unsafe_folder"
     return error
@@ -314,9 +365,15 @@ def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoErr
     if reply.word == "REFUSED":
         return rules.refused(reply.text)
     if reply.word == "STRANGER":
-        return Refused(f"{attempt.job_id} is the job of another store.", "Its folder is on the cluster already.")
+        return Refused(
+            f"{attempt.job_id} is the job of another store.",
+            "Its folder is on the cluster already.",
+        )
     if reply.word == "NOROOM":
-        fix = "See that SLURM_BASE_RESULTS_DIR is a folder that you may write to, with room: tao doctor slurm."
+        fix = (
+            "See that SLURM_BASE_RESULTS_DIR is a folder that you may write "
+            "to, with room: tao doctor slurm."
+        )
         error = Refused("The job's folder could not be made on the cluster.", reply.text, fix)
         error.backend_words = reply.text
         return error
@@ -325,8 +382,12 @@ def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoErr
     if reply.word == "ALIVE":
         id, _, state = reply.text.partition(" ")
         return Unreachable(
-            f"The attempt before, SLURM job {id}, is still {state}.", "Two must not run.", "It is tried again."
+            f"The attempt before, SLURM job {id}, is still {state}.",
+            "Two must not run.",
+            "It is tried again.",
         )
     return Unreachable(
-        f"SLURM did not say whether it took the job: {reply.text or words}", "", "Looking again will tell."
+        f"SLURM did not say whether it took the job: {reply.text or words}",
+        "",
+        "Looking again will tell.",
     )

@@ -1,4 +1,6 @@
-"""SlurmFacts: what was seen of a cluster, and what the caller's settings say of it, when a job was planned."""
+"""SlurmFacts: what was seen of a cluster, and what the caller's settings say of it, when a job was
+planned.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ ROOT = "root"  # the account above all others
 
 @dataclass(frozen=True)
 class Partition:
-    """What a partition has and allows. None: no limit; the node's figures are those of its largest nodes."""
+    """What a partition has and allows. None: no limit; the node's figures are those of its largest
+    nodes.
+    """
 
     name: str
     nodes: int = 0
@@ -31,15 +35,21 @@ class Partition:
     own_qos: str = ""  # whose limits count before those of the job's own qos and account
 
     def takes_qos(self, qos: str) -> bool:
-        """Whether jobs of the qos may start in it; of a job that names none nothing is known of that."""
-        return not qos or (qos.lower() in self.qos if self.qos else qos.lower() not in self.denied_qos)
+        """Whether jobs of the qos may start in it; of a job that names none nothing is known of
+        that.
+        """
+        return not qos or (
+            qos.lower() in self.qos if self.qos else qos.lower() not in self.denied_qos
+        )
 
 
 @dataclass(frozen=True)
 class SlurmFacts:
-    """`base` is the base directory as the cluster resolves it; `accounts` are the user's, where there is accounting.
+    """`base` is the base directory as the cluster resolves it; `accounts` are the user's, where
+    there is accounting.
 
-    `above`: account -> those above it in the cluster's tree; asked for only where a partition takes but some accounts.
+    `above`: account -> those above it in the cluster's tree; asked for only where a partition takes
+    but some accounts.
     """
 
     site: Site
@@ -54,8 +64,12 @@ class SlurmFacts:
     accounts: tuple[str, ...] = ()
     above: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     qos: Mapping[str, timedelta | None] = field(default_factory=dict[str, "timedelta | None"])
-    walls: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])  # account -> a job's longest time
-    default_qos: Mapping[str, str] = field(default_factory=dict[str, str])  # account -> that of a job that names none
+    walls: Mapping[str, timedelta] = field(
+        default_factory=dict[str, timedelta]
+    )  # account -> a job's longest time
+    default_qos: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # account -> that of a job that names none
     pyxis: bool = False
     programs: tuple[str, ...] = ()  # of enroot, apptainer, singularity
     folders: tuple[str, ...] = ()  # of those that are mounted by default, such as /lustre
@@ -65,16 +79,22 @@ class SlurmFacts:
         return next((each for each in self.partitions.values() if each.default), None)
 
     def longest(self, account: str, qos: str) -> timedelta | None:
-        """How long a job may last by its account or its qos, whose limit counts before the account's. None: no limit."""
+        """How long a job may last by its account or its qos, whose limit counts before the
+        account's. None: no limit.
+        """
         used = (qos or self.default_qos.get(account.lower(), USUAL_QOS)).lower()
         return self.qos.get(used) or self.walls.get(account.lower())
 
     def takes(self, partition: Partition, accounts: Sequence[str]) -> bool:
-        """Whether jobs of some of the accounts may start in the partition; with no account nothing is known of that."""
+        """Whether jobs of some of the accounts may start in the partition; with no account nothing
+        is known of that.
+        """
         return not accounts or any(self.takes_one(partition, each.lower()) for each in accounts)
 
     def takes_one(self, partition: Partition, account: str) -> bool:
-        """Newer SLURMs let a partition take the accounts below those that it names. Where the tree is not seen, any may be."""
+        """Newer SLURMs let a partition take the accounts below those that it names. Where the tree
+        is not seen, any may be.
+        """
         if not partition.accounts:
             return account not in partition.denied
         above = self.above.get(account, frozenset[str]())

@@ -1,7 +1,8 @@
 """Files of a cluster, as its login node sees them: one exec for each look.
 
-Below a job's results no link is followed out of them: a name is resolved there, and what was opened is asked where it
-lies before a byte of it is read. What a script looks at comes in its environment, not in its words.
+Below a job's results no link is followed out of them: a name is resolved there, and what was opened
+is asked where it lies before a byte of it is read. What a script looks at comes in its environment,
+not in its words.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ from tao_sdk.transports.ssh import Answer, Ssh
 
 GONE = re.compile(r"No such file or directory|Not a directory|Too many levels of symbolic links")
 SECONDS = 60  # that the login node looks for
-LEADS_OUT, ENDLESS, TOO_LONG = 45, 46, 124  # exit codes of the scripts; the last is that of `timeout`
+LEADS_OUT, ENDLESS, TOO_LONG = (
+    45,
+    46,
+    124,
+)  # exit codes of the scripts; the last is that of `timeout`
 
-# Each row is "kind size time", a path, and for a link to a folder where below the root that is; a NUL after each.
+# Each row is "kind size time", a path, and for a link to a folder where below the root that is; a
+# NUL after each.
 ROW = r"%y %s %T@\0%p\0\0"
 
 
@@ -52,7 +58,9 @@ class SlurmFiles:
 
 
 class SlurmResults:
-    """What lies below a folder that a job writes to; takes paths that begin with the folder's. Follows no link out of it."""
+    """What lies below a folder that a job writes to; takes paths that begin with the folder's.
+    Follows no link out of it.
+    """
 
     def __init__(self, ssh: Ssh, folder: str) -> None:
         self.ssh, self.folder = ssh, folder.rstrip("/")
@@ -62,7 +70,9 @@ class SlurmResults:
         return FileStat(path, seen.is_dir, seen.size, seen.mtime)
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
+        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is
+        itself.
+        """
         seen = file_stats(path, self._asked(path, "list_folder"), least=0)
         if [each.path for each in seen if not each.path.startswith("./")]:
             return [FileStat(path, seen[0].is_dir, seen[0].size, seen[0].mtime)]
@@ -77,7 +87,9 @@ class SlurmResults:
 
     def _in(self, path: str, seen: FileStat) -> FileStat:
         leads_to = f"{self.folder}{seen.leads_to}".rstrip("/") if seen.leads_to else ""
-        return FileStat(f"{path.rstrip('/')}/{seen.path[2:]}", seen.is_dir, seen.size, seen.mtime, leads_to)
+        return FileStat(
+            f"{path.rstrip('/')}/{seen.path[2:]}", seen.is_dir, seen.size, seen.mtime, leads_to
+        )
 
     def _asked(self, path: str, name: str) -> Answer:
         self._check(path)
@@ -90,13 +102,17 @@ class SlurmResults:
 
 
 def read(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
-    """Raises PathNotFound for a folder, a pipe or a device, also for one that takes a file's place meanwhile."""
+    """Raises PathNotFound for a folder, a pipe or a device, also for one that takes a file's place
+    meanwhile.
+    """
     words = {"TAO_FROM": str(offset + 1), "TAO_LIMIT": "" if limit is None else str(limit)}
     return asked(ssh, path, timed(path, root, "read_file", words)).out
 
 
 def timed(path: str, root: str, name: str, words: Mapping[str, str]) -> str:
-    """A script about a path, ended there after SECONDS: a pipe that took a file's place would be waited for without end."""
+    """A script about a path, ended there after SECONDS: a pipe that took a file's place would be
+    waited for without end.
+    """
     body = joined(script("resolve_path"), script(name))
     given = exports({"TAO_PATH": place(path), "TAO_ROOT": root, **words})
     return f"{given}\ntimeout {SECONDS} /bin/sh -c {shlex.quote(body)}"
@@ -110,7 +126,9 @@ def asked(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
     if answer.rc == ENDLESS:
         raise PathNotFound(f"{path} is no file: it is a folder, a pipe, a socket or a device.")
     if answer.rc == TOO_LONG:
-        raise Unreachable(f"{path} cannot be looked at: no answer of the file system within {SECONDS} s.")
+        raise Unreachable(
+            f"{path} cannot be looked at: no answer of the file system within {SECONDS} s."
+        )
     if answer.rc and not (partly and answer.out):
         if GONE.search(answer.words):
             raise missing(path)
@@ -125,7 +143,9 @@ def missing(path: str) -> PathNotFound:
 def place(path: str) -> str:
     plain = re.sub(r"^(lustre|slurm)://", "", path)
     if not plain.startswith("/") or "\0" in plain:
-        raise UsageError(f"{path!r} is no path of the cluster.", "", "Write an absolute path, or lustre:///path.")
+        raise UsageError(
+            f"{path!r} is no path of the cluster.", "", "Write an absolute path, or lustre:///path."
+        )
     return plain
 
 

@@ -1,6 +1,8 @@
-"""Reading the logs of an attempt on the cluster: by offset, so that a reader that was cut off goes on where it was.
+"""Reading the logs of an attempt on the cluster: by offset, so that a reader that was cut off goes
+on where it was.
 
-A cursor is two offsets, of stdout's file and of stderr's: `120:34`. One exec brings what is new of both.
+A cursor is two offsets, of stdout's file and of stderr's: `120:34`. One exec brings what is new of
+both.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from tao_sdk.transports.ssh import Ssh
 
 BLOCK = MiB
 QUICK, SLOW = 0.2, 3.0  # seconds between looks while following: quick after news
-UNRECORDED = 5.0  # seconds without news after which SLURM is asked whether the job has ended without a record
+# seconds without news after which SLURM is asked whether the job has ended without a record
+UNRECORDED = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Read:
 
 
 def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
-    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken by one of the other.
+    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken
+    by one of the other.
 
     While there is more, an unfinished line waits for its rest.
     """
@@ -108,7 +112,9 @@ class Reader:
             pause = min(pause * 1.5, SLOW)
 
     def piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
-        """(where reading began, what came). With `lines` it begins that many lines before the end."""
+        """(where reading began, what came). With `lines` it begins that many lines
+        before the end.
+        """
         answer = self.ssh.run(read_script(self.folder, self.attempt, name, at, lines))
         if answer.rc == GONE:
             raise PathNotFound("The log is gone.", f"{self.folder} is not there.", "")
@@ -127,7 +133,9 @@ GONE = 44  # exit code of scripts/read_log.sh
 
 
 def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
-    """scripts/read_log.sh. With `lines` it reads the last ones, else what lies behind the offsets."""
+    """scripts/read_log.sh. With `lines` it reads the last ones, else what lies
+    behind the offsets.
+    """
     values = {
         "logs": folder,
         "attempt": attempt,
@@ -150,7 +158,10 @@ NEW_HEAD = re.compile(rb"=== (\d+) (whole|more) (\d+) (\d+)\n")
 def read_new_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
     """scripts/read_new_logs.sh for each log folder."""
     asked = zip(folders, offsets, strict=True)
-    calls = [f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}" for index, (folder, at) in enumerate(asked)]
+    calls = [
+        f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}"
+        for index, (folder, at) in enumerate(asked)
+    ]
     return joined(variables({"most": str(NEW_BYTES)}), script("read_new_logs"), *calls, "true")
 
 
@@ -164,7 +175,9 @@ def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]
         at = middle + err_size
         if at > len(answer) or index >= len(offsets):
             break
-        piece = Piece(answer[head.end() : middle], answer[middle:at], over=False, whole=head[2] == b"whole")
+        piece = Piece(
+            answer[head.end() : middle], answer[middle:at], over=False, whole=head[2] == b"whole"
+        )
         found[index] = NewLog(tuple(chunks(offsets[index], piece)), piece.whole)
     return found
 

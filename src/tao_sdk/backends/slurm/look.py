@@ -1,4 +1,5 @@
-"""Looking at attempts on a cluster: one squeue and one sacct for all of them, and what the ended ones have left.
+"""Looking at attempts on a cluster: one squeue and one sacct for all of them, and what the ended
+ones have left.
 
 The scripts, and how they are joined to what parse.py makes of their answers.
 """
@@ -34,7 +35,9 @@ class Left:
 
 
 def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """How each attempt is. Of those that have ended, or are gone, the records that they left are read as well."""
+    """How each attempt is. Of those that have ended, or are gone, the records that they left are
+    read as well.
+    """
     seen = ask(ssh, [ref.native_id for ref in refs])
     found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
     ended = [ref for ref, each in found.items() if each.phase.over]
@@ -50,7 +53,9 @@ def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
 def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
     """squeue first: it knows of a requeue before sacct does."""
     asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
-    answer = ssh.run(joined(plain_start(), questions(asked), script("capture"), script("look")), seconds=90)
+    answer = ssh.run(
+        joined(plain_start(), questions(asked), script("capture"), script("look")), seconds=90
+    )
     return parse.seen(sections(answer.out))
 
 
@@ -73,19 +78,27 @@ class Section:
 
 
 def framed_sections(data: bytes) -> Iterator[Section]:
-    """What capture.sh and remains.sh have printed. Each says how long it is, so nothing in one is taken for the next."""
+    """What capture.sh and remains.sh have printed. Each says how long it is, so nothing in one is
+    taken for the next.
+    """
     at = 0
     while (head := SECTION.search(data, at)) is not None:
         begin = head.end()
         middle = begin + int(head[3])
         at = middle + int(head[4])
-        yield Section(head[1].decode("ascii", "replace"), int(head[2]), data[begin:middle], data[middle:at])
+        yield Section(
+            head[1].decode("ascii", "replace"), int(head[2]), data[begin:middle], data[middle:at]
+        )
 
 
 def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     """Name -> (exit code, output, words)."""
     found = {
-        each.name: (each.code, each.out.decode("utf-8", "replace"), each.words.decode("utf-8", "replace").strip())
+        each.name: (
+            each.code,
+            each.out.decode("utf-8", "replace"),
+            each.words.decode("utf-8", "replace").strip(),
+        )
         for each in framed_sections(data)
     }
     for name in ("squeue", "sacct"):
@@ -94,12 +107,16 @@ def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
 
 
 def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Left]:
-    """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody needs them any more."""
+    """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody
+    needs them any more.
+    """
     calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
     answer = ssh.run(joined(plain_start(), script("remains"), *calls), seconds=120)
     remains = grouped(answer.out)
     if answer.rc or len(remains) != len(refs):
-        raise Unreachable(f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again.")
+        raise Unreachable(
+            f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again."
+        )
     return {ref: left(parts, ref.attempt.number) for ref, parts in zip(refs, remains, strict=True)}
 
 
@@ -120,12 +137,17 @@ def grouped(data: bytes) -> list[dict[str, str]]:
     """What remains.sh has printed of each attempt: its parts by name."""
     parts = [part for part in framed_sections(data) if part.name in PARTS]
     starts = range(0, len(parts), len(PARTS))
-    return [{part.name: part.out.decode("utf-8", "replace") for part in parts[at : at + len(PARTS)]} for at in starts]
+    return [
+        {part.name: part.out.decode("utf-8", "replace") for part in parts[at : at + len(PARTS)]}
+        for at in starts
+    ]
 
 
 def left(parts: Mapping[str, str], number: int) -> Left:
     marks = parts["marks"].split()
-    record = parse.record(parts["exit"], parts["status"], parts["manifest"], number, "begun" in marks)
+    record = parse.record(
+        parts["exit"], parts["status"], parts["manifest"], number, "begun" in marks
+    )
     return Left(record, "resumes" in marks)
 
 
@@ -158,7 +180,11 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
 
 def not_canceled(reply: handover.Reply) -> TaoError:
     if reply.word == "DENIED":
-        return Refused(reply.text, "SLURM does not let you cancel it.", "Cancel it as the user who submitted it.")
+        return Refused(
+            reply.text,
+            "SLURM does not let you cancel it.",
+            "Cancel it as the user who submitted it.",
+        )
     return no_answer(reply.text)
 
 
@@ -170,23 +196,29 @@ def no_answer(words: str) -> Unreachable:
 
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's, in one exec."""
+    """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but
+    the first's, in one exec.
+    """
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     folders = variables({"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)})
     asked = questions([ref.native_id or "0"])
     shared = (script("capture"), script("remains"))
-    answer = ssh.run(joined(plain_start(), folders, asked, *shared, script("evidence")), seconds=120)
+    answer = ssh.run(
+        joined(plain_start(), folders, asked, *shared, script("evidence")), seconds=120
+    )
     return gathered(ref, sections(answer.out), left_of_one(answer.out, ref))
 
 
 def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:
     """The evidence, from the output of the commands and what the attempt has left. Pure.
 
-    Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least of all for good.
+    Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least
+    of all for good.
     """
     asked = parse.seen(answers)
     seen = parse.with_record(
-        parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes), remains.record
+        parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes),
+        remains.record,
     )
     if seen.phase is Phase.UNREACHABLE:
         raise no_answer(seen.reason)
@@ -205,7 +237,11 @@ def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Lef
         backend_words=seen.backend_words,
         expected_start=seen.expected_start,
         events=(*waits, *nodes, *image, *said, *resumes),
-        log_tail="\n".join(line for line in answers["ranks"][1].splitlines() if not line.startswith(PREFIX.decode())),
+        log_tail="\n".join(
+            line
+            for line in answers["ranks"][1].splitlines()
+            if not line.startswith(PREFIX.decode())
+        ),
     )
 
 
@@ -223,7 +259,9 @@ def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
 
 
-def pending_events(seen: Observation, answers: Mapping[str, tuple[int, str, str]]) -> Iterable[NodeEvent]:
+def pending_events(
+    seen: Observation, answers: Mapping[str, tuple[int, str, str]]
+) -> Iterable[NodeEvent]:
     """What holds it up, and where it would not have to wait."""
     running = [line.split() for line in answers["mine"][1].splitlines()]
     if running and re.match(r"QOS|Assoc|Priority|Resources", seen.backend_words):
@@ -231,4 +269,7 @@ def pending_events(seen: Observation, answers: Mapping[str, tuple[int, str, str]
         yield NodeEvent("Running", f"Yours run: {ids}" + (" and more" if len(running) > 8 else ""))
     idle = [line.split() for line in answers["idle"][1].splitlines()]
     if idle and re.match(r"Priority|Resources|ReqNodeNotAvail|Partition", seen.backend_words):
-        yield NodeEvent("Idle", "Idle nodes: " + ", ".join(f"{row[1]} in {row[0]}" for row in idle if len(row) == 2))
+        yield NodeEvent(
+            "Idle",
+            "Idle nodes: " + ", ".join(f"{row[1]} in {row[0]}" for row in idle if len(row) == 2),
+        )

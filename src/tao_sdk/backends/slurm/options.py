@@ -14,7 +14,9 @@ RUNTIMES = ("pyxis", "enroot", "apptainer", "none")
 
 
 def words(pattern: str, allowed: str) -> Kind:
-    """A value that becomes a word of sbatch: what is not of this form is refused, so nothing can be hidden in it."""
+    """A value that becomes a word of sbatch: what is not of this form is refused, so nothing can be
+    hidden in it.
+    """
     return Kind(allowed, matching(re.compile(pattern)), {"type": "string"})
 
 
@@ -29,7 +31,10 @@ def matching(form: re.Pattern[str]) -> Callable[[Any], str]:
 
 
 NAME = words(r"[A-Za-z0-9_.@+-]+", "a name of letters, digits and _ . @ + -")
-NAMES = words(r"[A-Za-z0-9_.@+-]+(,[A-Za-z0-9_.@+-]+)*|cluster default partition", "names with commas between them")
+NAMES = words(
+    r"[A-Za-z0-9_.@+-]+(,[A-Za-z0-9_.@+-]+)*|cluster default partition",
+    "names with commas between them",
+)
 FEATURES = words(r"[A-Za-z0-9_.,&|()\[\]*:!=+-]+", "features of nodes, joined by & | or ,")
 NODES = words(r"[A-Za-z0-9_.,\[\]-]+", "nodes such as n1,n[3-8]")
 ADDRESS = words(r"[A-Za-z0-9_.@+-]+", "an e-mail address")
@@ -40,27 +45,43 @@ class SlurmOptions:
     """What only the SLURM platform understands."""
 
     partition: str = setting(
-        NAMES, "", "Partitions, one or several. Default: $SLURM_PARTITION, else the documented list."
+        NAMES,
+        "",
+        "Partitions, one or several. Default: $SLURM_PARTITION, else the documented list.",
     )
-    account: str = setting(NAME, "", "Account that is charged. Default: $SLURM_ACCOUNT, else the cluster's for you.")
+    account: str = setting(
+        NAME, "", "Account that is charged. Default: $SLURM_ACCOUNT, else the cluster's for you."
+    )
     qos: str = setting(NAME, "", "Quality of service.")
     constraint: str = setting(FEATURES, "", "Features that the nodes must have.")
     reservation: str = setting(NAMES, "", "Reservation to run in.")
     nodelist: str = setting(NODES, "", "Nodes that must be among the job's.")
     exclude: str = setting(NODES, "", "Nodes that must not be.")
     requeue: bool | None = setting(
-        f.YES_OR_NO, None, "SLURM starts the job again when a node fails or it is preempted. Default: yes."
+        f.YES_OR_NO,
+        None,
+        "SLURM starts the job again when a node fails or it is preempted. Default: yes.",
     )
-    exclusive: bool | None = setting(f.YES_OR_NO, None, "Whole nodes. Default: when all their GPUs are asked for.")
+    exclusive: bool | None = setting(
+        f.YES_OR_NO, None, "Whole nodes. Default: when all their GPUs are asked for."
+    )
     timeout: Any = setting(
-        f.DURATION, None, "When the command is asked to end, before the time limit. Default: after 95 % of it."
+        f.DURATION,
+        None,
+        "When the command is asked to end, before the time limit. Default: after 95 % of it.",
     )
     resume_on_timeout: bool = setting(
-        f.YES_OR_NO, False, "At the time limit, or preempted, go on in a new SLURM job from the newest checkpoint."
+        f.YES_OR_NO,
+        False,
+        "At the time limit, or preempted, go on in a new SLURM job from the newest checkpoint.",
     )
     container_runtime: str | None = setting(
-        f.choice(*RUNTIMES), None, "What runs the image. Default: $SLURM_CONTAINER_RUNTIME, else what the cluster has."
+        f.choice(*RUNTIMES),
+        None,
+        "What runs the image. Default: $SLURM_CONTAINER_RUNTIME, else what the cluster has.",
     )
     mail_user: str = setting(ADDRESS, "", "Where SLURM writes when the job ends.")
-    use_sqsh: bool | None = setting(f.YES_OR_NO, None, "Convert the image once, for all jobs. Default: yes.")
+    use_sqsh: bool | None = setting(
+        f.YES_OR_NO, None, "Convert the image once, for all jobs. Default: yes."
+    )
     force_reconvert_latest: bool = setting(f.YES_OR_NO, False, "Convert a :latest image again.")

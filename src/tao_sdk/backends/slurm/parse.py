@@ -1,8 +1,9 @@
 """squeue's and sacct's words -> what they mean to us. Pure.
 
-squeue is asked before sacct and counts more: the controller knows of a requeue at once, the accounting later. Of sacct's
-rows the job's own decides; its steps tell of an OOM that the job's does not. The accounting hears of a job bit by bit, and
-at a busy site late: for moments its rows lack a name, a start or the end that squeue shows already.
+squeue is asked before sacct and counts more: the controller knows of a requeue at once, the
+accounting later. Of sacct's rows the job's own decides; its steps tell of an OOM that the job's
+does not. The accounting hears of a job bit by bit, and at a busy site late: for moments its rows
+lack a name, a start or the end that squeue shows already.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ REASONS: Mapping[str, Reason] = {
 }
 # Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
 OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
-OOM_BEHIND = frozenset({"FAILED", "TIMEOUT"})  # what an OOM of a step leads to; other ends have a cause of their own
+OOM_BEHIND = frozenset(
+    {"FAILED", "TIMEOUT"}
+)  # what an OOM of a step leads to; other ends have a cause of their own
 NO_EXEC = "0:53"
 LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
 KILLED = 137
@@ -68,7 +71,9 @@ SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start,
 SACCT = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
 DISABLED = "accounting storage is disabled"
 UNNAMED = "allocation"  # what sacct calls a job of which the accounting has heard, but not its name
-PATIENCE = timedelta(seconds=60)  # for so long a failure waits for the accounting, which alone has its code and cause
+PATIENCE = timedelta(
+    seconds=60
+)  # for so long a failure waits for the accounting, which alone has its code and cause
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,9 @@ class Row:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has had nodes. Of one that never began, the start may be the end's time for a while."""
+        """Whether it has had nodes. Of one that never began, the start may be the end's time for a
+        while.
+        """
         return self.nodes not in ("", "None assigned")
 
 
@@ -120,7 +127,9 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Seen:
-    """One look at a cluster. None for squeue or sacct that did not answer; what it said instead is in `trouble`."""
+    """One look at a cluster. None for squeue or sacct that did not answer; what it said instead is
+    in `trouble`.
+    """
 
     queue: Mapping[str, Queued] | None
     accounting: Mapping[str, Accounted] | None
@@ -131,7 +140,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Record:
-    """What an attempt itself has left: the batch script's record, TAO's own last word, the manifest."""
+    """What an attempt itself has left: the batch script's record, TAO's own last word, the
+    manifest.
+    """
 
     exit_code: int | None = None
     time_limit: bool = False
@@ -142,8 +153,13 @@ class Record:
 
 
 def squeue_command(ids: Sequence[str]) -> str:
-    """One query for any number of jobs. It fails for an id that it has forgotten only when that is asked for alone."""
-    return f"timeout 25 squeue --noheader --states=all --format='{'|'.join(SQUEUE)}' --jobs={','.join(ids)}"
+    """One query for any number of jobs. It fails for an id that it has forgotten only when that is
+    asked for alone.
+    """
+    return (
+        f"timeout 25 squeue --noheader --states=all --format='{'|'.join(SQUEUE)}' "
+        f"--jobs={','.join(ids)}"
+    )
 
 
 def sacct_command(ids: Sequence[str]) -> str:
@@ -191,7 +207,9 @@ def last_line(said: str) -> str:
 
 
 def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observation:
-    """What a look says of the job `id`, which has to have the name `name`: ids are used again, names are not."""
+    """What a look says of the job `id`, which has to have the name `name`: ids are used again,
+    names are not.
+    """
     queued = named(look.queue.get(id) if look.queue else None, name)
     accounted = look.accounting.get(id) if look.accounting else None
     if accounted is not None and accounted.job.name not in (name, UNNAMED):
@@ -207,7 +225,9 @@ def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observ
 
 
 def is_untold(row: Queued, look: Seen) -> bool:
-    """Whether a failure's code and cause are still on their way to the accounting: squeue has neither."""
+    """Whether a failure's code and cause are still on their way to the accounting: squeue has
+    neither.
+    """
     end = moment(row.end)
     recent = look.now is not None and end is not None and look.now - end < PATIENCE
     return row.state == "FAILED" and look.accounts and recent
@@ -239,7 +259,9 @@ def named(row: Queued | None, name: str) -> Queued | None:
 
 
 def phase(state: str) -> Phase:
-    """SLURM's state in our words; UNKNOWN for one that is not in the table, which people see as it is."""
+    """SLURM's state in our words; UNKNOWN for one that is not in the table, which people see as it
+    is.
+    """
     return PHASES.get(state, Phase.UNKNOWN)
 
 
@@ -254,7 +276,9 @@ def pending(row: Queued, raw: str) -> Observation:
     """A waiting job, with squeue's own reason and its estimate of the start."""
     if row.reason in ("", "None"):
         return Observation(Phase.PENDING, raw, backend_words=row.state)
-    return Observation(Phase.PENDING, raw, backend_words=row.reason, expected_start=moment(row.start))
+    return Observation(
+        Phase.PENDING, raw, backend_words=row.reason, expected_start=moment(row.start)
+    )
 
 
 def why_pending(row: Queued) -> Why:
@@ -277,7 +301,9 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
     if is_given_up(job):
         return given_up(job.state)
     if was_not_started(accounted):
-        unstarted = Observation(Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=moment(job.end))
+        unstarted = Observation(
+            Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=moment(job.end)
+        )
         return explained(unstarted, words.why(Reason.SCRIPT_NOT_STARTED))
     oom = word in OOM_BEHIND and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
@@ -300,14 +326,18 @@ def with_slurms_words(seen: Observation, reason: str) -> Observation:
 
 
 def is_given_up(job: Row) -> bool:
-    """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it says "CANCELLED by" and an id."""
+    """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it
+    says "CANCELLED by" and an id.
+    """
     return job.state == "CANCELLED" and not job.has_begun
 
 
 def was_not_started(accounted: Accounted) -> bool:
-    """Whether the exit code is not the script's, but what SLURM says where a node has refused to start it.
+    """Whether the exit code is not the script's, but what SLURM says where a node has refused to
+    start it.
 
-    A node does so when it was lost and is back with what it ran: SLURM has that ended there, and starts the job again at once.
+    A node does so when it was lost and is back with what it ran: SLURM has that ended there, and
+    starts the job again at once.
     """
     batch = next((step for step in accounted.steps if step.name == "batch"), None)
     never_ran = batch is not None and phase(batch.word).ended and batch.exit in ("", "0:0")
@@ -332,7 +362,9 @@ def ended_in_queue(row: Queued, resumes: bool) -> Observation:
         phase=ended_phase(row.state, resumes),
         raw=f"{row.state} on {row.nodes}" if row.nodes else row.state,
         exit_code=CODES_IN_QUEUE.get(row.state),
-        started_at=moment(row.start) if row.nodes else None,  # squeue gives one that never began its end's time
+        started_at=moment(row.start)
+        if row.nodes
+        else None,  # squeue gives one that never began its end's time
         ended_at=moment(row.end),
         backend_words=row.state,
     )
@@ -350,7 +382,9 @@ def why(word: str, code: int | None, reason: str, exit: str) -> Why:
     launch_failed = reason in LAUNCH_FAILURES
     if exit == NO_EXEC or (launch_failed and not has_ended_by_signal(exit)):
         return words.why(Reason.NOT_LAUNCHED, what=reason if launch_failed else exit)
-    if word == "FAILED" and has_ended_by_signal(exit):  # of the command's own end the script makes an exit code
+    if word == "FAILED" and has_ended_by_signal(
+        exit
+    ):  # of the command's own end the script makes an exit code
         return words.why(Reason.SCRIPT_KILLED, "signal", signal=exit[2:])
     if word == "FAILED" and code is not None:
         return words.why(Reason.EXIT_CODE, code=code)
@@ -387,8 +421,12 @@ def moment(text: str) -> datetime | None:
 # What an attempt itself has left
 
 
-def record(exit_text: str, status_text: str, manifest_text: str, number: int, begun: bool = False) -> Record:
-    """The batch script's record, the last line of TAO's status.json, and the manifest, as far as they are of this attempt."""
+def record(
+    exit_text: str, status_text: str, manifest_text: str, number: int, begun: bool = False
+) -> Record:
+    """The batch script's record, the last line of TAO's status.json, and the manifest, as far as
+    they are of this attempt.
+    """
     texts = (exit_text, manifest_text, last_status(status_text))
     left, manifest, status = (json_object(text) or {} for text in texts)
     own = left.get("attempt") == number
@@ -410,7 +448,9 @@ def last_status(text: str) -> str:
 
 
 def with_record(seen: Observation, left: Record) -> Observation:
-    """The end as the attempt itself tells it: its exit code, our time limit, and TAO's last word on success."""
+    """The end as the attempt itself tells it: its exit code, our time limit, and TAO's last word on
+    success.
+    """
     if left.time_limit and seen.phase is Phase.FAILED:
         return explained(replace(seen, exit_code=124), words.why(Reason.TIME_LIMIT, "slurm, ours"))
     if (
@@ -419,7 +459,9 @@ def with_record(seen: Observation, left: Record) -> Observation:
         return explained(seen, words.why(Reason.SCRIPT_KILLED))
     if seen.phase is Phase.SUCCEEDED and left.tao_status in TAO_FAILURES:
         return explained(replace(seen, phase=Phase.FAILED), tao_failure(left))
-    if seen.phase is Phase.FAILED and left.exit_code:  # of a code above 128, SLURM keeps what is above
+    if (
+        seen.phase is Phase.FAILED and left.exit_code
+    ):  # of a code above 128, SLURM keeps what is above
         return with_exit_code(seen, left.exit_code)
     if seen.phase is Phase.ABSENT and left.whole and left.exit_code is not None:
         return from_record(left)

@@ -1,8 +1,9 @@
-"""From a prepared job to everything that is sent to a cluster: directives, scripts, staged files. Pure.
+"""From a prepared job to everything that is sent to a cluster: directives, scripts, staged files.
+Pure.
 
-Here: what is decided once for every attempt, and the plan of one. Not here: what the job gets of the cluster, its
-directives, which paths it needs there and what would stop it (job/), how an image gets ready (images/), the scripts and the
-one that hands all of it over (scripts/).
+Here: what is decided once for every attempt, and the plan of one. Not here: what the job gets of
+the cluster, its directives, which paths it needs there and what would stop it (job/), how an image
+gets ready (images/), the scripts and the one that hands all of it over (scripts/).
 """
 
 from __future__ import annotations
@@ -43,16 +44,26 @@ from tao_sdk.net.address import path_of, scheme
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
 
 
-def plan(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan[SlurmRequest]:
-    """Everything that submit will do. Raises SpecError for what the cluster cannot do, with what it can."""
+def plan(
+    job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt
+) -> Plan[SlurmRequest]:
+    """Everything that submit will do. Raises SpecError for what the cluster cannot do, with what it
+    can.
+    """
     return build(decide(job, options, facts), job, attempt)
 
 
 def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisions:
-    """Everything about a job but the number of its attempt. A further attempt is built from the same."""
+    """Everything about a job but the number of its attempt. A further attempt is built from the
+    same.
+    """
     spec, wants = job.spec, shape(job.spec, options, facts)
     runtime = container_runtime(spec, options, facts)
-    image = image_plan.plan(spec.image, options, facts) if runtime not in ("", NONE) and spec.image else None
+    image = (
+        image_plan.plan(spec.image, options, facts)
+        if runtime not in ("", NONE) and spec.image
+        else None
+    )
     root = results_root(spec, facts)
     mounts = data.mounts(job, facts, root) if image else []
     return Decisions(
@@ -80,7 +91,9 @@ def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisi
 
 
 def grace(wants: Shape) -> int:
-    """Seconds between the end of the timeout and that of the time limit, less what the runner needs at the end."""
+    """Seconds between the end of the timeout and that of the time limit, less what the runner needs
+    at the end.
+    """
     return max(LAST_SECONDS, int(slurm_seconds(wants.time) - wants.timeout) - LAST_SECONDS)
 
 
@@ -107,7 +120,9 @@ def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[Slur
     )
 
 
-def staged(decisions: Decisions, job: PreparedJob, at: Paths, attempt: Attempt, batch: str) -> dict[str, str]:
+def staged(
+    decisions: Decisions, job: PreparedJob, at: Paths, attempt: Attempt, batch: str
+) -> dict[str, str]:
     """What lies in the job's folder before it starts: path below it -> text."""
     own, spec = f"attempts/{attempt.number}", job.spec
     image_files: Mapping[str, str] = decisions.image.files if decisions.image else {}
@@ -116,7 +131,9 @@ def staged(decisions: Decisions, job: PreparedJob, at: Paths, attempt: Attempt, 
         f"{own}/task.sh": task_script(decisions, at, attempt),
         f"{own}/store": attempt.store_id,
         f"sbatch/job_{attempt.job_id}.sbatch": batch,
-        f"specs/{attempt.job_id}.json": compact(plain(spec.specs if spec.specs is not None else spec.args or {})),
+        f"specs/{attempt.job_id}.json": compact(
+            plain(spec.specs if spec.specs is not None else spec.args or {})
+        ),
         f"env/{attempt.job_id}.json": compact(shown_environment(decisions, attempt)),
         f"meta/{attempt.job_id}.json": compact(meta(decisions, spec, attempt)),
         **({f"{own}/resumes": ""} if decisions.resume_on_timeout else {}),
@@ -128,12 +145,16 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
     """What runs the image; a job without one needs nothing. "" where the cluster has nothing."""
     asked = options.container_runtime or facts.site.runtime
     if asked and asked not in RUNTIMES:
-        raise SpecError(f"SLURM_CONTAINER_RUNTIME is {asked!r}.", "", f"It is one of {', '.join(RUNTIMES)}.")
+        raise SpecError(
+            f"SLURM_CONTAINER_RUNTIME is {asked!r}.", "", f"It is one of {', '.join(RUNTIMES)}."
+        )
     return containers.runtime(options, facts) if spec.image or asked else NONE
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
-    """Where on the cluster jobs write their results. Those for a bucket are written here too, and sent from here."""
+    """Where on the cluster jobs write their results. Those for a bucket are written here too, and
+    sent from here.
+    """
     asked = named_folder(spec)
     if not asked:
         return f"{facts.base}/results"
@@ -144,7 +165,9 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
 
 
 def environment(spec: JobSpec, root: str) -> dict[str, str | SecretRef]:
-    """The variables that the job asks for, secrets as references. Those that differ by attempt: own_environment."""
+    """The variables that the job asks for, secrets as references. Those that differ by attempt:
+    own_environment.
+    """
     variables = {**asked_variables(spec), **root_variables(spec, root), "TAO_API_RESULTS_DIR": root}
     return dict(sorted(variables.items()))
 
@@ -159,7 +182,9 @@ def own_environment(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
 
 
 def environment_file(decisions: Decisions, attempt: Attempt, secrets: Mapping[str, str]) -> str:
-    """Shell text that sets the job's environment: the only place where a secret's value is on the cluster."""
+    """Shell text that sets the job's environment: the only place where a secret's value is on the
+    cluster.
+    """
     values = {**revealed(decisions.environment, secrets), **own_environment(decisions, attempt)}
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 

@@ -1,4 +1,6 @@
-"""SlurmRequest: what a plan asks of a cluster, and what was decided for every attempt. JSON only at the store's edge."""
+"""SlurmRequest: what a plan asks of a cluster, and what was decided for every attempt. JSON only at
+the store's edge.
+"""
 
 from __future__ import annotations
 
@@ -95,11 +97,18 @@ class SlurmRequest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SlurmRequest:
-        return cls(data["script"], tuple(data["sbatch"]), data["job_dir"], Decisions.from_json(data["parts"]))
+        return cls(
+            data["script"],
+            tuple(data["sbatch"]),
+            data["job_dir"],
+            Decisions.from_json(data["parts"]),
+        )
 
 
 def finding_to_json(finding: Finding) -> dict[str, str]:
-    """The finding as plans of every version hold it: under the documents' names, with a command where it has one."""
+    """The finding as plans of every version hold it: under the documents' names, with a command
+    where it has one.
+    """
     kept = {
         "severity": finding.severity.value,
         "code": finding.code,
@@ -112,4 +121,6 @@ def finding_to_json(finding: Finding) -> dict[str, str]:
 
 def finding_from_json(data: Mapping[str, str]) -> Finding:
     severity = Severity(data["severity"])
-    return Finding(severity, data["code"], data["what"], data["evidence"], data["fix"], data.get("command", ""))
+    return Finding(
+        severity, data["code"], data["what"], data["evidence"], data["fix"], data.get("command", "")
+    )

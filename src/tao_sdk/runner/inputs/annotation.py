@@ -1,4 +1,6 @@
-"""Annotations: the files that a json, jsonl, csv or parquet names, so that no others have to be fetched."""
+"""Annotations: the files that a json, jsonl, csv or parquet names, so that no others have to be
+fetched.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,21 @@ if TYPE_CHECKING:
     from tao_sdk.runner.document import Selective
 
 FIELD = 1 << 30  # characters of one field: a mask may be beside the path
-FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+FORMATS = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
 
 
-def chosen(sources: list[Source], uri: str, how: Selective, values: Mapping[str, str]) -> list[Source]:
-    """Of a folder's files those that the annotation names; `values` are the paths of the inputs that are in place."""
+def chosen(
+    sources: list[Source], uri: str, how: Selective, values: Mapping[str, str]
+) -> list[Source]:
+    """Of a folder's files those that the annotation names; `values` are the paths of the inputs
+    that are in place.
+    """
     key = how["annotation"]
     paths = [path for name, path in values.items() if name == key or name.startswith(key + "[")]
     names = {name for path in paths for name in named(path, how["format"], how["keys"])}
@@ -29,7 +41,8 @@ def chosen(sources: list[Source], uri: str, how: Selective, values: Mapping[str,
     if missing:
         raise Failure(
             "input.missing",
-            f"{len(missing)} files that the annotation names are not there, the first is {missing[0]}.",
+            f"{len(missing)} files that the annotation names are not "
+            f"there, the first is {missing[0]}.",
             f"They are not below {shown(uri)}.",
             "Correct the annotation, or the address of the folder.",
         )
@@ -37,7 +50,9 @@ def chosen(sources: list[Source], uri: str, how: Selective, values: Mapping[str,
 
 
 def named(path: str, form: str, keys: list[str]) -> list[str]:
-    """Relative paths, in order, each once. Raises Failure for what cannot be read, and for a path that leads out."""
+    """Relative paths, in order, each once. Raises Failure for what cannot be read, and for a path
+    that leads out.
+    """
     form = form or FORMATS.get(os.path.splitext(path)[1].lower(), "json")
     found: set[str] = set()
     try:
@@ -57,7 +72,9 @@ def named(path: str, form: str, keys: list[str]) -> list[str]:
         said = str(error)[:200].rstrip(".") or type(error).__name__
         raise unreadable(path, f"It is no {form} that can be read: {said}.") from error
     if not found:
-        raise unreadable(path, f"Nothing in it stands under {' or '.join(keys)}.", "Correct selective.keys.")
+        raise unreadable(
+            path, f"Nothing in it stands under {' or '.join(keys)}.", "Correct selective.keys."
+        )
     return sorted(found)
 
 
@@ -70,14 +87,18 @@ def csv_error() -> type[Exception]:
 def unreadable(
     path: str, why: str, next: str = "Correct the file, or leave selective out to have all files."
 ) -> Failure:
-    return Failure("input.annotation", f"The annotation {path} does not tell which files to fetch.", why, next)
+    return Failure(
+        "input.annotation", f"The annotation {path} does not tell which files to fetch.", why, next
+    )
 
 
 def checked(path: str, value: str) -> str:
     clean = os.path.normpath(value)
     if os.path.isabs(value) or clean == ".." or clean.startswith("../") or "\0" in value:
         raise unreadable(
-            path, f"It names {value[:200]!r}, which is no path below the folder.", "Name files relative to the folder."
+            path,
+            f"It names {value[:200]!r}, which is no path below the folder.",
+            "Name files relative to the folder.",
         )
     return clean
 

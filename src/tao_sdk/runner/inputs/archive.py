@@ -1,8 +1,9 @@
 """Archives: .tar, .tar.gz, .tgz and .zip, unpacked whole into a folder or not at all.
 
-An archive was written by somebody else. Nothing of it may lie outside its folder, neither by its name nor through a link;
-devices, pipes and sockets are refused; so is one that would fill the disk or the memory: bytes, entries, folders, links and
-what describes them have limits. What a limit does to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
+An archive was written by somebody else. Nothing of it may lie outside its folder, neither by its
+name nor through a link; devices, pipes and sockets are refused; so is one that would fill the disk
+or the memory: bytes, entries, folders, links and what describes them have limits. What a limit does
+to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ LARGEST_DIRECTORY = 256 << 20  # bytes of the directory of a zip
 LARGEST_END = 1 << 17  # bytes at its end among which that is looked for
 DEEPEST = 200  # folders in each other
 LONGEST_LINK = 4096  # bytes
-FEW = 4096  # bytes of a zip's entry that are unpacked at once, where its compression does not say how many come of them
+# bytes of a zip's entry that are unpacked at once, where its compression does not say how many come
+# of them
+FEW = 4096
 MOST_STEPS = 40  # links that lead to each other: more the kernel does not follow
 RIGHTS = 0o755  # no setuid, and nobody else can write
 SPARE = 64 << 20  # bytes of the disk that are left alone
@@ -55,7 +58,8 @@ BROKEN = (  # what Python's own modules raise for archives that are damaged, or 
 
 
 def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> str:
-    """Everything in the archive, in a folder that is made here; where its content begins, `inner` being what may be left out.
+    """Everything in the archive, in a folder that is made here; where its content begins, `inner`
+    being what may be left out.
 
     Raises Failure; what is in the folder then is no use.
     """
@@ -68,16 +72,22 @@ def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> s
     except Failure:
         raise
     except ImportError as error:
-        raise tree.broken(f"The image's python3 cannot read this kind of archive ({error.name}).") from error
+        raise tree.broken(
+            f"The image's python3 cannot read this kind of archive ({error.name})."
+        ) from error
     except BROKEN as error:
-        if isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL:  # this one of seek, to nowhere
+        if (
+            isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL
+        ):  # this one of seek, to nowhere
             raise
         raise tree.broken(f"{(str(error) or type(error).__name__).rstrip('.')}.") from error
     return top
 
 
 def content(folder: str, name: str) -> str:
-    """Where the content begins: below the one folder of the archive's own name, if that is all there is at the top."""
+    """Where the content begins: below the one folder of the archive's own name, if that is all
+    there is at the top.
+    """
     inner = os.path.join(folder, name)
     alone = os.listdir(folder) == [name] and os.path.isdir(inner) and not os.path.islink(inner)
     return inner if alone else folder
@@ -93,7 +103,9 @@ class Unpacked:
         self.most_noted = number(env, "TAO_UNPACK_FILES") or MOST_NOTED
         self.bytes = self.files = 0
         self.folders = {""}  # that were looked at already
-        self.late: list[tuple[str, int, float]] = []  # (folder, mode, time), set when nothing more goes into them
+        self.late: list[
+            tuple[str, int, float]
+        ] = []  # (folder, mode, time), set when nothing more goes into them
         self.links: list[tuple[str, str]] = []
 
     def broken(self, why: str) -> Failure:
@@ -101,7 +113,8 @@ class Unpacked:
             "archive.broken",
             f"The archive {self.name} cannot be unpacked.",
             why,
-            "Make the archive again, or declare the input with extract: false to hand it over packed.",
+            "Make the archive again, or declare the input with extract: "
+            "false to hand it over packed.",
         )
 
     def place(self, name: str) -> str:
@@ -141,8 +154,10 @@ class Unpacked:
                 raise Failure(
                     "archive.limit",
                     f"The archive {self.name} holds more than {limit} {many}.",
-                    "That is far more than an honest one of its size does: it may be made to fill the disk.",
-                    "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES for the job to what it holds.",
+                    "That is far more than an honest one of its size does: it "
+                    "may be made to fill the disk.",
+                    "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES "
+                    "for the job to what it holds.",
                 )
 
     def need(self, size: int) -> None:
@@ -151,17 +166,23 @@ class Unpacked:
             raise Failure(
                 "disk.full",
                 f"The disk has no room for what is in the archive {self.name}.",
-                f"{disk.f_bavail * disk.f_frsize} bytes are free where it is unpacked: {self.folder}",
-                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
+                f"{disk.f_bavail * disk.f_frsize} bytes are free where it "
+                f"is unpacked: {self.folder}",
+                "Free space there, or set mount_path, or the input's "
+                "container_path, to a larger disk.",
             )
 
     def add_folder(self, name: str, mode: int, time: float) -> None:
         self.count(0)
         path = self.place(name)
-        self.folder_of(path[len(self.folder) :].strip("/").split("/") if path != self.folder else [], name)
+        self.folder_of(
+            path[len(self.folder) :].strip("/").split("/") if path != self.folder else [], name
+        )
         self.late.append((path, stat.S_IMODE(mode) & RIGHTS | 0o700, time))
 
-    def add_file(self, name: str, size: int, mode: int, time: float, source: IO[bytes], piece: int = CHUNK) -> None:
+    def add_file(
+        self, name: str, size: int, mode: int, time: float, source: IO[bytes], piece: int = CHUNK
+    ) -> None:
         """A file of `size` bytes, of which `piece` are read at once."""
         if size < 0:
             raise self.broken(f"{name[:200]!r} has less than no bytes.")
@@ -203,11 +224,15 @@ class Unpacked:
         self.count(0)
         first, path = self.place(other), self.vacant(name)
         if not os.path.isfile(first) or os.path.islink(first):
-            raise self.broken(f"Its entry {name[:200]!r} is a link to {other[:200]!r}, which is not in it.")
+            raise self.broken(
+                f"Its entry {name[:200]!r} is a link to {other[:200]!r}, which is not in it."
+            )
         os.link(first, path)
 
     def finish(self, top: str) -> None:
-        """Only now, with all of them there, can be seen where links lead. `top` is the folder that will be moved."""
+        """Only now, with all of them there, can be seen where links lead. `top` is the folder that
+        will be moved.
+        """
         for name, path in self.links:
             if os.path.islink(path) and not stays(path, top):
                 raise self.broken(f"Its link {name[:200]!r} leads out of its folder.")
@@ -217,7 +242,9 @@ class Unpacked:
 
 
 def stays(link: str, top: str) -> bool:
-    """True for a link that leads nowhere outside of `top`, step by step, also where what it leads to comes to be later."""
+    """True for a link that leads nowhere outside of `top`, step by step, also where what it leads
+    to comes to be later.
+    """
     at = os.path.relpath(os.path.dirname(link), top).split("/")
     at = [] if at == ["."] else at
     steps, links, missing = [os.path.basename(link)], 0, False
@@ -262,7 +289,8 @@ def number(env: Mapping[str, str], name: str) -> int:
 
 
 class Watched:
-    """A stream that remembers what was read last, so that the end of a tar can be told from a break.
+    """A stream that remembers what was read last, so that the end of a tar can be told from a
+    break.
 
     `left` bytes may be read until it is set anew: who describes an entry does not need many.
     """
@@ -274,7 +302,9 @@ class Watched:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= self.left:
-            raise self.tree.broken(f"What describes one of its entries is longer than {LONGEST_HEAD} bytes.")
+            raise self.tree.broken(
+                f"What describes one of its entries is longer than {LONGEST_HEAD} bytes."
+            )
         self.left -= size
         self.last = self.stream.read(size)
         return self.last
@@ -345,7 +375,9 @@ def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
     elif entry.islnk():
         tree.add_twin(entry.name, entry.linkname)
     else:
-        raise tree.broken(f"Its entry {entry.name[:200]!r} is a device, a pipe or of a kind that nobody knows.")
+        raise tree.broken(
+            f"Its entry {entry.name[:200]!r} is a device, a pipe or of a kind that nobody knows."
+        )
 
 
 class Bounded:
@@ -353,7 +385,12 @@ class Bounded:
 
     def __init__(self, stream: IO[bytes], tree: Unpacked) -> None:
         self.stream, self.tree = stream, tree
-        self.seek, self.tell, self.close, self.seekable = stream.seek, stream.tell, stream.close, stream.seekable
+        self.seek, self.tell, self.close, self.seekable = (
+            stream.seek,
+            stream.tell,
+            stream.close,
+            stream.seekable,
+        )
 
     def read(self, size: int = -1) -> bytes:
         if size > LARGEST_DIRECTORY:
@@ -365,7 +402,9 @@ def unzip(path: str, tree: Unpacked) -> None:
     import zipfile
 
     lzma: Any = getattr(zipfile, "lzma", None)  # some pythons have none
-    damaged: tuple[type[Exception], ...] = (zipfile.BadZipFile, lzma.LZMAError) if lzma else (zipfile.BadZipFile,)
+    damaged: tuple[type[Exception], ...] = (
+        (zipfile.BadZipFile, lzma.LZMAError) if lzma else (zipfile.BadZipFile,)
+    )
     try:
         with open(path, "rb") as stream, zipfile.ZipFile(Bounded(stream, tree)) as archive:  # type: ignore[arg-type]
             entries = archive.infolist()
@@ -390,15 +429,21 @@ def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked)
         if entry.file_size > LONGEST_LINK:
             raise tree.broken(f"Its link {entry.filename[:200]!r} is none.")
         with archive.open(entry) as source:
-            tree.add_link(entry.filename, source.read(entry.file_size).decode("utf-8", "surrogateescape"))
+            tree.add_link(
+                entry.filename, source.read(entry.file_size).decode("utf-8", "surrogateescape")
+            )
     elif kind in (0, stat.S_IFREG):
         with archive.open(entry) as source:
-            tree.add_file(entry.filename, entry.file_size, mode or 0o644, when, source, pieces(entry))
+            tree.add_file(
+                entry.filename, entry.file_size, mode or 0o644, when, source, pieces(entry)
+            )
     else:
         raise tree.broken(f"Its entry {entry.filename[:200]!r} is a device or a pipe.")
 
 
 def pieces(entry: zipfile.ZipInfo) -> int:
-    """How many bytes to read at once. Python unpacks LZMA and BZIP2 as far as it has read: 1 MB may become 40 GB of memory."""
+    """How many bytes to read at once. Python unpacks LZMA and BZIP2 as far as it has read: 1 MB may
+    become 40 GB of memory.
+    """
     stored, deflated = 0, 8
     return CHUNK if entry.compress_type in (stored, deflated) else FEW

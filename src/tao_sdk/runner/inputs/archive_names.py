@@ -19,4 +19,6 @@ def stem(name: str) -> str:
 def packed(wanted: Input) -> bool:
     """Whether an input is to be unpacked, going by its address and what was declared."""
     how = wanted["options"].get("extract", "")
-    return how in ("yes", "parent") or (not how and wanted["uri"].partition("?")[0].lower().endswith(ARCHIVES))
+    return how in ("yes", "parent") or (
+        not how and wanted["uri"].partition("?")[0].lower().endswith(ARCHIVES)
+    )

@@ -1,10 +1,11 @@
 """The cache on a mount: which of its folders this job may use, and where it makes one of its own.
 
-What lies in a cache is a program for whoever loads it: weights are often pickles. So an entry counts only where nobody
-but this user and root could have put it there, and can put another in its place while the job runs:
+What lies in a cache is a program for whoever loads it: weights are often pickles. So an entry
+counts only where nobody but this user and root could have put it there, and can put another in its
+place while the job runs:
 
-    <mount>/tao-cache/             everybody makes folders in it, and only their owner can take them away
-    <mount>/tao-cache-u<uid>/      the same for one user, where tao-cache is another user's
+    <mount>/tao-cache/             everybody makes folders in it, and only their owner can take them
+    away <mount>/tao-cache-u<uid>/      the same for one user, where tao-cache is another user's
     .../<name>-<version>/          an entry's folder: only its maker can write there
     .../<name>-<version>-u<uid>/   the same, where the plain name is another user's
 
@@ -34,7 +35,9 @@ class Cache:
         self.mount = os.path.abspath(mount)
         self.shared = os.path.join(self.mount, CACHE)
         self.make()
-        self.user = private.owner_there(self.shared if os.access(self.shared, os.W_OK) else self.mount)
+        self.user = private.owner_there(
+            self.shared if os.access(self.shared, os.W_OK) else self.mount
+        )
         self.check_above()
         self.top = self.found_top()
 
@@ -53,14 +56,19 @@ class Cache:
                 "input.cache_open",
                 f"The cache in {self.mount} is not used.",
                 f"Every user can put another folder in the place of {changeable}.",
-                "Name a folder of yours or of root, below folders in which only owners rename (chmod +t).",
+                "Name a folder of yours or of root, below folders in which only owners "
+                "rename (chmod +t).",
             )
 
     def changeable(self, folder: str) -> str:
-        """The folder, or one above it, that any user could replace or may have made; "" when there is none."""
+        """The folder, or one above it, that any user could replace or may have made; "" when there
+        is none.
+        """
         while folder != "/":
             above: str = os.path.dirname(folder)
-            if writes_anybody(above, sticky=False) or (writes_anybody(above) and not self.is_of_us(folder)):
+            if writes_anybody(above, sticky=False) or (
+                writes_anybody(above) and not self.is_of_us(folder)
+            ):
                 return folder
             folder = above
         return ""
@@ -72,8 +80,14 @@ class Cache:
             return False
 
     def found_top(self) -> str:
-        """The folder that all users share; one of this user's own where that one is another user's."""
-        if self.is_kept(self.shared) or not os.path.lexists(self.shared) or os.path.isfile(self.shared):
+        """The folder that all users share; one of this user's own where that one is
+        another user's.
+        """
+        if (
+            self.is_kept(self.shared)
+            or not os.path.lexists(self.shared)
+            or os.path.isfile(self.shared)
+        ):
             return self.shared  # its use tells why it cannot be made
         own = self.own(self.shared)
         make_closed(own)
@@ -88,7 +102,9 @@ class Cache:
         return ours and not writes_anybody(real, sticky=False) and not self.changeable(real)
 
     def folder(self, name: str, is_there: Callable[[str], bool]) -> str:
-        """The folder of an entry: one of this user's, or one of root's in which the entry `is_there`."""
+        """The folder of an entry: one of this user's, or one of root's in which the entry
+        `is_there`.
+        """
         shared = os.path.join(self.top, name)
         for path in (shared, self.own(shared)):
             make_closed(path)
@@ -111,7 +127,9 @@ class Cache:
 
 
 def make_closed(folder: str) -> None:
-    """Make a folder in which nobody else can write, unless it is there. Where it cannot be made, its use tells why."""
+    """Make a folder in which nobody else can write, unless it is there. Where it cannot be made,
+    its use tells why.
+    """
     try:
         os.mkdir(folder, 0o755)
     except OSError:
@@ -119,7 +137,9 @@ def make_closed(folder: str) -> None:
 
 
 def writes_anybody(folder: str, sticky: bool = True) -> bool:
-    """True for a folder in which every user can make files; `sticky` False: and rename those of others, too."""
+    """True for a folder in which every user can make files; `sticky` False: and rename those of
+    others, too.
+    """
     try:
         mode = os.stat(folder).st_mode
     except OSError:

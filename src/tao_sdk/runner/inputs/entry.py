@@ -1,12 +1,15 @@
-"""Entries: something fetched or unpacked that appears under its name when it is whole, and not before.
+"""Entries: something fetched or unpacked that appears under its name when it is whole, and not
+before.
 
-Beside it lies a hidden folder of its own: the lock of whoever makes it, what is there so far (so that the next one goes on
-from that), and a mark that says of which version of its source it is made. The mark is written before the entry has its
-name, and taken away after the name is given up, so that an entry that is there is always of the version in the mark: one
-without a mark is another's, and never touched.
+Beside it lies a hidden folder of its own: the lock of whoever makes it, what is there so far (so
+that the next one goes on from that), and a mark that says of which version of its source it is
+made. The mark is written before the entry has its name, and taken away after the name is given up,
+so that an entry that is there is always of the version in the mark: one without a mark is
+another's, and never touched.
 
-What jobs share is on the disk before its mark says so. What one job has for itself can be made again: its command need not
-wait for the disk. Until the disk has it, the mark counts for this start of this machine only, and others wait for the lock.
+What jobs share is on the disk before its mark says so. What one job has for itself can be made
+again: its command need not wait for the disk. Until the disk has it, the mark counts for this start
+of this machine only, and others wait for the lock.
 """
 
 from __future__ import annotations
@@ -33,24 +36,32 @@ PATIENCE = 20.0  # seconds: others may just write a checkpoint of many GB there
 
 
 class Entry:
-    """One file or folder at `path`. Any number of processes on any number of nodes may want it at once."""
+    """One file or folder at `path`. Any number of processes on any number of nodes may want it at
+    once.
+    """
 
     def __init__(self, path: str, settling: Settling | None = None) -> None:
-        """`settling`: what has it on the disk later; without, it is there before anybody is told that it is whole."""
+        """`settling`: what has it on the disk later; without, it is there before anybody is told
+        that it is whole.
+        """
         self.path, self.settling = path, settling
         folder, name = os.path.split(path)
         self.side = os.path.join(folder, f".{apart(name, cut(name))}{atomic.PART_END}")
         self.mark = os.path.join(self.side, "made-of")
 
     def of(self, version: str) -> bool:
-        """Whether it is there, made of this version, by this user or by root: another one may have put there what he likes."""
+        """Whether it is there, made of this version, by this user or by root: another one may have
+        put there what he likes.
+        """
         return self.marked() in (version, unsettled(version)) and is_ours(self.path)
 
     def marked(self) -> str:
         return read(self.mark) if private.is_closed(self.side) else ""
 
     def ensure(self, version: str, make: Callable[[str], str], waits: Callable[[], None]) -> None:
-        """There, made of this version. One calls `make(folder)`, which puts it anywhere in that folder; the others wait."""
+        """There, made of this version. One calls `make(folder)`, which puts it anywhere in that
+        folder; the others wait.
+        """
         try:
             if self.of(version):
                 return
@@ -72,14 +83,20 @@ class Entry:
             raise self.failure(error) from error
 
     def make_side(self) -> None:
-        """The hidden folder, which nobody else can write to. Raises PermissionError where another user has made it first."""
+        """The hidden folder, which nobody else can write to. Raises PermissionError where another
+        user has made it first.
+        """
         with private.unshared():
             os.makedirs(self.side, exist_ok=True)
             if not private.is_closed(self.side) and is_ours(self.side):
-                private.remove(self.side)  # others could write to it, so nobody knows whose its content is
+                private.remove(
+                    self.side
+                )  # others could write to it, so nobody knows whose its content is
                 os.makedirs(self.side, exist_ok=True)
         if not private.is_closed(self.side):
-            raise PermissionError(errno.EPERM, "Another user made it, or can write to it", self.side)
+            raise PermissionError(
+                errno.EPERM, "Another user made it, or can write to it", self.side
+            )
 
     def renew(self, version: str, make: Callable[[str], str]) -> None:
         part = os.path.join(self.side, "part")
@@ -111,7 +128,9 @@ class Entry:
             return  # it counts for this start of the machine all the same
 
     def make_room(self) -> None:
-        """An entry of another version goes, and so do an empty folder and a link; data of others never does."""
+        """An entry of another version goes, and so do an empty folder and a link; data of others
+        never does.
+        """
         ours = bool(self.marked())
         old = os.path.join(self.side, "old")
         private.remove(old)
@@ -134,7 +153,8 @@ class Entry:
                 "disk.full",
                 f"The disk became full while an input was put at {self.path}.",
                 f"{error.strerror}.",
-                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
+                "Free space there, or set mount_path, or the input's "
+                "container_path, to a larger disk.",
             )
         return Failure(
             "input.in_the_way" if error.errno == errno.EEXIST else "input.unwritable",
@@ -145,7 +165,9 @@ class Entry:
 
 
 class Settling:
-    """Has entries on the disk, beside whatever else the process does: all that wait with one call."""
+    """Has entries on the disk, beside whatever else the process does: all that wait
+    with one call.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Lock()
@@ -153,7 +175,9 @@ class Settling:
         self.runs = False
 
     def add(self, entry: Entry, version: str, lock: Lock) -> None:
-        """Others may take the lock once it is there: until then the entry counts on this machine only."""
+        """Others may take the lock once it is there: until then the entry counts on this machine
+        only.
+        """
         with self.changed:
             self.waiting.append((entry, version, lock))
             if self.runs:
@@ -197,15 +221,18 @@ def unsettled(version: str) -> str:
 
 
 def settle(path: str) -> None:
-    """What was written to the file system of a file outlives a power cut, as the mark will: if that does not take too long."""
+    """What was written to the file system of a file outlives a power cut, as the mark will: if that
+    does not take too long.
+    """
     thread = started(sync, path)
     if thread:
         thread.join(PATIENCE)
 
 
 def sync(path: str) -> None:
-    # To note in the mark during which start of a machine it was made would not do: of a cache others cannot tell a crashed
-    # machine from one that runs. One call for all costs 0.2 s after 512 MB; an fsync each, minutes after a million files.
+    # To note in the mark during which start of a machine it was made would not do: of a cache
+    # others cannot tell a crashed machine from one that runs. One call for all costs 0.2 s after
+    # 512 MB; an fsync each, minutes after a million files.
     try:
         import ctypes
 
@@ -224,7 +251,9 @@ def read(path: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """True for a file or folder of this user or of root; links are not followed, as no entry is one."""
+    """True for a file or folder of this user or of root; links are not followed, as no entry is
+    one.
+    """
     try:
         found = os.lstat(path)
     except OSError:

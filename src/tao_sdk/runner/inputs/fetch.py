@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tao_sdk.runner.report import Report
 
 
-def fetch(inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report) -> dict[str, str]:
+def fetch(
+    inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report
+) -> dict[str, str]:
     """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
     values: dict[str, str] = {}
     staging: Any = None  # packed only where an input needs it
@@ -41,7 +43,9 @@ def fetch(inputs: list[Input], place: Place, mount: str, env: Mapping[str, str],
 
 
 def there(wanted: Input, report: Report) -> str:
-    """An input of this machine, looked at, so that the command never meets a hole instead of its data."""
+    """An input of this machine, looked at, so that the command never meets a hole instead of its
+    data.
+    """
     path = find(wanted["uri"])
     if not os.path.exists(path):
         raise missing(wanted, path)
@@ -56,7 +60,8 @@ def there(wanted: Input, report: Report) -> str:
         report.warn(
             "input.empty",
             f"The input {wanted['key']} is an empty folder: {path}",
-            "The folder is there, and nothing is in it: what should be mounted there may be missing.",
+            "The folder is there, and nothing is in it: what should be "
+            "mounted there may be missing.",
             "Check the path, and that its file system is mounted where the job runs.",
         )
     return path
@@ -78,7 +83,9 @@ def missing(wanted: Input, path: str) -> Failure:
 
 
 def put(wanted: Input, path: str) -> str:
-    """The input under the path the job wants for it, as a link; where it is when the job does not care."""
+    """The input under the path the job wants for it, as a link; where it is when the job does not
+    care.
+    """
     target = wanted["target"]
     if not target:
         return path
@@ -104,7 +111,9 @@ def leads(target: str, path: str) -> bool:
 
 
 def link(path: str, target: str) -> None:
-    """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives way, data never."""
+    """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives
+    way, data never.
+    """
     os.makedirs(os.path.dirname(target), exist_ok=True)
     new = target
     if os.path.islink(target):

@@ -1,11 +1,12 @@
 """A lock for everything that shares a folder: processes, ranks and jobs, on one node or on many.
 
-It is made of files that are created exclusively, which NFS and Lustre do as well as a local disk; flock they may not. The
-holder touches its file as long as it lives. Who waits compares the time of that touch with now, both by the clock of the
-file system, and takes the next number when the holder is dead. Only one can create the next number.
+It is made of files that are created exclusively, which NFS and Lustre do as well as a local disk;
+flock they may not. The holder touches its file as long as it lives. Who waits compares the time of
+that touch with now, both by the clock of the file system, and takes the next number when the holder
+is dead. Only one can create the next number.
 
-Two may hold it for a moment, when one was asleep for longer than DEAD. So what is done under it must bear that: whole
-things under temporary names, and one rename at the end.
+Two may hold it for a moment, when one was asleep for longer than DEAD. So what is done under it
+must bear that: whole things under temporary names, and one rename at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 BEAT = 2.0  # seconds between touches
 DEAD = 20.0  # seconds without one
-LOOK, RARELY = 0.1, 2.0  # seconds between looks of who waits, at first and later: a thousand ranks may wait
+LOOK, RARELY = (
+    0.1,
+    2.0,
+)  # seconds between looks of who waits, at first and later: a thousand ranks may wait
 PREFIX = "lock."
 LONGEST = 10  # digits of a number
 MOST = 1000  # bytes of a lock's file
@@ -39,7 +43,9 @@ class Lock:
         self.thread: threading.Thread | None = None
 
     def acquire(self, ready: Callable[[], bool], waits: Callable[[], None]) -> bool:
-        """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called once if we have to."""
+        """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called
+        once if we have to.
+        """
         told, pause = False, LOOK
         while not ready():
             number = self.newest()
@@ -62,11 +68,15 @@ class Lock:
 
     def numbers(self) -> list[int]:
         names = [name[len(PREFIX) :] for name in os.listdir(self.folder) if name.startswith(PREFIX)]
-        return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < LONGEST]
+        return [
+            int(name) for name in names if name.isascii() and name.isdigit() and len(name) < LONGEST
+        ]
 
     def create(self, number: int) -> bool:
         try:
-            fd = os.open(self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            fd = os.open(
+                self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+            )
         except FileExistsError:
             return False
         with open(fd, "w") as file:
@@ -75,10 +85,14 @@ class Lock:
         return True
 
     def dead(self, number: int) -> bool:
-        """Whether its holder is no more: seen at once on this machine, by its silence where nobody can look."""
+        """Whether its holder is no more: seen at once on this machine, by its silence where nobody
+        can look.
+        """
         path = self.path(number)
         try:
-            holder = private.read(path, MOST).decode("ascii", "replace").split()  # opening makes NFS ask for the time
+            holder = (
+                private.read(path, MOST).decode("ascii", "replace").split()
+            )  # opening makes NFS ask for the time
             touched = os.stat(path).st_mtime
         except OSError as error:
             return error.errno in private.NOT_OURS
@@ -93,7 +107,8 @@ class Lock:
             try:
                 os.utime(self.path(self.number))
             except OSError:
-                continue  # a file system that is away for a moment; for longer, and we count as dead
+                # a file system that is away for a moment; for longer, and we count as dead
+                continue
 
     def release(self) -> None:
         """It and all that came before are gone then."""
@@ -116,7 +131,9 @@ def is_pid(text: str) -> bool:
 
 
 def identity(pid: int) -> tuple[str, ...]:
-    """(machine, its process namespace, pid, when that process started); no two processes ever have the same."""
+    """(machine, its process namespace, pid, when that process started); no two processes ever have
+    the same.
+    """
     return machine(), namespace(), str(pid), began(pid)
 
 
@@ -133,8 +150,9 @@ def namespace() -> str:
 
 
 def began(pid: int) -> str:
-    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for. "" for another user's
-    where /proc shows each only his own (hidepid)."""
+    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for.
+    "" for another user's where /proc shows each only his own (hidepid).
+    """
     fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) > 19:
         return fields[19] if fields[0] != "Z" else "-"

@@ -1,8 +1,10 @@
-"""Inputs that have to be fetched or unpacked: what there is, which of it is wanted, and where it lies then.
+"""Inputs that have to be fetched or unpacked: what there is, which of it is wanted, and where it
+lies then.
 
-Under the path that the job wants for it; else in the job's own corner of its results, where the ranks share it and the next
-attempt finds it. With a `mount_path`, in a cache on that mount, which any number of jobs share: a folder of its own for each
-version of a source, so that a changed one is fetched anew and nobody's data change under his hands.
+Under the path that the job wants for it; else in the job's own corner of its results, where the
+ranks share it and the next attempt finds it. With a `mount_path`, in a cache on that mount, which
+any number of jobs share: a folder of its own for each version of a source, so that a changed one is
+fetched anew and nobody's data change under his hands.
 """
 
 from __future__ import annotations
@@ -41,9 +43,20 @@ class Staging:
     """The inputs of one job. `values` are the paths of those that are in place already."""
 
     def __init__(
-        self, place: Place, mount: str, env: Mapping[str, str], report: Report, values: Mapping[str, str]
+        self,
+        place: Place,
+        mount: str,
+        env: Mapping[str, str],
+        report: Report,
+        values: Mapping[str, str],
     ) -> None:
-        self.place, self.mount, self.env, self.report, self.values = place, mount, env, report, values
+        self.place, self.mount, self.env, self.report, self.values = (
+            place,
+            mount,
+            env,
+            report,
+            values,
+        )
         self.web: Web | None = None
         self.cache: Cache | None = None
         self.settling = Settling()
@@ -61,7 +74,13 @@ class Staging:
         found.sources = self.chosen(found, wanted)
         parts = [(each.path, each.size, marked(each)) for each in found.sources]
         version = self.version(wanted, parts, found.asks)
-        path = self.put(wanted, found.name, not found.folder, version, lambda part: self.fetched(found, wanted, part))
+        path = self.put(
+            wanted,
+            found.name,
+            not found.folder,
+            version,
+            lambda part: self.fetched(found, wanted, part),
+        )
         whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
         return path if whole else found.meant(path)
 
@@ -73,9 +92,17 @@ class Staging:
         if folder and "extract" not in wanted["options"]:
             return path
         version = self.version(wanted, unpacking.shapes(path))
-        return self.put(wanted, name, not folder, version, lambda part: unpacking.local(wanted, path, part, self.env))
+        return self.put(
+            wanted,
+            name,
+            not folder,
+            version,
+            lambda part: unpacking.local(wanted, path, part, self.env),
+        )
 
-    def put(self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]) -> str:
+    def put(
+        self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]
+    ) -> str:
         """The entry of an input, there. `single`: it is one file, which may be an archive."""
         if single and unpacks(wanted, name):
             name, single = stem(name), False
@@ -93,27 +120,37 @@ class Staging:
             return os.path.join(folder, name)
         target = wanted["target"]
         if target:
-            return os.path.abspath(os.path.join(target, name) if single and target.endswith("/") else target)
+            return os.path.abspath(
+                os.path.join(target, name) if single and target.endswith("/") else target
+            )
         return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
 
     def cached(self, name: str, version: str) -> str:
-        """The folder of an entry in the cache; "" where the cache has no place that only this user and root can change."""
+        """The folder of an entry in the cache; "" where the cache has no place that only this user
+        and root can change.
+        """
         mark = version.partition("\n")[0][:24]
         slug = f"{cut(plain(name)[:60])}-{mark}"
         try:
             if self.cache is None:
                 self.cache = Cache(self.mount)
-            return self.cache.folder(slug, lambda folder: Entry(os.path.join(folder, name)).of(version))
+            return self.cache.folder(
+                slug, lambda folder: Entry(os.path.join(folder, name)).of(version)
+            )
         except Failure as failure:
             self.report.warn(failure.code, failure.what, failure.why, failure.next)
             self.mount = ""
             return ""
 
     def version(self, wanted: Input, parts: list[tuple[str, int, str]], asks: str = "") -> str:
-        """What changes when the entry has to be made anew: its checksum, then the same for people."""
+        """What changes when the entry has to be made anew: its checksum, then the
+        same for people.
+        """
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
-            text.append(f"{self.place.job} {self.place.attempt}")  # nobody can tell whether it is still the same
+            text.append(
+                f"{self.place.job} {self.place.attempt}"
+            )  # nobody can tell whether it is still the same
         named = "\n".join([*text, asks])
         digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
         for path, size, mark in sorted(parts):
@@ -125,7 +162,9 @@ class Staging:
         options = wanted["options"]
         if not found.folder:
             return found.sources
-        sources = [each for each in found.sources if matches(each.path, options.get("patterns", []))]
+        sources = [
+            each for each in found.sources if matches(each.path, options.get("patterns", []))
+        ]
         if "selective" in options:
             from tao_sdk.runner.inputs import annotation
 
@@ -146,10 +185,16 @@ class Staging:
         path = os.path.join(part, "data", found.name)
         progress = Progress(self.report, wanted, found.sources)
         patience = self.web.patience if self.web else 0.0
-        fetch(found.sources, path if found.folder else os.path.dirname(path), progress.tell, patience)
+        fetch(
+            found.sources, path if found.folder else os.path.dirname(path), progress.tell, patience
+        )
         progress.event()
         self.came += progress.fetched
-        if not (wanted["options"].get("extract") in ("yes", "parent") if found.folder else unpacks(wanted, found.name)):
+        if not (
+            wanted["options"].get("extract") in ("yes", "parent")
+            if found.folder
+            else unpacks(wanted, found.name)
+        ):
             return path
         from tao_sdk.runner.inputs import unpacking  # packed only where an input may be an archive
 
@@ -162,7 +207,13 @@ class Staging:
             seconds = time.monotonic() - self.began
             rate = self.came / seconds if seconds else 0.0
             self.report.flush()
-            self.report.event("fetched", what="inputs", bytes=self.came, seconds=round(seconds, 3), rate=round(rate))
+            self.report.event(
+                "fetched",
+                what="inputs",
+                bytes=self.came,
+                seconds=round(seconds, 3),
+                rate=round(rate),
+            )
 
 
 class Progress:
@@ -177,7 +228,9 @@ class Progress:
         self.slow = False
 
     def tell(self, size: int, files: int) -> None:
-        """So much more is there; a negative size has to come again. The first call tells what was there before."""
+        """So much more is there; a negative size has to come again. The first call tells what was
+        there before.
+        """
         self.bytes += size
         self.files += files
         self.before = self.bytes if self.before < 0 else self.before
@@ -185,7 +238,12 @@ class Progress:
         if now - self.last >= TELL:
             self.last = now
             self.event()
-            if now - self.began > PATIENCE and self.rate < SLOW and self.eta > PATIENCE and not self.slow:
+            if (
+                now - self.began > PATIENCE
+                and self.rate < SLOW
+                and self.eta > PATIENCE
+                and not self.slow
+            ):
                 self.slow = True
                 self.warn()
 
@@ -219,7 +277,8 @@ class Progress:
     def warn(self) -> None:
         self.report.warn(
             "input.slow",
-            f"The input {self.what} comes slowly: {self.rate / 1024:.0f} KB/s, {self.eta / 60:.0f} minutes to go.",
+            f"The input {self.what} comes slowly: {self.rate / 1024:.0f} KB/s, "
+            f"{self.eta / 60:.0f} minutes to go.",
             f"Its source is {self.address}.",
             "Put the data nearer to the job, or set mount_path: it is fetched once then.",
         )
@@ -246,7 +305,9 @@ def matches(path: str, patterns: list[str]) -> bool:
 
 
 def covers(pattern: str, path: str) -> bool:
-    """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all of it."""
+    """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all
+    of it.
+    """
     return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
 
 
@@ -256,4 +317,7 @@ def safe(key: str) -> str:
 
 
 def plain(name: str) -> str:
-    return "".join(char if char.isalnum() or char in "._-" else "_" for char in name).strip(".") or "input"
+    return (
+        "".join(char if char.isalnum() or char in "._-" else "_" for char in name).strip(".")
+        or "input"
+    )

@@ -1,6 +1,8 @@
-"""Archives among the inputs, as folders of their content: one that was fetched, one of this machine, those in a folder.
+"""Archives among the inputs, as folders of their content: one that was fetched, one of this
+machine, those in a folder.
 
-Packed only into jobs that may have one. How an archive is read and what it may hold is archive.py's.
+Packed only into jobs that may have one. How an archive is read and what it may hold is
+archive.py's.
 """
 
 from __future__ import annotations
@@ -30,7 +32,12 @@ def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
         made = whole(wanted, path, part, env)
     if shapes(path) != before:
         next = "Wait until whoever writes it has finished."
-        raise Failure("input.changing", f"{path} changes while it is unpacked.", "It is another one by now.", next)
+        raise Failure(
+            "input.changing",
+            f"{path} changes while it is unpacked.",
+            "It is another one by now.",
+            next,
+        )
     return made
 
 
@@ -68,10 +75,15 @@ def shape(path: str, name: str) -> tuple[str, int, str]:
 
 
 def files(folder: str) -> Iterator[tuple[str, str]]:
-    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one.
-    The path of a folder in which nothing is ends in a slash."""
+    """(path, path below the folder) of every file, also behind links; a link that would lead on for
+    ever counts as one. The path of a folder in which nothing is ends in a slash.
+    """
     for top, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        loops = [each for each in folders if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)]
+        loops = [
+            each
+            for each in folders
+            if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)
+        ]
         folders[:] = [each for each in folders if each not in loops]
         for name in names + loops + ([] if names or folders else [""]):
             yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
@@ -112,7 +124,12 @@ def merge(folder: str, into: str) -> None:
         return
     for name in os.listdir(folder):
         source, there = os.path.join(folder, name), os.path.join(into, name)
-        if os.path.isdir(source) and os.path.isdir(there) and not os.path.islink(there) and not os.path.islink(source):
+        if (
+            os.path.isdir(source)
+            and os.path.isdir(there)
+            and not os.path.islink(there)
+            and not os.path.islink(source)
+        ):
             merge(source, there)
         elif os.path.lexists(there):
             raise Failure(

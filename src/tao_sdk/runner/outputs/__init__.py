@@ -1,1 +1,3 @@
-"""Outputs: where the results go, kept while the command runs and at its end, and found again by a further attempt."""
+"""Outputs: where the results go, kept while the command runs and at its end, and found again by a
+further attempt.
+"""

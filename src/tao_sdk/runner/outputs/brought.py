@@ -22,24 +22,31 @@ def brought(copies: list[Copy], place: Place) -> list[tuple[str, str]]:
 
 
 def stays(source: str, place: Place) -> bool:
-    """It lies in the results already, though not where the command starts. All of a machine (/) is nobody's output."""
+    """It lies in the results already, though not where the command starts. All of a machine (/) is
+    nobody's output.
+    """
     if source.startswith(place.work + "/"):
         return False
     return source in ("/", place.folder) or source.startswith(place.folder + "/")
 
 
 def written_there(name: str, place: Place) -> bool:
-    """Whether the command wrote the output of that name into the results itself, so that nothing is to be brought there."""
+    """Whether the command wrote the output of that name into the results itself, so that nothing is
+    to be brought there.
+    """
     return bool(name) and os.path.lexists(os.path.join(place.folder, name))
 
 
 def jobs_beside(place: Place) -> frozenset[str]:
-    """Names beside the results that are jobs' by the look of them: asked before the command could make any."""
+    """Names beside the results that are jobs' by the look of them: asked before the command could
+    make any.
+    """
     return frozenset(name for name in beside(place) if JOB_NAME.fullmatch(name))
 
 
 def others(source: str, place: Place) -> list[str]:
-    """What lies in a path that holds the results and is not the output: these results, and those of other jobs.
+    """What lies in a path that holds the results and is not the output: these results, and those of
+    other jobs.
 
     By the names below the path.
     """
@@ -60,7 +67,9 @@ def beside(place: Place) -> list[str]:
 
 
 def make_folders(copies: list[Copy]) -> None:
-    """A path that ends in a slash is a folder that the command may expect; where it cannot be made, it is the command's."""
+    """A path that ends in a slash is a folder that the command may expect; where it cannot be made,
+    it is the command's.
+    """
     for each in copies:
         if each["path"].endswith("/"):
             with contextlib.suppress(OSError):

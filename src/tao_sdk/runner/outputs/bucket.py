@@ -1,8 +1,9 @@
-"""Results that go to a bucket: local files, sent below a prefix while the command runs, and the manifest after them.
+"""Results that go to a bucket: local files, sent below a prefix while the command runs, and the
+manifest after them.
 
-What must be known first goes first: status files and logs as they grow. Any other file is sent once it stood still over
-two looks, small ones before large ones. What is there whole is not sent again, also not by a later attempt. Nothing is ever
-removed from the bucket, and no bucket is ever created.
+What must be known first goes first: status files and logs as they grow. Any other file is sent once
+it stood still over two looks, small ones before large ones. What is there whole is not sent again,
+also not by a later attempt. Nothing is ever removed from the bucket, and no bucket is ever created.
 
 Rank 0 sends to `<key>/`; another one only what differs from that, to `<key>/.rank-<n>/`.
 """
@@ -35,13 +36,17 @@ if TYPE_CHECKING:
     from tao_sdk.runner.report import Report
 
     Entry = dict[str, Any]
-    Source = tuple[str, str]  # a local folder or file, and its name below the prefix; "" for the prefix itself
+    Source = tuple[
+        str, str
+    ]  # a local folder or file, and its name below the prefix; "" for the prefix itself
 
 OWN = ".tao"
 MANIFEST = ".tao/manifest.json"
 SMALL = 8 << 20  # bytes up to which a growing file is sent whenever it has grown
-GROWTH = 8  # a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
-SHARE = 0.4  # of the grace: what the command leaves for sending its last results, when the job is told to end
+# a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
+GROWTH = 8
+# of the grace: what the command leaves for sending its last results, when the job is told to end
+SHARE = 0.4
 NAMED = 20  # files that a failure names
 TELL = 2.0  # seconds between two tellings of how far it is
 
@@ -49,17 +54,25 @@ TELL = 2.0  # seconds between two tellings of how far it is
 class Bucket:
     """One prefix that results go to. Problems cost only the file that has them."""
 
-    def __init__(self, remote: Remote, sources: list[Source], place: Place, excludes: list[str]) -> None:
+    def __init__(
+        self, remote: Remote, sources: list[Source], place: Place, excludes: list[str]
+    ) -> None:
         self.remote, self.sources, self.place = remote, sources, place
         self.excludes = [OWN, *excludes]
-        self.there: dict[str, tuple[int, str]] = {}  # name -> size and version, unless a sending of it failed
+        self.there: dict[
+            str, tuple[int, str]
+        ] = {}  # name -> size and version, unless a sending of it failed
         self.entries: dict[str, Entry] = {}  # of the manifest, by name
-        self.folders: dict[str, list[int]] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
+        self.folders: dict[
+            str, list[int]
+        ] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
         self.sent: dict[str, Shape] = {}
         self.seen: dict[str, tuple[Shape, int]] = {}  # and for how many looks it has been so
         self.refused: dict[str, Failure] = {}
         self.unread: dict[str, str] = {}  # files that could not be read, and why
-        self.spared: dict[str, str | None] = {}  # what another rank did not send, since rank 0 had this checksum
+        self.spared: dict[
+            str, str | None
+        ] = {}  # what another rank did not send, since rank 0 had this checksum
         self.missing: list[str] = []
         self.failure: Failure | None = None
         self.told = b""  # the manifest as it was sent last
@@ -103,13 +116,17 @@ class Bucket:
 
     def local(self, name: str) -> str:
         """Where a file of that name lies here."""
-        inside, path = max((inside, path) for path, inside in self.sources if not inside or covers(inside, name))
+        inside, path = max(
+            (inside, path) for path, inside in self.sources if not inside or covers(inside, name)
+        )
         return os.path.join(path, name[len(inside) :].lstrip("/")) if name != inside else path
 
     # While it runs
 
     def sync(self, hurry: Callable[[], bool]) -> list[str]:
-        """Send what is due, and the manifest after it; large files may take longer than this. What had to be left out."""
+        """Send what is due, and the manifest after it; large files may take longer than this. What
+        had to be left out.
+        """
         items, problems = self.look()
         self.note(items)
         if self.place.rank:
@@ -122,7 +139,9 @@ class Bucket:
         return problems + self.troubles()
 
     def follow(self) -> bool:
-        """Learn what rank 0 has by now: what it has no longer is due here again. Whether it has ended."""
+        """Learn what rank 0 has by now: what it has no longer is due here again. Whether it has
+        ended.
+        """
         try:
             found = self.manifest()
         except Failure:  # sending tells why, if that fails as well
@@ -139,7 +158,9 @@ class Bucket:
                 del self.spared[name]
 
     def note(self, items: dict[str, Item]) -> None:
-        """Which have stood still for long enough. Another rank gives rank 0 a look more, to have sent the same."""
+        """Which have stood still for long enough. Another rank gives rank 0 a look more, to have
+        sent the same.
+        """
         looks = 3 if self.place.rank else 2
         before, self.seen = self.seen, {}
         for name, each in items.items():
@@ -149,9 +170,13 @@ class Bucket:
         self.note_folders(items)
 
     def note_folders(self, items: dict[str, Item]) -> None:
-        """Those that are checkpoints are complete once all their files stand still; one that is not here stays as it was."""
+        """Those that are checkpoints are complete once all their files stand still; one that is not
+        here stays as it was.
+        """
         self.folders.update(
-            whole_folders([(name, items[name].size) for name in sorted(items)], lambda name: items[name].still)
+            whole_folders(
+                [(name, items[name].size) for name in sorted(items)], lambda name: items[name].still
+            )
         )
 
     def look(self) -> tuple[dict[str, Item], list[str]]:
@@ -164,7 +189,13 @@ class Bucket:
                 tree = Tree(source, [*self.excludes, *others(source, self.place)])
                 problems += [f"{source}: {each}" if inside else each for each in tree.problems]
                 for path, shape in tree.files.items():
-                    self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)
+                    self.take(
+                        os.path.join(inside, path),
+                        os.path.join(source, path),
+                        shape,
+                        items,
+                        problems,
+                    )
             elif os.path.isfile(source):
                 self.take(inside, source, shape_now(source), items, problems)
             elif os.path.exists(source):
@@ -176,9 +207,15 @@ class Bucket:
     def logs(self) -> list[Source]:
         own = os.path.basename(self.place.log)
         found = os.listdir(self.place.own) if os.path.isdir(self.place.own) else []
-        return [(os.path.join(self.place.own, each), f"{OWN}/{each}") for each in found if each.startswith(own)]
+        return [
+            (os.path.join(self.place.own, each), f"{OWN}/{each}")
+            for each in found
+            if each.startswith(own)
+        ]
 
-    def take(self, name: str, path: str, shape: Shape, items: dict[str, Item], problems: list[str]) -> None:
+    def take(
+        self, name: str, path: str, shape: Shape, items: dict[str, Item], problems: list[str]
+    ) -> None:
         if not name.startswith(OWN + "/") and any(covers(each, name) for each in self.excludes):
             return
         if name != name.encode("utf-8", "replace").decode():
@@ -187,7 +224,9 @@ class Bucket:
         if name in items:
             problems.append(f"{path}: {items[name].path} has the same name")
             return
-        items[name] = Item(name, path, shape, growing(name) and (not self.place.rank or name.startswith(OWN + "/")))
+        items[name] = Item(
+            name, path, shape, growing(name) and (not self.place.rank or name.startswith(OWN + "/"))
+        )
 
     def is_due(self, item: Item) -> bool:
         """Whether it is this file's turn, and not there already."""
@@ -208,7 +247,9 @@ class Bucket:
             self.gone.add(item.name)  # a temporary file of the program's own
         except Changed:  # a later look sends it, while there is one
             if self.ended:
-                self.unread[item.name] = f"{item.path}: it was still being written after the command's end"
+                self.unread[item.name] = (
+                    f"{item.path}: it was still being written after the command's end"
+                )
         except OSError as error:
             self.unread[item.name] = f"{item.path}: {error.strerror}"
         except Failure as failure:
@@ -219,7 +260,9 @@ class Bucket:
                 self.done_files += 1
 
     def refuse(self, name: str, failure: Failure) -> None:
-        """It could not be sent. A store that is away has had its time: the others would only learn the same."""
+        """It could not be sent. A store that is away has had its time: the others would only learn
+        the same.
+        """
         self.refused[name] = failure
         if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
             self.sending.drop()
@@ -240,7 +283,9 @@ class Bucket:
             return
         version = self.version_there(item, known.get("version"))
         still = item.still and not item.urgent
-        version = version or self.remote.send(name, item.path, lambda: not still or shape_now(item.path) == shape)
+        version = version or self.remote.send(
+            name, item.path, lambda: not still or shape_now(item.path) == shape
+        )
         self.sent[item.name], self.there[name] = shape, (shape[0], version)
         if shape_now(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest
@@ -250,23 +295,33 @@ class Bucket:
     def complete(self, item: Item) -> Entry:
         """What is listed of it, if that was complete and is of the file as it is now."""
         listed = self.entries.get(item.name, {})
-        return listed if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape else {}
+        return (
+            listed
+            if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape
+            else {}
+        )
 
     def is_at_rank_0(self, name: str, sha256: str | None) -> bool:
         return bool(sha256) and self.entries.get(name, {}).get("sha256") == sha256
 
     def version_there(self, item: Item, known: str | None) -> str:
-        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise.
+        """The version that was sent before, by an earlier attempt too, if it is this very file; ""
+        otherwise.
 
-        What is there is not known again before the file is sent: one that fails may have come all the same.
+        What is there is not known again before the file is sent: one that fails may have come all
+        the same.
         """
         sent = self.sent.pop(item.name, None)
         size, version = self.there.pop(self.remote_name(item.name), (-1, ""))
-        same = size == item.size and (item.shape == sent or version == known or is_version(version, item.path))
+        same = size == item.size and (
+            item.shape == sent or version == known or is_version(version, item.path)
+        )
         return version if same else ""
 
     def remote_name(self, name: str) -> str:
-        """Its name in the bucket: what is not rank 0's lies in a folder of its rank, below the key."""
+        """Its name in the bucket: what is not rank 0's lies in a folder of its
+        rank, below the key.
+        """
         if not self.place.rank or name.startswith(OWN + "/"):
             return name
         key, slash, rest = name.partition("/")
@@ -303,7 +358,9 @@ class Bucket:
     # At its end
 
     def finish(self, ending: Ending, hurry: Callable[[], bool], report: Report) -> list[str]:
-        """Send everything: first the little that must be known, since the runner may be killed any moment now."""
+        """Send everything: first the little that must be known, since the runner may be killed any
+        moment now.
+        """
         exit_code = ending.exit_code
         self.remote.s3.web.away.clear()  # it is waited for once more
         self.sending.drop()
@@ -326,7 +383,9 @@ class Bucket:
         return problems + list(self.unread.values())
 
     def ship_first(self, items: list[Item], report: Report) -> None:
-        """Send these, while what is on its way already goes on. One of them may be, as it was before."""
+        """Send these, while what is on its way already goes on. One of them may be, as it was
+        before.
+        """
         self.sending.wait([each.name for each in items])
         self.ship_all(items, report, tell=False)
 
@@ -334,7 +393,9 @@ class Bucket:
         """The names of those that are not there."""
         excused = self.gone | set(self.unread)
         return sorted(
-            each.name for each in items if self.sent.get(each.name) != each.shape and each.name not in excused
+            each.name
+            for each in items
+            if self.sent.get(each.name) != each.shape and each.name not in excused
         )
 
     def given_up(self) -> Failure:
@@ -344,9 +405,11 @@ class Bucket:
         lost = self.unsent(self.last.values())
         return Failure(
             "output.lost",
-            f"{len(lost)} of {len(self.last)} files had not been sent to {self.remote.address} when the job had to end.",
+            f"{len(lost)} of {len(self.last)} files had not been sent to "
+            f"{self.remote.address} when the job had to end.",
             f"They are: {listed(lost or [MANIFEST])}.",
-            f"Give it more time to end. The files are still in {self.place.folder}, for as long as that is there.",
+            f"Give it more time to end. The files are still in {self.place.folder}, for as "
+            "long as that is there.",
         )
 
     def abandon(self) -> None:
@@ -356,14 +419,22 @@ class Bucket:
         self.remote.give_up({self.remote_name(name) for name in busy})
 
     def ship_all(self, items: list[Item], report: Report, tell: bool) -> list[str]:
-        """Send what is not there yet, and tell how far it is. The names of what could not be sent."""
-        due = [each for each in items if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)]
+        """Send what is not there yet, and tell how far it is. The names of what
+        could not be sent.
+        """
+        due = [
+            each
+            for each in items
+            if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)
+        ]
         telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
         self.done = self.done_files = 0
         for each in self.gone, self.unread, self.refused:
             each.clear()  # it may be otherwise by now, and is then told anew
         self.sending.add(due)
-        self.sending.wait([each.name for each in due], lambda: telling.now(self.done, self.done_files))
+        self.sending.wait(
+            [each.name for each in due], lambda: telling.now(self.done, self.done_files)
+        )
         if tell:
             telling.end(self.done, self.done_files)
         return self.unsent(due)
@@ -376,7 +447,8 @@ class Bucket:
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
         """What rank 0 has sent need not be sent again; an interval is enough for it to end, too.
 
-        What it lists may be another file by now: each is sent before the manifest, and it may have been killed between.
+        What it lists may be another file by now: each is sent before the manifest, and it may have
+        been killed between.
         """
         latest = time.monotonic() + self.place.interval
         while not (self.follow() or hurry() or time.monotonic() > latest):
@@ -393,7 +465,8 @@ class Bucket:
             "output.lost",
             f"{len(lost)} of {total} files could not be sent to {self.remote.address}.",
             f"{failure.what} {failure.why} They are: {listed(lost or [MANIFEST])}.",
-            f"{failure.next} The files are still in {self.place.folder}, for as long as that is there.",
+            f"{failure.next} The files are still in {self.place.folder}, "
+            "for as long as that is there.",
         )
 
 
@@ -425,7 +498,9 @@ class Telling:
     def end(self, size: int, files: int) -> None:
         seconds = time.monotonic() - self.began
         rate = round(size / max(0.001, seconds))
-        self.report.event("sent", what="outputs", bytes=size, files=files, seconds=round(seconds, 3), rate=rate)
+        self.report.event(
+            "sent", what="outputs", bytes=size, files=files, seconds=round(seconds, 3), rate=rate
+        )
 
 
 def entry(name: str, shape: Shape, sha256: str | None, version: str) -> Entry:
@@ -450,14 +525,21 @@ def shape_now(path: str) -> Shape:
         return -1, 0.0
 
 
-def buckets(document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]) -> list[Bucket]:
-    """Every prefix that this job's results go to, each ready. Raises the Failure of one that cannot be written."""
+def buckets(
+    document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]
+) -> list[Bucket]:
+    """Every prefix that this job's results go to, each ready. Raises the Failure of one that cannot
+    be written.
+    """
     from tao_sdk.net.s3 import S3
     from tao_sdk.net.web import Web
 
     s3 = S3(Web(env))
     s3.web.tell = tell
-    found = [Bucket(Remote(s3, at), sources, place, left) for at, sources, left in destinations(document, place)]
+    found = [
+        Bucket(Remote(s3, at), sources, place, left)
+        for at, sources, left in destinations(document, place)
+    ]
     for bucket in found:
         try:
             bucket.open()
@@ -468,7 +550,9 @@ def buckets(document: Document, place: Place, env: Mapping[str, str], tell: Call
 
 
 def destinations(document: Document, place: Place) -> list[tuple[str, list[Source], list[str]]]:
-    """Address, what goes there and what does not, for each prefix: the job's own, and those that outputs name."""
+    """Address, what goes there and what does not, for each prefix: the job's own, and those that
+    outputs name.
+    """
     named: dict[str, list[Source]] = {}
     for output in document["outputs"]:
         if in_bucket(output):
@@ -481,6 +565,12 @@ def destinations(document: Document, place: Place) -> list[tuple[str, list[Sourc
     if place.remote:
         own = brought(document["copies"], place)
         apart = [path for sources in [*named.values(), own] for path, _ in sources]
-        elsewhere = [os.path.relpath(path, place.folder) for path in apart if path.startswith(place.folder + "/")]
-        found.append((place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere]))
+        elsewhere = [
+            os.path.relpath(path, place.folder)
+            for path in apart
+            if path.startswith(place.folder + "/")
+        ]
+        found.append(
+            (place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere])
+        )
     return found

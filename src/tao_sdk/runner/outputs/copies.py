@@ -1,7 +1,8 @@
-"""Outputs of a passthrough job: paths in the container whose content is copied to the results, as it grows.
+"""Outputs of a passthrough job: paths in the container whose content is copied to the results, as
+it grows.
 
-A file that is only ever appended to is continued; any other appears under a temporary name and is renamed once it is
-complete. What was copied and has not changed is not copied again.
+A file that is only ever appended to is continued; any other appears under a temporary name and is
+renamed once it is complete. What was copied and has not changed is not copied again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from tao_sdk.runner.outputs.tree import Shape
     from tao_sdk.runner.place import Place
 
-OVERLAP = 4096  # bytes at the start and before the seam that have to be equal for a file to count as continued
+# bytes at the start and before the seam that have to be equal for a file to count as continued
+OVERLAP = 4096
 BLOCK = 1 << 20
 
 
@@ -31,11 +33,17 @@ class Copies:
     def __init__(self, copies: list[Copy], place: Place, excludes: list[str]) -> None:
         self.excludes = excludes  # by the names below the results
         self.place = place
-        folder = place.folder if place.rank == 0 else os.path.join(place.folder, f".rank-{place.rank}")
-        self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
+        folder = (
+            place.folder if place.rank == 0 else os.path.join(place.folder, f".rank-{place.rank}")
+        )
+        self.kept = [
+            (path, os.path.join(folder, name), name) for path, name in brought(copies, place)
+        ]
         self.seen: dict[str, Shape] = {}
         self.unproven: set[str] = set()  # continued, and not compared but at the seam
-        self.made: dict[str, tuple[Shape, Shape]] = {}  # copy -> the shape of what it is of, and its own
+        self.made: dict[
+            str, tuple[Shape, Shape]
+        ] = {}  # copy -> the shape of what it is of, and its own
         self.missing: list[str] = []
         self.failed: list[str] = []
         self.problems: list[str] = []
@@ -51,17 +59,23 @@ class Copies:
                 problems += [f"{source}: {each}" for each in tree.problems]
                 for path, shape in tree.files.items():
                     if not any(covers(each, os.path.join(name, path)) for each in self.excludes):
-                        self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
+                        self.copy(
+                            os.path.join(source, path), os.path.join(target, path), shape, final
+                        )
             elif os.path.isfile(source):
                 self.copy(source, target, shape_of(source), final)
             elif os.path.exists(source):
-                problems.append(f"{source}: not a file")  # a pipe has no end that could be waited for
+                problems.append(
+                    f"{source}: not a file"
+                )  # a pipe has no end that could be waited for
             elif not written_there(name, self.place):
                 self.missing.append(source)
         return problems
 
     def copy(self, source: str, target: str, shape: Shape, final: bool) -> None:
-        """One file, if it is its turn. A failure costs only this file; one that nobody can read is no failure of ours."""
+        """One file, if it is its turn. A failure costs only this file; one that nobody can read is
+        no failure of ours.
+        """
         still = self.seen.get(source) == shape
         self.seen[source] = shape
         unproven = final and source in self.unproven
@@ -82,7 +96,9 @@ class Copies:
             told.append(f"{source}: {error.strerror}")
 
     def same(self, target: str, shape: Shape) -> bool:
-        """Whether it is the copy of a file of that shape. A disk may have times only to the second."""
+        """Whether it is the copy of a file of that shape. A disk may have times
+        only to the second.
+        """
         of, made = self.made.get(target, (shape, shape))
         try:
             return shape_of(target) == (made if of == shape else shape)
@@ -91,9 +107,11 @@ class Copies:
 
 
 def continued(source: str, target: str, thorough: bool) -> bool:
-    """Append what is new. False when the source is not a continuation of the target, which is then as it was.
+    """Append what is new. False when the source is not a continuation of the target, which is then
+    as it was.
 
-    A file that is written anew may begin and end as it did: who looks is `thorough` once, at the end.
+    A file that is written anew may begin and end as it did: who looks is `thorough` once, at the
+    end.
     """
     if not (os.path.isfile(target) and os.access(target, os.W_OK)):
         return False
@@ -131,7 +149,8 @@ def pour(new: IO[bytes], old: IO[bytes]) -> None:
 
 
 def like(found: os.stat_result, target: str | int) -> None:
-    """Give the copy the mode of what it was copied from, and the time that had before it was read: what is written to it
-    later, or put in its place, is copied then."""
+    """Give the copy the mode of what it was copied from, and the time that had before it was read:
+    what is written to it later, or put in its place, is copied then.
+    """
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     os.chmod(target, stat.S_IMODE(found.st_mode))

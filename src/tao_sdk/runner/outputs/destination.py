@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def settle(outputs: list[Output], place: Place) -> dict[str, str]:
-    """Key -> absolute path of each output, its folder made. Raises Failure for one that could not be kept."""
+    """Key -> absolute path of each output, its folder made. Raises Failure for one that could not
+    be kept.
+    """
     values: dict[str, str] = {}
     for output in outputs:
         path = values[output["key"]] = destination(output, place)
@@ -28,19 +30,25 @@ def explicit(output: Output) -> bool:
 
 
 def in_bucket(output: Output) -> bool:
-    """Whether the spec names an address in a bucket for it: that prefix itself, and kept as well."""
+    """Whether the spec names an address in a bucket for it: that prefix itself, and
+    kept as well.
+    """
     return scheme(output["value"]) == "s3"
 
 
 def destination(output: Output, place: Place) -> str:
-    """The path the spec says, else {root}/<job>/<key>/, from where it goes to a bucket if that is its place."""
+    """The path the spec says, else {root}/<job>/<key>/, from where it goes to a bucket if that is
+    its place.
+    """
     given = path_of(output["value"])
     if explicit(output):
         return given
     folder = os.path.join(place.folder, output["key"].replace("/", "_"))
     if not output["file"]:
         return folder
-    return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
+    return os.path.join(
+        folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_")
+    )
 
 
 def never_written(path: str) -> dict[str, str]:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
-    """The path of a file or folder of such entries, here as it was; "" when it is not what the manifest says."""
+    """The path of a file or folder of such entries, here as it was; "" when it is not what the
+    manifest says.
+    """
     missing = [each for each in entries if not is_here(bucket, each)]
     if missing:
         download(bucket, missing)
@@ -30,10 +32,19 @@ def is_here(bucket: Bucket, entry: Entry) -> bool:
 
 
 def download(bucket: Bucket, entries: list[Entry]) -> None:
-    """Each file complete at its place, by way of a folder of the runner's own. Raises Failure, OSError."""
+    """Each file complete at its place, by way of a folder of the runner's own. Raises Failure,
+    OSError.
+    """
     remote, aside = bucket.remote, os.path.join(bucket.place.own, "fetched")
     sources = [
-        S3Source(remote.s3, remote.bucket, remote.key(each["path"]), each["path"], each["size"], each["version"])
+        S3Source(
+            remote.s3,
+            remote.bucket,
+            remote.key(each["path"]),
+            each["path"],
+            each["size"],
+            each["version"],
+        )
         for each in entries
     ]
     fetch(list(sources), aside, tell_nothing)

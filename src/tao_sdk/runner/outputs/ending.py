@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
+# seconds without a change before a command that failed: what is younger may have been cut off
+SETTLED = 5.0
 OUTLIVED = 0.05  # seconds after being told to end: who still writes then has not been ended by it
 
 
 class Ending:
-    """The command's exit code, and when it ended; when it was told to end (0: it was not); whether it had to be killed.
+    """The command's exit code, and when it ended; when it was told to end (0: it was not); whether
+    it had to be killed.
 
     Times are those of the results' file system.
     """
 
-    def __init__(self, exit_code: int, ended: float, told: float = 0.0, killed: bool = False) -> None:
+    def __init__(
+        self, exit_code: int, ended: float, told: float = 0.0, killed: bool = False
+    ) -> None:
         self.exit_code, self.ended, self.told, self.killed = exit_code, ended, told, killed
 
     def vouches(self, written: float) -> bool:

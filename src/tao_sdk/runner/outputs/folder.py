@@ -1,4 +1,6 @@
-"""Results that stay in a folder: what the command writes elsewhere is copied there, and the manifest renewed beside it."""
+"""Results that stay in a folder: what the command writes elsewhere is copied there, and the
+manifest renewed beside it.
+"""
 
 from __future__ import annotations
 
@@ -41,20 +43,28 @@ class Folder:
         return self.copies.renew(final) + self.copies.failed if self.copies else []
 
     def finish(self, ending: Ending, *_: object) -> list[str]:
-        """First the little that must be known, then what takes its time: the runner may be killed any moment now."""
+        """First the little that must be known, then what takes its time: the runner may be killed
+        any moment now.
+        """
         try:
             return self.account(ending)
         except OSError as error:
-            raise lost("The manifest of the results cannot be written.", [str(error)], self.place) from error
+            raise lost(
+                "The manifest of the results cannot be written.", [str(error)], self.place
+            ) from error
 
     def account(self, ending: Ending) -> list[str]:
         manifest = self.manifest
         if manifest:
-            caught(manifest.renew, ending.exit_code, False, manifest.hashed)  # what it fails at is told by the last one
+            caught(
+                manifest.renew, ending.exit_code, False, manifest.hashed
+            )  # what it fails at is told by the last one
         problems = self.copy(final=True)
         if manifest:
             problems += manifest.renew(
-                ending.exit_code, True, lambda path, shape: ending.vouches(shape[1]) or manifest.hashed(path, shape)
+                ending.exit_code,
+                True,
+                lambda path, shape: ending.vouches(shape[1]) or manifest.hashed(path, shape),
             )
         return problems
 
@@ -74,7 +84,9 @@ class Folder:
     def failure(self) -> Failure | None:
         """Why not everything was kept, once it is over."""
         failed = self.copies.failed if self.copies else []
-        return lost(f"{len(failed)} files could not be kept.", failed, self.place) if failed else None
+        return (
+            lost(f"{len(failed)} files could not be kept.", failed, self.place) if failed else None
+        )
 
 
 def lost(what: str, paths: list[str], place: Place) -> Failure:
@@ -82,5 +94,6 @@ def lost(what: str, paths: list[str], place: Place) -> Failure:
         "output.lost",
         what,
         "; ".join(paths[:5]),
-        f"Free space in {place.folder}. They are still where the command wrote them, as long as the container is there.",
+        f"Free space in {place.folder}. They are still where the command wrote them, as long "
+        "as the container is there.",
     )

@@ -1,4 +1,5 @@
-"""Keeping the results: at every interval while the command runs, and once more at its end, however it ended.
+"""Keeping the results: at every interval while the command runs, and once more at its end, however
+it ended.
 
 Where they are kept is a destination's: a folder (folder.py), or a prefix in a bucket (bucket.py).
 """
@@ -27,22 +28,33 @@ if TYPE_CHECKING:
     Destination = Folder | Bucket
 
 GLANCE = 0.5  # seconds between looks whether the job was told to end
-MOMENT = 1.0  # seconds that keeping results has at least: log, manifest and what is on this machine need no more
+# seconds that keeping results has at least: log, manifest and what is on this machine need no more
+MOMENT = 1.0
 SPARE = 0.5  # seconds of the grace that are left for saying what was not kept, and for giving it up
 LAST = 1.0  # seconds for giving up what is on its way; a store that is away would take longer
 
 
 class Keeper:
-    """Keeps every destination up to date. Problems are told once each; none of them ends the command."""
+    """Keeps every destination up to date. Problems are told once each; none of them ends the
+    command.
+    """
 
-    def __init__(self, destinations: Sequence[Destination], place: Place, report: Report, signals: Signals) -> None:
-        self.destinations, self.place, self.report, self.signals = destinations, place, report, signals
+    def __init__(
+        self, destinations: Sequence[Destination], place: Place, report: Report, signals: Signals
+    ) -> None:
+        self.destinations, self.place, self.report, self.signals = (
+            destinations,
+            place,
+            report,
+            signals,
+        )
         self.told: set[str] = set()
         self.over = threading.Event()
         self.thread: threading.Thread | None = None
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Look after the results from a thread of its own; `wake` makes the main one tell what was queued.
+        """Look after the results from a thread of its own; `wake` makes the main one tell what was
+        queued.
 
         Where there can be no such thread, all of them are kept at the end.
         """
@@ -60,7 +72,9 @@ class Keeper:
             self.wake()
 
     def wait(self) -> bool:
-        """An interval, or less when the job is told to end: then it is high time. True when the command is over."""
+        """An interval, or less when the job is told to end: then it is high time. True when the
+        command is over.
+        """
         latest, told = time.monotonic() + self.place.interval, self.signals.first
         while time.monotonic() < latest and self.signals.first == told:
             if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
@@ -91,7 +105,8 @@ class Keeper:
         return bool(self.signals.first)
 
     def finish(self, exit_code: int) -> None:
-        """Keep everything, after the command's end. What one destination fails at is raised once all had their turn.
+        """Keep everything, after the command's end. What one destination fails at is raised once
+        all had their turn.
 
         A job that was told to end does not wait for a slow or a silent store beyond its grace.
         """
@@ -120,7 +135,9 @@ class Keeper:
         errors += filter(None, [caught(self.end, each, ending) for each in self.destinations])
 
     def in_time(self, closing: threading.Thread) -> bool:
-        """Wait for it, for as long as there is time; a command that used up the grace leaves it a moment all the same."""
+        """Wait for it, for as long as there is time; a command that used up the grace leaves it a
+        moment all the same.
+        """
         least = time.monotonic() + MOMENT
         while closing.is_alive() and (self.signals.time_left() > SPARE or time.monotonic() < least):
             closing.join(GLANCE)

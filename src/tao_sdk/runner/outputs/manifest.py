@@ -1,9 +1,10 @@
 """The manifest: what the results hold, with sizes and checksums, and how far the attempt has come.
 
-`files` lists every file; `sha256` only where the file stood still, so a file with one is complete. `whole` is true once
-the command has ended and everything was accounted for; only then may the manifest decide how the job ended. `folders`
-tells of each folder that is a checkpoint how many files and bytes it has, once all of them stood still; -1 before.
-`unsent` names files that had not been sent when the command had ended, `unsent_files` is how many they were.
+`files` lists every file; `sha256` only where the file stood still, so a file with one is complete.
+`whole` is true once the command has ended and everything was accounted for; only then may the
+manifest decide how the job ended. `folders` tells of each folder that is a checkpoint how many
+files and bytes it has, once all of them stood still; -1 before. `unsent` names files that had not
+been sent when the command had ended, `unsent_files` is how many they were.
 """
 
 from __future__ import annotations
@@ -37,14 +38,27 @@ def load(path: str) -> dict[str, Any]:
 
 
 def parsed(text: bytes) -> dict[str, Any]:
-    """A manifest, with the entries that can be used; empty when it cannot be read. A minimal python has no json."""
+    """A manifest, with the entries that can be used; empty when it cannot be read. A minimal python
+    has no json.
+    """
     try:
         import json
 
         found: dict[str, Any] = json.loads(text.decode())
         found["files"] = [entry for entry in found["files"] if usable(entry)]
-        found["folders"] = {path: [int(count), int(size)] for path, (count, size) in found.get("folders", {}).items()}
-    except (ImportError, ValueError, ArithmeticError, RecursionError, KeyError, TypeError, AttributeError):
+        found["folders"] = {
+            path: [int(count), int(size)]
+            for path, (count, size) in found.get("folders", {}).items()
+        }
+    except (
+        ImportError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):
         return {}
     return found
 
@@ -76,14 +90,24 @@ def written(
 
 def usable(entry: Any) -> bool:
     try:
-        return is_below(entry["path"]) and entry["size"] >= 0 and entry["mtime"] > 0 and bool(entry["sha256"])
+        return (
+            is_below(entry["path"])
+            and entry["size"] >= 0
+            and entry["mtime"] > 0
+            and bool(entry["sha256"])
+        )
     except (KeyError, TypeError):
         return False
 
 
 def is_below(path: Any) -> bool:
     """A path that leads nowhere but below the results."""
-    return isinstance(path, str) and not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
+    return (
+        isinstance(path, str)
+        and not path.startswith("/")
+        and ".." not in path.split("/")
+        and "\0" not in path
+    )
 
 
 class Manifest:
@@ -98,14 +122,24 @@ class Manifest:
         for each in load(place.manifest).get("files", []):
             self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
 
-    def renew(self, exit_code: int | None, whole: bool, still: Callable[[str, Shape], bool]) -> list[str]:
-        """Look, and write what is there now; `still` says which files no longer change. What had to be left out."""
+    def renew(
+        self, exit_code: int | None, whole: bool, still: Callable[[str, Shape], bool]
+    ) -> list[str]:
+        """Look, and write what is there now; `still` says which files no longer change. What had to
+        be left out.
+        """
         tree = Tree(self.place.folder, self.excludes)
-        files = [self.entry(path, tree.files[path], still, tree.problems) for path in sorted(tree.files)]
+        files = [
+            self.entry(path, tree.files[path], still, tree.problems) for path in sorted(tree.files)
+        ]
         self.found = tree.files
         complete = {each["path"] for each in files if each and each["sha256"]}
-        folders = whole_folders([(path, shape[0]) for path, shape in tree.files.items()], complete.__contains__)
-        text = written(self.place, exit_code, whole, tree.problems, [each for each in files if each], folders)
+        folders = whole_folders(
+            [(path, shape[0]) for path, shape in tree.files.items()], complete.__contains__
+        )
+        text = written(
+            self.place, exit_code, whole, tree.problems, [each for each in files if each], folders
+        )
         atomic.write(self.place.manifest, text.encode(), 0o644)
         return tree.problems
 

@@ -1,4 +1,6 @@
-"""One prefix of a bucket as a place for results: what is there, and how files come and go. Names are below the prefix."""
+"""One prefix of a bucket as a place for results: what is there, and how files come and go. Names
+are below the prefix.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,13 @@ class Remote:
         return f"{self.prefix}/{name}" if self.prefix else name
 
     def probe(self) -> None:
-        """Raise the Failure that tells why nothing can be written here. An upload that is begun and given up leaves nothing."""
+        """Raise the Failure that tells why nothing can be written here. An upload that is begun and
+        given up leaves nothing.
+        """
         key = self.key(PROBE)
-        begun = upload_id(self.s3.ask("POST", self.bucket, key, {"uploads": ""}), self.bucket, key, self.s3)
+        begun = upload_id(
+            self.s3.ask("POST", self.bucket, key, {"uploads": ""}), self.bucket, key, self.s3
+        )
         self.s3.ask("DELETE", self.bucket, key, {"uploadId": begun})
 
     def list(self) -> dict[str, tuple[int, str]]:
@@ -58,7 +64,9 @@ class Remote:
         self.s3.put(self.bucket, self.key(name), data)
 
     def send(self, name: str, path: str, good: Callable[[], bool]) -> str:
-        """The file, complete under the name or not at all; its version. Raises Changed unless it is still `good` at the end."""
+        """The file, complete under the name or not at all; its version. Raises Changed unless it is
+        still `good` at the end.
+        """
         if os.path.getsize(path) > IN_MEMORY:
             return self.s3.put(self.bucket, self.key(name), path, good=good)
         with open(path, "rb") as file:
@@ -97,7 +105,9 @@ class Remote:
 
 
 def is_version(version: str, path: str) -> bool:
-    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece, or of those of its parts."""
+    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece, or
+    of those of its parts.
+    """
     text, _, parts = version.strip('"').partition("-")
     try:
         if parts:

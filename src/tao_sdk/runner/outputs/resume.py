@@ -1,8 +1,8 @@
 """Resume: the newest complete checkpoint that an earlier attempt of this job left.
 
-Complete means that the manifest lists it with its checksum, and that it still has that size and time: the newest file on
-disk may be half written. A folder, as distributed checkpoints and Hugging Face's are, is complete when the manifest says so
-of it and each of its files is.
+Complete means that the manifest lists it with its checksum, and that it still has that size and
+time: the newest file on disk may be half written. A folder, as distributed checkpoints and Hugging
+Face's are, is complete when the manifest says so of it and each of its files is.
 """
 
 from __future__ import annotations
@@ -24,14 +24,22 @@ if TYPE_CHECKING:
     from tao_sdk.runner.report import Report
 
     Entry = dict[str, Any]
-    Fetch = Callable[[str, list[Entry]], str]  # brings what is listed here; its path, "" when it is not as listed
+    Fetch = Callable[
+        [str, list[Entry]], str
+    ]  # brings what is listed here; its path, "" when it is not as listed
 
-ALONE = tuple(each for each in WEIGHTS if each not in (".distcp", ".bin"))  # what one file of it can be gone on from
+ALONE = tuple(
+    each for each in WEIGHTS if each not in (".distcp", ".bin")
+)  # what one file of it can be gone on from
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
-def resumed(document: Document, place: Place, buckets: Sequence[Bucket], report: Report) -> dict[str, str]:
-    """The key that the checkpoint fills -> its path; nothing when there is none to trust, which is told."""
+def resumed(
+    document: Document, place: Place, buckets: Sequence[Bucket], report: Report
+) -> dict[str, str]:
+    """The key that the checkpoint fills -> its path; nothing when there is none to trust, which is
+    told.
+    """
     path = checkpoint(place, document["files"], buckets)
     if path:
         report.event("resumed", path=path)
@@ -41,7 +49,8 @@ def resumed(document: Document, place: Place, buckets: Sequence[Bucket], report:
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
             "The manifest of that attempt lists none that is still there as it was.",
-            "Let the command write checkpoints more often, so that one is complete when an attempt ends.",
+            "Let the command write checkpoints more often, so that one is "
+            "complete when an attempt ends.",
         )
     return {}
 
@@ -49,12 +58,16 @@ def resumed(document: Document, place: Place, buckets: Sequence[Bucket], report:
 def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
     """Its path; "" when there is none to trust.
 
-    `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket is brought here first.
+    `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket
+    is brought here first.
     """
     found: list[tuple[float, str, list[Entry], Fetch]] = []
     manifest = load(place.manifest)
     if manifest.get("job") == place.job:
-        found += [(*each, in_folder(place.folder)) for each in complete(manifest["files"], manifest["folders"])]
+        found += [
+            (*each, in_folder(place.folder))
+            for each in complete(manifest["files"], manifest["folders"])
+        ]
     for bucket in buckets:
         found += [(*each, in_bucket(bucket)) for each in complete(bucket.intact(), bucket.folders)]
     ours = {"work/" + path for path in carried}
@@ -65,8 +78,12 @@ def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> s
     return ""
 
 
-def complete(entries: list[Entry], folders: dict[str, list[int]]) -> Iterator[tuple[float, str, list[Entry]]]:
-    """(time, name, its files) of each checkpoint: a folder of files, or a file that is none of such a folder's."""
+def complete(
+    entries: list[Entry], folders: dict[str, list[int]]
+) -> Iterator[tuple[float, str, list[Entry]]]:
+    """(time, name, its files) of each checkpoint: a folder of files, or a file that is none of such
+    a folder's.
+    """
     inside: dict[str, list[Entry]] = {}
     for each in entries:
         folder = checkpoint_folder(each["path"])
@@ -77,7 +94,9 @@ def complete(entries: list[Entry], folders: dict[str, list[int]]) -> Iterator[tu
             inside.setdefault(folder, []).append(each)
     for folder, files in inside.items():
         if folders[folder] == [len(files), sum(each["size"] for each in files)]:
-            name = files[0]["path"] if len(files) == 1 and files[0]["path"].endswith(ALONE) else folder
+            name = (
+                files[0]["path"] if len(files) == 1 and files[0]["path"].endswith(ALONE) else folder
+            )
             yield max(each["mtime"] for each in files), name, files
 
 
@@ -89,12 +108,19 @@ def in_bucket(bucket: Bucket) -> Fetch:
 
 
 def in_folder(folder: str) -> Fetch:
-    """What lies in the results is there already, if it is as it was, and with nothing beside it that was not there."""
+    """What lies in the results is there already, if it is as it was, and with nothing beside it
+    that was not there.
+    """
 
     def fetch(name: str, entries: list[Entry]) -> str:
         path = os.path.join(folder, name)
         listed = {os.path.join(folder, each["path"]) for each in entries}
-        there = {os.path.join(top, each) for top, _, files in os.walk(path) for each in files if not growing(each)}
+        there = {
+            os.path.join(top, each)
+            for top, _, files in os.walk(path)
+            for each in files
+            if not growing(each)
+        }
         return path if all(intact(each, folder) for each in entries) and there <= listed else ""
 
     return fetch

@@ -1,4 +1,6 @@
-"""Sending files from a few threads at once: what is urgent first, then small ones before large ones."""
+"""Sending files from a few threads at once: what is urgent first, then small ones before large
+ones.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Sending:
     What it raises, which nobody foresaw, costs that item alone: `broke` is told.
     """
 
-    def __init__(self, send: Callable[[Item], None], broke: Callable[[Item, BaseException], None]) -> None:
+    def __init__(
+        self, send: Callable[[Item], None], broke: Callable[[Item, BaseException], None]
+    ) -> None:
         self.send, self.broke = send, broke
         self.queue: list[Item] = []
         self.busy: set[str] = set()  # the names in the queue or on their way
@@ -86,8 +90,12 @@ class Sending:
         first = self.queue[0]
         return first if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE else None
 
-    def wait(self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5) -> None:
-        """Until none of the names is on its way any more, or `done`, which is asked now and then, says so."""
+    def wait(
+        self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5
+    ) -> None:
+        """Until none of the names is on its way any more, or `done`, which is asked now and then,
+        says so.
+        """
         names = set(names)
         with self.changed:
             while not names.isdisjoint(self.busy) and not done():

@@ -17,18 +17,32 @@ if TYPE_CHECKING:
     Shape = tuple[int, float]  # size, mtime: what changes when a file does
 
 GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
-WEIGHTS = (".pth.tar", ".pth", ".pt", ".ckpt", ".tlt", ".hdf5", ".h5", ".npz", ".safetensors", ".distcp", ".bin")
-FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
+WEIGHTS = (
+    ".pth.tar",
+    ".pth",
+    ".pt",
+    ".ckpt",
+    ".tlt",
+    ".hdf5",
+    ".h5",
+    ".npz",
+    ".safetensors",
+    ".distcp",
+    ".bin",
+)
+# names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
+FOLDER = re.compile(
     r"(?:epoch|step|iter|checkpoint|ckpt|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last|.+\.ckpt",
     re.IGNORECASE,
 )
 
 
 class Tree:
-    """Relative path -> shape of every regular file below a folder; `problems` holds what was left out, and why.
+    """Relative path -> shape of every regular file below a folder; `problems` holds what was left
+    out, and why.
 
-    Links are followed, each folder once and by its own name, so that a link to a folder above ends; one that leads above
-    the top is left out: it would bring everything that lies beside it.
+    Links are followed, each folder once and by its own name, so that a link to a folder above ends;
+    one that leads above the top is left out: it would bring everything that lies beside it.
     """
 
     def __init__(self, top: str, excludes: list[str]) -> None:
@@ -76,7 +90,9 @@ class Tree:
             self.problems.append(f"{path}: not a file")
 
     def excluded(self, path: str) -> bool:
-        """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the whole path."""
+        """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the
+        whole path.
+        """
         return path.endswith(PART_END) or any(covers(each, path) for each in self.excludes)
 
 
@@ -98,11 +114,17 @@ def growing(path: str) -> bool:
 def checkpoint_folder(path: str) -> str:
     """The outermost folder of a path whose name is a checkpoint's; "" when there is none."""
     names = path.split("/")[:-1]
-    return next(("/".join(names[: at + 1]) for at, name in enumerate(names) if FOLDER.fullmatch(name)), "")
+    return next(
+        ("/".join(names[: at + 1]) for at, name in enumerate(names) if FOLDER.fullmatch(name)), ""
+    )
 
 
-def whole_folders(files: Iterable[tuple[str, int]], still: Callable[[str], bool]) -> dict[str, list[int]]:
-    """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while one is in motion."""
+def whole_folders(
+    files: Iterable[tuple[str, int]], still: Callable[[str], bool]
+) -> dict[str, list[int]]:
+    """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while
+    one is in motion.
+    """
     found: dict[str, list[int]] = {}
     weighty: set[str] = set()
     for path, size in files:
@@ -110,7 +132,9 @@ def whole_folders(files: Iterable[tuple[str, int]], still: Callable[[str], bool]
         if not folder or growing(path):
             continue
         known = found.setdefault(folder, [0, 0])
-        found[folder] = [known[0] + 1, known[1] + size] if known[0] >= 0 and still(path) else [-1, -1]
+        found[folder] = (
+            [known[0] + 1, known[1] + size] if known[0] >= 0 and still(path) else [-1, -1]
+        )
         weighty.update([folder] if path.endswith(WEIGHTS) else [])
     return {folder: found[folder] for folder in sorted(weighty)}
 

@@ -18,7 +18,9 @@ SOCKET = "unix:///var/run/docker.sock"
 
 
 # What docker's own command takes, too. Where ssh goes is for ssh to say.
-KNOWN = re.compile(r"(unix|npipe)://.+|/.+|ssh://.*|(tcp|http|https)://(\[[0-9a-fA-F:.]+\]|[^/:\s]+)(:\d+)?/?")
+KNOWN = re.compile(
+    r"(unix|npipe)://.+|/.+|ssh://.*|(tcp|http|https)://(\[[0-9a-fA-F:.]+\]|[^/:\s]+)(:\d+)?/?"
+)
 
 
 def find_address(settings: Settings) -> Address:
@@ -53,24 +55,35 @@ def config(settings: Settings) -> Mapping[str, Any]:
 
 
 def of_context(settings: Settings) -> Address | None:
-    """The address of the context in use; None for the default one. Raises UsageError for one that is not there."""
-    name = str(settings.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default")
+    """The address of the context in use; None for the default one. Raises UsageError for one that
+    is not there.
+    """
+    name = str(
+        settings.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default"
+    )
     if name == "default":
         return None
     key = hashlib.sha256(name.encode()).hexdigest()
     endpoint = mapping(
-        mapping(read_json(folder(settings) / "contexts" / "meta" / key / "meta.json"), "Endpoints"), "docker"
+        mapping(read_json(folder(settings) / "contexts" / "meta" / key / "meta.json"), "Endpoints"),
+        "docker",
     )
     tls = folder(settings) / "contexts" / "tls" / key / "docker"
     verify = not endpoint.get("SkipTLSVerify")
     if not endpoint.get("Host"):
         why = "Jobs would run on another machine than is meant."
-        raise UsageError(f"There is no docker context {name!r}.", why, "See docker context ls; set DOCKER_CONTEXT.")
+        raise UsageError(
+            f"There is no docker context {name!r}.",
+            why,
+            "See docker context ls; set DOCKER_CONTEXT.",
+        )
     return Address(str(endpoint["Host"]), str(tls) if tls.is_dir() else "", verify)
 
 
 def way_to(address: Address) -> dict[str, str]:
-    """The settings by which `find_address` finds it again, whatever docker context is then in use."""
+    """The settings by which `find_address` finds it again, whatever docker context
+    is then in use.
+    """
     way = {"DOCKER_HOST": address.url}
     if address.certificates:
         way["DOCKER_CERT_PATH"] = address.certificates
@@ -96,7 +109,9 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 def is_open(address: Address) -> bool:
     """Whether everybody on the way to the daemon can read what is sent."""
-    return address.url.startswith("http://") or (address.url.startswith("tcp://") and not address.certificates)
+    return address.url.startswith("http://") or (
+        address.url.startswith("tcp://") and not address.certificates
+    )
 
 
 def is_local(address: Address) -> bool:

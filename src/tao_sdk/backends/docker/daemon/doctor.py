@@ -1,4 +1,6 @@
-"""What a new user of Docker would trip over, each with the document's words and the command that mends it."""
+"""What a new user of Docker would trip over, each with the document's words and the command that
+mends it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ S3 = ("S3_BUCKET_NAME", "ACCESS_KEY", "SECRET_KEY")
 
 
 def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
-    """The launch preflight: daemon, GPUs, container toolkit, network, credentials (whether they are set, never what)."""
+    """The launch preflight: daemon, GPUs, container toolkit, network, credentials (whether they are
+    set, never what).
+    """
     try:
         info = daemon.get("/info")
         networks = [each["Name"] for each in daemon.get("/networks")]
@@ -45,8 +49,16 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
 
 def connection_findings(address: Address) -> Iterator[Finding]:
     if is_open(address):
-        what = f"{address.url} has no TLS: jobs with a secret, and logins at registries, are refused."
-        yield Finding(Severity.WARNING, "docker.open_line", what, "", command="export DOCKER_HOST=ssh://user@host")
+        what = (
+            f"{address.url} has no TLS: jobs with a secret, and logins at registries, are refused."
+        )
+        yield Finding(
+            Severity.WARNING,
+            "docker.open_line",
+            what,
+            "",
+            command="export DOCKER_HOST=ssh://user@host",
+        )
 
 
 def gpu_job_finding(daemon: Daemon) -> Finding:
@@ -55,7 +67,9 @@ def gpu_job_finding(daemon: Daemon) -> Finding:
         words = gpus.refusal(daemon)
     except TaoError as error:
         what = "Whether a job with GPUs can run here could not be seen."
-        return Finding(Severity.WARNING, "docker.gpu_jobs", what, error.what, command="tao doctor docker")
+        return Finding(
+            Severity.WARNING, "docker.gpu_jobs", what, error.what, command="tao doctor docker"
+        )
     if not words:
         return Finding(Severity.OK, "docker.gpu_jobs", "A job with GPUs can run here.")
     refused = rules.refused(words)
@@ -102,7 +116,13 @@ def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
     else:
         what = "MISSING: NVIDIA Container Toolkit not installed/configured."
-        yield Finding(Severity.WARNING, "docker.toolkit", what, "The daemon has no runtime nvidia.", command=TOOLKIT)
+        yield Finding(
+            Severity.WARNING,
+            "docker.toolkit",
+            what,
+            "The daemon has no runtime nvidia.",
+            command=TOOLKIT,
+        )
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:
@@ -110,7 +130,11 @@ def network_findings(settings: Settings, networks: list[str]) -> Iterator[Findin
     if name in (*networks, *BUILT_IN_NETWORKS):
         yield Finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
     elif name == DEFAULT_NETWORK:
-        yield Finding(Severity.OK, "docker.network", f"The docker network {name} will be made by the first job.")
+        yield Finding(
+            Severity.OK,
+            "docker.network",
+            f"The docker network {name} will be made by the first job.",
+        )
     else:
         what = f"MISSING: docker network '{name}' not found."
         yield Finding(
@@ -129,7 +153,12 @@ def credential_findings(settings: Settings) -> Iterator[Finding]:
     kept = {**mapping(logins, "auths"), **mapping(logins, "credHelpers")}
     if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
         what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
-        yield Finding(Severity.WARNING, "credentials.ngc", what, command="docker login nvcr.io -u '$oauthtoken'")
+        yield Finding(
+            Severity.WARNING,
+            "credentials.ngc",
+            what,
+            command="docker login nvcr.io -u '$oauthtoken'",
+        )
     if "HF_TOKEN" not in there:
         what = "Gated models of Hugging Face cannot be fetched: HF_TOKEN is not set."
         yield Finding(Severity.OK, "credentials.hf", what, "", "export HF_TOKEN=...")

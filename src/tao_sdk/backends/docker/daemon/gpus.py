@@ -1,4 +1,6 @@
-"""GPUs: those that this machine shows, and which running container has which, of ours or of anybody's."""
+"""GPUs: those that this machine shows, and which running container has which, of ours or of
+anybody's.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def visible_gpus() -> dict[int, str]:
         seen = subprocess.run(NVIDIA_SMI, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    rows = [line.partition(",") for line in seen.stdout.splitlines()] if seen.returncode == 0 else []
+    rows = (
+        [line.partition(",") for line in seen.stdout.splitlines()] if seen.returncode == 0 else []
+    )
     return {int(index): uuid.strip() for index, _, uuid in rows if index.strip().isdigit()}
 
 
@@ -35,14 +39,19 @@ def has_runtime(info: Mapping[str, Any]) -> bool:
 def refusal(daemon: Daemon) -> str:
     """Why the daemon gives no GPU to a container, in its words; "" where it does.
 
-    A container is started for it that has no program to run: without GPUs the daemon says so before it looks for one.
+    A container is started for it that has no program to run: without GPUs the daemon says so before
+    it looks for one.
     """
     body: dict[str, Any] = {
         "Image": window.images(daemon)[0],
         "Entrypoint": [NO_PROGRAM],
         "NetworkDisabled": True,
         "Labels": window.labels(),
-        "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "none"}, "DeviceRequests": [ANY_GPU]},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "LogConfig": {"Type": "none"},
+            "DeviceRequests": [ANY_GPU],
+        },
     }
     container = daemon.ask("POST", "/containers/create", body)["Id"]
     try:
@@ -55,7 +64,9 @@ def refusal(daemon: Daemon) -> str:
 
 
 def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
-    """GPU -> the running container that has it. Ours say it in a label; a stranger's is looked at."""
+    """GPU -> the running container that has it. Ours say it in a label; a
+    stranger's is looked at.
+    """
     held: dict[int, str] = {}
     for each in daemon.ask("GET", "/containers/json"):
         labels: dict[str, str] = each.get("Labels") or {}

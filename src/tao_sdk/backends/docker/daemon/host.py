@@ -1,4 +1,6 @@
-"""The GPU software of this machine against what TAO's documents ask for: driver, CUDA, CUDA Toolkit, NVIDIA Container Toolkit."""
+"""The GPU software of this machine against what TAO's documents ask for: driver, CUDA, CUDA
+Toolkit, NVIDIA Container Toolkit.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,32 @@ from tao_sdk.model.finding import Finding, Severity
 
 SECONDS = 10  # that a program may take to say its version
 APT, DNF, ZYPPER = "sudo apt-get install --yes", "sudo dnf install -y", "sudo zypper install -y"
-INSTALLERS = {"apt-get": APT, "dnf": DNF, "zypper": ZYPPER}  # the first that is here; APT where none is
+INSTALLERS = {
+    "apt-get": APT,
+    "dnf": DNF,
+    "zypper": ZYPPER,
+}  # the first that is here; APT where none is
 DRIVER = {
     APT: "nvidia-open-580",
     DNF: "nvidia-driver-cuda kmod-nvidia-open-dkms",
     ZYPPER: "nvidia-open-driver-G06-signed-kmp-default",
 }
-TOOLKIT = dict.fromkeys((DNF, ZYPPER), "nvidia-container-toolkit-1.19.0-1") | {APT: "nvidia-container-toolkit=1.19.0-1"}
+TOOLKIT = dict.fromkeys((DNF, ZYPPER), "nvidia-container-toolkit-1.19.0-1") | {
+    APT: "nvidia-container-toolkit=1.19.0-1"
+}
 CUDA: Mapping[str, str] = dict.fromkeys(INSTALLERS.values(), "cuda-toolkit-13-0")
-PLACES = ("/usr/local/cuda-13.0/bin", "/usr/local/cuda/bin")  # where its packages put nvcc, which is often not in PATH
+PLACES = (
+    "/usr/local/cuda-13.0/bin",
+    "/usr/local/cuda/bin",
+)  # where its packages put nvcc, which is often not in PATH
 DOCKER = {APT: "docker.io", DNF: "docker-ce", ZYPPER: "docker"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the host's software: who tells its version, and the oldest that the documents name."""
+    """A part of the host's software: who tells its version, and the oldest that the
+    documents name.
+    """
 
     code: str
     name: str
@@ -38,10 +51,13 @@ class Part:
 
 
 PARTS = (
-    Part("docker.driver", "NVIDIA driver", ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+    Part("docker.driver", "NVIDIA driver", ("nvidia-smi", "--query-gpu=driver_version",
+         "--format=csv,noheader"),
          r"^(\d+(?:\.\d+)+)\s*$", "580", DRIVER),
-    Part("docker.cuda", "The driver's CUDA", ("nvidia-smi",), r"CUDA Version:\s*(\d+\.\d+)", "13.0", DRIVER),
-    Part("docker.cuda_toolkit", "CUDA Toolkit", ("nvcc", "--version"), r"release (\d+\.\d+)", "13.0", CUDA),
+    Part("docker.cuda", "The driver's CUDA", ("nvidia-smi",), r"CUDA Version:\s*(\d+\.\d+)", "13.0",
+         DRIVER),
+    Part("docker.cuda_toolkit", "CUDA Toolkit", ("nvcc", "--version"), r"release (\d+\.\d+)",
+         "13.0", CUDA),
     Part("docker.toolkit_version", "NVIDIA Container Toolkit", ("nvidia-ctk", "--version"),
          r"version (\d+\.\d+\.\d+)", "1.19.0", TOOLKIT),
 )  # fmt: skip
@@ -57,7 +73,9 @@ def version_findings() -> Iterator[Finding]:
 def judged(part: Part, version: str) -> Finding:
     what = f"{part.name} {version}; TAO's images are made for {part.wanted}."
     if numbers(version) < numbers(part.wanted):
-        return Finding(Severity.WARNING, part.code, what, "It is older.", command=install(part.packages))
+        return Finding(
+            Severity.WARNING, part.code, what, "It is older.", command=install(part.packages)
+        )
     return Finding(Severity.OK, part.code, what)
 
 
@@ -77,7 +95,12 @@ def said_by(argv: Sequence[str]) -> str:
         return ""
     try:
         return subprocess.run(
-            [path, *argv[1:]], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+            [path, *argv[1:]],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -1,4 +1,6 @@
-"""Networks: the one that we make for jobs that name none, and its end when no container has it any more."""
+"""Networks: the one that we make for jobs that name none, and its end when no container has it any
+more.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Networks:
             return self.recent.keep(name, self.only(name))
 
     def only(self, name: str) -> str:
-        """Clients that make it at once get several of that name, and a daemon starts nothing in such a one.
+        """Clients that make it at once get several of that name, and a daemon starts nothing in
+        such a one.
 
         Whoever sees them removes all but the one that is in use, else the oldest.
         """
@@ -73,7 +76,9 @@ class Networks:
         """Remove it if we made it and no container has it any more, not even one that has ended."""
         self.forget(name)
         with self.turns.taken(name):
-            for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
+            for each in self.daemon.ask(
+                "GET", "/networks", filters={"name": [name], "label": [OURS]}
+            ):
                 if not self.users(each["Id"], all=1):
                     with ignored(403, 404, 409):  # somebody began to use it, or removed it
                         self.daemon.ask("DELETE", f"/networks/{each['Id']}")

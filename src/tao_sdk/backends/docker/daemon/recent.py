@@ -1,6 +1,7 @@
 """What a daemon was seen to have a moment ago: not asked again by one submit after another.
 
-Only for what proves itself: who relies on it is told by the daemon's refusal when it has gone, and forgets it.
+Only for what proves itself: who relies on it is told by the daemon's refusal when it has gone, and
+forgets it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,11 @@ from tao_sdk.backends.contract import Files
 from tao_sdk.backends.docker.daemon.address import is_local, is_open
 from tao_sdk.backends.docker.daemon.gpus import held_gpus, visible_gpus
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
-from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK, network_name
+from tao_sdk.backends.docker.job.container_body import (
+    BUILT_IN_NETWORKS,
+    DEFAULT_NETWORK,
+    network_name,
+)
 from tao_sdk.backends.docker.job.places import RESULTS, named_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
@@ -27,13 +31,19 @@ MOST_LOOKED_FOR = 20  # of a spec's paths in an image: each is a request
 
 
 def survey(
-    daemon: Daemon, settings: Settings, job: PreparedJob, options: DockerOptions, image: Mapping[str, Any] | None
+    daemon: Daemon,
+    settings: Settings,
+    job: PreparedJob,
+    options: DockerOptions,
+    image: Mapping[str, Any] | None,
 ) -> DockerFacts:
     """All that is looked at before a job is planned."""
     spec = job.spec
     caller = surroundings(settings, is_local(daemon.address))
     mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
-    paths = [each.source for each in mounts if not each.volume] + [caller.ssh_path] * options.ssh_key
+    paths = [each.source for each in mounts if not each.volume] + [
+        caller.ssh_path
+    ] * options.ssh_key
     names = [each.source for each in mounts if each.volume]
     files = HereFiles(daemon) if caller.local else FarFiles(daemon)
     info = daemon.info()
@@ -76,7 +86,9 @@ def surroundings(settings: Settings, local: bool) -> DockerFacts:
 def pull_policy(settings: Settings) -> str:
     policy = settings.get("DOCKER_PULL_POLICY") or "missing"
     if policy not in PULL:
-        raise SpecError(f"DOCKER_PULL_POLICY is {policy!r}.", "", f"It must be one of {', '.join(PULL)}.")
+        raise SpecError(
+            f"DOCKER_PULL_POLICY is {policy!r}.", "", f"It must be one of {', '.join(PULL)}."
+        )
     return policy
 
 
@@ -92,7 +104,9 @@ def image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
 
 
 def networks(daemon: Daemon, wanted: str) -> tuple[str, ...]:
-    """Those that are there; not asked for where the one that is wanted is there, or will be made, in any case."""
+    """Those that are there; not asked for where the one that is wanted is there, or will be made,
+    in any case.
+    """
     if wanted in (DEFAULT_NETWORK, *BUILT_IN_NETWORKS):
         return ()
     return tuple(each["Name"] for each in daemon.get("/networks"))
@@ -112,13 +126,17 @@ def missing(files: Files, paths: list[str]) -> dict[str, str]:
 def volumes(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[str, str]:
     """Volume -> its folder on the daemon's machine, also of one that the job will make."""
     there = window.volumes(daemon) if names else {}
-    return {name: there.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names}
+    return {
+        name: there.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names
+    }
 
 
 def inputs(
     daemon: Daemon, files: Files, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
 ) -> Iterator[SeenInput]:
-    """What is known of each declared input. What a mount has that is missing itself, or is a volume, is not looked at."""
+    """What is known of each declared input. What a mount has that is missing itself, or is a
+    volume, is not looked at.
+    """
     unmounted: dict[str, str] = {}
     for key, path in job.absolute_inputs().items():
         under = mount_of(mounts, path)
@@ -132,10 +150,16 @@ def inputs(
         yield SeenInput(key, path, "", has.get(path))
 
 
-def unmounted(daemon: Daemon, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]) -> list[tuple[str, str]]:
-    """(key, path) of what the spec names, nobody declares, and neither a mount nor the image has."""
+def unmounted(
+    daemon: Daemon, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
+) -> list[tuple[str, str]]:
+    """(key, path) of what the spec names, nobody declares, and neither a mount nor
+    the image has.
+    """
     outside = [
-        (key, path) for key, path in job.data.undeclared if mount_of(mounts, path) is None and not within(path, RESULTS)
+        (key, path)
+        for key, path in job.data.undeclared
+        if mount_of(mounts, path) is None and not within(path, RESULTS)
     ]
     looked_for = [path for _, path in outside[:MOST_LOOKED_FOR]]
     has = in_image(daemon, job.spec.image, looked_for) if facts.image else {}

@@ -1,6 +1,7 @@
 """Turns: what only one process of this machine may do at a time, by locked files.
 
-One submit of a job, so that two do not deliver into the same container; one making or removal of a network.
+One submit of a job, so that two do not deliver into the same container; one making or removal of a
+network.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ LOCKS = 64  # files; two names may share one, which costs a wait
 
 
 class Turns:
-    """One turn for each name. The locks are files in `folder`, so they hold between processes and end with theirs."""
+    """One turn for each name. The locks are files in `folder`, so they hold between processes and
+    end with theirs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

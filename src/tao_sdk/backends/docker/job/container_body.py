@@ -19,7 +19,8 @@ from tao_sdk.model.units import parse_size
 
 DEFAULT_NETWORK = "tao_default"
 BUILT_IN_NETWORKS = ("bridge", "host", "none")
-# Keeps the log's bytes as they are, which json-file does not; never rotated, as json-file is not unless told to.
+# Keeps the log's bytes as they are, which json-file does not; never rotated, as json-file is not
+# unless told to.
 LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
 
 
@@ -37,7 +38,11 @@ class Inside:
     @property
     def shown(self) -> dict[str, str]:
         """The variables that `docker inspect` may show."""
-        return {name: value for name, value in self.variables.items() if is_shown(name) and isinstance(value, str)}
+        return {
+            name: value
+            for name, value in self.variables.items()
+            if is_shown(name) and isinstance(value, str)
+        }
 
     @property
     def delivered(self) -> dict[str, str | SecretRef]:
@@ -63,7 +68,10 @@ def rendered(
     return {
         "Image": spec.image,
         "Cmd": ["/bin/sh", "-c", script, "tao", *argument],
-        "Env": [f"{name}={value}" for name, value in sorted({**inside.shown, **gpu_variables(spec, facts)}.items())],
+        "Env": [
+            f"{name}={value}"
+            for name, value in sorted({**inside.shown, **gpu_variables(spec, facts)}.items())
+        ],
         "Labels": labels(spec, attempt, inside.gpus, inside.results),
         "StopSignal": "SIGTERM",
         **({"OpenStdin": True, "StdinOnce": True} if delivers else {}),
@@ -73,7 +81,9 @@ def rendered(
 
 
 def unchangeable(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """What `native` cannot touch: the labels by which we find jobs, and a terminal, which would show what we type."""
+    """What `native` cannot touch: the labels by which we find jobs, and a terminal, which would
+    show what we type.
+    """
     typing = {name: body.get(name, False) for name in ("Tty", "OpenStdin", "StdinOnce")}
     return {"Labels": {**(patch.get("Labels") or {}), **body["Labels"]}, **typing}
 
@@ -83,8 +93,14 @@ def container_name(attempt: Attempt) -> str:
 
 
 def is_shown(name: str) -> bool:
-    """What `docker inspect` may show: what the GPU runtime reads before the container starts, and our own names."""
-    return name.startswith("NVIDIA_") or name in ("TAO_JOB_ID", "TAO_ATTEMPT", "TINI_KILL_PROCESS_GROUP")
+    """What `docker inspect` may show: what the GPU runtime reads before the container starts, and
+    our own names.
+    """
+    return name.startswith("NVIDIA_") or name in (
+        "TAO_JOB_ID",
+        "TAO_ATTEMPT",
+        "TINI_KILL_PROCESS_GROUP",
+    )
 
 
 def gpu_number(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int | None:
@@ -103,7 +119,9 @@ def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:
 
 
 def chosen_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[int]:
-    """By id where the free ones can be seen, so that two jobs do not get the same; [] leaves the choice to Docker."""
+    """By id where the free ones can be seen, so that two jobs do not get the same; [] leaves the
+    choice to Docker.
+    """
     if options.gpu_ids:
         return list(options.gpu_ids)
     if spec.gpu_count <= 0:
@@ -123,7 +141,10 @@ def labels(spec: JobSpec, attempt: Attempt, gpus: list[int], results: str) -> di
         "tao-sdk-gpus": ",".join(map(str, gpus)),
         "tao-sdk-time-limit": f"{spec.time_limit.total_seconds():g}" if spec.time_limit else "",
     }
-    return {**spec.labels, **own}  # the empty ones too: an image made of a job's container has that job's labels
+    return {
+        **spec.labels,
+        **own,
+    }  # the empty ones too: an image made of a job's container has that job's labels
 
 
 def host_config(
@@ -155,6 +176,10 @@ def device_request(count: int, ids: list[int]) -> dict[str, Any]:
 
 def network_name(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
     patch = spec.native.get("HostConfig")
-    asked = cast("Mapping[str, Any]", patch).get("NetworkMode") if isinstance(patch, Mapping) else ""
-    named = asked if isinstance(asked, str) else ""  # anything else is refused with the rest of `native`
+    asked = (
+        cast("Mapping[str, Any]", patch).get("NetworkMode") if isinstance(patch, Mapping) else ""
+    )
+    named = (
+        asked if isinstance(asked, str) else ""
+    )  # anything else is refused with the rest of `native`
     return named or options.network or facts.network or DEFAULT_NETWORK

@@ -17,7 +17,9 @@ KEPT = "runs"  # the folder below the one where the job was submitted; each job 
 KEPT_VOLUME = "tao-runs"  # what the volume of a job on a remote daemon begins with
 
 
-def all_mounts(job: PreparedJob, options: DockerOptions, facts: DockerFacts, job_id: str) -> list[Mount]:
+def all_mounts(
+    job: PreparedJob, options: DockerOptions, facts: DockerFacts, job_id: str
+) -> list[Mount]:
     mounts = named_mounts(job, options, facts)
     return [*mounts, kept(facts, job_id)] if keeps_results(job.spec, mounts) else mounts
 
@@ -68,8 +70,12 @@ def holds_results(mount: Mount, job_id: str) -> bool:
     return mount.target in (RESULTS, f"{RESULTS}/{job_id}") and not mount.read_only
 
 
-def results_dir(spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str) -> str:
-    """Where the results are, as the daemon's machine sees them; inside the container where it does not."""
+def results_dir(
+    spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str
+) -> str:
+    """Where the results are, as the daemon's machine sees them; inside the container where it does
+    not.
+    """
     if remote_root(spec):
         return own_place(remote_root(spec), attempt)
     bucket = spec.env_vars.get("S3_BUCKET_NAME")
@@ -83,12 +89,20 @@ def results_dir(spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt:
 def volumes(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:
     """Name -> folder on the daemon's machine, also of those that the job makes."""
     root = facts.info.get("DockerRootDir", "")
-    made = {each.source: f"{root}/volumes/{each.source}/_data" for each in mounts if each.volume and root}
+    made = {
+        each.source: f"{root}/volumes/{each.source}/_data"
+        for each in mounts
+        if each.volume and root
+    }
     return {**made, **facts.volumes}
 
 
-def container_user(options: DockerOptions, facts: DockerFacts, mounts: list[Mount], job_id: str) -> str:
-    """Who the command runs as: a plain user's own results are to be his; else whom the image says."""
+def container_user(
+    options: DockerOptions, facts: DockerFacts, mounts: list[Mount], job_id: str
+) -> str:
+    """Who the command runs as: a plain user's own results are to be his; else whom
+    the image says.
+    """
     if options.user:
         return "" if options.user == "image" else options.user
     own = any(holds_results(each, job_id) and not each.volume for each in mounts)

@@ -1,6 +1,8 @@
-"""Images: the one that a job needs, pulled when its policy says so, with the credentials that its registry wants.
+"""Images: the one that a job needs, pulled when its policy says so, with the credentials that its
+registry wants.
 
-A pull goes on in a process of its own, so that it outlives the client that began it; several jobs share one.
+A pull goes on in a process of its own, so that it outlives the client that began it; several jobs
+share one.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
 SOURCE = Path(__file__).parents[3]
-BOOT = "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from tao_sdk.backends.docker.registry.pull import main; main()"
+BOOT = (
+    "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from "
+    "tao_sdk.backends.docker.registry.pull import main; main()"
+)
 
 
 class Images:
@@ -63,20 +68,29 @@ class Images:
         return plan.request.pull != "always" and self.recent.get(plan.request.image) is not None
 
     def ready(self, plan: Plan[DockerRequest]) -> str | None:
-        """None once the image is there; else how far the pull is. Raises Refused when it cannot be had."""
+        """None once the image is there; else how far the pull is. Raises Refused when it cannot be
+        had.
+        """
         name, policy = plan.request.image, plan.request.pull
         self.recent.forget(name)
         there = self.seen(name) is not None
         if policy == "never" and not there:
             raise Refused(
-                f"The daemon has no image {name}.", "pull is never.", command=f"docker pull {shlex.quote(name)}"
+                f"The daemon has no image {name}.",
+                "pull is never.",
+                command=f"docker pull {shlex.quote(name)}",
             )
         if policy == "never" or (policy == "missing" and there):
             return None
         once = f"{plan.attempt.job_id} {plan.attempt.number}" if policy == "always" else ""
-        pull = self.folder / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
+        pull = (
+            self.folder
+            / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
+        )
         joins = want(pull, plan.attempt.job_id)
-        said = self.says(pull)  # an earlier pull's end may be long ago; its failure is for those who waited for it
+        said = self.says(
+            pull
+        )  # an earlier pull's end may be long ago; its failure is for those who waited for it
         over = said.get("done") is True or (joins and "error" in said)
         found = self.pulled(pull, name, anew=over and not once)
         if found is None:
@@ -89,7 +103,9 @@ class Images:
             wish.unlink(missing_ok=True)
 
     def pulled(self, pull: Path, name: str, anew: bool) -> str | None:
-        """As `ready`. Who begins the pull waits a little for it; who finds it under way does not."""
+        """As `ready`. Who begins the pull waits a little for it; who finds it under
+        way does not.
+        """
         until = 0.0
         while True:
             said: Mapping[str, Any] = {} if anew else self.says(pull)
@@ -115,7 +131,10 @@ class Images:
         where = self.daemon.address
         login, failure = self.login(name)
         refuse_errors(
-            open_line(where.url if is_open(where) else "", [f"the login at {registry_of(name)}"] if login else [])
+            open_line(
+                where.url if is_open(where) else "",
+                [f"the login at {registry_of(name)}"] if login else [],
+            )
         )
         message = {
             "pull": str(pull),
@@ -124,41 +143,66 @@ class Images:
             "login": login,
             "failure": failure,
         }
-        argv = [sys.executable or "python3", "-c", BOOT, "\n".join([str(SOURCE), *filter(None, sys.path)])]
-        environ = {key: value for key, value in self.settings.environ.items() if not is_secret_name(key)}
+        argv = [
+            sys.executable or "python3",
+            "-c",
+            BOOT,
+            "\n".join([str(SOURCE), *filter(None, sys.path)]),
+        ]
+        environ = {
+            key: value for key, value in self.settings.environ.items() if not is_secret_name(key)
+        }
         process.start_apart(argv, json.dumps(message).encode(), environ)
         wait_for_lock(pull)
 
     def refusal(self, name: str) -> Finding | None:
-        """Why its registry would not give us an image, asked without pulling it; None where it would, or nobody knows.
+        """Why its registry would not give us an image, asked without pulling it; None where it
+        would, or nobody knows.
 
         Raises CredentialError where the registry wants the key that is not set.
         """
         login, failure = self.login(name)
-        if registry_of(name) == HUB and self.has_mirrors():  # they are asked in a pull, and not here
+        if (
+            registry_of(name) == HUB and self.has_mirrors()
+        ):  # they are asked in a pull, and not here
             return None
         try:
             path = f"/distribution/{quote(name, safe='/:@')}/json"
-            self.daemon.request("GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS)
+            self.daemon.request(
+                "GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS
+            )
         except DaemonError as error:
-            refused = rules.pull_refused(name, f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip())
+            refused = rules.pull_refused(
+                name, f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip()
+            )
             if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
                 raise no_key(name, refused.what) from error
             return Finding.of_error(refused) if refused.code in rules.OF_REGISTRIES else None
         except Unreachable:  # a daemon that is away says so at the next question
             what = f"{registry_of(name)} has not answered in {ASKED_SECONDS:g} s."
             why = f"{name} has to be pulled from there."
-            return warning("image.registry_silent", what, why, "Check the registry's name, and the daemon's network.")
+            return warning(
+                "image.registry_silent",
+                what,
+                why,
+                "Check the registry's name, and the daemon's network.",
+            )
         return None
 
     def has_mirrors(self) -> bool:
         config: Any = self.daemon.info().get("RegistryConfig")
-        return bool(cast("dict[str, Any]", config).get("Mirrors")) if isinstance(config, dict) else False
+        return (
+            bool(cast("dict[str, Any]", config).get("Mirrors"))
+            if isinstance(config, dict)
+            else False
+        )
 
     def login(self, name: str) -> tuple[Mapping[str, str], str]:
-        """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has kept.
+        """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has
+        kept.
 
-        And why a credential helper gave nothing, which matters only where the registry wants a login.
+        And why a credential helper gave nothing, which matters only where the registry wants a
+        login.
         """
         registry = registry_of(name)
         key = self.settings.get("NGC_KEY")
@@ -172,7 +216,9 @@ class Images:
 
 def no_key(name: str, why: str) -> CredentialError:
     what = f"{name} must be pulled from {NGC}, and NGC_KEY is not set."
-    return CredentialError(what, why, "Export NGC_KEY, or run:", f"docker login {NGC} -u '$oauthtoken'")
+    return CredentialError(
+        what, why, "Export NGC_KEY, or run:", f"docker login {NGC} -u '$oauthtoken'"
+    )
 
 
 def want(pull: Path, job_id: str) -> bool:

@@ -28,7 +28,9 @@ FETCHED = ("Download complete", "Verifying Checksum", "Extracting", *FINISHED)
 
 @dataclass
 class Pulled:
-    """How far a pull is: layers in place of layers known, bytes here of bytes known, seconds since it began."""
+    """How far a pull is: layers in place of layers known, bytes here of bytes known, seconds since
+    it began.
+    """
 
     layers: int = 0
     known: int = 0
@@ -46,7 +48,9 @@ class Pulled:
         if self.total:
             parts.append(f"{format_size(self.bytes)} of {format_size(self.total)}")
         if 0 < self.bytes < self.total and self.seconds > 1:
-            parts.append(f"ETA {format_clock((self.total - self.bytes) * self.seconds / self.bytes)}")
+            parts.append(
+                f"ETA {format_clock((self.total - self.bytes) * self.seconds / self.bytes)}"
+            )
         if quiet > SILENCE:
             parts.append(f"nothing heard of it for {format_clock(quiet)}")
         return f"pulling {image}" + (f": {', '.join(parts)}" if parts else "")
@@ -63,13 +67,22 @@ class Layers:
 
     def take(self, line: Mapping[str, Any]) -> None:
         layer, word = str(line.get("id", "")), str(line.get("status", ""))
-        if not layer or word.startswith("Pulling from") or (layer not in self.state and len(self.state) >= MOST_LAYERS):
+        if (
+            not layer
+            or word.startswith("Pulling from")
+            or (layer not in self.state and len(self.state) >= MOST_LAYERS)
+        ):
             return
         self.state[layer] = word
         told: Any = line.get("progressDetail")
         detail = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
         here, size = detail.get("current"), detail.get("total")
-        if word == "Downloading" and isinstance(here, int) and isinstance(size, int) and 0 <= here <= size:
+        if (
+            word == "Downloading"
+            and isinstance(here, int)
+            and isinstance(size, int)
+            and 0 <= here <= size
+        ):
             self.here[layer], self.size[layer] = here, size
         elif word in FETCHED:
             self.here[layer] = self.size.get(layer, 0)
@@ -90,13 +103,18 @@ def main() -> None:
         except BlockingIOError:
             return
         tell(path, {"progress": vars(Pulled())})
-        threading.Thread(target=end_when_unwanted, args=(path.with_suffix(WANTED),), daemon=True).start()
+        threading.Thread(
+            target=end_when_unwanted, args=(path.with_suffix(WANTED),), daemon=True
+        ).start()
         try:
             pull(Daemon(Address(*message["address"])), message["image"], message["login"], path)
         except TaoError as error:
             tell(path, {"error": f"{str(error)[:LONGEST_ERROR]} {message['failure']}".strip()})
         except Exception as error:  # noqa: BLE001  the end of this process; untold, the pull would begin anew
-            tell(path, {"error": f"it ended unforeseen: {type(error).__name__}: {error}"[:LONGEST_ERROR]})
+            tell(
+                path,
+                {"error": f"it ended unforeseen: {type(error).__name__}: {error}"[:LONGEST_ERROR]},
+            )
         else:
             tell(path, {"done": True})
 
@@ -111,7 +129,9 @@ def end_when_unwanted(wishes: Path) -> None:
 def pull(daemon: Daemon, image: str, login: Mapping[str, str], path: Path) -> None:
     name, tag = parted(image)
     layers, told = Layers(), 0.0
-    for line in daemon.lines("POST", "/images/create", login_header(login), fromImage=name, tag=tag):
+    for line in daemon.lines(
+        "POST", "/images/create", login_header(login), fromImage=name, tag=tag
+    ):
         if "error" in line:
             raise TaoError(str(line["error"]))
         layers.take(line)

@@ -23,12 +23,16 @@ LOGIN_SETTINGS = LoginSettings(
 )
 POLITE_SECONDS = 15
 FETCH_GB = 10  # some checkpoints: fetched in a minute or two
-PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")  # what sbatch, srun and the mounts' syntax all take literally
+PLAIN_PATH = re.compile(
+    r"/[A-Za-z0-9_./@+=-]*"
+)  # what sbatch, srun and the mounts' syntax all take literally
 
 
 @dataclass(frozen=True)
 class Site:
-    """Defaults of the site and of the user. `base` is the folder on the cluster below which everything of ours lies."""
+    """Defaults of the site and of the user. `base` is the folder on the cluster below which
+    everything of ours lies.
+    """
 
     base: str
     partition: str = ""
@@ -48,12 +52,19 @@ class Site:
 
 
 def site(settings: Settings) -> Site:
-    """Raises CredentialError for a base that is missing, SpecError for a value that cannot be read."""
+    """Raises CredentialError for a base that is missing, SpecError for a value that
+    cannot be read.
+    """
     base = (settings.get("SLURM_BASE_RESULTS_DIR") or "").rstrip("/")
     if not base:
-        raise CredentialError("SLURM_BASE_RESULTS_DIR is not set.", "Jobs are staged and results kept there.", NO_BASE)
+        raise CredentialError(
+            "SLURM_BASE_RESULTS_DIR is not set.", "Jobs are staged and results kept there.", NO_BASE
+        )
     if not PLAIN_PATH.fullmatch(base):
-        why = "It must be absolute, of letters, digits and _ . / @ + = -: SLURM reads other characters as its own."
+        why = (
+            "It must be absolute, of letters, digits and _ . / @ + = -: SLURM reads other "
+            "characters as its own."
+        )
         raise SpecError(f"SLURM_BASE_RESULTS_DIR is {base!r}.", why, NO_BASE)
     return Site(
         base=base,
@@ -83,9 +94,15 @@ def login(settings: Settings) -> Login:
         raise not_set({"SLURM_USER": user, "SLURM_HOSTNAME": hosts,
                        "SLURM_BASE_RESULTS_DIR": settings.get("SLURM_BASE_RESULTS_DIR")})  # fmt: skip
     if wrong := [
-        name for name in (*names, user) if not re.fullmatch(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*", name)
+        name
+        for name in (*names, user)
+        if not re.fullmatch(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*", name)
     ]:
-        raise SpecError(f"{wrong[0]!r} is no name of a host or a user.", "", "Correct SLURM_HOSTNAME or SLURM_USER.")
+        raise SpecError(
+            f"{wrong[0]!r} is no name of a host or a user.",
+            "",
+            "Correct SLURM_HOSTNAME or SLURM_USER.",
+        )
     return Login(
         hosts=names,
         user=user,
@@ -104,15 +121,21 @@ def not_set(wanted: Mapping[str, str | None]) -> CredentialError:
     *first, last = missing
     base = "SLURM_BASE_RESULTS_DIR" in missing
     return CredentialError(
-        f"MISSING: {', '.join(first)}{' and ' if first else ''}{last} {'are' if first else 'is'} not set.",
+        f"MISSING: {', '.join(first)}{' and ' if first else ''}{last} "
+        f"{'are' if first else 'is'} not set.",
         "Jobs are handed over on a login node of the cluster.",
-        "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env (~/.config/tao/.env)."
+        (
+            "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env "
+            "(~/.config/tao/.env)."
+        )
         + (f" {NO_BASE}" if base else ""),
     )
 
 
 def own_config(settings: Settings) -> str:
-    """The ssh_config in HOME, where HOME is not the home of the password file: ssh by itself reads only the latter's."""
+    """The ssh_config in HOME, where HOME is not the home of the password file: ssh by itself reads
+    only the latter's.
+    """
     config = settings.home / ".ssh" / "config"
     try:
         standard = Path(getpwuid(os.getuid()).pw_dir)
@@ -130,7 +153,9 @@ def hours(settings: Settings, name: str) -> timedelta | None:
 
 
 def poll_seconds(settings: Settings) -> float:
-    """How often a controller is asked: it serves a whole site, so only its owner should want it more often."""
+    """How often a controller is asked: it serves a whole site, so only its owner should want it
+    more often.
+    """
     return float(number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
 
 
@@ -140,7 +165,9 @@ def fetch_bytes(settings: Settings) -> int:
     try:
         return int(float(text) * 1e9) if text else FETCH_GB * 10**9
     except (ValueError, OverflowError):
-        raise SpecError(f"SLURM_S3_WARN_GB is {text!r}.", "", "It is a number of gigabytes, such as 10.") from None
+        raise SpecError(
+            f"SLURM_S3_WARN_GB is {text!r}.", "", "It is a number of gigabytes, such as 10."
+        ) from None
 
 
 def number(settings: Settings, name: str, default: int) -> int:

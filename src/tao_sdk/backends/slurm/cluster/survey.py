@@ -1,4 +1,6 @@
-"""Looking at a cluster for what a job needs to know: one script, its answer kept for a while, and how it is read."""
+"""Looking at a cluster for what a job needs to know: one script, its answer kept for a while, and
+how it is read.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         raise Refused(
             "SLURM does not answer on the login node.",
             "scontrol is not there, or the controller is down.",
-            "Log in and try: scontrol ping. If SLURM's programs lie elsewhere, add them to PATH in ~/.bashrc there.",
+            "Log in and try: scontrol ping. If SLURM's programs lie elsewhere, add them to "
+            "PATH in ~/.bashrc there.",
         )
     return SlurmFacts(
         site=site,
@@ -54,11 +57,19 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         partitions=partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
-        accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
+        accounts=tuple(
+            dict.fromkeys(
+                line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line
+            )
+        ),
         walls=walls(seen["accounts"]) if heeds_limits(config) else {},
         default_qos=default_qos(seen["accounts"]),
         above=above(seen.get("above", "")),  # an answer that an older release has kept lacks it
-        qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
+        qos={
+            line.split("|")[0]: limit(line.split("|")[1])
+            for line in seen["qos"].splitlines()
+            if "|" in line
+        },
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
         folders=tuple(seen["folders"].split()),
@@ -66,7 +77,9 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
 
 
 def heeds_limits(config: Mapping[str, str]) -> bool:
-    """Whether the limits of accounts hold jobs up; many sites only keep account of who has used what."""
+    """Whether the limits of accounts hold jobs up; many sites only keep account of who has used
+    what.
+    """
     return re.search(r"limits|safe|all", config.get("AccountingStorageEnforce", "")) is not None
 
 
@@ -131,14 +144,22 @@ def default_qos(text: str) -> dict[str, str]:
 
 
 def associations(text: str) -> list[list[str]]:
-    """Lines `account|partition|qos|maxwall|defaultqos`; the last two are not in an answer that an older release has kept."""
+    """Lines `account|partition|qos|maxwall|defaultqos`; the last two are not in an answer that an
+    older release has kept.
+    """
     rows = (line.split("|") for line in text.splitlines())
     return [cells for cells in rows if len(cells) == 5]
 
 
 def above(text: str) -> dict[str, frozenset[str]]:
-    """Account -> all above it, from lines `account|parent`. An account may be in the trees of several clusters."""
-    pairs = {(account, parent) for account, bar, parent in (line.partition("|") for line in text.splitlines()) if bar}
+    """Account -> all above it, from lines `account|parent`. An account may be in the trees of
+    several clusters.
+    """
+    pairs = {
+        (account, parent)
+        for account, bar, parent in (line.partition("|") for line in text.splitlines())
+        if bar
+    }
     found: dict[str, frozenset[str]] = {}
     for account, _ in pairs:
         known = {account}
@@ -195,7 +216,9 @@ class Kept:
 
 
 class Surveys:
-    """Answers of a cluster, kept beside the store for a while: a submit then takes one round trip."""
+    """Answers of a cluster, kept beside the store for a while: a submit then takes
+    one round trip.
+    """
 
     def __init__(self, folder: Path, ask: Callable[[str], str]) -> None:
         self.folder, self.ask = folder, ask
@@ -207,7 +230,9 @@ class Surveys:
         return self.path(name).exists()
 
     def last(self, site: Site, name: str) -> SlurmFacts | None:
-        """The last answer, however old it is: good enough for settings that a site hardly ever changes."""
+        """The last answer, however old it is: good enough for settings that a site hardly ever
+        changes.
+        """
         kept = self.kept(self.path(name), site, math.inf)
         return kept.facts(site) if kept else None
 
@@ -230,7 +255,9 @@ class Surveys:
         return record if young and record.base == site.base else None
 
     def keep(self, path: Path, text: str) -> None:
-        """Where the folder cannot be written to, the cluster is asked again next time; nothing else is lost."""
+        """Where the folder cannot be written to, the cluster is asked again next time; nothing else
+        is lost.
+        """
         try:
             make_folders(self.folder)
             partial = path.with_name(f".{path.name}.{os.getpid()}")

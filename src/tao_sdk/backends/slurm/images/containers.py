@@ -1,7 +1,7 @@
 """Containers: what runs an image on a cluster's nodes, and the words that start a task in it. Pure.
 
-Pyxis (flags of srun) is what the platform document is written for; enroot by itself, apptainer and nothing at all are for sites
-without it.
+Pyxis (flags of srun) is what the platform document is written for; enroot by itself, apptainer and
+nothing at all are for sites without it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Start:
-    """Text for the job's script, quoted for its shell: words of srun, and words before the command in each task.
+    """Text for the job's script, quoted for its shell: words of srun, and words before the command
+    in each task.
 
     Both use the variable `tao_image`.
     """
@@ -41,7 +42,9 @@ class Start:
 
 
 def runtime(options: SlurmOptions, facts: SlurmFacts) -> str:
-    """What the job says, else what the site says, else the best of what the cluster has; "" when it has none."""
+    """What the job says, else what the site says, else the best of what the cluster has; "" when it
+    has none.
+    """
     return options.container_runtime or facts.site.runtime or next(available(facts), "")
 
 
@@ -69,11 +72,15 @@ def start(chosen: str, task: Task, facts: SlurmFacts) -> Start:
 def refuse_dividers(path: str) -> None:
     if any(character in ",:" or ord(character) < 32 for character in path):
         why = "Commas and colons divide the list of mounts, on SLURM."
-        raise SpecError(f"{path!r} cannot be mounted.", why, "Use a path without them, such as a symbolic link.")
+        raise SpecError(
+            f"{path!r} cannot be mounted.", why, "Use a path without them, such as a symbolic link."
+        )
 
 
 def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
-    """The user's home is not mounted: Python packages that are installed in it would shadow the image's own."""
+    """The user's home is not mounted: Python packages that are installed in it would shadow the
+    image's own.
+    """
     words = ["--no-container-mount-home", "--container-writable"]
     if task.mounts:
         words.append(f"--container-mounts={','.join(map(mount_text, task.mounts))}")
@@ -122,5 +129,9 @@ def check(options: SlurmOptions, facts: SlurmFacts) -> Iterator[Finding]:
         other = next(available(facts), NONE)
         what = "The cluster has no Pyxis: its srun has no --container-image."
         yield Finding(
-            Severity.ERROR, "slurm.no_pyxis", what, "container_runtime is pyxis.", f"Use --container-runtime {other}"
+            Severity.ERROR,
+            "slurm.no_pyxis",
+            what,
+            "container_runtime is pyxis.",
+            f"Use --container-runtime {other}",
         )

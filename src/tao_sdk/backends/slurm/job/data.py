@@ -1,4 +1,6 @@
-"""Data: which paths of a job lie on the cluster, where they are mounted, and what cannot be read from there. Pure."""
+"""Data: which paths of a job lie on the cluster, where they are mounted, and what cannot be read
+from there. Pure.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def local(what: str, value: str) -> SpecError:
 
 
 def addresses(job: PreparedJob) -> Iterator[Wanted]:
-    """Paths in lustre:// and slurm:// values that are not declared as inputs; the job gets them without the scheme."""
+    """Paths in lustre:// and slurm:// values that are not declared as inputs; the job gets them
+    without the scheme.
+    """
     for key, path in job.data.shared:
         yield Wanted(path, f"The value {key}")
 
@@ -80,13 +84,17 @@ def without_scheme(given: Any) -> Any:
 
 
 def mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
-    """The job's own mounts, then the site's, then those of base directory, results and data that neither covers."""
+    """The job's own mounts, then the site's, then those of base directory, results and data that
+    neither covers.
+    """
     found = asked_mounts(job.spec)
     for default in site_mounts(facts):
         if all(each.target != default.target for each in found):
             found.append(default)
     read = (Mount(each.path, each.path, read_only=True) for each in inputs(job))
-    named = (Mount(each.path, each.path) for each in addresses(job))  # writable: nobody has said what they are for
+    named = (
+        Mount(each.path, each.path) for each in addresses(job)
+    )  # writable: nobody has said what they are for
     for each in (Mount(facts.base, facts.base), Mount(root, root), *read, *named):
         if not any(has(mount, each.source) for mount in found):
             found.append(each)
@@ -96,12 +104,18 @@ def mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
 def lost_outputs(job: PreparedJob, mounted: Sequence[Mount]) -> list[str]:
     """Outputs that the spec places on no writable mount: they are gone when the container ends."""
     kept = [mount.target for mount in mounted if not mount.read_only]
-    return [path for path in job.data.chosen_outputs if not any(within(path, target) for target in kept)]
+    return [
+        path for path in job.data.chosen_outputs if not any(within(path, target) for target in kept)
+    ]
 
 
 def unmounted(job: PreparedJob, mounted: Sequence[Mount]) -> list[tuple[str, str]]:
     """(key, path) of what the spec names, nobody declares and no mount holds."""
-    return [(key, path) for key, path in job.data.undeclared if not any(within(path, each.target) for each in mounted)]
+    return [
+        (key, path)
+        for key, path in job.data.undeclared
+        if not any(within(path, each.target) for each in mounted)
+    ]
 
 
 def has(mount: Mount, path: str) -> bool:

@@ -13,14 +13,18 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import parse_size
 
-# Directives that `native` may not change: by them a job is found again, or they belong to the way in which it is submitted.
+# Directives that `native` may not change: by them a job is found again, or they belong to the way
+# in which it is submitted.
 OURS = frozenset(
-    {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir", "wait", "hold",
+    {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir",
+         "wait", "hold",
      "test-only", "dependency", "input", "batch", "clusters"}
 )  # fmt: skip
 
 
-def directives(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, wants: Shape) -> dict[str, str]:
+def directives(
+    spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, wants: Shape
+) -> dict[str, str]:
     """Name -> value; "" for a flag."""
     requeue = facts.site.requeue if options.requeue is None else options.requeue
     account = options.account or word(facts.site.account, "SLURM_ACCOUNT")
@@ -50,20 +54,30 @@ def directives(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, wants: S
 
 def word(value: str, name: str) -> str:
     if value and not re.fullmatch(r"[A-Za-z0-9_.@+-]+", value):
-        raise SpecError(f"{name} is {value!r}.", "", "It is a name of letters, digits and _ . @ + -.")
+        raise SpecError(
+            f"{name} is {value!r}.", "", "It is a name of letters, digits and _ . @ + -."
+        )
     return value
 
 
 def patched(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, str]:
-    """`native`, a map of sbatch's directives, laid over ours: true for a flag, false or null to leave one out."""
+    """`native`, a map of sbatch's directives, laid over ours: true for a flag, false or null to
+    leave one out.
+    """
     merged = dict(given)
     for name, value in native.items():
         plain_name = name.removeprefix("--")
         if not re.fullmatch(r"[a-z][a-z0-9-]*", plain_name):
-            raise SpecError(f"native has {name!r}, which is no directive of sbatch.", "", "Write e.g. mail-type: END")
+            raise SpecError(
+                f"native has {name!r}, which is no directive of sbatch.",
+                "",
+                "Write e.g. mail-type: END",
+            )
         if plain_name in OURS:
             raise SpecError(
-                f"native has {plain_name}.", "By that the job is found again; it stays as it is.", "Leave it out."
+                f"native has {plain_name}.",
+                "By that the job is found again; it stays as it is.",
+                "Leave it out.",
             )
         if value is None or value is False:
             merged.pop(plain_name, None)
@@ -73,10 +87,16 @@ def patched(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, st
 
 
 def directive_value(name: str, value: Any) -> str:
-    text = ",".join(map(str, cast("Sequence[Any]", value))) if isinstance(value, (list, tuple)) else str(value)
+    text = (
+        ",".join(map(str, cast("Sequence[Any]", value)))
+        if isinstance(value, (list, tuple))
+        else str(value)
+    )
     if not re.fullmatch(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+", text):
         why = "It would stand in the batch script, where spaces, quotes and $ mean something."
         raise SpecError(
-            f"native.{name} is {text!r}.", why, "Use letters, digits and _ . , : ; @ % / & | ( ) [ ] * ! = + -."
+            f"native.{name} is {text!r}.",
+            why,
+            "Use letters, digits and _ . , : ; @ % / & | ( ) [ ] * ! = + -.",
         )
     return text

@@ -1,4 +1,6 @@
-"""Paths: where on the cluster a job's files lie, and the name by which SLURM knows an attempt. Pure."""
+"""Paths: where on the cluster a job's files lie, and the name by which SLURM knows an attempt.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +39,8 @@ def job_name(attempt: Attempt) -> str:
 
 def sbatch_words(at: Paths, attempt: Attempt) -> list[str]:
     return [
-        "sbatch", "--parsable", "--export=ALL", f"--job-name={job_name(attempt)}", f"--comment=tao:{attempt.store_id}",
-        f"--output={at.logs}/slurm.out", f"--error={at.logs}/slurm.err", "--open-mode=append", at.script,
+        "sbatch", "--parsable", "--export=ALL", f"--job-name={job_name(attempt)}",
+        f"--comment=tao:{attempt.store_id}",
+        f"--output={at.logs}/slurm.out", f"--error={at.logs}/slurm.err", "--open-mode=append",
+        at.script,
     ]  # fmt: skip

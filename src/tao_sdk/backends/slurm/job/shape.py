@@ -1,4 +1,5 @@
-"""Shape: nodes, GPUs, partitions and time of a job, decided from what it asks for and what the cluster has. Pure.
+"""Shape: nodes, GPUs, partitions and time of a job, decided from what it asks for and what the
+cluster has. Pure.
 
 What SLURM would accept and leave pending for ever is refused here.
 """
@@ -20,7 +21,9 @@ DOCUMENTED = ("polar", "polar3", "polar4", "grizzly")
 CLUSTER_DEFAULT = "cluster default partition"
 DEFAULT_TIME = timedelta(hours=4)
 CPUS_WITHOUT_GPU = 16
-LEAD = 0.05  # of the time limit: the command is asked to end that much before it, to save what it has
+LEAD = (
+    0.05  # of the time limit: the command is asked to end that much before it, to save what it has
+)
 MINUTE = timedelta(minutes=1)
 
 
@@ -32,7 +35,9 @@ class PartitionLimit(SpecError):
 
 @dataclass(frozen=True)
 class Shape:
-    """What is asked of SLURM. `timeout`: seconds after which the command is asked to end, 0 for never."""
+    """What is asked of SLURM. `timeout`: seconds after which the command is asked to end, 0 for
+    never.
+    """
 
     nodes: int
     gpus: int  # per node
@@ -50,12 +55,16 @@ def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
     payers = accounts(options.account or facts.site.account, facts)
     chosen, shut = open_ones(chosen, facts, payers)
     chosen, barred = of_the_qos(chosen, options.qos)
-    largest = max((each.gpus for each in chosen), default=0) or (0 if facts.partitions else facts.site.gpus_per_node)
+    largest = max((each.gpus for each in chosen), default=0) or (
+        0 if facts.partitions else facts.site.gpus_per_node
+    )
     nodes, gpus = spread(spec, largest)
     chosen, dropped = with_enough(chosen, nodes, gpus)
     time, told = wall_time(spec, facts, chosen, own_limit(facts, chosen, payers, options.qos))
     chosen, late = long_enough(chosen, time)
-    exclusive = options.exclusive if options.exclusive is not None else bool(gpus) and gpus >= largest
+    exclusive = (
+        options.exclusive if options.exclusive is not None else bool(gpus) and gpus >= largest
+    )
     return Shape(
         nodes=nodes,
         gpus=gpus,
@@ -69,14 +78,17 @@ def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
 
 
 def partitions(options: SlurmOptions, facts: SlurmFacts) -> tuple[list[Partition], list[str]]:
-    """The partitions that the job may run in. Unless named: those of the documented ones that are there, else the default."""
+    """The partitions that the job may run in. Unless named: those of the documented ones that are
+    there, else the default.
+    """
     asked = options.partition or facts.site.partition
     if not asked:
         known = [name for name in DOCUMENTED if name in facts.partitions]
         if known:
             return [facts.partitions[name] for name in known], []
         note = (
-            "No partition is named and the cluster has none of the documented ones: it runs in the cluster's default."
+            "No partition is named and the cluster has none of the documented ones: it runs in "
+            "the cluster's default."
         )
         return default(facts), [note]
     if asked == CLUSTER_DEFAULT:
@@ -96,7 +108,11 @@ def default(facts: SlurmFacts) -> list[Partition]:
 
 
 def no_partition(name: str, facts: SlurmFacts) -> SpecError:
-    what = f"The cluster has no partition {name!r}." if name else "The cluster has no default partition."
+    what = (
+        f"The cluster has no partition {name!r}."
+        if name
+        else "The cluster has no default partition."
+    )
     known = ", ".join(sorted(facts.partitions)) or "none that you may use"
     why = "One wrong name in a list fails all of it." if name else ""
     return SpecError(what, why, f"It has: {known}. Set SLURM_PARTITION, or use --partition.")
@@ -109,14 +125,18 @@ def directive(options: SlurmOptions, facts: SlurmFacts, chosen: Sequence[Partiti
 
 
 def accounts(named: str, facts: SlurmFacts) -> Sequence[str]:
-    """Those that a job may be charged to: the one that it names, else one of the user's, of which the cluster chooses."""
+    """Those that a job may be charged to: the one that it names, else one of the user's, of which
+    the cluster chooses.
+    """
     return [named] if named else facts.accounts
 
 
 def open_ones(
     chosen: Sequence[Partition], facts: SlurmFacts, accounts: Sequence[str]
 ) -> tuple[list[Partition], list[str]]:
-    """The partitions that take jobs of these accounts; all where none does, which a finding then tells."""
+    """The partitions that take jobs of these accounts; all where none does, which a finding then
+    tells.
+    """
     taking = [each for each in chosen if facts.takes(each, accounts)]
     which = f"the account {', '.join(accounts)}, of which they take no jobs"
     return where_any(chosen, taking, which)
@@ -128,13 +148,17 @@ def of_the_qos(chosen: Sequence[Partition], qos: str) -> tuple[list[Partition], 
     return where_any(chosen, taking, f"the qos {qos}, of which they take no jobs")
 
 
-def where_any(chosen: Sequence[Partition], taking: list[Partition], which: str) -> tuple[list[Partition], list[str]]:
+def where_any(
+    chosen: Sequence[Partition], taking: list[Partition], which: str
+) -> tuple[list[Partition], list[str]]:
     """Those that take the job, and a note of the others; all where none does."""
     return (taking, left_out(chosen, taking, which)) if taking else (list(chosen), [])
 
 
 def spread(spec: JobSpec, largest: int) -> tuple[int, int]:
-    """(nodes, GPUs on each). Without num_nodes a gpu_count above a node's is the total, over the fewest nodes, evenly."""
+    """(nodes, GPUs on each). Without num_nodes a gpu_count above a node's is the total, over the
+    fewest nodes, evenly.
+    """
     count = largest if spec.gpu_count < 0 else spec.gpu_count
     if spec.num_nodes is not None:
         if count > largest:
@@ -157,18 +181,23 @@ def too_many(count: int, largest: int) -> SpecError:
         else "No node of these partitions has one."
     )
     fix = (
-        "Leave num_nodes out, and gpu_count is the total; or ask for fewer." if largest else "Choose another partition."
+        "Leave num_nodes out, and gpu_count is the total; or ask for fewer."
+        if largest
+        else "Choose another partition."
     )
     return SpecError(f"gpu_count is {count}, which is per node.", has, fix)
 
 
 def uneven(count: int, nodes: int, largest: int) -> SpecError:
     below = next(each for each in range(count - 1, 0, -1) if each % math.ceil(each / largest) == 0)
-    above = next(each for each in range(count + 1, count * 2) if each % math.ceil(each / largest) == 0)
+    above = next(
+        each for each in range(count + 1, count * 2) if each % math.ceil(each / largest) == 0
+    )
     return SpecError(
         f"{count} GPUs do not spread evenly over {nodes} nodes of {largest}.",
         "Every node of a job has as many as the others.",
-        f"Ask for {below} ({laid_out(below, largest)}) or {above} ({laid_out(above, largest)}), or say num_nodes yourself.",
+        f"Ask for {below} ({laid_out(below, largest)}) or {above} "
+        f"({laid_out(above, largest)}), or say num_nodes yourself.",
     )
 
 
@@ -177,7 +206,9 @@ def laid_out(count: int, largest: int) -> str:
     return f"{nodes} x {count // nodes}"
 
 
-def with_enough(chosen: Sequence[Partition], nodes: int, gpus: int) -> tuple[list[Partition], list[str]]:
+def with_enough(
+    chosen: Sequence[Partition], nodes: int, gpus: int
+) -> tuple[list[Partition], list[str]]:
     """The partitions that can ever hold the job."""
     enough = [each for each in chosen if fits(each, nodes, gpus)]
     if enough:
@@ -195,36 +226,51 @@ def with_enough(chosen: Sequence[Partition], nodes: int, gpus: int) -> tuple[lis
 
 
 def fits(partition: Partition, nodes: int, gpus: int) -> bool:
-    most = partition.nodes if partition.max_nodes is None else min(partition.nodes, partition.max_nodes)
+    most = (
+        partition.nodes
+        if partition.max_nodes is None
+        else min(partition.nodes, partition.max_nodes)
+    )
     return nodes <= most and gpus <= partition.gpus
 
 
 def own_limit(
     facts: SlurmFacts, chosen: Sequence[Partition], payers: Sequence[str], qos: str
 ) -> tuple[timedelta | None, str]:
-    """What the job's qos or account allows, whatever the partition does, and the words for it. None: no limit, or none known."""
+    """What the job's qos or account allows, whatever the partition does, and the words for it.
+    None: no limit, or none known.
+    """
     if any(each.own_qos for each in chosen):
         return None, ""
     limits = [facts.longest(each, qos) for each in payers or [""]]
     known = [each for each in limits if each is not None]
     by_qos = qos and facts.qos.get(qos.lower())
-    whose = f" with qos {qos}" if by_qos else f" with account {' or '.join(payers)}" if payers else ""
+    whose = (
+        f" with qos {qos}" if by_qos else f" with account {' or '.join(payers)}" if payers else ""
+    )
     return (max(known), whose) if len(known) == len(limits) else (None, "")
 
 
 def wall_time(
     spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], own: tuple[timedelta | None, str]
 ) -> tuple[timedelta, list[str]]:
-    """The time limit, and notes. One that was asked for has to be allowed; the default is shortened to what is allowed."""
+    """The time limit, and notes. One that was asked for has to be allowed; the default is shortened
+    to what is allowed.
+    """
     longest, (cap, whose) = longest_time(chosen), own
     if cap is not None:
         longest = cap if longest is None else min(longest, cap)
-    where = ", ".join(each.name for each in chosen) + (whose if cap is not None and longest == cap else "")
+    where = ", ".join(each.name for each in chosen) + (
+        whose if cap is not None and longest == cap else ""
+    )
     asked = spec.time_limit or facts.site.time
     if asked is None:
         if longest is not None and longest < DEFAULT_TIME:
             return longest, [
-                f"The time limit is {format_duration(longest)}, all that {where} allows; the default is 4h."
+                (
+                    f"The time limit is {format_duration(longest)}, all that "
+                    f"{where} allows; the default is 4h."
+                )
             ]
         return DEFAULT_TIME, []
     if longest is not None and asked > longest:
@@ -238,7 +284,9 @@ def longest_time(chosen: Sequence[Partition]) -> timedelta | None:
     return None if None in limits else max(each for each in limits if each is not None)
 
 
-def too_long(asked: timedelta, longest: timedelta, where: str, facts: SlurmFacts | None) -> PartitionLimit:
+def too_long(
+    asked: timedelta, longest: timedelta, where: str, facts: SlurmFacts | None
+) -> PartitionLimit:
     """`facts` where another partition might allow it."""
     known = facts.partitions.values() if facts else ()
     longer = [each.name for each in known if each.max_time is None or each.max_time >= asked]
@@ -252,7 +300,9 @@ def too_long(asked: timedelta, longest: timedelta, where: str, facts: SlurmFacts
 
 def long_enough(chosen: Sequence[Partition], time: timedelta) -> tuple[list[Partition], list[str]]:
     enough = [each for each in chosen if each.max_time is None or each.max_time >= time]
-    return enough or list(chosen), left_out(chosen, enough or chosen, f"a time limit of {format_duration(time)}")
+    return enough or list(chosen), left_out(
+        chosen, enough or chosen, f"a time limit of {format_duration(time)}"
+    )
 
 
 def left_out(chosen: Sequence[Partition], kept: Sequence[Partition], what: str) -> list[str]:

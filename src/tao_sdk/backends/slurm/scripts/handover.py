@@ -1,12 +1,15 @@
-"""Handover: the scripts that start, find, end and remove an attempt on the login node, and how their answers are read.
+"""Handover: the scripts that start, find, end and remove an attempt on the login node, and how
+their answers are read.
 
 Each is one exec, and each may run again after a lost reply. Pure.
 
-The file `<job_dir>/attempts/<n>/store` says that an attempt was begun; `slurm_id` is written beside it once SLURM has answered.
-Only the script that could create the file `<n>.lock` submits, and it removes the lock when nothing was submitted. Where `store`
-is there without `slurm_id` SLURM is first asked for a job of that name.
+The file `<job_dir>/attempts/<n>/store` says that an attempt was begun; `slurm_id` is written beside
+it once SLURM has answered. Only the script that could create the file `<n>.lock` submits, and it
+removes the lock when nothing was submitted. Where `store` is there without `slurm_id` SLURM is
+first asked for a job of that name.
 
-On a busy login node starting a program takes longer than the program runs: where the shell can do something, it does.
+On a busy login node starting a program takes longer than the program runs: where the shell can do
+something, it does.
 """
 
 from __future__ import annotations
@@ -23,9 +26,13 @@ from tao_sdk.backends.slurm.scripts.shell import function, joined, script, varia
 from tao_sdk.model.plan import Attempt
 
 SUBMIT_SECONDS = 180  # after which the client gives up
-STALE_LOCK = SUBMIT_SECONDS + 20  # none of a submit's steps lasts that long: the script of this lock has died
+STALE_LOCK = (
+    SUBMIT_SECONDS + 20
+)  # none of a submit's steps lasts that long: the script of this lock has died
 SBATCH_SECONDS = 90
-LOOK_BACK = "now-60days"  # how far sacct looks for a name: a job waits and runs no longer between two looks
+LOOK_BACK = (
+    "now-60days"  # how far sacct looks for a name: a job waits and runs no longer between two looks
+)
 LEFT_OPEN = (
     "account",
     "constraint",
@@ -36,7 +43,9 @@ LEFT_OPEN = (
 
 @dataclass(frozen=True)
 class Reply:
-    """The first word and the rest of what a script said last; `missing` are the numbers of paths that are not there."""
+    """The first word and the rest of what a script said last; `missing` are the numbers of paths
+    that are not there.
+    """
 
     word: str
     text: str = ""
@@ -53,7 +62,18 @@ def read_reply(text: str) -> Reply:
     return Reply(word, "\n".join([rest, *lines[said[-1] + 1 :]]).strip(), missing)
 
 
-WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "UNSAFE", "DENIED")
+WORDS = (
+    "ID",
+    "NONE",
+    "BEGUN",
+    "STRANGER",
+    "REFUSED",
+    "DOUBT",
+    "ALIVE",
+    "NOROOM",
+    "UNSAFE",
+    "DENIED",
+)
 
 
 COMMON = ("attempt", "answers", "lookup")  # scripts that others use
@@ -86,9 +106,13 @@ UNPACKING = "tar xzmf -"  # what comes on stdin; gzip notices when its end is mi
 
 
 def writing(files: Mapping[str, bytes]) -> str:
-    """Files that are part of the script, written by the shell itself. A script that was cut short is not run at all."""
+    """Files that are part of the script, written by the shell itself. A script that was cut short
+    is not run at all.
+    """
     texts = {name: content.decode("utf-8", "surrogateescape") for name, content in files.items()}
-    return " &&\n".join(f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items())
+    return " &&\n".join(
+        f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items()
+    )
 
 
 def submit(decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
@@ -97,7 +121,9 @@ def submit(decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage
     values = {
         **attempt_variables(home, attempt),
         "tao_results": f"{decisions.results_root}/{attempt.job_id}",
-        "tao_named": " ".join(f"SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decisions.directives),
+        "tao_named": " ".join(
+            f"SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decisions.directives
+        ),
     }
     return joined(
         script("environment"),
@@ -114,7 +140,9 @@ def submit(decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage
 
 def path_checks(checks: Sequence[Wanted]) -> str:
     """Shell text that says which of the paths are not there, by their numbers."""
-    return "\n".join(f"need {number} {shlex.quote(check.path)}" for number, check in enumerate(checks))
+    return "\n".join(
+        f"need {number} {shlex.quote(check.path)}" for number, check in enumerate(checks)
+    )
 
 
 def sbatch_call(words: Sequence[str]) -> str:
@@ -131,12 +159,21 @@ def other_folders(home: JobHome, attempt: Attempt, folders: Iterable[str]) -> li
 
 def find(home: JobHome, attempt: Attempt) -> str:
     """scripts/find.sh: which SLURM job the attempt is."""
-    return joined(plain_start(), variables(attempt_variables(home, attempt)), *map(script, COMMON), script("find"))
+    return joined(
+        plain_start(),
+        variables(attempt_variables(home, attempt)),
+        *map(script, COMMON),
+        script("find"),
+    )
 
 
 def cancel(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
     """scripts/cancel.sh: end the attempt's SLURM job, and wait that long for its end."""
-    values = {**attempt_variables(home, attempt), "id": job_id, "seconds": str(max(1, round(seconds)))}
+    values = {
+        **attempt_variables(home, attempt),
+        "id": job_id,
+        "seconds": str(max(1, round(seconds))),
+    }
     return joined(
         plain_start(),
         variables(values),
@@ -148,4 +185,9 @@ def cancel(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
 
 def release(home: JobHome, attempt: Attempt) -> str:
     """scripts/release.sh: remove what the attempt left but its results."""
-    return joined(plain_start(), variables(attempt_variables(home, attempt)), script("attempt"), script("release"))
+    return joined(
+        plain_start(),
+        variables(attempt_variables(home, attempt)),
+        script("attempt"),
+        script("release"),
+    )

@@ -1,4 +1,5 @@
-"""Job scripts: what SLURM starts on the first node of a job, and what that starts on every node. Pure.
+"""Job scripts: what SLURM starts on the first node of a job, and what that starts on every node.
+Pure.
 
 scripts/batch.sh runs scripts/task.sh on every node, and ends with the command's exit code.
 """
@@ -15,7 +16,10 @@ from tao_sdk.model.plan import Attempt
 
 def batch_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
     """What sbatch is given: its directives, then batch.sh."""
-    directives = [f"#SBATCH --{name}" + (f"={value}" if value else "") for name, value in decisions.directives.items()]
+    directives = [
+        f"#SBATCH --{name}" + (f"={value}" if value else "")
+        for name, value in decisions.directives.items()
+    ]
     values = {
         "d": at.attempt,
         "words": f"{at.logs}/slurm.err",
@@ -36,9 +40,12 @@ def yes_or_no(value: bool) -> str:
 def srun(decisions: Decisions) -> str:
     """Shell text: srun, and the words that start a task in the job's image."""
     n = decisions.nodes
-    flags = [f"--nodes={n}", f"--ntasks={n}", "--ntasks-per-node=1", '--cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"',
+    flags = [f"--nodes={n}", f"--ntasks={n}", "--ntasks-per-node=1",
+         '--cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"',
              "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]  # fmt: skip
-    return " ".join(filter(None, ["srun", *flags, decisions.container.srun, decisions.container.task]))
+    return " ".join(
+        filter(None, ["srun", *flags, decisions.container.srun, decisions.container.task])
+    )
 
 
 def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
@@ -53,17 +60,23 @@ def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
         "tao_part": part,
         "tao_grace": str(decisions.grace),
     }
-    return joined(variables(values), exports(meeting(decisions)), script("limit_time"), script("task"))
+    return joined(
+        variables(values), exports(meeting(decisions)), script("limit_time"), script("task")
+    )
 
 
 def meeting(decisions: Decisions) -> dict[str, str]:
     """The variables by which ranks find each other, but those that only the nodes know."""
     nodes, gpus = decisions.nodes, decisions.gpus
     found = single_node(gpus) if nodes == 1 else rendezvous(nodes, gpus, 0, "")
-    return {name: value for name, value in found.items() if name not in ("MASTER_ADDR", "NODE_RANK")}
+    return {
+        name: value for name, value in found.items() if name not in ("MASTER_ADDR", "NODE_RANK")
+    }
 
 
 def whole_and_part(seconds: float) -> tuple[str, str]:
-    """Whole seconds and the rest, in digits, and a point if need be: not every `sleep` knows 1e-05."""
+    """Whole seconds and the rest, in digits, and a point if need be: not every
+    `sleep` knows 1e-05.
+    """
     whole = int(seconds)
     return str(whole), f"{seconds - whole:.3f}".rstrip("0").rstrip(".")

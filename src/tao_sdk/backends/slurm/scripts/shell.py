@@ -1,7 +1,9 @@
-"""Shell: how a script for the cluster is put together, from variables and functions written here and the files here.
+"""Shell: how a script for the cluster is put together, from variables and functions written here
+and the files here.
 
-Each file is checked by shellcheck; its head, up to the first empty line, says which variables and functions it wants. Here:
-quoting them. Not here: which ones a script needs (handover.py, job_scripts.py and the others that send one).
+Each file is checked by shellcheck; its head, up to the first empty line, says which variables and
+functions it wants. Here: quoting them. Not here: which ones a script needs (handover.py,
+job_scripts.py and the others that send one).
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ SCRIPTS = Path(__file__).parent
 def script(name: str) -> str:
     """scripts/NAME.sh as it is sent: without its head and the words for shellcheck."""
     _, _, body = (SCRIPTS / f"{name}.sh").read_text(encoding="utf-8").partition("\n\n")
-    return "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("# shellcheck "))
+    return "\n".join(
+        line for line in body.splitlines() if not line.lstrip().startswith("# shellcheck ")
+    )
 
 
 def variables(values: Mapping[str, str]) -> str:
