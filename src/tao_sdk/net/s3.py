@@ -1,12 +1,14 @@
 """S3 by the standard library: buckets and keys as the runner and the client use them.
 
-    s3 = S3(web)                          endpoint, region, style and keys come from web.env
-    s3.head(bucket, key)                  -> Entry, or None when there is no such key
-    s3.list(bucket, prefix)               -> every Entry below a prefix, in the server's order, page
-    by page s3.pages(bucket, query)               -> a listing's pages as they come s3.get(bucket,
-    key, start, stop, version)   -> views of bytes [start, stop); Changed when it is not that
-    version any more s3.put(bucket, key, body, only_new)   -> the version (ETag); body is bytes or a
-    path; parallel parts when it is large
+    s3 = S3(web)                        endpoint, region, style and keys come from web.env
+    s3.head(bucket, key)                -> Entry, or None when there is no such key
+    s3.list(bucket, prefix)             -> every Entry below a prefix, in the server's order
+    s3.pages(bucket, query)             -> a listing's pages as they come
+    s3.get(bucket, key, start, stop, version)
+                                        -> views of bytes [start, stop); Changed when the object is
+                                           no longer that version
+    s3.put(bucket, key, body, only_new) -> the version (ETag); body is bytes or a path; a large one
+                                           goes in parallel parts
 
 A refusal is a Failure with a code of its own (s3_words.py). Not here: how a store is asked
 (s3_store.py), what is fetched where (transfer.py), what an address of a job means (s3_source.py).

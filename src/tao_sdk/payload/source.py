@@ -78,12 +78,10 @@ def slim(text: str) -> str:
     """The same program on the same lines, shorter."""
     lines = [line.encode() for line in text.splitlines()]
     for (row, start), (last, stop), instead in reversed(outermost([*syntax(text)])):
-        tail = lines[last - 1][stop:]
-        lines[row - 1] = lines[row - 1][:start] + instead
-        for between in range(row, last):
-            lines[between] = b""
-        lines[last - 1] += tail
-    return squeezed("\n".join(line.decode().rstrip() for line in lines)) + "\n"
+        head, rest = lines[row - 1][:start], lines[last - 1][stop:]
+        emptied = [b""] * (last - row)
+        lines[row - 1 : last] = [head + instead + rest, *emptied]
+    return joined(squeezed("\n".join(line.decode().rstrip() for line in lines))) + "\n"
 
 
 def outermost(cuts: list[Cut]) -> list[Cut]:
@@ -187,6 +185,30 @@ def squeezed(text: str) -> str:
         return parting(text, token, depth) if kind == "blanks" else token[0]
 
     return re.sub(r" +$", "", TOKEN.sub(shorter, text), flags=re.MULTILINE)
+
+
+BREAKS = re.compile(
+    rf"(?P<string>{STRING})|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])|(?P<lines>\n\s*)"
+)
+
+
+def joined(text: str) -> str:
+    """A statement of several lines on its first one. As many empty lines follow it."""
+    depth = dropped = 0
+
+    def on_one_line(token: re.Match[str]) -> str:
+        nonlocal depth, dropped
+        kind = token.lastgroup
+        depth += (kind == "opens") - (kind == "closes")
+        if kind != "lines":
+            return token[0]
+        if depth:
+            dropped += token[0].count("\n")
+            return parting(text, token, depth)
+        empty, dropped = "\n" * dropped, 0
+        return empty + token[0]
+
+    return BREAKS.sub(on_one_line, text) + "\n" * dropped
 
 
 def parting(text: str, blanks: re.Match[str], depth: int) -> str:

@@ -1,21 +1,20 @@
 """Events as the client reads them: the runner's lines taken out of a job's output, the command's
 bytes given back exactly.
 
-A line `@tao {json}` on stderr is an event; report.py writes them and tells how one stands behind an
-unfinished line. Each has `event` and `time` (unix seconds), and by its name:
+A line `@tao {json}` on stderr is an event. report.py writes them, and tells how one stands behind
+an unfinished line. Each has `event` and `time` (unix seconds), and by its name:
 
     stage    stage: files, inputs, spec, command, outputs, done
     fetched  what, bytes, seconds, rate (bytes a second)
     transfer stage, what, bytes, total_bytes, files, total_files, rate, eta (seconds; -1: unknown):
-    how far one is sent     what, bytes, files, seconds, rate: the results that went to a bucket at
-    the end waiting  what: an input that another job or rank is fetching already; or host: a server
-    (host:port) that does not
-             answer and is asked again
+             how far a transfer is
+    sent     what, bytes, files, seconds, rate: the results that went to a bucket at the end
+    waiting  what: an input that another job or rank is fetching already; or host: a server
+             (host:port) that does not answer and is asked again
     resumed  path: the checkpoint that the command goes on from
     warning  code, what, why, next
     failed   code, what, why, next, and host where one server is to blame: the runner could not do
-    its part; this
-             decides, not the exit code
+             its part; this decides, not the exit code
     ended    exit_code (128 + n for signal n), signal (0 for none), seconds: how the command ended
 
 Only the client uses this module; it does not travel into the job.

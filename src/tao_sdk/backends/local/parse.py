@@ -1,12 +1,13 @@
-"""From what lies in a job's folder, and what the kernel says about its processes, to an
-Observation. Pure.
+"""From what lies in a job's folder, and what the kernel says of its processes, to an Observation.
 
-there is an exit record                        it ended as the record says
-the supervisor lives, the job has begun        running
-the supervisor lives                           pending: it waits for GPUs, or is about to start
-the supervisor is gone, the job lives          running, unsupervised
-neither lives, and there was one               ended unseen: the job's own manifest decides, else
-failed there was neither                              pending: submit has not been finished
+Pure. What there is, and what it means:
+
+    an exit record                       it ended as the record says
+    the supervisor, and a begun job      running
+    the supervisor alone                 pending: it waits for GPUs, or is about to start
+    a job without its supervisor         running, unsupervised
+    a begun job, neither lives           ended unseen: the job's own manifest decides, else failed
+    nothing                              pending: submit has not been finished
 """
 
 from __future__ import annotations

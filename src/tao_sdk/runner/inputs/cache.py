@@ -1,11 +1,11 @@
 """The cache on a mount: which of its folders this job may use, and where it makes one of its own.
 
 What lies in a cache is a program for whoever loads it: weights are often pickles. So an entry
-counts only where nobody but this user and root could have put it there, and can put another in its
-place while the job runs:
+counts only where nobody but this user and root could have put it there, and can put another in
+its place while the job runs:
 
-    <mount>/tao-cache/             everybody makes folders in it, and only their owner can take them
-    away <mount>/tao-cache-u<uid>/      the same for one user, where tao-cache is another user's
+    <mount>/tao-cache/             everybody makes folders in it; only their owner can remove them
+    <mount>/tao-cache-u<uid>/      the same for one user, where tao-cache is another user's
     .../<name>-<version>/          an entry's folder: only its maker can write there
     .../<name>-<version>-u<uid>/   the same, where the plain name is another user's
 
