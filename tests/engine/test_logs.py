@@ -12,9 +12,9 @@ import pytest
 
 from tao_sdk.backends.contract import Backend, LogChunk, LogRequest
 from tao_sdk.client import Client
+from tao_sdk.engine.attempt_log import read_attempt
 from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
-from tao_sdk.engine.logs import of_attempt
 from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
@@ -88,9 +88,9 @@ def test_a_log_that_only_its_platform_has_is_not_shown_as_empty_while_that_is_aw
     row = client.store.attempt(job.id)
     away = replace(row, attempt=replace(row.attempt, endpoint="elsewhere"))
     with pytest.raises(Unreachable, match="lives on elsewhere"):
-        list(of_attempt(client.engine, away, LogRequest()))
+        list(read_attempt(client.engine, away, LogRequest()))
     client.engine.store.log_copies.append(row.attempt, b"kept\n")
-    assert [chunk.data for chunk in of_attempt(client.engine, away, LogRequest())] == [b"kept\n"]
+    assert [chunk.data for chunk in read_attempt(client.engine, away, LogRequest())] == [b"kept\n"]
     assert client.cancel_job(job.id, grace=0)
 
 

@@ -1,0 +1,242 @@
+"""The log of one attempt: of one rank or of several, from the backend, else from what is kept.
+
+A backend that cannot be reached is asked again where the log is followed. A log that the backend
+has lost goes on from our copy, or from the one among the results (kept_log.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.kept_log import KeptLog, kept_log
+from tao_sdk.engine.waiting import Waiting
+from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable
+from tao_sdk.model.job import AttemptRow, Job
+
+log = logging.getLogger("tao_sdk.logs")
+FIRST_WAIT_SECONDS = 0.2  # between two reads of a log
+LONGEST_WAIT_SECONDS = 3.0  # between two reads that brought nothing new
+LONGEST_AWAY_SECONDS = 15.0  # between two tries to reach a backend that is away
+LEAVE_STREAM_OUT = "Leave the stream out."
+
+RankChunk = tuple[int, LogChunk]  # (rank, a piece of its log)
+
+
+class AttemptLog:
+    """The log of one rank of an attempt. It remembers how far it was read."""
+
+    def __init__(self, engine: Engine, row: AttemptRow, request: LogRequest) -> None:
+        self.engine, self.row, self.request, self.rank = engine, row, request, request.rank
+        self.bytes_read = 0
+        self.is_over = False
+        self.lost: NoLog | None = None
+        self._wants_all = request == LogRequest(rank=request.rank, follow=request.follow)
+
+    def read_backend(self) -> Iterator[LogChunk]:
+        """What the backend has. Each call goes on where the one before has ended."""
+        assert self.row.ref is not None
+        backend = self.engine.backend(self.row.attempt.platform, self.row.attempt.endpoint)
+        for chunk in backend.logs(self.row.ref, self.request):
+            self.request = replace(self.request, cursor=chunk.cursor, tail=None)
+            self.bytes_read += len(chunk.data)
+            yield chunk
+
+    def read_new(self) -> Iterator[RankChunk]:
+        """What has come since the last call. Raises Unreachable."""
+        if self.is_over:
+            return
+        try:
+            for chunk in self.read_backend():
+                yield self.rank, chunk
+        except PathNotFound as error:
+            self.is_over = True
+            yield from self._rest_of_lost(error)
+
+    def _rest_of_lost(self, error: PathNotFound) -> Iterator[RankChunk]:
+        try:
+            for chunk in self.read_kept(error):
+                yield self.rank, chunk
+        except NoLog as no_log:
+            self.lost = no_log
+
+    def read_kept(self, error: PathNotFound) -> Iterator[LogChunk]:
+        """The rest of a log that the backend has lost, from what is kept.
+
+        Raises NoLog where nothing was read and nothing is kept.
+        """
+        kept = kept_log(self.engine, self.row, self.rank)
+        if kept is None and not self.bytes_read:
+            raise error if isinstance(error, NoLog) else removed_log(self.row) from error
+        if self._wants_all and (kept is None or kept.is_bytewise):
+            return read_from(kept, self.bytes_read)
+        return read_as_asked(kept, self.request)
+
+    def read_kept_meanwhile(self, error: Unreachable) -> Iterator[LogChunk]:
+        """What is kept, while the backend is away.
+
+        Raises `error` where nothing was read and nothing is kept: the backend may have a log.
+        """
+        kept = kept_log(self.engine, self.row, self.rank)
+        if kept is None and not self.bytes_read:
+            raise error
+        return read_as_asked(kept, self.request)
+
+
+def read_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
+    """The log of one rank of an attempt.
+
+    Raises NoLog where there is none, Unreachable where the backend is away, may have one, and the
+    log is not followed.
+    """
+    attempt_log, reached, wait = AttemptLog(engine, row, request), 0, FIRST_WAIT_SECONDS
+    while True:
+        try:
+            yield from attempt_log.read_backend()
+            return
+        except PathNotFound as error:
+            yield from attempt_log.read_kept(error)
+            return
+        except Unreachable as error:
+            if not request.follow:
+                yield from attempt_log.read_kept_meanwhile(error)
+                return
+            if attempt_log.bytes_read > reached:
+                reached, wait = attempt_log.bytes_read, FIRST_WAIT_SECONDS
+            if wait == 2 * FIRST_WAIT_SECONDS:
+                warn_away(row, error)
+        time.sleep(wait)
+        wait = min(wait * 2, LONGEST_AWAY_SECONDS)
+
+
+def read_ranks(
+    engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
+) -> Iterator[RankChunk]:
+    """The logs of an attempt's ranks, one request a rank. Raises NoLog where no rank has a log."""
+    if len(requests) == 1:
+        return ((requests[0].rank, chunk) for chunk in read_attempt(engine, row, requests[0]))
+    if requests[0].follow:
+        return follow_ranks(engine, row, requests)
+    return read_one_by_one(engine, row, requests)
+
+
+def read_one_by_one(
+    engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
+) -> Iterator[RankChunk]:
+    missing: list[NoLog] = []
+    for request in requests:
+        try:
+            for chunk in read_attempt(engine, row, request):
+                yield request.rank, chunk
+        except NoLog as error:
+            missing.append(error)
+    if len(missing) == len(requests):
+        raise missing[0]
+
+
+def follow_ranks(
+    engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
+) -> Iterator[RankChunk]:
+    """What is new of each rank, round after round, until the attempt is over and all is read.
+
+    The ranks are asked one after the other: none is followed by a connection of its own.
+    """
+    logs = [AttemptLog(engine, row, replace(request, follow=False)) for request in requests]
+    waiting, wait, rounds_away = Waiting(engine), FIRST_WAIT_SECONDS, 0
+    while True:
+        is_over = is_attempt_over(row, waiting.look([engine.store.get(row.attempt.job_id)])[0])
+        before, away = total_read(logs), None
+        for attempt_log in logs:
+            try:
+                yield from attempt_log.read_new()
+            except Unreachable as error:
+                away = error
+        if is_over and away is None:
+            break
+        rounds_away = rounds_away + 1 if away else 0
+        if away and rounds_away == 2:
+            warn_away(row, away)
+        is_news = total_read(logs) > before
+        wait = FIRST_WAIT_SECONDS if is_news else min(wait * 1.5, LONGEST_WAIT_SECONDS)
+        time.sleep(wait)
+    if all(attempt_log.lost for attempt_log in logs):
+        raise logs[0].lost or removed_log(row)
+
+
+def total_read(logs: Sequence[AttemptLog]) -> int:
+    return sum(attempt_log.bytes_read for attempt_log in logs)
+
+
+def is_attempt_over(row: AttemptRow, job: Job) -> bool:
+    return job.status.terminal or job.attempt > row.attempt.number or job.waits_for_next_attempt
+
+
+def warn_away(row: AttemptRow, error: Unreachable) -> None:
+    job_id = row.attempt.job_id
+    log.warning("%s cannot be seen now, its log goes on once it can: %s", job_id, error)
+
+
+def removed_log(row: AttemptRow) -> NoLog:
+    return NoLog(
+        f"The log of {row.attempt.job_id} is gone.",
+        "What held it was removed outside the SDK, before its log was read.",
+        "tao results shows what the job left.",
+    )
+
+
+def read_as_asked(kept: KeptLog | None, request: LogRequest) -> Iterator[LogChunk]:
+    """What is kept, or its tail. Nothing where some of the log was already read from the backend:
+    the cursor there does not fit what is kept.
+    """
+    if request.cursor or kept is None:
+        return
+    if request.stream:
+        raise PathNotFound(
+            f"There is no {request.stream} alone.",
+            "The platform's own log is not to be had; our copy has stdout and stderr together.",
+            LEAVE_STREAM_OUT,
+        )
+    offset = 0 if request.tail is None else find_tail(kept, request.tail)
+    yield from read_from(kept, offset)
+
+
+def read_from(kept: KeptLog | None, offset: int) -> Iterator[LogChunk]:
+    """What is kept from `offset` (bytes) on."""
+    while kept is not None and (data := kept.read(offset, MiB)):
+        offset += len(data)
+        yield LogChunk(data, "")
+
+
+def find_tail(kept: KeptLog, lines: int) -> int:
+    """The offset in bytes where the last `lines` lines begin. A last line without its newline
+    counts. Reads backwards, a MiB at a time.
+    """
+    size = kept.size()
+    ends_with_newline = read_between(kept, max(size - 1, 0), size) == b"\n"
+    end, newlines = size, lines + ends_with_newline
+    while newlines and end:
+        start = max(0, end - MiB)
+        block = read_between(kept, start, end)
+        position = len(block)
+        for _ in range(min(newlines, block.count(b"\n"))):
+            position = block.rindex(b"\n", 0, position)
+            newlines -= 1
+        if not newlines:
+            return start + position + 1
+        end = start
+    return 0 if newlines else size
+
+
+def read_between(kept: KeptLog, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end`. What is kept gives them piece by piece."""
+    data = b""
+    while start + len(data) < end:
+        piece = kept.read(start + len(data), end - start - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
