@@ -42,86 +42,100 @@ def in_bucket(path: str) -> bool:
 def files_of(engine: Engine, job: Job) -> Files:
     """Where the job's results are: in a bucket, or as its backend sees them."""
     if in_bucket(job.results_dir):
-        return BucketFiles.of(environment(engine.settings, own_words(engine, job)))
+        return BucketFiles.of(environment(engine.settings, job_store_settings(engine, job)))
     return engine.backend_of(job).files(job.endpoint).below(job.results_dir)
 
 
 def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
-    """How the newest attempt ended, by the manifest that it sent; None where there is none, or not
-    of this attempt.
+    """How the newest attempt ended, by the manifest that it sent. None where there is none, or only
+    one of an earlier attempt.
     """
-    return (
-        read_outcome(files_of(engine, job), job.results_dir, job.attempt)
-        if in_bucket(job.results_dir)
-        else None
-    )
+    if not in_bucket(job.results_dir):
+        return None
+    return read_outcome(files_of(engine, job), job.results_dir, job.attempt)
 
 
 def sweep(engine: Engine, job: Job) -> None:
-    """Nobody pays for the parts of uploads that a job which is over has left begun."""
+    """Give up the uploads that an ended job has left begun: their parts cost money."""
     if in_bucket(job.results_dir) and job.status.terminal:
-        BucketFiles.of(environment(engine.settings, own_words(engine, job))).sweep(job.results_dir)
+        store_settings = environment(engine.settings, job_store_settings(engine, job))
+        BucketFiles.of(store_settings).sweep(job.results_dir)
 
 
 def files_at(engine: Engine, path: str, platform: str) -> Files:
-    """Who can look at a path that a person names: a bucket is the same for every platform.
+    """Where a path that a person names can be read: a bucket, or the platform's own files.
 
-    A link on the way is followed, as the person's own; in a job's results none that leads out of
-    them.
+    Links are followed. Inside a job's results no link is followed out of them.
     """
     if in_bucket(path):
         return BucketFiles.of(environment(engine.settings))
     files = engine.backend(platform).files()
-    folder = results_around(engine, path, platform)
-    return files.below(folder) if folder else files
+    results_folder = results_around(engine, path, platform)
+    return files.below(results_folder) if results_folder else files
 
 
 def results_around(engine: Engine, path: str, platform: str) -> str:
-    """The folder with a job's results that a path leads into: it is called as the job. "" where
-    there is none.
+    """The folder of a job's results that a path leads into, or "". Such a folder has the job's id
+    as its name.
     """
     names = os.path.abspath(path_of(path)).split("/")  # noqa: PTH100  keeps links
     for place, name in enumerate(names):
-        if JOB_ID.fullmatch(name):
-            with suppress(JobNotFound):
-                job = engine.store.get(name)
-                if job.platform == platform and job.results_dir.rpartition("/")[2] == name:
-                    return "/".join(names[: place + 1])
+        if is_results_folder(engine, name, platform):
+            return "/".join(names[: place + 1])
     return ""
 
 
-def own_words(engine: Engine, job: Job) -> dict[str, str]:
-    """What the job's own environment says of its store; its secrets only as long as they are kept
-    for a further attempt.
+def is_results_folder(engine: Engine, name: str, platform: str) -> bool:
+    if not JOB_ID.fullmatch(name):
+        return False
+    try:
+        job = engine.store.get(name)
+    except JobNotFound:
+        return False
+    return job.platform == platform and job.results_dir.rpartition("/")[2] == name
+
+
+def job_store_settings(engine: Engine, job: Job) -> dict[str, str]:
+    """What the job's own environment says of its store (AWS_*). Its secrets are there only as long
+    as they are kept for a further attempt.
     """
-    kept = engine.store.keyring.load(job.id)
-    given: Mapping[str, object] = job.spec.get("env_vars") or {}
-    words = {
-        name: kept.get(name, value) for name, value in given.items() if name.startswith("AWS_")
-    }
-    return {name: value for name, value in words.items() if isinstance(value, str)}
+    secrets = engine.store.keyring.load(job.id)
+    env_vars: Mapping[str, object] = job.spec.get("env_vars") or {}
+    aws_names = [name for name in env_vars if name.startswith("AWS_")]
+    values = {name: secrets.get(name, env_vars[name]) for name in aws_names}
+    return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
-def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dict[str, str]:
-    given = {
+def environment(
+    settings: Settings, job_settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The environment in which a bucket is looked at. What the job says comes first, then the
+    settings' credentials, then the process's environment, then the AWS profile.
+    """
+    job_settings = job_settings or {}
+    return {
+        **aws_words(settings, job_settings),
         "TAO_RETRY_SECONDS": PATIENCE,
         **settings.environ,
         **job_credentials(settings.get),
-        **(own or {}),
+        **job_settings,
     }
-    return {**aws_words(settings, own or {}), **given}
 
 
-def aws_words(settings: Settings, own: Mapping[str, object]) -> dict[str, str]:
-    """What the AWS profile adds; of keys nothing where a job has its own: a token goes with its own
-    pair.
+def aws_words(settings: Settings, job_settings: Mapping[str, object]) -> dict[str, str]:
+    """What the AWS profile adds. None of its keys where a job has its own: a session token fits
+    only its own pair of keys.
     """
-    keys = KEYS if "AWS_ACCESS_KEY_ID" in own or "ACCESS_KEY" in own else ()
-    return {name: value for name, value in settings.aws.items() if name not in keys}
+    has_own_keys = "AWS_ACCESS_KEY_ID" in job_settings or "ACCESS_KEY" in job_settings
+    left_out = KEYS if has_own_keys else ()
+    return {name: value for name, value in settings.aws.items() if name not in left_out}
 
 
 class BucketFiles:
-    """Takes s3://bucket/key; a folder is what other keys lie below."""
+    """The files of a store. A path is s3://bucket/key; a folder is a key that others lie below.
+
+    What the store refuses, or a connection that breaks, is Unreachable with the store's reason.
+    """
 
     def __init__(self, s3: S3) -> None:
         self._s3 = s3
@@ -134,39 +148,37 @@ class BucketFiles:
         return cls(S3(Web(env)))
 
     def stat(self, path: str) -> FileStat:
+        """Raises PathNotFound, Unreachable."""
         bucket, key = parts(path)
-        with looking(self._s3.web):
-            found = self._s3.head(bucket, key) if key and not key.endswith("/") else None
-            if found is not None:
-                return FileStat(path, False, found.size, unix_time(found.modified))
-            if next(self._s3.list(bucket, below(key)), None) is None and key:
-                raise nothing_at(path)
+        with unreachable_on_failure(self._s3.web):
+            entry = self._s3.head(bucket, key) if key and not key.endswith("/") else None
+            if entry is not None:
+                return FileStat(path, False, entry.size, unix_time(entry.modified))
+            is_empty = next(self._s3.list(bucket, below(key)), None) is None
+        if key and is_empty:
+            raise nothing_at(path)
         return FileStat(path.rstrip("/"), True)
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of an object, itself."""
         bucket, key = parts(path)
-        with looking(self._s3.web):
+        with unreachable_on_failure(self._s3.web):
             folders, entries = level(self._s3, bucket, below(key))
             if not folders and not entries:
                 return [self.stat(path)]
-            entries += [
-                each for name in folders if nameless(name) for each in self._s3.list(bucket, name)
-            ]
-        found = [
-            FileStat(f"s3://{bucket}/{name[:-1]}", True) for name in folders if not nameless(name)
+            for folder in filter(is_nameless, folders):
+                entries += self._s3.list(bucket, folder)
+        named_folders = [folder for folder in folders if not is_nameless(folder)]
+        files = [entry for entry in entries if not entry.key.endswith("/")]
+        listed = [FileStat(f"s3://{bucket}/{folder[:-1]}", True) for folder in named_folders]
+        listed += [
+            FileStat(f"s3://{bucket}/{file.key}", False, file.size, unix_time(file.modified))
+            for file in files
         ]
-        found += [
-            FileStat(f"s3://{bucket}/{each.key}", False, each.size, unix_time(each.modified))
-            for each in entries
-            if not each.key.endswith("/")
-        ]
-        return sorted(found, key=lambda each: each.path)
+        return sorted(listed, key=lambda stat: stat.path)
 
     def sweep(self, folder: str) -> None:
-        """Give up the uploads below a folder that a job which is over has left begun; where that is
-        not allowed, they stay.
-        """
+        """Give up the uploads that were begun below a folder. They stay where that is not allowed."""
         from tao_sdk.net.s3_put import sweep
 
         bucket, key = parts(folder)
@@ -179,7 +191,7 @@ class BucketFiles:
 
         while True:
             try:
-                with looking(self._s3.web):
+                with unreachable_on_failure(self._s3.web):
                     return self._read(path, offset, limit)
             except Changed:
                 continue
@@ -189,15 +201,16 @@ class BucketFiles:
 
     def _read(self, path: str, offset: int, limit: int | None) -> bytes:
         bucket, key = parts(path)
-        found = self._s3.head(bucket, key)
-        if found is None:
+        entry = self._s3.head(bucket, key)
+        if entry is None:
             raise nothing_at(path)
-        stop = found.size if limit is None else min(found.size, offset + limit)
+        stop = entry.size
+        if limit is not None:
+            stop = min(stop, offset + limit)
         if stop <= offset:
             return b""
-        return b"".join(
-            bytes(view) for view in self._s3.get(bucket, key, offset, stop, found.version)
-        )
+        views = self._s3.get(bucket, key, offset, stop, entry.version)
+        return b"".join(bytes(view) for view in views)
 
 
 def parts(path: str) -> tuple[str, str]:
@@ -205,9 +218,9 @@ def parts(path: str) -> tuple[str, str]:
     return bucket, key
 
 
-def nameless(folder: str) -> bool:
-    """A folder without a name, which two slashes make: no path could say it, so what lies in it is
-    listed as files.
+def is_nameless(folder: str) -> bool:
+    """True for a folder without a name, which two slashes make. No path can name it, so its
+    contents are listed as files.
     """
     return folder == "/" or folder.endswith("//")
 
@@ -231,16 +244,18 @@ def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """As s3_source.look, without listing it all: raises the same Failures."""
+    """Raises the Failure of s3_source.look where nothing is at an address. Lists no whole folder."""
     from tao_sdk.net.s3 import S3
     from tao_sdk.net.s3_source import nothing, single
 
     bucket, key = parts(uri)
-    s3, slash, key = S3(web), key.endswith("/"), key.rstrip("/")
-    if (slash or not single(s3, bucket, key)) and all(
-        each.key.endswith("/") for each in s3.list(bucket, below(key))
-    ):
-        raise nothing(uri, bucket, slash and bool(single(s3, bucket, key)))
+    s3, names_folder, key = S3(web), key.endswith("/"), key.rstrip("/")
+    if not names_folder and single(s3, bucket, key):
+        return
+    entries = s3.list(bucket, below(key))
+    if all(entry.key.endswith("/") for entry in entries):
+        is_an_object = names_folder and bool(single(s3, bucket, key))
+        raise nothing(uri, bucket, is_an_object)
 
 
 def nothing_at(path: str) -> PathNotFound:
@@ -252,32 +267,31 @@ def unix_time(text: str) -> float:
     what is neither.
     """
     try:
-        if "T" in text[:12]:
-            return (
-                datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")
-                .replace(tzinfo=timezone.utc)
-                .timestamp()
-            )
-        return parsedate_to_datetime(text).timestamp()
+        return parse_time(text).timestamp()
     except (ValueError, TypeError):
         return 0.0
 
 
+def parse_time(text: str) -> datetime:
+    if "T" not in text[:12]:
+        return parsedate_to_datetime(text)
+    return datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+
+
 def advice(failure: Failure, web: Web) -> str:
-    """What to do about a bucket that was not seen: where no endpoint is named, it was looked for in
-    AWS.
+    """What to do about a bucket that was not seen. It was looked for in AWS where no endpoint is
+    named.
     """
     from tao_sdk.net.s3_endpoint import ENDPOINTS, first
 
-    in_aws = failure.code == "web.dns" and not first(web.env, ENDPOINTS)
-    return "Set S3_ENDPOINT_URL, unless the bucket is in AWS. " * in_aws + failure.next
+    if failure.code == "web.dns" and not first(web.env, ENDPOINTS):
+        return f"Set S3_ENDPOINT_URL, unless the bucket is in AWS. {failure.next}"
+    return failure.next
 
 
 @contextmanager
-def looking(web: Web) -> Generator[None]:
-    """What the store refuses, or a connection that breaks, is no sight of the files at all: it says
-    why.
-    """
+def unreachable_on_failure(web: Web) -> Generator[None]:
+    """Turns a store's refusal and a broken connection into Unreachable with their reason."""
     try:
         yield
     except (PathNotFound, Unreachable):
@@ -287,6 +301,5 @@ def looking(web: Web) -> Generator[None]:
         error.code = failure.code
         raise error from failure
     except OSError as error:
-        raise Unreachable(
-            f"The connection to the store broke: {error.strerror or error}."
-        ) from error
+        reason = error.strerror or error
+        raise Unreachable(f"The connection to the store broke: {reason}.") from error
