@@ -42,21 +42,20 @@ def require_login(
     spec = job.spec
     if all_set(spec.env_vars, PAIR) or says_role({**settings.environ, **spec.env_vars}):
         return
-    sent = [place for place in (results_dir, *job.data.outputs) if in_bucket(place)]
-    refused = [each.what for each in findings if each.code == NO_KEYS]
-    if sent or refused:
-        what = f"There are no keys to send results to {sent[0]}." if sent else refused[0]
-        raise no_keys(
-            what,
-            spec,
-            str(spec.env_vars.get("AWS_PROFILE") or settings.environ.get("AWS_PROFILE") or ""),
-        )
+    profile = str(spec.env_vars.get("AWS_PROFILE") or settings.environ.get("AWS_PROFILE") or "")
+    buckets = [place for place in (results_dir, *job.data.outputs) if in_bucket(place)]
+    if buckets:
+        raise no_keys(f"There are no keys to send results to {buckets[0]}.", spec, profile)
+    for finding in findings:
+        if finding.code == NO_KEYS:
+            raise no_keys(finding.what, spec, profile)
 
 
 def says_role(env: Mapping[str, object]) -> bool:
-    return str(env.get("AWS_EC2_METADATA_DISABLED")).lower() == "false" or any(
-        all_set(env, role) for role in ROLES
-    )
+    """True if the environment says that the job has a role, which gives it keys."""
+    if str(env.get("AWS_EC2_METADATA_DISABLED")).lower() == "false":
+        return True
+    return any(all_set(env, role) for role in ROLES)
 
 
 def all_set(env: Mapping[str, object], names: Collection[str]) -> bool:
@@ -64,22 +63,21 @@ def all_set(env: Mapping[str, object], names: Collection[str]) -> bool:
 
 
 def no_keys(what: str, spec: JobSpec, profile: str) -> CredentialError:
-    """`profile` is the one that was named: of one with keys they would be here."""
+    """The error of a job without keys. `profile` is the AWS profile that was named: its keys are
+    not in a file, else they would be here.
+    """
     missing = [name for inside, name in PAIR.items() if not spec.env_vars.get(inside)]
-    why = (
-        f"{missing[0]} is not set."
-        if len(missing) == 1
-        else "No keys are set, and nothing says that the job has a role."
-    )
-    if profile and len(missing) > 1:
-        why = (
-            f"The AWS profile {profile} has no keys of its own here, and no job "
-            "reads ~/.aws or logs in with it."
-        )
+    if len(missing) == 1:
+        error = CredentialError(what, f"{missing[0]} is not set.", ADVICE)
+    elif profile:
         error = CredentialError(
-            what, why, f'Run: eval "$({EXPORT} --profile {shlex.quote(profile)} --format env)"'
+            what,
+            f"The AWS profile {profile} has no keys of its own here, and no job reads ~/.aws or "
+            "logs in with it.",
+            f'Run: eval "$({EXPORT} --profile {shlex.quote(profile)} --format env)"',
         )
     else:
+        why = "No keys are set, and nothing says that the job has a role."
         error = CredentialError(what, why, ADVICE)
     error.code = NO_KEYS
     return error

@@ -95,9 +95,9 @@ class SharedLooks:
                 del self._waiting[endpoint]
         if not mine.over:
             self._carry_out(endpoint, mine)
-        return mine.found.get(job.id) or self.look(
-            job
-        )  # the look that was shared has failed: now by ourselves
+        if job.id in mine.found:
+            return mine.found[job.id]
+        return self.look(job)  # another thread's look has failed: ask by ourselves
 
     def _carry_out(self, endpoint: Endpoint, mine: Round) -> None:
         try:
