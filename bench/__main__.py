@@ -1,21 +1,24 @@
 """The command `python -m bench`: runs the figure groups, shows the table, and writes the page when
-asked.
+asked, from what was measured now and what full runs before have kept.
 
-A missed goal is shown and is no failure of the command: on a machine that is busy with other things
-one may be missed.
+A group that fails is told, and the others go on; the exit code is 1 then. A missed goal is shown
+and is no failure of the command: on a machine that is busy with other things one may be missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench import docker, entrypoint, logs, progress, s3, start, store, table
 from bench.figure import Figure
 from bench.machine import load, this_machine
+from bench.measurement import KEPT, Measurement, keep, kept
 from bench.page import page
 from bench.rivals import Rivals
 from bench.scale import FULL, QUICK, Scale
@@ -33,18 +36,56 @@ GROUPS: Mapping[str, Callable[[Scale, Rivals], Iterator[Figure]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = parser().parse_args(arguments)
-    machine, rivals = this_machine(), Rivals(alone=given.alone)
-    figures = measured(given.only or list(GROUPS), QUICK if given.quick else FULL, rivals)
-    load_after = load()
-    if given.json:
-        print(json.dumps(table.document(figures, machine, load_after, rivals.missing), indent=2))
-    else:
-        print(
-            f"{machine.moment}, {machine}, load {machine.load} to "
-            f"{load_after}\n\n{table.markdown(figures)}"
-        )
+    signal.signal(signal.SIGTERM, end)
+    full = not (given.quick or given.alone)
+    measurements: list[Measurement] = []
+    failed: list[str] = []
+    for group in given.only or GROUPS:
+        try:
+            measurement = measured(group, QUICK if given.quick else FULL, given.alone)
+        except Exception:  # noqa: BLE001  the other groups are worth having
+            traceback.print_exc()
+            failed.append(group)
+            continue
+        measurements.append(measurement)
+        if full:
+            keep(measurement, KEPT)
+    show(measurements, as_json=given.json)
     if given.write:
-        given.write.write_text(page(figures, machine, load_after, rivals.missing), encoding="utf-8")
+        write(given.write, measurements, with_kept=full)
+    if failed:
+        sys.exit(f"bench: these groups failed, see above: {', '.join(failed)}")
+
+
+def end(signum: int, _frame: object) -> None:
+    """Ended from outside: what stands in memory and the servers go, too."""
+    sys.exit(128 + signum)
+
+
+def measured(group: str, scale: Scale, alone: bool) -> Measurement:
+    print(f"measuring {group} ...", file=sys.stderr, flush=True)
+    machine, rivals = this_machine(), Rivals(alone=alone)
+    figures = list(GROUPS[group](scale, rivals))
+    return Measurement(group, machine, load(), figures, rivals.missing, rivals.failed)
+
+
+def show(measurements: Sequence[Measurement], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(table.document(measurements), indent=2))
+        return
+    for each in measurements:
+        print(
+            f"{each.group}: {each.machine.moment}, {each.machine}, load {each.machine.load} to "
+            f"{each.load_after}\n\n{table.markdown(each.figures)}"
+        )
+
+
+def write(path: Path, measurements: Sequence[Measurement], *, with_kept: bool) -> None:
+    """The page of these, and of the last measurement of every other group."""
+    known = kept(GROUPS, KEPT) if with_kept else {}
+    known |= {each.group: each for each in measurements}
+    shown = [known[group] for group in GROUPS if group in known]
+    path.write_text(page(shown, list(GROUPS)), encoding="utf-8")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,14 +106,6 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("--alone", action="store_true", help="compare with no other package")
     return words
-
-
-def measured(groups: Sequence[str], scale: Scale, rivals: Rivals) -> list[Figure]:
-    figures: list[Figure] = []
-    for name in groups:
-        print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        figures += GROUPS[name](scale, rivals)
-    return figures
 
 
 if __name__ == "__main__":

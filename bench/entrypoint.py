@@ -19,9 +19,10 @@ from bench.contenders import PUBLISHED, Environment, ours
 from bench.figure import Figure, ratio, size, size_ratio
 from bench.folder import scratch
 from bench.rivals import Rivals
-from bench.rounds import command_seconds, interleaved
+from bench.rounds import ContenderFailed, command_seconds, interleaved
 from bench.scale import Scale
 
+TITLE = "entrypoint to first instruction"
 BARE = ("python3", "-c", "pass")
 # where the published entrypoint unpacks itself, whoever else does so at the time
 RUNNER = "/tmp/_tao_runner.py"
@@ -52,7 +53,8 @@ def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
         contenders = {"ours": first.of(ours()), "our python": bare(ours())}
         if published:
             contenders |= {"theirs": first.of(published), "their python": bare(published)}
-        yield from waits(interleaved(contenders, scale.rounds))
+        leave_out = rivals.leave_out_of(TITLE, needed=("ours", "our python"))
+        yield from waits(interleaved(contenders, scale.rounds, leave_out))
 
 
 def sizes(published: Environment | None) -> Iterator[Figure]:
@@ -72,13 +74,12 @@ def sizes(published: Environment | None) -> Iterator[Figure]:
 def waits(found: dict[str, list[float]]) -> Iterator[Figure]:
     meaning = "From the start of the entrypoint to the first thing that the user's command does."
     against = "`python3 -c pass`"
-    title = "entrypoint to first instruction"
     yield ratio(
-        "entrypoint.first_instruction", title, meaning, found["ours"], found["our python"], against
+        "entrypoint.first_instruction", TITLE, meaning, found["ours"], found["our python"], against
     )
-    if "theirs" in found:
+    if {"theirs", "their python"} <= set(found):
         key = "entrypoint.first_instruction.published"
-        title = f"{title}, {PUBLISHED.title}"
+        title = f"{TITLE}, {PUBLISHED.title}"
         meaning = (
             "The same of its entrypoint; all that this installs at its start was there already."
         )
@@ -121,8 +122,8 @@ class FirstInstruction:
     def seconds(
         self, environment: Environment, entrypoint: str, more: Mapping[str, str] | None = None
     ) -> float:
-        """`more` adds to the job's environment. Raises TimeoutError when the
-        command never begins.
+        """`more` adds to the job's environment. Raises ContenderFailed when the command never
+        begins.
         """
         own = {"TAO_RESULTS_ROOT": str(self.folder / "results"), "TAO_JOB_ID": "bench"}
         variables = environment.variables(**own) | dict(more or {})
@@ -139,10 +140,17 @@ class FirstInstruction:
             taken = time.perf_counter() - started
         finally:
             os.close(reader)
-            if job.wait(PATIENCE_SECONDS):
-                raise RuntimeError(
-                    f"The entrypoint of {environment.bin} ended with {job.returncode}."
-                )
+            check_end(job)
         if not arrived:
-            raise TimeoutError(f"The entrypoint of {environment.bin} did not start its command.")
+            raise ContenderFailed("its entrypoint did not start its command")
         return taken
+
+
+def check_end(job: subprocess.Popen[bytes]) -> None:
+    try:
+        code = job.wait(PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        raise ContenderFailed(f"its entrypoint ran for {PATIENCE_SECONDS} s") from None
+    if code:
+        raise ContenderFailed(f"its entrypoint ended with {code}")

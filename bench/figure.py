@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Literal
@@ -73,6 +73,20 @@ class Figure:
             "goal": goal,
             "met": self.met,
         }
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Figure:
+        """Its goal is that of today's table."""
+        against = known["against"]
+        return cls(
+            known["key"],
+            known["title"],
+            known["meaning"],
+            Spread(**known["measured"]),
+            Spread(**known["result"]),
+            Spread(**against) if against else None,
+            known["against_what"],
+        )
 
 
 def ratio(

@@ -38,12 +38,7 @@ GOALS: Mapping[str, Goal] = {
         for kind in KINDS
         for scheme in SCHEMES
     },
-    **{
-        f"s3.{way}.{kind}.{scheme}.published": Goal(1 / 5)
-        for way in WAYS
-        for kind in KINDS
-        for scheme in SCHEMES
-    },
+    **{f"s3.{way}.{kind}.http.published": Goal(1 / 5) for way in WAYS for kind in KINDS},
     **{f"s3.inputs.{kind}.{scheme}": Goal(1 / 0.9) for kind in KINDS for scheme in SCHEMES},
     "s3.down.memory": Goal(100 * MIB),
     "s3.up.memory": Goal(100 * MIB),

@@ -1,20 +1,23 @@
-"""Page: docs/performance.md, made whole from one run. Pure."""
+"""Page: docs/performance.md, made whole from the last measurement of each group. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 
 from bench import table
 from bench.contenders import PUBLISHED, TORCHX
 from bench.figure import Figure
-from bench.machine import Machine
+from bench.measurement import Measurement
+from bench.race import BEATEN
+from bench.rounds import PATIENCE_SECONDS
 
 COMMAND = "python -m bench --write docs/performance.md"
 
 PAGE = """\
 # Performance
 
-Every figure that this project claims, measured in one run against the alternatives. This page is written by
+Every figure that this project claims, measured against the alternatives. This page is written by
 
 <!-- not run here: it takes minutes, and what it writes would be another page -->
 ```sh
@@ -24,12 +27,14 @@ Every figure that this project claims, measured in one run against the alternati
 and `make bench` prints the same table for your machine. A figure is a ratio where it can be: the seconds of one machine
 say little about those of another, and what disturbs a run disturbs both sides of a ratio.
 
-Measured on {moment}: {machine}.
-The load, which is how many programs wanted a core on average over a minute, was {load} when it began and {load_after} when it
-ended; more than the number of cores means that the seconds are longer than they need be.
+Each group of figures is measured by itself, and the page has the last measurement of each: `--only GROUP` measures one again
+when the machine is quiet. The load is how many programs wanted a core on average over a minute; where it is more than the
+number of cores, the seconds are longer than they need be.
+
+{moments}
 
 {table}
-{missing}*measured*, *against* and *result* are the middle of all rounds, with the range of their middle half in brackets.
+{notes}*measured*, *against* and *result* are the middle of all rounds, with the range of their middle half in brackets.
 A result in × is *measured* over *against*, taken round by round. *goal* is what the result should be, where there is a goal
 (`bench/goals.py`); one that is missed says so.
 
@@ -44,6 +49,8 @@ A result in × is *measured* over *against*, taken round by round. *goal* is wha
 - {published} and {torchx} are installed from the package index into environments of their own below
   `.cache/bench`, with the Python that runs the bench. One that cannot be installed is told and its rows are left out.
   {published} has everything installed that its entrypoint installs at its start.
+- A rival that fails, or takes more than {patience} seconds, is left out of that figure, and the page says so. One whose first
+  two S3 transfers take more than {beaten} times as long as the fastest rival's runs no more of them.
 - Both entrypoints come from the same call of `build_entrypoint`. Their start is measured to the moment when the user's
   command writes into a named pipe.
 - A log is printed by a real job of the local platform and read after its end, through a pipe. Each reading is checked to be
@@ -57,23 +64,50 @@ A result in × is *measured* over *against*, taken round by round. *goal* is wha
 """
 
 
-def page(
-    figures: Sequence[Figure], machine: Machine, load_after: float, missing: Mapping[str, str]
-) -> str:
+MOMENT_HEADINGS = ("group", "measured at", "load before", "load after", "machine")
+
+
+def page(measurements: Sequence[Measurement], groups: Sequence[str]) -> str:
+    """`groups` are all that there are: the page says which of them were not measured."""
+    figures = [figure for measurement in measurements for figure in measurement.figures]
     return PAGE.format(
         command=COMMAND,
-        moment=machine.moment,
-        machine=machine,
-        load=machine.load,
-        load_after=load_after,
+        moments=moments(measurements),
         table=table.markdown(figures),
-        missing="".join(
-            f"Not compared, because it could not be installed: {title}.\n\n" for title in missing
-        ),
+        notes="".join(f"{note}\n\n" for note in notes(measurements, groups)),
         meanings="\n".join(meaning(figure) for figure in figures),
         published=PUBLISHED.title,
         torchx=TORCHX.title,
+        patience=PATIENCE_SECONDS,
+        beaten=BEATEN,
     )
+
+
+def moments(measurements: Sequence[Measurement]) -> str:
+    lines = [MOMENT_HEADINGS, ("---",) * len(MOMENT_HEADINGS), *map(moment, measurements)]
+    return "\n".join(map(table.cells, lines))
+
+
+def moment(measurement: Measurement) -> Sequence[str]:
+    machine = measurement.machine
+    loads = (str(machine.load), str(measurement.load_after))
+    return (measurement.group, machine.moment, *loads, str(machine))
+
+
+def notes(measurements: Sequence[Measurement], groups: Sequence[str]) -> Iterator[str]:
+    """What is not on the page, and why."""
+    measured = {measurement.group for measurement in measurements}
+    if absent := [group for group in groups if group not in measured]:
+        yield f"Not measured: {', '.join(absent)}."
+    for title in sorted({title for each in measurements for title in each.missing}):
+        yield f"Not compared, because it could not be installed: {title}."
+    for failure in (failure for each in measurements for failure in each.failed):
+        yield f"Left out, because it failed: {one_line(failure)}."
+
+
+def one_line(failure: str) -> str:
+    """Its beginning: what a rival complained of may be long."""
+    return textwrap.shorten(failure, 200, placeholder=" ...")
 
 
 def meaning(figure: Figure) -> str:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,8 +27,9 @@ from typing import Any
 from bench.contenders import BOTO3, OBSTORE, PUBLISHED, S5CMD, Environment, ours
 from bench.figure import Figure, Spread, growth, ratio, spread
 from bench.folder import ROOT
+from bench.race import OURS, Race, race
 from bench.rivals import Rivals
-from bench.rounds import interleaved, seconds_of
+from bench.rounds import ContenderFailed, output_of, seconds_of
 from bench.scale import Scale
 
 LATENCY, RATE = "15ms", 90e6
@@ -41,22 +41,32 @@ CLIENTS = {"s5cmd": S5CMD, "obstore": OBSTORE, "boto3": BOTO3}
 
 def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     """Nothing without rivals: seconds alone say nothing."""
-    from bench import s3_jobs
-
     if rivals.alone:
         return
-    clients = {name: found for name, each in CLIENTS.items() if (found := rivals.environment(each))}
-    published = rivals.environment(PUBLISHED)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         for scheme in ("http", "https"):
             with standing(Path(folder), scheme, scale) as site:
-                yield ceiling() if scheme == "http" else first_byte(site, clients, scale)
-                for way in WAYS:
-                    for kind in ("large", "small"):
-                        yield from transfers(site, way, kind, clients, published, scale)
-                yield from s3_jobs.figures(site, clients, scale)
-                if scheme == "https":
-                    yield from memories(site, scale)
+                yield from figures_of(site, scale, rivals)
+
+
+def figures_of(site: Site, scale: Scale, rivals: Rivals) -> Iterator[Figure]:
+    from bench import s3_jobs
+
+    if site.scheme == "http":
+        yield ceiling()
+    else:
+        yield from first_byte(site, rivals, scale)
+    for way in WAYS:
+        for kind in ("large", "small"):
+            yield from transfers(site, way, kind, rivals, scale)
+    yield from s3_jobs.figures(site, rivals, scale)
+    if site.scheme == "https":
+        yield from memories(site, scale)
+
+
+def clients_of(rivals: Rivals) -> dict[str, Environment]:
+    """Those that can be had."""
+    return {name: found for name, each in CLIENTS.items() if (found := rivals.environment(each))}
 
 
 @dataclass(frozen=True)
@@ -144,50 +154,44 @@ def fill(site: Site, kind: str) -> None:
         )
 
 
-def transfers(
-    site: Site,
-    way: str,
-    kind: str,
-    clients: Mapping[str, Environment],
-    published: Environment | None,
-    scale: Scale,
-) -> Iterator[Figure]:
-    key, title = (
-        f"s3.{way}.{kind}.{site.scheme}",
-        f"S3 {WAYS[way]}, {site.words(kind)}, {site.scheme}",
-    )
+def transfers(site: Site, way: str, kind: str, rivals: Rivals, scale: Scale) -> Iterator[Figure]:
+    key = f"s3.{way}.{kind}.{site.scheme}"
+    title = f"S3 {WAYS[way]}, {site.words(kind)}, {site.scheme}"
+    clients = clients_of(rivals)
     contenders = {
         name: program(site, way, kind, name, place)
-        for name, place in {"ours": ours(), **clients}.items()
+        for name, place in {OURS: ours(), **clients}.items()
     }
-    found = interleaved(contenders, scale.s3_rounds)
-    best = min(clients, key=lambda name: median(found[name])) if clients else ""
-    line = f"{LATENCY} and {RATE / 1e6:.0f} MB/s a connection"
+    found = race(contenders, scale.s3_rounds, rivals.leave_out_of(title))
+    if found is None:
+        return
     meaning = (
-        f"From the program's start to its end, over {line}; against the best of "
-        f"{', '.join(clients)}."
+        f"From the program's start to its end, over {LATENCY} and {RATE / 1e6:.0f} MB/s a "
+        f"connection; against the best of {', '.join(clients)}."
     )
-    if best:
-        yield ratio(key, title, meaning, found["ours"], found[best], best)
-    if published is not None:
-        theirs = seconds_of(program(site, way, kind, "published", published))
-        other = (
-            f" The best of the others takes {median(found[best]) / theirs:.2f}× of its time."
-            if best
-            else ""
-        )
-        meaning = (
-            "The same transfer by the functions that the published runner "
-            f"calls in a job; one round.{other}"
-        )
-        yield ratio(
-            f"{key}.published",
-            f"{title}, published",
-            meaning,
-            [median(found["ours"])],
-            [theirs],
-            PUBLISHED.title,
-        )
+    yield ratio(key, title, meaning, found.ours, found.theirs, found.best)
+    yield from published_transfer(site, way, kind, rivals, found)
+
+
+def published_transfer(
+    site: Site, way: str, kind: str, rivals: Rivals, found: Race
+) -> Iterator[Figure]:
+    """One round over http: it takes up to a minute and a half."""
+    place = rivals.environment(PUBLISHED)
+    if place is None or site.scheme != "http":
+        return
+    title = f"S3 {WAYS[way]}, {site.words(kind)}, {site.scheme}, published"
+    try:
+        theirs = seconds_of(program(site, way, kind, "published", place))
+    except ContenderFailed as failure:
+        rivals.leave_out_of(title)(PUBLISHED.title, failure)
+        return
+    meaning = (
+        "The same transfer by the functions that the published runner calls in a job; one round. "
+        f"The best of the others takes {median(found.theirs) / theirs:.2f}× of its time."
+    )
+    key = f"s3.{way}.{kind}.{site.scheme}.published"
+    yield ratio(key, title, meaning, [median(found.ours)], [theirs], PUBLISHED.title)
 
 
 def program(site: Site, way: str, kind: str, who: str, place: Environment) -> Callable[[], float]:
@@ -196,21 +200,26 @@ def program(site: Site, way: str, kind: str, who: str, place: Environment) -> Ca
     def run() -> float:
         target = Path(tempfile.mkdtemp(dir=site.folder)) / "out"
         prefix = kind if way == "down" else f"{who}-{target.parent.name}"
+        command = argv(site, way, kind, who, place, prefix, target)
+        uploaded = 0
         try:
-            command = argv(site, way, kind, who, place, prefix, target)
-            environ = {
-                **site.environ(place),
-                "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}" if who == "ours" else str(ROOT),
-            }
-            seconds = seconds_of(lambda: done(command, environ))
-            brought = weight(target) if way == "down" else stored(site, prefix)
-            if brought != site.size(kind):
-                raise RuntimeError(f"{who} brought {brought} of {site.size(kind)} bytes {way}.")
-            return seconds
+            seconds = seconds_of(lambda: output_of(command, environ_of(site, who, place)))
         finally:
+            if way == "up":
+                uploaded = removed(site, prefix)
+            downloaded = weight(target)
             shutil.rmtree(target.parent)
+        brought = downloaded + uploaded
+        if brought != site.size(kind):
+            raise ContenderFailed(f"it brought {brought} of {site.size(kind)} bytes {way}")
+        return seconds
 
     return run
+
+
+def environ_of(site: Site, who: str, place: Environment) -> dict[str, str]:
+    path = f"{ROOT}:{ROOT / 'src'}" if who == OURS else str(ROOT)
+    return {**site.environ(place), "PYTHONPATH": path}
 
 
 def argv(
@@ -224,22 +233,12 @@ def argv(
     return [place.python, "-m", "bench.s3_programs", who, way, site.bucket, prefix, near]
 
 
-def done(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """What it printed."""
-    answer = subprocess.run(
-        command, env=environ, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
-    )
-    if answer.returncode:
-        raise RuntimeError(f"{command} ended with {answer.returncode}: {answer.stderr[-1000:]}")
-    return answer.stdout
-
-
 def weight(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def stored(site: Site, prefix: str) -> int:
-    """What was uploaded, removed again: the memory of a machine has an end."""
+def removed(site: Site, prefix: str) -> int:
+    """The bytes that were uploaded, removed again: the memory of a machine has an end."""
     s3 = site.server.s3()
     entries = list(s3.list(site.bucket, f"{prefix}/"))
     for each in entries:
@@ -247,35 +246,30 @@ def stored(site: Site, prefix: str) -> int:
     return sum(each.size for each in entries)
 
 
-def first_byte(site: Site, clients: Mapping[str, Environment], scale: Scale) -> Figure:
+def first_byte(site: Site, rivals: Rivals, scale: Scale) -> Iterator[Figure]:
     """One byte: all that comes before the first, the client's own start among it."""
+    title = "S3, first byte, https"
     contenders = {
-        name: tiny(site, name, place) for name, place in {"ours": ours(), **clients}.items()
+        name: tiny(site, name, place)
+        for name, place in {OURS: ours(), **clients_of(rivals)}.items()
     }
-    found = interleaved(contenders, scale.s3_rounds)
-    best = min(clients, key=lambda name: median(found[name]))
+    found = race(contenders, scale.s3_rounds, rivals.leave_out_of(title))
+    if found is None:
+        return
     meaning = (
         "A download of one byte: the program's start, its connection and its "
         "questions before the first byte."
     )
-    return ratio(
-        "s3.first_byte", "S3, first byte, https", meaning, found["ours"], found[best], best
-    )
+    yield ratio("s3.first_byte", title, meaning, found.ours, found.theirs, found.best)
 
 
 def tiny(site: Site, who: str, place: Environment) -> Callable[[], float]:
-    one = Site(site.scheme, site.server, site.link, site.bucket, site.folder, 0, 0)
     target = Path(tempfile.mkdtemp(dir=site.folder))
-    environ = {
-        **site.environ(place),
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}" if who == "ours" else str(ROOT),
-    }
+    command = argv(site, "down", "tiny", who, place, "tiny", target)
 
     def run() -> float:
-        shutil.rmtree(target)
-        return seconds_of(
-            lambda: done(argv(one, "down", "tiny", who, place, "tiny", target), environ)
-        )
+        shutil.rmtree(target, ignore_errors=True)
+        return seconds_of(lambda: output_of(command, environ_of(site, who, place)))
 
     return run
 
@@ -307,22 +301,9 @@ def peak(site: Site, way: str, prefix: str, near: Path) -> int:
     """Bytes, as the program sees them at its end. It goes without the line: only its memory is
     wanted.
     """
-    environ = {
-        **site.environ(ours()),
-        "AWS_ENDPOINT_URL": site.server.url,
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
-    }
-    command = [
-        ours().python,
-        "-m",
-        "bench.s3_programs",
-        "ours",
-        way,
-        site.bucket,
-        prefix,
-        str(near),
-    ]
-    return int(done(command, environ)) * 1024
+    environ = {**environ_of(site, OURS, ours()), "AWS_ENDPOINT_URL": site.server.url}
+    command = [ours().python, "-m", "bench.s3_programs", OURS, way, site.bucket, prefix, str(near)]
+    return int(output_of(command, environ)) * 1024
 
 
 def ceiling() -> Figure:

@@ -9,39 +9,46 @@ of the runner, what makes files count as whole.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 from bench import s3
-from bench.contenders import Environment, ours
+from bench.contenders import ours
 from bench.entrypoint import FirstInstruction, built
 from bench.figure import Figure, ratio
 from bench.folder import scratch
-from bench.rounds import interleaved
+from bench.race import OURS, race
+from bench.rivals import Rivals
 from bench.scale import Scale
 
 
-def figures(site: s3.Site, clients: Mapping[str, Environment], scale: Scale) -> Iterator[Figure]:
+def figures(site: s3.Site, rivals: Rivals, scale: Scale) -> Iterator[Figure]:
     """Nothing where there is no client to compare with."""
-    for kind in ("large", "small") if clients else ():
-        with scratch() as folder:
-            on_disk = replace(site, folder=folder)
-            contenders = {
-                name: s3.program(on_disk, "down", kind, name, place)
-                for name, place in clients.items()
-            }
-            found = interleaved({"ours": job(on_disk, kind), **contenders}, scale.s3_rounds)
-        best = min(clients, key=lambda name: median(found[name]))
-        title = f"S3 inputs of a job, {site.words(kind)}, {site.scheme}"
-        meaning = (
-            f"From the entrypoint's start to the command's first instruction, over {s3.LATENCY} and "
-            f"{s3.RATE / 1e6:.0f} MB/s a connection, to the disk; against the whole of the best of {', '.join(clients)}."
+    for kind in ("large", "small"):
+        yield from figure_of(site, kind, rivals, scale)
+
+
+def figure_of(site: s3.Site, kind: str, rivals: Rivals, scale: Scale) -> Iterator[Figure]:
+    title = f"S3 inputs of a job, {site.words(kind)}, {site.scheme}"
+    clients = s3.clients_of(rivals)
+    with scratch() as folder:
+        on_disk = replace(site, folder=folder)
+        contenders = {
+            name: s3.program(on_disk, "down", kind, name, place) for name, place in clients.items()
+        }
+        found = race(
+            {OURS: job(on_disk, kind), **contenders}, scale.s3_rounds, rivals.leave_out_of(title)
         )
-        yield ratio(
-            f"s3.inputs.{kind}.{site.scheme}", title, meaning, found["ours"], found[best], best
-        )
+    if found is None:
+        return
+    meaning = (
+        f"From the entrypoint's start to the command's first instruction, over {s3.LATENCY} and "
+        f"{s3.RATE / 1e6:.0f} MB/s a connection, to the disk; against the whole of the best of "
+        f"{', '.join(clients)}."
+    )
+    key = f"s3.inputs.{kind}.{site.scheme}"
+    yield ratio(key, title, meaning, found.ours, found.theirs, found.best)
 
 
 def job(site: s3.Site, kind: str) -> Callable[[], float]:

@@ -26,7 +26,8 @@ def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     published = rivals.environment(PUBLISHED)
     if published:
         contenders |= {"theirs": timed(published, BARE), "their import": timed(published, IMPORT)}
-    found = interleaved(contenders, scale.rounds)
+    leave_out = rivals.leave_out_of("`import tao_sdk`", needed=("ours", "our import"))
+    found = interleaved(contenders, scale.rounds, leave_out)
     meaning = "What a program waits for the package alone."
     yield ratio(
         "start.import",
@@ -36,7 +37,7 @@ def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
         found["ours"],
         "`python -c pass`",
     )
-    if published:
+    if {"theirs", "their import"} <= set(found):
         title = f"`import tao_sdk` of {PUBLISHED.title}"
         yield ratio(
             "start.import.published",
@@ -60,7 +61,10 @@ def helps(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
             ),
         },
         scale.rounds,
+        rivals.leave_out_of("`tao --help`", needed=("tao",)),
     )
+    if "torchx" not in found:
+        return
     meaning = "The least that any use of the command costs."
     yield ratio(
         "start.help",

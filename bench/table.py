@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bench.figure import Figure, Spread, Unit
 from bench.goals import KIB, MIB, Goal
-from bench.machine import Machine
+from bench.measurement import Measurement
 
 HEADINGS = ("figure", "measured", "against", "result", "goal", "")
 VERDICTS = {None: "", True: "met", False: "**MISSED**"}
@@ -76,13 +76,6 @@ def digits(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def document(
-    figures: Sequence[Figure], machine: Machine, load_after: float, missing: Mapping[str, str]
-) -> dict[str, Any]:
+def document(measurements: Sequence[Measurement]) -> dict[str, Any]:
     """What `--json` prints."""
-    return {
-        "schema": 1,
-        "machine": {**machine.to_json(), "load_after": load_after},
-        "not_compared": dict(missing),
-        "figures": [figure.to_json() for figure in figures],
-    }
+    return {"schema": 2, "groups": [measurement.to_json() for measurement in measurements]}

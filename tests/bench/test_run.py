@@ -41,12 +41,20 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
 
 
 def by_key(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {figure["key"]: figure for figure in run["figures"]}
+    return {figure["key"]: figure for figure in figures(run)}
+
+
+def figures(run: dict[str, Any]) -> list[dict[str, Any]]:
+    return [figure for group in run["groups"] for figure in group["figures"]]
+
+
+def not_compared(run: dict[str, Any]) -> list[str]:
+    return [title for group in run["groups"] for title in group["not_compared"]]
 
 
 def test_every_goal_has_its_figure(small_run: tuple[dict[str, Any], str]) -> None:
     wanted = set(GOALS) - NEEDS_OTHERS
-    if "Docker" in small_run[0]["not_compared"]:
+    if "Docker" in not_compared(small_run[0]):
         wanted = {key for key in wanted if not needs_docker(key)}
     assert wanted <= set(by_key(small_run[0]))
 
@@ -59,7 +67,7 @@ def test_nothing_is_said_of_packages_that_were_not_measured(
 
 
 def test_every_round_gave_something(small_run: tuple[dict[str, Any], str]) -> None:
-    for figure in small_run[0]["figures"]:
+    for figure in figures(small_run[0]):
         assert figure["measured"]["median"] > 0, figure["key"]
         assert (
             figure["measured"]["low"] <= figure["measured"]["median"] <= figure["measured"]["high"]
@@ -69,28 +77,29 @@ def test_every_round_gave_something(small_run: tuple[dict[str, Any], str]) -> No
 def test_a_job_of_local_files_fits_its_size_a_log_its_memory_and_a_look_at_many_jobs_one_question(
     small_run: tuple[dict[str, Any], str],
 ) -> None:
-    figures = by_key(small_run[0])
+    by = by_key(small_run[0])
     for key in ("entrypoint.bytes", "logs.client.memory", "logs.command.memory", "docker.status"):
-        assert figures[key]["met"] is True, figures[key]["result"]
+        assert by[key]["met"] is True, by[key]["result"]
 
 
 def test_the_page_has_a_row_and_a_meaning_for_each_figure_and_says_how_it_was_made(
     small_run: tuple[dict[str, Any], str],
 ) -> None:
     run, page = small_run
-    for figure in run["figures"]:
+    for figure in figures(run):
         assert f"| {figure['title']} |" in page
         assert f"- **{figure['title']}**: {figure['meaning']}" in page
     assert "python -m bench --write docs/performance.md" in page
-    assert run["machine"]["moment"] in page
-    assert run["machine"]["processor"] in page
+    for group in run["groups"]:
+        assert f"| {group['group']} | {group['machine']['moment']} |" in page
+        assert group["machine"]["processor"] in page
 
 
 def test_the_page_in_the_docs_has_the_figures_that_the_bench_makes(
     small_run: tuple[dict[str, Any], str],
 ) -> None:
     written = without_numbers((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
-    for figure in small_run[0]["figures"]:
+    for figure in figures(small_run[0]):
         assert without_numbers(f"| {figure['title']} |") in written
         assert without_numbers(f"- **{figure['title']}**: {figure['meaning']}") in written
 

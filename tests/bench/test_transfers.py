@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench.contenders import ours
+from bench.contenders import Environment, ours
+from bench.rounds import ContenderFailed
 from bench.scale import QUICK
 
 from bench import s3, s3_jobs
@@ -37,3 +38,16 @@ def test_a_job_starts_its_command_with_all_of_its_inputs(tmp_path: Path) -> None
             run = s3_jobs.job(replace(site, folder=folder), kind)
             assert min(run(), run()) > 0  # it counts what came, and each time anew
             assert not (folder / "results").exists()
+
+
+def test_a_rival_that_brings_too_little_has_failed_and_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "s5cmd").write_text("#!/bin/sh\n")
+    (tmp_path / "s5cmd").chmod(0o755)
+    with s3.standing(tmp_path, "http", replace(QUICK, s3_megabytes=1, s3_files=2)) as site:
+        before = sorted(tmp_path.iterdir())
+        for way in s3.WAYS:
+            with pytest.raises(ContenderFailed, match=r"it brought 0 of 524288 bytes"):
+                s3.program(site, way, "small", "s5cmd", Environment(tmp_path))()
+        assert sorted(tmp_path.iterdir()) == before
