@@ -54,7 +54,7 @@ def test_what_the_runner_says_reads_as_sentences() -> None:
     }
     found = diagnose(Evidence(exit_code=125, runner=(why,)))
     assert (
-        found.cause
+        found.what
         == "The input images is not there: /data/coco. The nearest folder is /data. Check it."
     )
 
@@ -462,16 +462,16 @@ def test_a_failure_is_explained_by_its_rule(
 ) -> None:
     found = diagnose(evidence)
     assert (found.rule, found.err_class, found.retryable) == (rule, err_class, retryable)
-    assert words in found.cause
-    assert found.suggestion
+    assert words in found.what
+    assert found.next
 
 
 @pytest.mark.parametrize("recorded", ["name-not-resolved", "bucket-not-in-aws"])
 def test_what_to_do_about_a_name_that_is_not_known_is_said_once(recorded: str) -> None:
     found = diagnose(Evidence(exit_code=125, runner=told(recorded)))
-    assert "Check the address" not in found.cause
-    assert found.cause.count("cannot be resolved") == 1
-    assert ("S3_ENDPOINT_URL" in found.suggestion) == (recorded == "bucket-not-in-aws")
+    assert "Check the address" not in found.what
+    assert found.what.count("cannot be resolved") == 1
+    assert ("S3_ENDPOINT_URL" in found.next) == (recorded == "bucket-not-in-aws")
 
 
 @pytest.mark.parametrize(
@@ -493,12 +493,12 @@ def test_every_rule_has_a_case() -> None:
 
 def test_the_last_frame_of_a_traceback_is_quoted() -> None:
     found = diagnose(Evidence(exit_code=1, log_tail=log("python-traceback")))
-    assert "train.py:2 in load" in found.evidence
-    assert 'return {"a": 1}[path]' in found.evidence
+    assert "train.py:2 in load" in found.why
+    assert 'return {"a": 1}[path]' in found.why
 
 
 def test_when_nothing_is_known_the_logs_last_lines_are_shown() -> None:
-    assert diagnose(Evidence(exit_code=3, log_tail=log("unknown"))).evidence.endswith(
+    assert diagnose(Evidence(exit_code=3, log_tail=log("unknown"))).why.endswith(
         "something odd happened"
     )
 
@@ -517,17 +517,17 @@ def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
             phase="pending", reason="waits for 2 free GPUs (held by digits-1)", waited_seconds=725
         )
     )
-    assert found.cause == "Pending for 12 min: waits for 2 free GPUs (held by digits-1)."
+    assert found.what == "Pending for 12 min: waits for 2 free GPUs (held by digits-1)."
 
 
 def test_the_limit_that_was_hit_is_named() -> None:
     asked = {"memory": "64m", "shm_size": "1g"}
-    assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).cause
+    assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).what
     assert (
         "(1g)"
-        in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).cause
+        in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).what
     )
-    assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).cause
+    assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).what
 
 
 def test_the_disk_that_is_full_is_named() -> None:
@@ -536,7 +536,7 @@ def test_the_disk_that_is_full_is_named() -> None:
         Evidence(exit_code=1, log_tail="tar: write error: No space left on device", runner=(ended,))
     )
     assert (
-        found.cause
+        found.what
         == "A disk is full: tar: write error: No space left on device (full: /results/digits)"
     )
 
@@ -587,6 +587,17 @@ def test_a_diagnosis_says_whose_fault_it_is_and_whether_trying_again_helps(
     told = diagnose(evidence).to_json()
     assert (told["fault"], told["again"]) == (fault, again)
     assert Diagnosis.from_json(told) == diagnose(evidence)
+
+
+def test_a_diagnosis_answers_to_the_names_of_the_documents_as_well() -> None:
+    found = Diagnosis(what="It broke.", why="line 3", next="Mend it.", err_class=ErrClass.USER)
+    assert (found.cause, found.evidence, found.suggestion) == ("It broke.", "line 3", "Mend it.")
+    told = found.to_json()
+    assert (told["cause"], told["evidence"], told["suggestion"]) == (
+        "It broke.",
+        "line 3",
+        "Mend it.",
+    )
 
 
 def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform() -> None:

@@ -36,7 +36,7 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
         return None
     diagnosis = told_at_the_end(engine, job) or explain(engine, job)
     if job.waits_for_next_attempt:
-        return replace(diagnosis, suggestion=FOLLOWS)  # who also submits it again has two jobs
+        return replace(diagnosis, next=FOLLOWS)  # who also submits it again has two jobs
     return diagnosis
 
 
@@ -64,7 +64,7 @@ def known_cause(engine: Engine, job: Job) -> str:
     return (
         ""
         if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN
-        else diagnosis.cause.partition("\n")[0]
+        else diagnosis.what.partition("\n")[0]
     )
 
 
@@ -192,9 +192,9 @@ def _waited(job: Job, now: datetime) -> float:
 
 def not_started(job: Job) -> Diagnosis:
     return Diagnosis(
-        cause=job.message or "The job has not been started.",
+        what=job.message or "The job has not been started.",
         err_class=ErrClass.INFRA,
-        suggestion=OVER
+        next=OVER
         if job.status.terminal
         else "Look again: tao status. That finishes a submit that was cut short.",
         rule="not_started",

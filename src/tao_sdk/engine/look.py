@@ -247,7 +247,7 @@ def _judge(
     if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
         standing, why = advance(job.standing, seen, outcome), None
     if why and why.by_runner:
-        standing = standing.because(words.why(Reason.RUNNER_FAILED, what=why.cause))
+        standing = standing.because(words.why(Reason.RUNNER_FAILED, what=why.what))
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         written = _write(engine, job, seen, _waiting(job, standing, seen))
         return Looked(written, written.next_attempt_at)

@@ -319,12 +319,12 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 def waiting(evidence: Evidence) -> Diagnosis:
     reason = evidence.reason or evidence.raw or "the backend gives no reason"
     return Diagnosis(
-        cause=(
+        what=(
             f"{evidence.phase.capitalize()} for {int(evidence.waited_seconds // 60)} min: {reason}."
         ),
         err_class=ErrClass.INFRA,
-        suggestion="Wait, or cancel jobs that hold what it waits for.",
-        evidence=evidence.raw,
+        next="Wait, or cancel jobs that hold what it waits for.",
+        why=evidence.raw,
         rule="waiting",
         events=evidence.events,
         reason_code=evidence.reason_code,
@@ -336,10 +336,10 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
     words = f" ({evidence.reason})" if evidence.reason and not code else ""
     seen = NodeEvent("ended", f"{code.strip() or evidence.reason or evidence.raw}")
     return Diagnosis(
-        cause=f"The command ended{code}{words}; no rule explains it.",
+        what=f"The command ended{code}{words}; no rule explains it.",
         err_class=ErrClass.PROGRAM,
-        suggestion="Read the end of its log: `tao logs` has all of it.",
-        evidence=last_lines(evidence),
+        next="Read the end of its log: `tao logs` has all of it.",
+        why=last_lines(evidence),
         rule=NOTHING_KNOWN,
         events=evidence.events or (seen,),
         reason_code=evidence.reason_code,

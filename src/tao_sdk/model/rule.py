@@ -47,13 +47,13 @@ class Rule:
             return None
         first = seen.strip().splitlines()[0] if seen.strip() else ""
         return Diagnosis(
-            cause=self.cause.replace("{seen}", first).replace(
+            what=self.cause.replace("{seen}", first).replace(
                 "{limit}", limit_hit(evidence, self.limit)
             ),
             err_class=self.err_class,
-            suggestion=self.suggestion.replace("{seen}", first),
+            next=self.suggestion.replace("{seen}", first),
             retryable=self.retryable,
-            evidence=seen,
+            why=seen,
             rule=self.name,
             events=cause_first(evidence, seen, NodeEvent(self.name, first)),
             by_runner=isinstance(seen, RunnerWords),

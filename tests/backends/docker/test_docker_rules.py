@@ -74,7 +74,7 @@ def test_what_was_recorded_finds_its_rule_and_a_remedy(path: Path) -> None:
         assert found is None  # the engine's general rules know it
         return
     assert found is not None
-    assert (found.rule, bool(found.cause), bool(found.suggestion)) == (known["rule"], True, True)
+    assert (found.rule, bool(found.what), bool(found.next)) == (known["rule"], True, True)
     assert known["from"]
 
 

@@ -185,6 +185,6 @@ def explained_refusal(words: str) -> Refused:
     found = first_match(RULES, Evidence(phase="failed", backend_words=words))
     if found is None:
         return Refused(words, "The Docker daemon refused it.")
-    error = Refused(found.cause, words if words not in found.cause else "", found.suggestion)
+    error = Refused(found.what, words if words not in found.what else "", found.next)
     error.code = found.rule
     return error

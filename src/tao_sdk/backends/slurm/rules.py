@@ -274,10 +274,10 @@ def waiting(evidence: Evidence) -> Diagnosis:
         parts.append(f"{start[:1].upper()}{start[1:]}.")
     parts += [f"{event.message}." for event in evidence.events]
     return Diagnosis(
-        cause=" ".join(parts),
+        what=" ".join(parts),
         err_class=USER if meaning.never else INFRA,
-        suggestion=meaning.sooner,
-        evidence=evidence.raw,
+        next=meaning.sooner,
+        why=evidence.raw,
         rule="slurm.never_starts" if meaning.never else "slurm.waiting",
         events=evidence.events,
         reason_code=evidence.reason_code,
