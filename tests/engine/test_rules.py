@@ -11,7 +11,7 @@ from tao_sdk.backends.docker import rules as docker_rules
 from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
-from tao_sdk.model.hardware_words import RECOGNIZED
+from tao_sdk.model.hardware_words import SYMPTOMS
 from tao_sdk.model.reasons import Reason
 from tao_sdk.runner.events import EventFilter
 
@@ -488,7 +488,7 @@ def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sent
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule.name for rule in RULES} <= {case[0] for case in CASES}
+    assert {rule.code for rule in RULES} <= {case[0] for case in CASES}
 
 
 def test_the_last_frame_of_a_traceback_is_quoted() -> None:
@@ -601,8 +601,8 @@ def test_a_diagnosis_answers_to_the_names_of_the_documents_as_well() -> None:
 
 
 def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform() -> None:
-    general = {rule.name: rule for rule in RULES}
-    on_slurm = {rule.name: rule for rule in slurm_rules.RULES}
+    general = {rule.code: rule for rule in RULES}
+    on_slurm = {rule.code: rule for rule in slurm_rules.RULES}
     for name, words in [
         ("bad_link", "ncclSystemError"),
         ("no_gpu", "No CUDA GPUs are available"),
@@ -616,7 +616,7 @@ def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform()
             assert found is not None
             assert there is not None
             assert (found.err_class, found.retryable) == (there.err_class, there.retryable)
-    assert [name for name in general if name in RECOGNIZED] == list(RECOGNIZED)
-    assert [name for name in on_slurm if name.removeprefix("slurm.") in RECOGNIZED] == [
-        f"slurm.{name}" for name in RECOGNIZED
+    assert [name for name in general if name in SYMPTOMS] == list(SYMPTOMS)
+    assert [name for name in on_slurm if name.removeprefix("slurm.") in SYMPTOMS] == [
+        f"slurm.{name}" for name in SYMPTOMS
     ]

@@ -39,6 +39,9 @@ class NodeEvent:
     message: str
 
 
+WAITING_PHASES = ("pending", "unknown", "paused")
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What was seen: the backend's words, the exit code, the runner's own events, the log's end."""
@@ -51,12 +54,16 @@ class Evidence:
     runner: tuple[dict[str, Any], ...] = ()  # the runner's "failed", "warning" and "ended" events
     log_tail: str = ""  # at most the last 64 KiB, decoded with replacement
     waited_seconds: float = 0.0
-    limits: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # what was asked for: memory, shm_size, time_limit
+    # what was asked for: memory, shm_size, time_limit
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
     reason_code: Reason | None = None  # of the reason, for programs
     backend_words: str = ""  # the backend's own words for the reason, unchanged
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
+
+    @property
+    def waits(self) -> bool:
+        """True if the attempt has not failed: it waits, is paused, or is in an unknown phase."""
+        return self.phase.lower() in WAITING_PHASES
 
 
 @dataclass(frozen=True)
