@@ -182,7 +182,7 @@ def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = N
 
 
 def _refusal(error: TaoError) -> Observation:
-    return Observation(Phase.FAILED, error.what, reason=str(error), reason_code=Reason.REFUSED)
+    return Observation(Phase.FAILED, error.what, reason=str(error), reason_code=error.reason_code)
 
 
 def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:

@@ -346,10 +346,7 @@ RULES: Sequence[Rule] = (
         when=runner_failed(
             "web.dns",
             host=r"\bs3[.-][a-z0-9-]+\.amazonaws\.com(?:\.cn)?$",
-            parts=(
-                "what",
-                "why",
-            ),
+            parts=("what", "why"),
         ),
         what="The bucket was looked for in AWS: {seen}",
         fault=USER,
@@ -572,9 +569,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 def waiting(evidence: Evidence) -> Diagnosis:
     reason = evidence.reason or evidence.raw or "the backend gives no reason"
     return Diagnosis(
-        what=(
-            f"{evidence.phase.capitalize()} for {int(evidence.waited_seconds // 60)} min: {reason}."
-        ),
+        what=f"{reason}.",
         err_class=ErrClass.INFRA,
         next="Wait, or cancel jobs that hold what it waits for.",
         why=evidence.raw,

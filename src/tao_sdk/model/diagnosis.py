@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
 
 
@@ -53,12 +55,40 @@ class Evidence:
     events: tuple[NodeEvent, ...] = ()
     runner: tuple[dict[str, Any], ...] = ()  # the runner's "failed", "warning" and "ended" events
     log_tail: str = ""  # at most the last 64 KiB, decoded with replacement
-    waited_seconds: float = 0.0
     # what was asked for: memory, shm_size, time_limit
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     reason_code: Reason | None = None  # of the reason, for programs
     backend_words: str = ""  # the backend's own words for the reason, unchanged
+    backend_task: str = ""  # what it was doing: shown before its words, read by no rule
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
+
+    @classmethod
+    def of_observation(
+        cls, seen: Observation, events: Iterable[NodeEvent] = (), log_tail: str = ""
+    ) -> Evidence:
+        """What one observation says, with the events and log tail that go with it."""
+        return cls(
+            phase=seen.phase.value,
+            raw=seen.raw,
+            exit_code=seen.exit_code,
+            reason=seen.reason,
+            reason_code=seen.reason_code,
+            backend_words=seen.backend_words,
+            expected_start=seen.expected_start,
+            events=tuple(events),
+            log_tail=log_tail,
+        )
+
+    @classmethod
+    def of_refusal(cls, error: TaoError) -> Evidence:
+        """What a backend's refusal of an attempt says."""
+        return cls(
+            phase=Phase.FAILED.value,
+            reason=str(error),
+            reason_code=error.reason_code,
+            backend_words=error.backend_words,
+            backend_task=error.backend_task,
+        )
 
     @property
     def waits(self) -> bool:

@@ -185,16 +185,26 @@ def event_named(*names: str) -> Condition:
 
 
 def backend_says(*patterns: str) -> Condition:
-    """The first of the backend's own words that match one of the patterns, in any case."""
+    """The first of the backend's own words that match one of the patterns, in any case.
+
+    Returns them with the backend's task before them; the patterns are not looked for in that.
+    """
     compiled = re.compile("|".join(patterns), re.IGNORECASE)
 
     def condition(evidence: Evidence) -> str | None:
-        for words in (evidence.backend_words, *map(shown, evidence.events)):
+        if compiled.search(evidence.backend_words):
+            return with_task(evidence.backend_task, evidence.backend_words)
+        for words in map(shown, evidence.events):
             if compiled.search(words):
                 return words
         return None
 
     return condition
+
+
+def with_task(task: str, words: str) -> str:
+    """`pulling IMAGE: no such host`; the words alone where no task is known."""
+    return f"{task}: {words}" if task else words
 
 
 def all_of(*conditions: Condition) -> Condition:

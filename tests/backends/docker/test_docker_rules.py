@@ -78,6 +78,19 @@ def test_what_was_recorded_finds_its_rule_and_a_remedy(path: Path) -> None:
     assert known["from"]
 
 
+def test_a_pull_that_failed_is_known_by_its_reason_and_not_by_the_name_of_its_image() -> None:
+    refused = rules.pull_refused("team/x509-tools:1", "unexpected status code 418")
+    assert refused.code == "docker.pull_failed"
+    assert refused.reason_code is Reason.PULL_FAILED
+    assert "pulling team/x509-tools:1: unexpected status code 418" in refused.what
+    assert rule_of(Evidence.of_refusal(refused)) == "docker.pull_failed"
+
+
+def test_a_pull_that_was_cut_off_is_the_registrys_and_a_start_that_says_the_same_is_not() -> None:
+    assert rules.pull_refused("team/app:1", "unexpected EOF").code == "docker.registry_unreachable"
+    assert rules.refused("unexpected EOF").code == "job.refused"
+
+
 def evidence_of(client: Client, job: Job) -> Evidence:
     backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
     assert ref is not None

@@ -22,6 +22,7 @@ from tao_sdk.model.rule import (
     log_says,
     reason_is,
     runner_failed,
+    with_task,
 )
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
@@ -65,8 +66,9 @@ NO_REGISTRY = (
     "HTTP response to HTTPS",
     r"https?://.*(?:EOF|Client\.Timeout|request canceled|context deadline exceeded)",
     "https?://.*(?:no route to host|network is unreachable)",
-    r"pulling \S+: .*(?:EOF|context deadline exceeded|HTTP\D{0,20}5\d\d\b|HTTP 206)",
 )
+# What breaks a pull off; of anything else than a pull these words say nothing of a registry.
+PULL_CUT_OFF = ("EOF", "context deadline exceeded", r"HTTP\D{0,20}5\d\d\b", "HTTP 206")
 NO_PROGRAM = (
     "OCI runtime create failed",
     "executable file not found",
@@ -147,7 +149,10 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="docker.registry_unreachable",
-        when=backend_says(*NO_REGISTRY),
+        when=any_of(
+            backend_says(*NO_REGISTRY),
+            all_of(reason_is(Reason.PULL_FAILED), backend_says(*PULL_CUT_OFF)),
+        ),
         what="The registry cannot be reached by the daemon: {seen}",
         fault=INFRA,
         next="Check the registry's name, the daemon's network, proxy and certificates.",
@@ -249,7 +254,7 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="docker.pull_failed",
-        when=backend_says(r"^pulling \S+: "),
+        when=all_of(reason_is(Reason.PULL_FAILED), backend_says(r"\S")),
         what="The image could not be pulled: {seen}",
         fault=INFRA,
         next="Try again; docker pull tells whether it is the registry or the daemon.",
@@ -280,21 +285,37 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
 
 
 def pull_refused(image: str, words: str) -> Refused:
-    """As `refused`, of what the daemon or a registry says of a pull. The image is named once."""
+    """The error for what the daemon or a registry says of a pull. It names the image once."""
     name = image.partition("@")[0] if "@" in image else parted(image)[0]
     again = rf'"?(?:[\w.-]+(?::\d+)?/)*{re.escape(name)}(?:[:@][\w.:-]*\w)?"?'
-    return refused(f"pulling {image}: {re.sub(f'{again}(?:: {again})*', 'it', words)}")
+    return explained_refusal(
+        Evidence(
+            phase="failed",
+            reason_code=Reason.PULL_FAILED,
+            backend_words=re.sub(f"{again}(?:: {again})*", "it", words),
+            backend_task=f"pulling {image}",
+        )
+    )
 
 
 def refused(words: str) -> Refused:
-    """The daemon's refusal, with what follows from it where a rule knows its words."""
-    error = explained_refusal(words)
-    error.backend_words = words
+    """The error for a refusal by the daemon in these words."""
+    evidence = Evidence(phase="failed", reason_code=Reason.REFUSED, backend_words=words)
+    return explained_refusal(evidence)
+
+
+def explained_refusal(evidence: Evidence) -> Refused:
+    """The error for a refusal, with what the first rule says that knows its words."""
+    error = refusal_error(evidence)
+    error.backend_words = evidence.backend_words
+    error.backend_task = evidence.backend_task
+    error.reason_code = evidence.reason_code or Reason.REFUSED
     return error
 
 
-def explained_refusal(words: str) -> Refused:
-    found = first_match(RULES, Evidence(phase="failed", backend_words=words))
+def refusal_error(evidence: Evidence) -> Refused:
+    words = with_task(evidence.backend_task, evidence.backend_words)
+    found = first_match(RULES, evidence)
     if found is None:
         return Refused(words, "The Docker daemon refused it.")
     error = Refused(found.what, words if words not in found.what else "", found.next)

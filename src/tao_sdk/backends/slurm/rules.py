@@ -428,11 +428,10 @@ def limit_meaning(owner: str, resource: str, scope: str) -> Meaning:
 
 
 def waiting(evidence: Evidence) -> Diagnosis:
-    """Why it waits, for how long it will, and what would start it sooner."""
+    """Why it waits, when it is expected to start, and what would start it sooner."""
     reason = evidence.backend_words or evidence.raw
     meaning = explained(evidence.backend_words)
-    minutes = int(evidence.waited_seconds // 60)
-    parts = [f"{evidence.phase.capitalize()} for {minutes} min: {reason}: {meaning.what}."]
+    parts = [f"{reason}: {meaning.what}."]
     if evidence.expected_start is not None:
         start = parse.expected(evidence.expected_start)
         parts.append(f"{start[:1].upper()}{start[1:]}.")
