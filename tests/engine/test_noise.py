@@ -50,7 +50,7 @@ def say_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "SENTENCES", dict.fromkeys(Reason, NOISE))
     monkeypatch.setattr(words, "IN_PLACE", {})
     monkeypatch.setattr(
-        rules, "RULES", [replace(rule, cause=NOISE, suggestion=NOISE) for rule in rules.RULES]
+        rules, "RULES", [replace(rule, what=NOISE, next=NOISE) for rule in rules.RULES]
     )
     monkeypatch.setattr(parse, "NodeEvent", lambda name, _message: NodeEvent(name, NOISE))
     monkeypatch.setattr(parse, "Observation", with_noise_for_raw)

@@ -11,7 +11,7 @@ from tao_sdk.backends.docker import rules as docker_rules
 from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
-from tao_sdk.model.hardware_words import RECOGNIZED
+from tao_sdk.model.hardware_words import SYMPTOMS
 from tao_sdk.model.reasons import Reason
 from tao_sdk.runner.events import EventFilter
 
@@ -54,7 +54,7 @@ def test_what_the_runner_says_reads_as_sentences() -> None:
     }
     found = diagnose(Evidence(exit_code=125, runner=(why,)))
     assert (
-        found.cause
+        found.what
         == "The input images is not there: /data/coco. The nearest folder is /data. Check it."
     )
 
@@ -462,16 +462,16 @@ def test_a_failure_is_explained_by_its_rule(
 ) -> None:
     found = diagnose(evidence)
     assert (found.rule, found.err_class, found.retryable) == (rule, err_class, retryable)
-    assert words in found.cause
-    assert found.suggestion
+    assert words in found.what
+    assert found.next
 
 
 @pytest.mark.parametrize("recorded", ["name-not-resolved", "bucket-not-in-aws"])
 def test_what_to_do_about_a_name_that_is_not_known_is_said_once(recorded: str) -> None:
     found = diagnose(Evidence(exit_code=125, runner=told(recorded)))
-    assert "Check the address" not in found.cause
-    assert found.cause.count("cannot be resolved") == 1
-    assert ("S3_ENDPOINT_URL" in found.suggestion) == (recorded == "bucket-not-in-aws")
+    assert "Check the address" not in found.what
+    assert found.what.count("cannot be resolved") == 1
+    assert ("S3_ENDPOINT_URL" in found.next) == (recorded == "bucket-not-in-aws")
 
 
 @pytest.mark.parametrize(
@@ -488,17 +488,17 @@ def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sent
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule.name for rule in RULES} <= {case[0] for case in CASES}
+    assert {rule.code for rule in RULES} <= {case[0] for case in CASES}
 
 
 def test_the_last_frame_of_a_traceback_is_quoted() -> None:
     found = diagnose(Evidence(exit_code=1, log_tail=log("python-traceback")))
-    assert "train.py:2 in load" in found.evidence
-    assert 'return {"a": 1}[path]' in found.evidence
+    assert "train.py:2 in load" in found.why
+    assert 'return {"a": 1}[path]' in found.why
 
 
 def test_when_nothing_is_known_the_logs_last_lines_are_shown() -> None:
-    assert diagnose(Evidence(exit_code=3, log_tail=log("unknown"))).evidence.endswith(
+    assert diagnose(Evidence(exit_code=3, log_tail=log("unknown"))).why.endswith(
         "something odd happened"
     )
 
@@ -512,22 +512,18 @@ def test_words_that_merely_sound_like_infrastructure_are_not_retried() -> None:
 
 
 def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
-    found = diagnose(
-        Evidence(
-            phase="pending", reason="waits for 2 free GPUs (held by digits-1)", waited_seconds=725
-        )
-    )
-    assert found.cause == "Pending for 12 min: waits for 2 free GPUs (held by digits-1)."
+    found = diagnose(Evidence(phase="pending", reason="waits for 2 free GPUs (held by digits-1)"))
+    assert found.what == "waits for 2 free GPUs (held by digits-1)."
 
 
 def test_the_limit_that_was_hit_is_named() -> None:
     asked = {"memory": "64m", "shm_size": "1g"}
-    assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).cause
+    assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).what
     assert (
         "(1g)"
-        in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).cause
+        in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).what
     )
-    assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).cause
+    assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).what
 
 
 def test_the_disk_that_is_full_is_named() -> None:
@@ -536,7 +532,7 @@ def test_the_disk_that_is_full_is_named() -> None:
         Evidence(exit_code=1, log_tail="tar: write error: No space left on device", runner=(ended,))
     )
     assert (
-        found.cause
+        found.what
         == "A disk is full: tar: write error: No space left on device (full: /results/digits)"
     )
 
@@ -589,9 +585,20 @@ def test_a_diagnosis_says_whose_fault_it_is_and_whether_trying_again_helps(
     assert Diagnosis.from_json(told) == diagnose(evidence)
 
 
+def test_a_diagnosis_answers_to_the_names_of_the_documents_as_well() -> None:
+    found = Diagnosis(what="It broke.", why="line 3", next="Mend it.", err_class=ErrClass.USER)
+    assert (found.cause, found.evidence, found.suggestion) == ("It broke.", "line 3", "Mend it.")
+    told = found.to_json()
+    assert (told["cause"], told["evidence"], told["suggestion"]) == (
+        "It broke.",
+        "line 3",
+        "Mend it.",
+    )
+
+
 def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform() -> None:
-    general = {rule.name: rule for rule in RULES}
-    on_slurm = {rule.name: rule for rule in slurm_rules.RULES}
+    general = {rule.code: rule for rule in RULES}
+    on_slurm = {rule.code: rule for rule in slurm_rules.RULES}
     for name, words in [
         ("bad_link", "ncclSystemError"),
         ("no_gpu", "No CUDA GPUs are available"),
@@ -605,7 +612,7 @@ def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform()
             assert found is not None
             assert there is not None
             assert (found.err_class, found.retryable) == (there.err_class, there.retryable)
-    assert [name for name in general if name in RECOGNIZED] == list(RECOGNIZED)
-    assert [name for name in on_slurm if name.removeprefix("slurm.") in RECOGNIZED] == [
-        f"slurm.{name}" for name in RECOGNIZED
+    assert [name for name in general if name in SYMPTOMS] == list(SYMPTOMS)
+    assert [name for name in on_slurm if name.removeprefix("slurm.") in SYMPTOMS] == [
+        f"slurm.{name}" for name in SYMPTOMS
     ]

@@ -13,17 +13,14 @@ BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
 
 def again(rule: Rule) -> str:
-    found = Diagnosis("", rule.err_class, "", rule.retryable, after=rule.needed_first)
+    found = Diagnosis("", rule.fault, "", rule.retryable, after=rule.needed_first)
     return found.again.replace("does not help", "")
 
 
 def table() -> str:
     head = "| rule | cause | class | what to do | again |\n|---|---|---|---|---|\n"
     rows = [
-        (
-            f"| `{rule.name}` | {rule.cause} | `{rule.err_class.value}` | "
-            f"{rule.suggestion} | {again(rule)} |\n"
-        )
+        (f"| `{rule.code}` | {rule.what} | `{rule.fault.value}` | {rule.next} | {again(rule)} |\n")
         for rule in RULES
     ]
     return head + "".join(rows)

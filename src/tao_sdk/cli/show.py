@@ -304,25 +304,25 @@ def waiting_time(job: Job, now: datetime) -> str:
 
 
 def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
-    """Why a job waits or failed: the cause, what was seen, what to do."""
+    """Why a job waits or failed: what went wrong, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
         known = message(job)
         return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
-    cause, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
-    return [f"{head}: {cause}", *rest]
+    what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
+    return [f"{head}: {what}", *rest]
 
 
 def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> list[str]:
-    """The cause, then what was seen, what to do, whose fault it is and whether trying again helps,
-    once it is over.
+    """What went wrong, then what was seen and what to do; of a job that is over also whose fault it
+    is and whether trying again helps.
     """
-    cause = one_line(diagnosis.cause)
-    more = "" if one_line(diagnosis.evidence) in cause else diagnosis.evidence
+    what = one_line(diagnosis.what)
+    more = "" if one_line(diagnosis.why) in what else diagnosis.why
     return [
-        cause,
+        what,
         *labelled("Seen:", more, out.width),
-        *labelled("Do:", diagnosis.suggestion, out.width),
+        *labelled("Do:", diagnosis.next, out.width),
         *([] if waits else [f"Fault: {diagnosis.err_class.fault}", f"Again: {diagnosis.again}"]),
     ]
 

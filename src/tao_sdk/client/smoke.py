@@ -47,5 +47,5 @@ def seen(client: Client, job: Job) -> Finding:
     if job.status is Status.COMPLETE:
         return Finding(Severity.OK, CODE, "A job with one GPU ran, and saw it.", said)
     why = client.diagnose(job.id)
-    cause, fix = (why.cause, why.suggestion) if why else (job.message, "")
-    return Finding(Severity.ERROR, CODE, f"A job with one GPU failed: {cause}", said, fix)
+    what, fix = (why.what, why.next) if why else (job.message, "")
+    return Finding(Severity.ERROR, CODE, f"A job with one GPU failed: {what}", said, fix)

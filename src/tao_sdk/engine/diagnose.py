@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from tao_sdk.backends.contract import AnyBackend, LogRequest
 from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import kept_log
-from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
-from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.model.words import Why
 from tao_sdk.runner.events import EventFilter
@@ -36,7 +33,7 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
         return None
     diagnosis = told_at_the_end(engine, job) or explain(engine, job)
     if job.waits_for_next_attempt:
-        return replace(diagnosis, suggestion=FOLLOWS)  # who also submits it again has two jobs
+        return replace(diagnosis, next=FOLLOWS)  # who also submits it again has two jobs
     return diagnosis
 
 
@@ -64,7 +61,7 @@ def known_cause(engine: Engine, job: Job) -> str:
     return (
         ""
         if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN
-        else diagnosis.cause.partition("\n")[0]
+        else diagnosis.what.partition("\n")[0]
     )
 
 
@@ -80,13 +77,7 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
 
 def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
     """What a backend's refusal of an attempt says."""
-    refusal = Evidence(
-        phase=Status.ERROR.value,
-        reason=str(error),
-        reason_code=Reason.REFUSED,
-        backend_words=error.backend_words,
-    )
-    return rule_found(engine, job, refusal)
+    return rule_found(engine, job, Evidence.of_refusal(error))
 
 
 def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
@@ -138,7 +129,7 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     log = f"{evidence.log_tail}\n{text}".strip("\n")
     seen = replace(evidence, log_tail=log, runner=events, phase=phase, exit_code=code)
     seen = replace(seen, reason=why.text, reason_code=why.code)
-    return replace(seen, waited_seconds=_waited(job, utc_now()), limits=limits_of(job))
+    return replace(seen, limits=limits_of(job))
 
 
 def limits_of(job: Job) -> dict[str, str]:
@@ -186,15 +177,11 @@ def _tail_chunks(engine: Engine, backend: AnyBackend, ref: Ref) -> Iterator[byte
             yield kept.read(max(0, kept.size() - TAIL_BYTES), TAIL_BYTES)
 
 
-def _waited(job: Job, now: datetime) -> float:
-    return ((job.started or now) - job.created).total_seconds()
-
-
 def not_started(job: Job) -> Diagnosis:
     return Diagnosis(
-        cause=job.message or "The job has not been started.",
+        what=job.message or "The job has not been started.",
         err_class=ErrClass.INFRA,
-        suggestion=OVER
+        next=OVER
         if job.status.terminal
         else "Look again: tao status. That finishes a submit that was cut short.",
         rule="not_started",

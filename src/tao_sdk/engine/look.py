@@ -182,7 +182,7 @@ def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = N
 
 
 def _refusal(error: TaoError) -> Observation:
-    return Observation(Phase.FAILED, error.what, reason=str(error), reason_code=Reason.REFUSED)
+    return Observation(Phase.FAILED, error.what, reason=str(error), reason_code=error.reason_code)
 
 
 def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
@@ -247,7 +247,7 @@ def _judge(
     if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
         standing, why = advance(job.standing, seen, outcome), None
     if why and why.by_runner:
-        standing = standing.because(words.why(Reason.RUNNER_FAILED, what=why.cause))
+        standing = standing.because(words.why(Reason.RUNNER_FAILED, what=why.what))
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         written = _write(engine, job, seen, _waiting(job, standing, seen))
         return Looked(written, written.next_attempt_at)

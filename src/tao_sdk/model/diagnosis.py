@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
 
 
@@ -39,6 +41,9 @@ class NodeEvent:
     message: str
 
 
+WAITING_PHASES = ("pending", "unknown", "paused")
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What was seen: the backend's words, the exit code, the runner's own events, the log's end."""
@@ -50,29 +55,79 @@ class Evidence:
     events: tuple[NodeEvent, ...] = ()
     runner: tuple[dict[str, Any], ...] = ()  # the runner's "failed", "warning" and "ended" events
     log_tail: str = ""  # at most the last 64 KiB, decoded with replacement
-    waited_seconds: float = 0.0
-    limits: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # what was asked for: memory, shm_size, time_limit
+    # what was asked for: memory, shm_size, time_limit
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
     reason_code: Reason | None = None  # of the reason, for programs
     backend_words: str = ""  # the backend's own words for the reason, unchanged
+    backend_task: str = ""  # what it was doing: shown before its words, read by no rule
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
+
+    @classmethod
+    def of_observation(
+        cls, seen: Observation, events: Iterable[NodeEvent] = (), log_tail: str = ""
+    ) -> Evidence:
+        """What one observation says, with the events and log tail that go with it."""
+        return cls(
+            phase=seen.phase.value,
+            raw=seen.raw,
+            exit_code=seen.exit_code,
+            reason=seen.reason,
+            reason_code=seen.reason_code,
+            backend_words=seen.backend_words,
+            expected_start=seen.expected_start,
+            events=tuple(events),
+            log_tail=log_tail,
+        )
+
+    @classmethod
+    def of_refusal(cls, error: TaoError) -> Evidence:
+        """What a backend's refusal of an attempt says."""
+        return cls(
+            phase=Phase.FAILED.value,
+            reason=str(error),
+            reason_code=error.reason_code,
+            backend_words=error.backend_words,
+            backend_task=error.backend_task,
+        )
+
+    @property
+    def waits(self) -> bool:
+        """True if the attempt has not failed: it waits, is paused, or is in an unknown phase."""
+        return self.phase.lower() in WAITING_PHASES
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why, whether trying again can help, and what to do. The dictionary form is the documents'."""
+    """What went wrong, why (the evidence), what to do next, and whether trying again can help.
 
-    cause: str
+    The dictionary form is the documents', and has their names: cause, evidence, suggestion.
+    """
+
+    what: str
     err_class: ErrClass
-    suggestion: str
+    next: str
     retryable: bool = False
-    evidence: str = ""
+    why: str = ""
     rule: str = ""
     events: tuple[NodeEvent, ...] = ()
     by_runner: bool = False  # the runner itself has said so
     after: str = ""  # what has to happen before trying again can help, as a clause
     reason_code: Reason | None = None  # of the job, when it was explained
+
+    @property
+    def cause(self) -> str:
+        """The documents' name for `what`."""
+        return self.what
+
+    @property
+    def evidence(self) -> str:
+        """The documents' name for `why`."""
+        return self.why
+
+    @property
+    def suggestion(self) -> str:
+        """The documents' name for `next`."""
+        return self.next
 
     @property
     def again(self) -> str:
@@ -89,22 +144,22 @@ class Diagnosis:
         """
         return replace(
             self,
-            cause=redact(self.cause),
-            suggestion=redact(self.suggestion),
-            evidence=redact(self.evidence),
+            what=redact(self.what),
+            why=redact(self.why),
+            next=redact(self.next),
             events=tuple(replace(event, message=redact(event.message)) for event in self.events),
         )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "err_class": self.err_class.value,
-            "cause": self.cause,
-            "suggestion": self.suggestion,
+            "cause": self.what,
+            "suggestion": self.next,
             "retryable": self.retryable,
             "fault": self.err_class.fault,
             "again": self.again,
             "after": self.after,
-            "evidence": self.evidence,
+            "evidence": self.why,
             "rule": self.rule,
             "reason_code": self.reason_code.value if self.reason_code else None,
             "job_failure_by_node_event": [
@@ -116,10 +171,14 @@ class Diagnosis:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Diagnosis:
         """What to_json wrote; names that this version does not know are left out."""
-        events = tuple(NodeEvent(**event) for event in stored["job_failure_by_node_event"])
-        known: dict[str, Any] = {
-            one.name: stored[one.name] for one in fields(cls) if one.name in stored
-        }
-        code = Reason.read(stored.get("reason_code"))
-        known.update(err_class=ErrClass(stored["err_class"]), events=events, reason_code=code)
-        return cls(**known)
+        return cls(
+            what=stored["cause"],
+            err_class=ErrClass(stored["err_class"]),
+            next=stored["suggestion"],
+            retryable=stored.get("retryable", False),
+            why=stored.get("evidence", ""),
+            rule=stored.get("rule", ""),
+            events=tuple(NodeEvent(**event) for event in stored["job_failure_by_node_event"]),
+            after=stored.get("after", ""),
+            reason_code=Reason.read(stored.get("reason_code")),
+        )

@@ -10,6 +10,8 @@ import shlex
 import sys
 from collections.abc import Callable
 
+from tao_sdk.model.reasons import Reason
+
 ENDS = (".", "!", "?", ":", "…")
 
 
@@ -35,6 +37,10 @@ class TaoError(Exception):
     code = "error"
     # what the backend itself said, unchanged: its rules read this, never the sentences around it
     backend_words = ""
+    # what the backend was doing, as `pulling IMAGE`: shown before its words, read by no rule
+    backend_task = ""
+    # why a job failed that ends with this error
+    reason_code = Reason.REFUSED
 
     def __init__(self, what: str, why: str = "", next: str = "", command: str = "") -> None:
         self.what = what

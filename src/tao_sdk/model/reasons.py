@@ -79,6 +79,8 @@ class Reason(str, Enum):
     # Docker
     DAEMON_ERROR = "daemon_error"
     """The daemon says what went wrong, in its own words."""
+    PULL_FAILED = "pull_failed"
+    """Its image could not be pulled."""
 
     # SLURM
     NODE_FAILED = "node_failed"

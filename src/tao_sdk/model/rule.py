@@ -1,5 +1,5 @@
-"""Rule: one way in which evidence explains a failed or waiting job, and the looks that rules are
-made of.
+"""Rule: one way in which evidence explains a failed or waiting job, and the conditions that rules
+are made of.
 
 Here: what a rule is. Not here: the rules. The general ones are in engine/rules.py, a backend's own
 in its folder.
@@ -15,47 +15,49 @@ from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import sentences
 from tao_sdk.model.reasons import Reason
 
-Looks = Callable[[Evidence], str | None]
-MENDED = "that is mended"
+Condition = Callable[[Evidence], str | None]
+"""Looks at evidence. Returns the text that it recognized, or None."""
+
+AFTER_MENDING = "that is mended"
 
 
 class RunnerWords(str):
-    """What the runner itself has said, in an event of its own: seen by `runner_failed`."""
+    """Words of the runner itself, from an event of its own. `runner_failed` returns them."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`cause` and `suggestion` may use {seen}, the first line of what the rule saw.
+    """When it applies, and what it then says.
 
-    `limit` names the setting that was hit; the cause may use {limit}, its value in brackets.
-    `after` is what has to happen before trying again can help; where nothing is said, that depends
-    on whose fault it is.
+    `what` and `next` may use {seen}, the first line of what `when` recognized. `limit` names the
+    setting that was hit, and `what` may use {limit}, its value in brackets. `after` is what has to
+    happen before trying again can help. Without it, that depends on `fault`.
     """
 
-    name: str
-    looks: Looks
-    cause: str
-    err_class: ErrClass
-    suggestion: str
+    code: str
+    when: Condition
+    what: str
+    fault: ErrClass
+    next: str
     retryable: bool = False
     limit: str = ""
     after: str = ""
 
     def apply(self, evidence: Evidence) -> Diagnosis | None:
-        seen = self.looks(evidence)
+        """The diagnosis, or None where the rule does not apply."""
+        seen = self.when(evidence)
         if seen is None:
             return None
-        first = seen.strip().splitlines()[0] if seen.strip() else ""
+        headline = first_line(seen)
+        limit = limit_hit(evidence, self.limit)
         return Diagnosis(
-            cause=self.cause.replace("{seen}", first).replace(
-                "{limit}", limit_hit(evidence, self.limit)
-            ),
-            err_class=self.err_class,
-            suggestion=self.suggestion.replace("{seen}", first),
+            what=self.what.replace("{seen}", headline).replace("{limit}", limit),
+            err_class=self.fault,
+            next=self.next.replace("{seen}", headline),
             retryable=self.retryable,
-            evidence=seen,
-            rule=self.name,
-            events=cause_first(evidence, seen, NodeEvent(self.name, first)),
+            why=seen,
+            rule=self.code,
+            events=with_recognized(evidence, seen, NodeEvent(self.code, headline)),
             by_runner=isinstance(seen, RunnerWords),
             after=self.needed_first,
             reason_code=evidence.reason_code,
@@ -63,8 +65,16 @@ class Rule:
 
     @property
     def needed_first(self) -> str:
-        """What has to happen before trying again can help; "" where nothing is known to."""
-        return self.after or (MENDED if self.err_class is ErrClass.INFRA else "")
+        """What has to happen before trying again can help; "" where that is not known."""
+        if self.after:
+            return self.after
+        return AFTER_MENDING if self.fault is ErrClass.INFRA else ""
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty, without the white space around the text."""
+    lines = text.strip().splitlines()
+    return lines[0] if lines else ""
 
 
 def limit_hit(evidence: Evidence, name: str) -> str:
@@ -76,9 +86,10 @@ def limit_hit(evidence: Evidence, name: str) -> str:
 EVENT_OF = {Reason.OUT_OF_MEMORY: "OOMKilled"}  # the event that tells the same as a reason
 
 
-def cause_first(evidence: Evidence, seen: str, recognized: NodeEvent) -> tuple[NodeEvent, ...]:
-    """What the rule recognized, then the place's own events. One of those that the rule recognized
-    is not doubled.
+def with_recognized(evidence: Evidence, seen: str, recognized: NodeEvent) -> tuple[NodeEvent, ...]:
+    """The recognized event, then the backend's own events.
+
+    A backend's event that the rule recognized comes first instead, and once.
     """
     own = event_seen(evidence, seen)
     if own is None:
@@ -90,14 +101,10 @@ def event_seen(evidence: Evidence, seen: str) -> NodeEvent | None:
     """The event that a rule saw, or the one that tells the same as the reason that it saw."""
     code = evidence.reason_code
     name = EVENT_OF.get(code) if code and seen == evidence.reason else None
-    return next(
-        (
-            event
-            for event in evidence.events
-            if event.node_event_name == name or shown(event) == seen
-        ),
-        None,
-    )
+    for event in evidence.events:
+        if event.node_event_name == name or shown(event) == seen:
+            return event
+    return None
 
 
 def shown(event: NodeEvent) -> str:
@@ -105,90 +112,132 @@ def shown(event: NodeEvent) -> str:
     return f"{event.node_event_name}: {event.message}"
 
 
-def in_log(pattern: str) -> Looks:
-    """The last line of the log that matches; with a traceback the last one is what ended the
-    program.
+def log_says(*patterns: str) -> Condition:
+    """The last line of the log that matches one of the patterns.
+
+    Behind a traceback, the last such line is what ended the program.
     """
-    compiled = re.compile(pattern)
+    compiled = re.compile("|".join(patterns))
 
-    def looks(evidence: Evidence) -> str | None:
-        lines = evidence.log_tail.splitlines()
-        return next((line.strip() for line in reversed(lines) if compiled.search(line)), None)
+    def condition(evidence: Evidence) -> str | None:
+        for line in reversed(evidence.log_tail.splitlines()):
+            if compiled.search(line):
+                return line.strip()
+        return None
 
-    return looks
+    return condition
 
 
 def runner_failed(
-    prefix: str, host: str = "", parts: Sequence[str] = ("what", "why", "next")
-) -> Looks:
-    """The runner's own "failed" event, when its code starts with `prefix` and its host matches
-    `host`.
+    *codes: str, host: str = "", parts: Sequence[str] = ("what", "why", "next")
+) -> Condition:
+    """The runner's newest "failed" event whose code starts with one of `codes`; any without them.
 
-    `parts` of it are seen: a rule that says itself what to do leaves the event's `next` out.
+    `host` is a pattern that the event's host has to match. `parts` of the event are returned: a
+    rule that says itself what to do leaves the event's `next` out.
     """
+    prefixes = codes or ("",)
     compiled = re.compile(host)
 
-    def looks(evidence: Evidence) -> str | None:
+    def condition(evidence: Evidence) -> str | None:
         for event in reversed(evidence.runner):
-            told = event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix)
-            if told and compiled.search(str(event.get("host") or "")):
+            if event.get("event") != "failed":
+                continue
+            code, where = str(event.get("code", "")), str(event.get("host") or "")
+            if code.startswith(prefixes) and compiled.search(where):
                 return RunnerWords(sentences(*(str(event.get(part) or "") for part in parts)))
         return None
 
-    return looks
+    return condition
 
 
-def exit_code(*codes: int) -> Looks:
-    return lambda evidence: (
-        f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
-    )
+def exit_code(*codes: int) -> Condition:
+    """`exit code 137`, when the command ended with one of these."""
+
+    def condition(evidence: Evidence) -> str | None:
+        code = evidence.exit_code
+        return f"exit code {code}" if code in codes else None
+
+    return condition
 
 
-def because(*reasons: Reason) -> Looks:
+def reason_is(*reasons: Reason) -> Condition:
     """The sentence of the reason, when it is one of these."""
-    return lambda evidence: evidence.reason if evidence.reason_code in reasons else None
+
+    def condition(evidence: Evidence) -> str | None:
+        return evidence.reason if evidence.reason_code in reasons else None
+
+    return condition
 
 
-def event_named(*names: str) -> Looks:
-    """The first event under one of these names, which are the place's own or ours, never a
+def event_named(*names: str) -> Condition:
+    """The first event under one of these names, which are the backend's or ours, never a
     sentence.
     """
 
-    def looks(evidence: Evidence) -> str | None:
-        return next(
-            (shown(event) for event in evidence.events if event.node_event_name in names), None
-        )
+    def condition(evidence: Evidence) -> str | None:
+        for event in evidence.events:
+            if event.node_event_name in names:
+                return shown(event)
+        return None
 
-    return looks
-
-
-def backend_says(pattern: str) -> Looks:
-    """The first of the place's own words that match."""
-    compiled = re.compile(pattern, re.IGNORECASE)
-
-    def looks(evidence: Evidence) -> str | None:
-        words = [evidence.backend_words, *map(shown, evidence.events)]
-        return next((word for word in words if compiled.search(word)), None)
-
-    return looks
+    return condition
 
 
-def all_of(*every: Looks) -> Looks:
-    """What the last one saw, when all see something."""
+def backend_says(*patterns: str) -> Condition:
+    """The first of the backend's own words that match one of the patterns, in any case.
 
-    def looks(evidence: Evidence) -> str | None:
-        seen = [one(evidence) for one in every]
-        return seen[-1] if all(s is not None for s in seen) else None
+    Returns them with the backend's task before them; the patterns are not looked for in that.
+    """
+    compiled = re.compile("|".join(patterns), re.IGNORECASE)
 
-    return looks
+    def condition(evidence: Evidence) -> str | None:
+        if compiled.search(evidence.backend_words):
+            return with_task(evidence.backend_task, evidence.backend_words)
+        for words in map(shown, evidence.events):
+            if compiled.search(words):
+                return words
+        return None
+
+    return condition
 
 
-def any_of(*some: Looks) -> Looks:
-    return lambda evidence: next(
-        (seen for one in some if (seen := one(evidence)) is not None), None
-    )
+def with_task(task: str, words: str) -> str:
+    """`pulling IMAGE: no such host`; the words alone where no task is known."""
+    return f"{task}: {words}" if task else words
+
+
+def all_of(*conditions: Condition) -> Condition:
+    """What the last condition recognized, when all of them recognize something."""
+
+    def condition(evidence: Evidence) -> str | None:
+        seen = None
+        for one in conditions:
+            seen = one(evidence)
+            if seen is None:
+                return None
+        return seen
+
+    return condition
+
+
+def any_of(*conditions: Condition) -> Condition:
+    """What the first condition that recognizes something returns."""
+
+    def condition(evidence: Evidence) -> str | None:
+        for one in conditions:
+            seen = one(evidence)
+            if seen is not None:
+                return seen
+        return None
+
+    return condition
 
 
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Diagnosis | None:
-    """The answer of the first rule that has one."""
-    return next((found for rule in rules if (found := rule.apply(evidence))), None)
+    """The diagnosis of the first rule that applies; None where none does."""
+    for rule in rules:
+        diagnosis = rule.apply(evidence)
+        if diagnosis is not None:
+            return diagnosis
+    return None

@@ -53,6 +53,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.MACHINE_RESTARTED: "the machine was restarted while the job ran",
     Reason.CONTAINER_STOPPED: "its container was stopped while the job ran",
     Reason.DAEMON_ERROR: "{what}",
+    Reason.PULL_FAILED: "{what}",
     Reason.NODE_FAILED: "node failed",
     Reason.BOOT_FAILED: "the node could not be started",
     Reason.DEADLINE: "its deadline has passed",

@@ -74,8 +74,21 @@ def test_what_was_recorded_finds_its_rule_and_a_remedy(path: Path) -> None:
         assert found is None  # the engine's general rules know it
         return
     assert found is not None
-    assert (found.rule, bool(found.cause), bool(found.suggestion)) == (known["rule"], True, True)
+    assert (found.rule, bool(found.what), bool(found.next)) == (known["rule"], True, True)
     assert known["from"]
+
+
+def test_a_pull_that_failed_is_known_by_its_reason_and_not_by_the_name_of_its_image() -> None:
+    refused = rules.pull_refused("team/x509-tools:1", "unexpected status code 418")
+    assert refused.code == "docker.pull_failed"
+    assert refused.reason_code is Reason.PULL_FAILED
+    assert "pulling team/x509-tools:1: unexpected status code 418" in refused.what
+    assert rule_of(Evidence.of_refusal(refused)) == "docker.pull_failed"
+
+
+def test_a_pull_that_was_cut_off_is_the_registrys_and_a_start_that_says_the_same_is_not() -> None:
+    assert rules.pull_refused("team/app:1", "unexpected EOF").code == "docker.registry_unreachable"
+    assert rules.refused("unexpected EOF").code == "job.refused"
 
 
 def evidence_of(client: Client, job: Job) -> Evidence:

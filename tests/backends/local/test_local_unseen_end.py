@@ -209,7 +209,7 @@ def test_being_killed_while_memory_ran_out_is_told_as_that() -> None:
     assert [event.node_event_name for event in parse.events(seen, record)] == ["OOMKilled"]
 
 
-def test_evidence_says_for_how_long_a_job_waits_and_for_what(machine: Machine) -> None:
+def test_evidence_says_what_a_job_waits_for(machine: Machine) -> None:
     machine.has_gpus(1)
     holder = machine.submit("sleep 300", gpu_count=1)
     waiting = machine.submit("true", gpu_count=1)
@@ -219,7 +219,6 @@ def test_evidence_says_for_how_long_a_job_waits_and_for_what(machine: Machine) -
         "pending",
         f"waits for 1 free GPU (held by {holder.attempt.job_id})",
     )
-    assert evidence.waited_seconds > 0
     assert machine.backend.diagnose(evidence) is None
 
 

@@ -422,18 +422,8 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if container is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
         seen = parse.observation(container.seen, self.mark(ref).exists())
-        return Evidence(
-            phase=seen.phase.value,
-            raw=seen.raw,
-            exit_code=seen.exit_code,
-            reason=seen.reason,
-            reason_code=seen.reason_code,
-            backend_words=seen.backend_words,
-            events=(
-                *parse.events(container.seen, self.containers.told(container)),
-                *self.room(ref),
-            ),
-        )
+        events = parse.events(container.seen, self.containers.told(container))
+        return Evidence.of_observation(seen, (*events, *self.room(ref)))
 
     def room(self, ref: Ref) -> Iterator[NodeEvent]:
         """Whether the daemon's disk is full: then a container's last words, which would say so,

@@ -16,12 +16,13 @@ from tao_sdk.model.rule import (
     all_of,
     any_of,
     backend_says,
-    because,
     event_named,
     exit_code,
     first_match,
-    in_log,
+    log_says,
+    reason_is,
     runner_failed,
+    with_task,
 )
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
@@ -29,38 +30,63 @@ INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 # What a daemon, a registry and a program say; from the recorded words of Docker 20.10 and of the
 # GPU runtime's documents.
 NO_GPU = (
-    r"could not select device driver|unknown or invalid runtime name: "
-    r"nvidia|unknown runtime.*nvidia"
+    "could not select device driver",
+    "unknown or invalid runtime name: nvidia",
+    "unknown runtime.*nvidia",
 )
 OLD_DRIVER = (
-    r"unsatisfied condition: (?:cuda|driver)|driver.*too old|nvml error: driver|CUDA driver "
-    r"version is insufficient"
+    "unsatisfied condition: (?:cuda|driver)",
+    "driver.*too old",
+    "nvml error: driver",
+    "CUDA driver version is insufficient",
 )
 NO_IMAGE = (
-    r"manifest .*(?:not found|unknown)|repository does not exist|No such image|name unknown"
-    r"|pull access denied|resolve reference .*: not found"
+    "manifest .*(?:not found|unknown)",
+    "repository does not exist",
+    "No such image",
+    "name unknown",
+    "pull access denied",
+    "resolve reference .*: not found",
 )
 DENIED = (
-    r"unauthorized|authentication required|authorization failed|HTTP\D{0,20}40[13]\b"
-    r"|no basic auth credentials|(?<!permission )denied: "
+    "unauthorized",
+    "authentication required",
+    "authorization failed",
+    r"HTTP\D{0,20}40[13]\b",
+    "no basic auth credentials",
+    "(?<!permission )denied: ",
 )
 NO_REGISTRY = (
-    r"(?:dial|read|write) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
-    r"|https?://.*(?:EOF|Client\.Timeout|request canceled|context deadline exceeded|no route to host|network is unreachable)"
-    r"|pulling \S+: .*(?:EOF|context deadline exceeded|HTTP\D{0,20}5\d\d\b|HTTP 206)"
+    "(?:dial|read|write) tcp",
+    "no such host",
+    "i/o timeout",
+    "connection re(?:fused|set)",
+    "x509",
+    "TLS handshake",
+    "HTTP response to HTTPS",
+    r"https?://.*(?:EOF|Client\.Timeout|request canceled|context deadline exceeded)",
+    "https?://.*(?:no route to host|network is unreachable)",
 )
+# What breaks a pull off; of anything else than a pull these words say nothing of a registry.
+PULL_CUT_OFF = ("EOF", "context deadline exceeded", r"HTTP\D{0,20}5\d\d\b", "HTTP 206")
 NO_PROGRAM = (
-    r"OCI runtime create failed|executable file not found|exec: .*no such "
-    r"file|permission denied: unknown"
+    "OCI runtime create failed",
+    "executable file not found",
+    "exec: .*no such file",
+    "permission denied: unknown",
 )
-NO_SUCH_CPUS = r"cpu\.cfs_(?:quota|period)_us|/cpu\.max|Range of CPUs is from"
+NO_SUCH_CPUS = (r"cpu\.cfs_(?:quota|period)_us", r"/cpu\.max", "Range of CPUs is from")
 SMALL_SHM = (
-    r"Bus error|insufficient shared memory|/dev/shm.*No space|No space left on "
-    r"device.*/dev/shm|SIGBUS"
+    "Bus error",
+    "insufficient shared memory",
+    "/dev/shm.*No space",
+    "No space left on device.*/dev/shm",
+    "SIGBUS",
 )
-NO_SUCH_FILE = in_log(
-    r"No such file or directory: b?'/|(?:cannot (?:access|open|stat)|can't open) '?/|: /\S+: No "
-    r"such file or directory"
+NO_SUCH_FILE = log_says(
+    "No such file or directory: b?'/",
+    "(?:cannot (?:access|open|stat)|can't open) '?/",
+    r": /\S+: No such file or directory",
 )
 
 
@@ -73,80 +99,175 @@ def path_missing(evidence: Evidence) -> str | None:
 
 def could_not_begin(evidence: Evidence) -> str | None:
     """The daemon's 125; the runner's own, when it could not do its part, is told by an event."""
-    return None if runner_failed("")(evidence) else exit_code(NOT_BEGUN)(evidence)
+    return None if runner_failed()(evidence) else exit_code(NOT_BEGUN)(evidence)
 
 
 RULES: Sequence[Rule] = (
-    Rule("docker.oom_killed", any_of(because(Reason.OUT_OF_MEMORY), event_named("OOMKilled")),
-         "The container ran out of its memory{limit} and was killed.", PROGRAM,
-         "Give it more (--memory 64g), or use fewer data-loader workers or a smaller batch.",
-         limit="memory", after="it is given more"),
-    Rule("docker.no_gpu_runtime", backend_says(NO_GPU),
-         "Docker cannot give GPUs to containers here: the NVIDIA Container Toolkit is not "
-         "installed or not configured.", INFRA,
-         "Install it and run: nvidia-ctk runtime configure --runtime=docker; restart Docker. "
-         "Without a GPU: --gpus 0"),
-    Rule("docker.driver_too_old", any_of(backend_says(OLD_DRIVER), in_log(OLD_DRIVER)),
-         "The GPU driver of the host is too old for this image: {seen}", INFRA,
-         "Update the NVIDIA driver, or use an image made for an older CUDA."),
-    Rule("docker.image_not_found", backend_says(NO_IMAGE),
-         "The image cannot be found, or may not be pulled: {seen}", USER,
-         "Check its name and tag. If it is private: docker login, or set NGC_KEY for nvcr.io."),
-    Rule("docker.pull_unauthorized", backend_says(DENIED),
-         "The registry did not let us pull the image: {seen}", USER,
-         "For nvcr.io set a valid NGC_KEY; for others run: docker login REGISTRY"),
-    Rule("docker.registry_unreachable", backend_says(NO_REGISTRY),
-         "The registry cannot be reached by the daemon: {seen}", INFRA,
-         "Check the registry's name, the daemon's network, proxy and certificates.",
-         retryable=True),
-    Rule("docker.network_missing",
-         backend_says(r"network \S+ (not found|is ambiguous)|could not find a network"),
-         "The docker network is not there: {seen}", USER,
-         "Create it (docker network create NAME), or leave the option out."),
-    Rule("docker.no_space", any_of(event_named("DiskFull"),
-         backend_says(r"no space left on device|disk quota")),
-         "The daemon's disk is full: {seen}", INFRA,
-         "Free space there: docker system df, then docker image prune.", after="there is space"),
-    Rule("docker.name_taken", backend_says(r"container name \S+ is already in use"),
-         "Another container has the job's name: {seen}", USER,
-         "Remove that one (docker rm), or submit again."),
-    Rule("docker.cpus_out_of_range", backend_says(NO_SUCH_CPUS),
-         "The daemon's machine cannot give the container that much of its CPUs: {seen}", USER,
-         "Ask for --cpus between 0.01 and the number of CPUs that the machine has."),
-    Rule("docker.entrypoint_missing", backend_says(NO_PROGRAM),
-         "The image's entrypoint, or its shell, cannot be run: {seen}", USER,
-         "Use an image with /bin/sh, and whose ENTRYPOINT exists and is executable."),
-    Rule("docker.no_shell", all_of(exit_code(127),
-         in_log(r"\[FATAL tini \(\d+\)\] exec (\S+) failed")),
-         "The image has no such program, not even to begin: {seen}", USER,
-         "Use an image with /bin/sh, and whose ENTRYPOINT exists."),
-    Rule("docker.shm_too_small", in_log(SMALL_SHM),
-         "/dev/shm{limit} is too small: {seen}", USER,
-         "Ask for more: --shm-size 16g, or use fewer data-loader workers.",
-         limit="shm_size", after="it is given more"),
-    Rule("docker.path_not_mounted", path_missing,
-         "A path is not there inside the container: {seen}", USER,
-         "Mount it (--mounts in the job file: src:dst), or use its path inside the container."),
-    Rule("docker.stopped_outside", any_of(all_of(exit_code(137), event_named(KILLED)),
-         exit_code(143)),
-         "The container was stopped from outside, by docker stop or kill, "
-         "or with the daemon ({seen}).", INFRA,
-         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
-    Rule("docker.started_again", all_of(exit_code(NOT_BEGUN), event_named(STARTED_AGAIN)),
-         "The container was started again from outside, by docker restart or "
-         "start. It runs its command once.", INFRA,
-         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
-    Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN),
-         any_of(runner_failed(NOT_WHOLE), in_log(NOT_WHOLE_BEFORE))),
-         "The connection to the daemon ended while the environment was "
-         "handed over, and nothing was run.", INFRA,
-         "Submit it again.", retryable=True),
-    Rule("docker.pull_failed", backend_says(r"^pulling \S+: "),
-         "The image could not be pulled: {seen}", INFRA,
-         "Try again; docker pull tells whether it is the registry or the daemon.", retryable=True),
-    Rule("docker.daemon_failed", could_not_begin, "The container could not begin ({seen}).", INFRA,
-         "Read the end of its log; submit it again."),
-)  # fmt: skip
+    Rule(
+        code="docker.oom_killed",
+        when=any_of(reason_is(Reason.OUT_OF_MEMORY), event_named("OOMKilled")),
+        what="The container ran out of its memory{limit} and was killed.",
+        fault=PROGRAM,
+        next="Give it more (--memory 64g), or use fewer data-loader workers or a smaller batch.",
+        limit="memory",
+        after="it is given more",
+    ),
+    Rule(
+        code="docker.no_gpu_runtime",
+        when=backend_says(*NO_GPU),
+        what=(
+            "Docker cannot give GPUs to containers here: "
+            "the NVIDIA Container Toolkit is not installed or not configured."
+        ),
+        fault=INFRA,
+        next=(
+            "Install it and run: nvidia-ctk runtime configure --runtime=docker; "
+            "restart Docker. "
+            "Without a GPU: --gpus 0"
+        ),
+    ),
+    Rule(
+        code="docker.driver_too_old",
+        when=any_of(backend_says(*OLD_DRIVER), log_says(*OLD_DRIVER)),
+        what="The GPU driver of the host is too old for this image: {seen}",
+        fault=INFRA,
+        next="Update the NVIDIA driver, or use an image made for an older CUDA.",
+    ),
+    Rule(
+        code="docker.image_not_found",
+        when=backend_says(*NO_IMAGE),
+        what="The image cannot be found, or may not be pulled: {seen}",
+        fault=USER,
+        next="Check its name and tag. If it is private: docker login, or set NGC_KEY for nvcr.io.",
+    ),
+    Rule(
+        code="docker.pull_unauthorized",
+        when=backend_says(*DENIED),
+        what="The registry did not let us pull the image: {seen}",
+        fault=USER,
+        next="For nvcr.io set a valid NGC_KEY; for others run: docker login REGISTRY",
+    ),
+    Rule(
+        code="docker.registry_unreachable",
+        when=any_of(
+            backend_says(*NO_REGISTRY),
+            all_of(reason_is(Reason.PULL_FAILED), backend_says(*PULL_CUT_OFF)),
+        ),
+        what="The registry cannot be reached by the daemon: {seen}",
+        fault=INFRA,
+        next="Check the registry's name, the daemon's network, proxy and certificates.",
+        retryable=True,
+    ),
+    Rule(
+        code="docker.network_missing",
+        when=backend_says(r"network \S+ (not found|is ambiguous)", "could not find a network"),
+        what="The docker network is not there: {seen}",
+        fault=USER,
+        next="Create it (docker network create NAME), or leave the option out.",
+    ),
+    Rule(
+        code="docker.no_space",
+        when=any_of(event_named("DiskFull"), backend_says("no space left on device", "disk quota")),
+        what="The daemon's disk is full: {seen}",
+        fault=INFRA,
+        next="Free space there: docker system df, then docker image prune.",
+        after="there is space",
+    ),
+    Rule(
+        code="docker.name_taken",
+        when=backend_says(r"container name \S+ is already in use"),
+        what="Another container has the job's name: {seen}",
+        fault=USER,
+        next="Remove that one (docker rm), or submit again.",
+    ),
+    Rule(
+        code="docker.cpus_out_of_range",
+        when=backend_says(*NO_SUCH_CPUS),
+        what="The daemon's machine cannot give the container that much of its CPUs: {seen}",
+        fault=USER,
+        next="Ask for --cpus between 0.01 and the number of CPUs that the machine has.",
+    ),
+    Rule(
+        code="docker.entrypoint_missing",
+        when=backend_says(*NO_PROGRAM),
+        what="The image's entrypoint, or its shell, cannot be run: {seen}",
+        fault=USER,
+        next="Use an image with /bin/sh, and whose ENTRYPOINT exists and is executable.",
+    ),
+    Rule(
+        code="docker.no_shell",
+        when=all_of(exit_code(127), log_says(r"\[FATAL tini \(\d+\)\] exec (\S+) failed")),
+        what="The image has no such program, not even to begin: {seen}",
+        fault=USER,
+        next="Use an image with /bin/sh, and whose ENTRYPOINT exists.",
+    ),
+    Rule(
+        code="docker.shm_too_small",
+        when=log_says(*SMALL_SHM),
+        what="/dev/shm{limit} is too small: {seen}",
+        fault=USER,
+        next="Ask for more: --shm-size 16g, or use fewer data-loader workers.",
+        limit="shm_size",
+        after="it is given more",
+    ),
+    Rule(
+        code="docker.path_not_mounted",
+        when=path_missing,
+        what="A path is not there inside the container: {seen}",
+        fault=USER,
+        next="Mount it (--mounts in the job file: src:dst), or use its path inside the container.",
+    ),
+    Rule(
+        code="docker.stopped_outside",
+        when=any_of(all_of(exit_code(137), event_named(KILLED)), exit_code(143)),
+        what=(
+            "The container was stopped from outside, by docker stop or kill, "
+            "or with the daemon ({seen})."
+        ),
+        fault=INFRA,
+        next="Submit it again; it resumes from its newest complete checkpoint.",
+        retryable=True,
+    ),
+    Rule(
+        code="docker.started_again",
+        when=all_of(exit_code(NOT_BEGUN), event_named(STARTED_AGAIN)),
+        what=(
+            "The container was started again from outside, by docker restart or start. "
+            "It runs its command once."
+        ),
+        fault=INFRA,
+        next="Submit it again; it resumes from its newest complete checkpoint.",
+        retryable=True,
+    ),
+    Rule(
+        code="docker.not_delivered",
+        when=all_of(
+            exit_code(NOT_BEGUN), any_of(runner_failed(NOT_WHOLE), log_says(NOT_WHOLE_BEFORE))
+        ),
+        what=(
+            "The connection to the daemon ended while the environment was handed over, "
+            "and nothing was run."
+        ),
+        fault=INFRA,
+        next="Submit it again.",
+        retryable=True,
+    ),
+    Rule(
+        code="docker.pull_failed",
+        when=all_of(reason_is(Reason.PULL_FAILED), backend_says(r"\S")),
+        what="The image could not be pulled: {seen}",
+        fault=INFRA,
+        next="Try again; docker pull tells whether it is the registry or the daemon.",
+        retryable=True,
+    ),
+    Rule(
+        code="docker.daemon_failed",
+        when=could_not_begin,
+        what="The container could not begin ({seen}).",
+        fault=INFRA,
+        next="Read the end of its log; submit it again.",
+    ),
+)
 
 UNAUTHORIZED = "docker.pull_unauthorized"
 # What is said of an image before it is pulled; anything else may be the question's fault, and the
@@ -158,33 +279,45 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
     """The rule of Docker's that explains a failure. A time limit is ours, not Docker's, and waiting
     is no failure.
     """
-    if evidence.reason_code is Reason.TIME_LIMIT or evidence.phase.lower() in (
-        "pending",
-        "unknown",
-        "paused",
-    ):
+    if evidence.reason_code is Reason.TIME_LIMIT or evidence.waits:
         return None
     return first_match(RULES, evidence)
 
 
 def pull_refused(image: str, words: str) -> Refused:
-    """As `refused`, of what the daemon or a registry says of a pull. The image is named once."""
+    """The error for what the daemon or a registry says of a pull. It names the image once."""
     name = image.partition("@")[0] if "@" in image else parted(image)[0]
     again = rf'"?(?:[\w.-]+(?::\d+)?/)*{re.escape(name)}(?:[:@][\w.:-]*\w)?"?'
-    return refused(f"pulling {image}: {re.sub(f'{again}(?:: {again})*', 'it', words)}")
+    return explained_refusal(
+        Evidence(
+            phase="failed",
+            reason_code=Reason.PULL_FAILED,
+            backend_words=re.sub(f"{again}(?:: {again})*", "it", words),
+            backend_task=f"pulling {image}",
+        )
+    )
 
 
 def refused(words: str) -> Refused:
-    """The daemon's refusal, with what follows from it where a rule knows its words."""
-    error = explained_refusal(words)
-    error.backend_words = words
+    """The error for a refusal by the daemon in these words."""
+    evidence = Evidence(phase="failed", reason_code=Reason.REFUSED, backend_words=words)
+    return explained_refusal(evidence)
+
+
+def explained_refusal(evidence: Evidence) -> Refused:
+    """The error for a refusal, with what the first rule says that knows its words."""
+    error = refusal_error(evidence)
+    error.backend_words = evidence.backend_words
+    error.backend_task = evidence.backend_task
+    error.reason_code = evidence.reason_code or Reason.REFUSED
     return error
 
 
-def explained_refusal(words: str) -> Refused:
-    found = first_match(RULES, Evidence(phase="failed", backend_words=words))
+def refusal_error(evidence: Evidence) -> Refused:
+    words = with_task(evidence.backend_task, evidence.backend_words)
+    found = first_match(RULES, evidence)
     if found is None:
         return Refused(words, "The Docker daemon refused it.")
-    error = Refused(found.cause, words if words not in found.cause else "", found.suggestion)
+    error = Refused(found.what, words if words not in found.what else "", found.next)
     error.code = found.rule
     return error

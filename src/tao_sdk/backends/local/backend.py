@@ -238,20 +238,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         seen = self.observed(ref, sight.Sight())
-        record = json_object(folder.text("attempt")) or {}
-        waited = time.time() - record["created"] if seen.phase is Phase.PENDING and record else 0.0
-        return Evidence(
-            phase=seen.phase.value,
-            raw=seen.raw,
-            exit_code=seen.exit_code,
-            reason=seen.reason,
-            reason_code=seen.reason_code,
-            events=(
-                *parse.events(seen, parse.exit_record(folder.text("exit"))),
-                *room(folder.path),
-            ),
-            waited_seconds=waited,
-        )
+        events = parse.events(seen, parse.exit_record(folder.text("exit")))
+        return Evidence.of_observation(seen, (*events, *room(folder.path)))
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:  # noqa: ARG002  the general rules know what we say
         return None

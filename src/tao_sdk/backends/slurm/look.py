@@ -228,14 +228,8 @@ def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Lef
     image = [NodeEvent("Image", line) for line in worth_telling(converting)]
     nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, asked)]
     resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if remains.resumes else []
-    return Evidence(
-        phase=seen.phase.value,
-        raw=seen.raw,
-        exit_code=seen.exit_code,
-        reason=seen.reason,
-        reason_code=seen.reason_code,
-        backend_words=seen.backend_words,
-        expected_start=seen.expected_start,
+    return Evidence.of_observation(
+        seen,
         events=(*waits, *nodes, *image, *said, *resumes),
         log_tail="\n".join(
             line
