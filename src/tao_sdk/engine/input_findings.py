@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from itertools import islice, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.contract import Capabilities
@@ -24,6 +25,7 @@ from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
 from tao_sdk.model.units import format_size
 from tao_sdk.net.address import MODULES, shown
 from tao_sdk.net.failure import Failure
+from tao_sdk.payload.absolute_inputs import given_checkpoints, undeclared_paths
 
 if TYPE_CHECKING:
     from tao_sdk.net.web import Web
@@ -99,6 +101,37 @@ def undeclared(found: Sequence[KeyAndValue]) -> Iterator[Finding]:
         "written; as type text it is left alone."
     )
     yield Finding(Severity.WARNING, "input.undeclared", what, "", fix)
+
+
+def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
+    """Paths of this machine that a job which sees it would not find. `folder`: that of the
+    submit.
+    """
+    declared = {each.key for each in job.data.inputs}
+    for each in given_checkpoints(job.spec):
+        if each.key not in declared and not job.brings(each.path) and not there(each.path):
+            yield Finding(
+                Severity.ERROR,
+                "input.missing",
+                f"The checkpoint {each.key} is not there: {each.path}",
+                "",
+                "Correct the path, or leave it empty to begin anew.",
+            )
+    for key, value in undeclared_paths(job, folder):
+        yield Finding(
+            Severity.WARNING,
+            "input.relative",
+            f"{key} is {value}, which the command looks for in its work folder.",
+            "It is a path where you submit, and a job with files starts elsewhere.",
+            f"Declare {key} in inputs, or write the path whole.",
+        )
+
+
+def there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        return True  # the job may see it
 
 
 def looked_at(wanted: DataInput, web: Web, runs_here: bool) -> Finding | None:

@@ -6,14 +6,16 @@ say to it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.input_findings import input_findings
+from tao_sdk.engine.input_findings import input_findings, path_findings
 from tao_sdk.engine.store_login import require_login
 from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
@@ -26,6 +28,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
 from tao_sdk.model.unwrapped import unwrapped
+from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.declared import unread_outputs
 from tao_sdk.payload.prepared_job import prepare_job
@@ -85,6 +88,9 @@ def plan_with(
     job = prepare_job(
         with_root(with_plain_data(request.spec)), request.packed
     )  # it refuses a spec without an end
+    sees_our_paths = backend.capabilities.shared_filesystem
+    if sees_our_paths and not request.packed:
+        job = absolute_here(job)
     refuse_open_secrets(job.spec, request.options, secrets)
     options = read_options(backend, request.options)
     attempt = first_attempt(engine, backend, job.spec)
@@ -102,6 +108,7 @@ def plan_with(
         *placeholder_findings(job.spec),
         *output_findings(job.spec),
         *input_checks,
+        *(path_findings(job, os.curdir) if sees_our_paths else ()),
     )
     return Planned(plan, findings, job, options, secrets)
 
@@ -185,6 +192,18 @@ def with_plain_data(spec: JobSpec) -> JobSpec:
     the place of another.
     """
     return replace(spec, **{name: plain_data(getattr(spec, name), name) for name in PLAIN_DATA})
+
+
+def absolute_here(job: PreparedJob) -> PreparedJob:
+    """The same, with the relative inputs of a job that sees this machine's paths made absolute."""
+    relative = relative_inputs(job)
+    if not relative:
+        return job
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:
+        return job  # the survey tells of it
+    return prepare_job(with_absolute_inputs(job.spec, relative, str(folder)))
 
 
 def with_root(spec: JobSpec) -> JobSpec:

@@ -26,6 +26,8 @@ class DataInput:
     path: str = ""  # the path that `uri` names; "" where it has to be fetched
     patterns: tuple[str, ...] = ()  # which files of a folder are fetched
     selective: bool = False  # only the files that another input names are fetched
+    target: str = ""  # the path under which the job wants it; "" where any path will do
+    is_archive: bool = False  # it is unpacked, going by its name and what is declared
 
     @property
     def is_path(self) -> bool:

@@ -21,6 +21,7 @@ from tao_sdk.payload import schemes
 from tao_sdk.payload.keys import Step, joined, lookup, put, steps
 from tao_sdk.payload.values import Hole, Tree, plain_data, plain_mapping, short, walk
 from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
+from tao_sdk.runner.inputs.archive_names import packed
 from tao_sdk.runner.outputs.destination import explicit, in_bucket
 
 Declared = Mapping[str, object] | Sequence[str] | None
@@ -492,6 +493,8 @@ def data_input(wanted: Input) -> DataInput:
         path=path_of(uri) if schemes.is_here(uri) else "",
         patterns=tuple(wanted["options"].get("patterns", ())),
         selective="selective" in wanted["options"],
+        target=wanted["target"],
+        is_archive=packed(wanted),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tao_sdk.backends.contract import Backend, Capabilities, LogChunk, LogRequest, MiB
 from tao_sdk.backends.job_environment import revealed
-from tao_sdk.backends.local import logs, parse, render, sight
+from tao_sdk.backends.local import input_links, logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.folder import Folder, create, is_taken, take
@@ -118,7 +118,24 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
                 f"{plan.attempt.job_id} is the job of another store.",
                 f"Its folder is {self.folder(plan.attempt).path}.",
             )
-        return ref if ref.ready else self.start(ref, message)
+        if ref.ready:
+            return ref
+        self.claim_links(plan)
+        return self.start(ref, message)
+
+    def claim_links(self, plan: Plan[LocalRequest]) -> None:
+        """The names of the job's inputs are its own from here on. Raises Refused where another
+        live job has one.
+        """
+        folder = self.folder(plan.attempt)
+        try:
+            input_links.claim(str(self.home), Path(folder.path).name, plan.request.links)
+        except input_links.Taken as taken:
+            self.discard(folder)
+            raise Refused(
+                f"The input {taken.target} is in use by {taken.job}, which has other data there.",
+                f"Wait until {taken.job} has ended, or name another path for the input.",
+            ) from taken
 
     def stage(self, plan: Plan[LocalRequest]) -> None:
         """The attempt's folder, under its name only when it is whole; one that is there already is
@@ -203,7 +220,10 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         try:
             if not folder.has("attempt"):
                 return Observation(Phase.ABSENT, "no folder")
-            return parse.observation(look.see(folder, results_dir(ref), ref.attempt.number))
+            seen = parse.observation(look.see(folder, results_dir(ref), ref.attempt.number))
+            if seen.phase.over:
+                input_links.release(str(self.home), Path(folder.path).name)
+            return seen
         except OSError as error:
             return Observation(Phase.UNREACHABLE, "", reason=f"{error.filename}: {error.strerror}")
 

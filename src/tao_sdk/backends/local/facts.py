@@ -42,5 +42,9 @@ class LocalFacts:
     advice: Mapping[str, str] = field(
         default_factory=dict[str, str]
     )  # path of one of those -> what was probably meant
+    link_holders: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # path of an input's link -> the live job that has it for another source
+    in_the_way: tuple[str, ...] = ()  # paths of inputs' links where something else lies
     results_writable: bool = True
     disk_free: int = 0  # bytes, where the results will lie

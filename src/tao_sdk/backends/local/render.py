@@ -18,7 +18,7 @@ from tao_sdk.backends.results_place import named_folder, own_place, root_variabl
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB
 from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Attempt, Plan
-from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.prepared_job import DataInput, PreparedJob
 from tao_sdk.model.secrets import SecretRef, is_secret_name
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
@@ -38,7 +38,7 @@ def plan(
     variables = environment(spec, options, facts, attempt, gpus.count)
     return Plan(
         attempt=attempt,
-        request=request(job, options, facts, gpus, variables),
+        request=request(job, options, facts, gpus, variables, attempt),
         secrets=secret_names(variables),
         results_dir=own_place(remote_root(spec) or results_root(spec, facts.cwd), attempt),
         notes=tuple(notes(spec)),
@@ -56,6 +56,7 @@ def request(
     facts: LocalFacts,
     gpus: RequestedGpus,
     variables: Mapping[str, str | SecretRef],
+    attempt: Attempt,
 ) -> LocalRequest:
     spec, root = job.spec, results_root(job.spec, facts.cwd)
     return LocalRequest(
@@ -71,6 +72,7 @@ def request(
         keeps=bool(spec.outputs),
         mounts=bool(spec.mounts),
         native=tuple(sorted(spec.native)),
+        links=input_links(job, facts.cwd, own_place(root, attempt)),
     )
 
 
@@ -187,6 +189,36 @@ def local_inputs(job: PreparedJob, cwd: str) -> dict[str, str]:
     return {each.key: posixpath.join(cwd, each.path) for each in job.here_inputs()}
 
 
+def input_links(job: PreparedJob, cwd: str, results: str = "") -> dict[str, str]:
+    """Path of each input that the job wants under a name outside its results -> what its link
+    leads to, or the address of what is fetched to that very path.
+
+    What is fetched or unpacked for a relative path lies below `results`: then the start of a path.
+    """
+    links: dict[str, str] = {}
+    for each in job.data.inputs:
+        if each.target and (posixpath.isabs(each.target) or not job.brings_files):
+            target, leads_to = link_path(each, cwd), link_source(each, cwd, results)
+            if target != leads_to:
+                links[target] = leads_to
+    return links
+
+
+def link_path(wanted: DataInput, cwd: str) -> str:
+    """A slash at the end means a folder in which a file keeps its own name."""
+    target = posixpath.join(cwd, wanted.target)
+    source = wanted.path or wanted.uri
+    if target.endswith("/") and not source.endswith("/"):
+        target += posixpath.basename(source)
+    return posixpath.normpath(target)
+
+
+def link_source(wanted: DataInput, cwd: str, results: str) -> str:
+    if wanted.is_path and not wanted.is_archive:
+        return posixpath.normpath(posixpath.join(cwd, wanted.path))
+    return wanted.uri if posixpath.isabs(wanted.target) else f"{results}/.tao/inputs/"
+
+
 def cluster_inputs(job: PreparedJob) -> dict[str, str]:
     """Path -> scheme of each declared input that is named as a path of a cluster's
     own file system.
@@ -208,6 +240,7 @@ def check(plan: Plan[LocalRequest], facts: LocalFacts) -> list[Finding]:
     return [
         *gpu_findings(plan.request.gpus, facts),
         *path_findings(plan, facts),
+        *link_findings(plan.request, facts),
         *unused_findings(plan.request),
     ]
 
@@ -291,6 +324,26 @@ def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Findi
             f"They are {plan.results_dir}.",
             "",
         )
+
+
+def link_findings(request: LocalRequest, facts: LocalFacts) -> Iterator[Finding]:
+    """Names of inputs that this job cannot have: one name leads to one source at a time."""
+    advice = "Name another path for the input, or start the job in a folder of its own."
+    for target in request.links:
+        if holder := facts.link_holders.get(target):
+            yield error(
+                "input.taken",
+                f"The input {target} is in use by {holder}, which has other data there.",
+                "Both jobs would read the data of the later one.",
+                f"Wait until {holder} has ended. Or: {advice}",
+            )
+        elif target in facts.in_the_way:
+            yield error(
+                "input.in_the_way",
+                f"The input cannot be put at {target}: something else is there.",
+                "The SDK replaces nobody's files.",
+                advice,
+            )
 
 
 def unused_findings(request: LocalRequest) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
@@ -53,9 +53,12 @@ class LocalRequest:
     keeps: bool  # the job declares outputs
     mounts: bool  # the job names mounts, which nothing uses here
     native: tuple[str, ...]  # names in `native`, which nothing uses here
+    links: Mapping[str, str] = field(default_factory=dict[str, str])  # see render.input_links
 
     def to_json(self) -> dict[str, Any]:
+        links = {"links": dict(self.links)} if self.links else {}  # older plans have none
         return {
+            **links,
             "command": self.command,
             "cwd": self.cwd,
             "environment": variables_to_json(self.environment),

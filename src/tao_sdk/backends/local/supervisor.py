@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from tao_sdk.backends.local import gpu_locks
+from tao_sdk.backends.local import gpu_locks, input_links
 from tao_sdk.backends.local.folder import Folder, create, discard, take
 from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.transports.process import Identity, ask_to_end, departed, groups, identify, kill, send
@@ -102,7 +102,7 @@ class Supervisor:
         os.close(tell)
         if not self.get_gpus():
             return self.finish(None, 0)
-        trouble = self.start()
+        trouble = input_links.trouble(self.folder) or self.start()
         if trouble:
             return self.finish(127, 0, trouble)
         self.watch()
@@ -247,6 +247,7 @@ class Supervisor:
     def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
         """Free the GPUs, then say that it is over."""
         gpu_locks.release(self.gpus)
+        remove_links(self.folder)
         remove_empty(self.request.results)
         log_cut = self.log_cut or (bool(self.started) and is_full(self.folder.path))
         self.folder.record_exit(
@@ -279,6 +280,14 @@ def make(results: str) -> None:
         os.makedirs(results, exist_ok=True)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+
+
+def remove_links(folder: Folder) -> None:
+    """The links that were made for the job's inputs. What fails here a later look does."""
+    try:
+        input_links.release(*os.path.split(folder.path))
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
 
 
 def remove_empty(results: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from tao_sdk.backends.local import gpu_locks, parse, render
+from tao_sdk.backends.local import gpu_locks, input_links, parse, render
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.model.errors import UsageError
@@ -34,6 +34,7 @@ def survey(
     missing = {
         path: why for path in render.local_inputs(job, cwd).values() if (why := why_not(Path(path)))
     }
+    home, links = f"{state_dir}/local", render.input_links(job, cwd)
     facts = LocalFacts(
         cwd=cwd,
         state_dir=str(state_dir),
@@ -43,6 +44,8 @@ def survey(
         lock_folder=locks,
         missing=missing,
         advice=advice(missing, render.cluster_inputs(job)),
+        link_holders=input_links.holders(home, links),
+        in_the_way=tuple(input_links.in_the_way(home, links)),
         results_writable=root.is_dir() and os.access(root, os.W_OK | os.X_OK),
         disk_free=shutil.disk_usage(root).free,
     )

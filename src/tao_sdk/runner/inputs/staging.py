@@ -119,7 +119,7 @@ class Staging:
         if folder:
             return os.path.join(folder, name)
         target = wanted["target"]
-        if target:
+        if os.path.isabs(target):
             return os.path.abspath(
                 os.path.join(target, name) if single and target.endswith("/") else target
             )

@@ -1,0 +1,229 @@
+"""Input links: names outside its results under which a job wants its inputs, one job at a time.
+
+The runner makes a link for each. Here: which live job has which name, so that no other job takes
+it for another source, and the removal of the links at the job's end. `<state>/local/.links/` holds
+a file for each attempt that has such names. Light on purpose: the supervisor imports it.
+"""
+# ruff: noqa: PTH103, PTH104, PTH106, PTH108, PTH110, PTH114, PTH115, PTH117, PTH120, PTH121
+# ruff: noqa: PTH123, PTH208
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from tao_sdk.backends.local.folder import Folder, create, discard, is_taken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+LARGEST = 1 << 20  # characters of a file of ours that are read
+
+
+class Claim:
+    """One name that one attempt uses."""
+
+    def __init__(
+        self, attempt: str, target: str, leads_to: str, ours: bool, folders: list[str]
+    ) -> None:
+        self.attempt = attempt  # <job id>.<number>
+        self.target = target
+        self.leads_to = leads_to  # a path; the start of one, with a slash at its end; an address
+        self.ours = ours  # nothing was at `target` before
+        self.folders = folders  # those above `target` that were not there before, deepest first
+
+    @property
+    def job(self) -> str:
+        return self.attempt.rpartition(".")[0]
+
+    @property
+    def is_link(self) -> bool:
+        """Whether `target` is a link that the job has made."""
+        return self.ours and is_link_to(self.target, self.leads_to)
+
+    def remove(self) -> None:
+        """Remove the link, and the folders that were made for it as far as they are empty."""
+        if self.is_link:
+            os.unlink(self.target)
+        for folder in self.folders:
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return
+
+
+class Taken(Exception):
+    """Another live job uses a name for another source."""
+
+    def __init__(self, target: str, job: str) -> None:
+        super().__init__(target, job)
+        self.target, self.job = target, job
+
+
+def claim(home: str, attempt: str, links: Mapping[str, str]) -> None:
+    """Note that an attempt uses these names: target -> what its link leads to. Raises Taken,
+    OSError.
+    """
+    if not links:
+        return
+    with Register(home) as register:
+        if os.path.exists(register.path(attempt)):
+            return
+        register.sweep()
+        others = list(register.claims())
+        claims = [new_claim(attempt, *link, others) for link in links.items()]
+        register.put(attempt, claims)
+
+
+def new_claim(attempt: str, target: str, leads_to: str, others: list[Claim]) -> Claim:
+    """A claim beside those of other live attempts; of two with one source, the last one cleans
+    up.
+    """
+    same = [other for other in others if other.target == target]
+    for other in same:
+        if other.leads_to != leads_to:
+            raise Taken(target, other.job)
+    if same:
+        return Claim(attempt, target, leads_to, same[0].ours, same[0].folders)
+    return Claim(
+        attempt, target, leads_to, not os.path.lexists(target), list(missing_folders(target))
+    )
+
+
+def release(home: str, attempt: str) -> None:
+    """Remove the links of an attempt that is over."""
+    if not os.path.exists(f"{home}/.links/{attempt}"):
+        return
+    with Register(home) as register:
+        register.release(attempt)
+
+
+def holders(home: str, links: Mapping[str, str]) -> dict[str, str]:
+    """Target -> the live job that uses it for another source."""
+    register = Register(home)
+    return {
+        each.target: each.job
+        for each in register.claims()
+        if links.get(each.target, each.leads_to) != each.leads_to and register.is_live(each.attempt)
+    }
+
+
+def in_the_way(home: str, links: Mapping[str, str]) -> list[str]:
+    """Targets at which something lies that is no job's link and does not lead to the source."""
+    ours = {each.target for each in Register(home).claims() if each.is_link}
+    return [
+        target
+        for target, leads_to in links.items()
+        if target not in ours and is_in_the_way(target, leads_to)
+    ]
+
+
+def trouble(folder: Folder) -> str:
+    """What is in the way of an attempt that is about to start, in words; "" for nothing."""
+    home, attempt = os.path.split(folder.path)
+    claims = Register(home).of(attempt)
+    blocked = in_the_way(home, {each.target: each.leads_to for each in claims})
+    return f"{blocked[0]}: an input is to lie there, and something else does" if blocked else ""
+
+
+class Register:
+    """The claims of all attempts of one state folder. Locked while it is entered."""
+
+    def __init__(self, home: str) -> None:
+        self.home, self.folder = home, f"{home}/.links"
+        self.lock = -1
+
+    def __enter__(self) -> Register:
+        os.makedirs(self.folder, 0o700, exist_ok=True)
+        self.lock = os.open(
+            f"{self.folder}/.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.lock)
+
+    def path(self, attempt: str) -> str:
+        return f"{self.folder}/{attempt}"
+
+    def put(self, attempt: str, claims: list[Claim]) -> None:
+        import json
+
+        fields = [[c.target, c.leads_to, c.ours, c.folders] for c in claims]
+        aside = f"{self.folder}/.{attempt}"
+        create(aside, json.dumps(fields).encode())
+        os.rename(aside, self.path(attempt))
+
+    def of(self, attempt: str) -> list[Claim]:
+        """The claims of one attempt; none where it has no file."""
+        import json
+
+        try:
+            with open(self.path(attempt), encoding="utf-8") as file:
+                fields: list[list[Any]] = json.loads(file.read(LARGEST))
+        except FileNotFoundError:
+            return []
+        return [Claim(attempt, *each) for each in fields]
+
+    def claims(self) -> Iterator[Claim]:
+        for attempt in self.attempts():
+            yield from self.of(attempt)
+
+    def attempts(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self.folder) if not name.startswith("."))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def is_live(self, attempt: str) -> bool:
+        """True while an attempt may start or runs; its supervisor and its command hold a lock."""
+        folder = Folder(f"{self.home}/{attempt}")
+        if folder.has("exit") or not folder.has("attempt"):
+            return False
+        return is_taken(folder.file("lock")) or not folder.has("supervisor")
+
+    def sweep(self) -> None:
+        """Remove the links of attempts that ended without doing so."""
+        for attempt in self.attempts():
+            if not self.is_live(attempt):
+                self.release(attempt)
+
+    def release(self, attempt: str) -> None:
+        claims = self.of(attempt)
+        discard(self.path(attempt))
+        shared = {other.target for other in self.claims()}
+        for each in claims:
+            if each.target not in shared:
+                each.remove()
+
+
+def is_in_the_way(target: str, leads_to: str) -> bool:
+    if not os.path.isabs(leads_to):  # what is fetched to a path of its own: the runner looks
+        return os.path.islink(target)
+    return os.path.lexists(target) and not leads(target, leads_to)
+
+
+def leads(target: str, path: str) -> bool:
+    try:
+        return os.path.samefile(target, path)
+    except OSError:
+        return False
+
+
+def is_link_to(target: str, leads_to: str) -> bool:
+    try:
+        path = os.readlink(target)
+    except OSError:
+        return False
+    return path.startswith(leads_to) if leads_to.endswith("/") else path == leads_to
+
+
+def missing_folders(target: str) -> Iterator[str]:
+    """The folders above a path that are not there, deepest first."""
+    above = os.path.dirname(target)
+    while not os.path.lexists(above):
+        yield above
+        above = os.path.dirname(above)

@@ -1,0 +1,107 @@
+"""Absolute inputs: relative inputs of a job that runs on this machine, named as they are here.
+
+A job may start in another folder than the one where it is submitted.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.net.address import scheme
+from tao_sdk.payload.declared import RESUME, SpecKeys, keys_of, leaves, pairs, plain_declared
+from tao_sdk.payload.keys import joined, lookup, put
+from tao_sdk.payload.values import Tree, walk
+
+
+def relative_inputs(job: PreparedJob) -> list[DataInput]:
+    """Inputs that are relative paths and do not travel with the job."""
+    return [
+        each
+        for each in (*job.data.inputs, *given_checkpoints(job.spec))
+        if each.is_path and not posixpath.isabs(each.path) and not job.brings(each.path)
+    ]
+
+
+def given_checkpoints(spec: JobSpec) -> list[DataInput]:
+    """Checkpoints to go on from that the spec names by a path, as inputs."""
+    keys = keys_of(spec)
+    if keys is None:
+        return []
+    found: dict[str, Tree] = {}
+
+    def visit(place: str, value: Tree) -> None:
+        if isinstance(value, dict) and RESUME in value:
+            found[f"{place}.{RESUME}".removeprefix(".")] = value[RESUME]
+
+    walk(keys.tree, "", visit)
+    if spec.resume_key:
+        found[spec.resume_key] = lookup(keys.tree, keys.way(spec.resume_key))
+    paths = {key: each for key, each in found.items() if isinstance(each, str) and each}
+    return [DataInput(key, path, path=path) for key, path in paths.items() if not scheme(path)]
+
+
+def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
+    """(key, value) of each relative path that is there below `folder` and that no input names, of
+    a job that starts elsewhere.
+    """
+    keys = keys_of(job.spec) if job.brings_files else None
+    if keys is None:
+        return []
+    declared = {each.key for each in job.data.inputs}
+    outputs = {key for key, _ in pairs("outputs", plain_declared(job.spec.outputs, "outputs"))}
+    return [
+        (key, value)
+        for way, value in leaves(keys.tree, [])
+        if isinstance(value, str)
+        and is_path_below(value, folder)
+        and (key := joined(way)) not in declared | outputs
+        and not job.brings(value)
+    ]
+
+
+def is_path_below(value: str, folder: str) -> bool:
+    """True for what reads like a relative path, and is one."""
+    if "/" not in value or posixpath.isabs(value) or scheme(value):
+        return False
+    try:
+        return Path(folder, value).exists()
+    except (OSError, ValueError):
+        return False  # too long, or a NUL in it: no path
+
+
+def with_absolute_inputs(spec: JobSpec, relative: Sequence[DataInput], folder: str) -> JobSpec:
+    """The same, with these inputs as paths below `folder`."""
+    paths = {each.key: posixpath.normpath(posixpath.join(folder, each.path)) for each in relative}
+    keys = keys_of(spec)
+    if keys is None:
+        return replace(spec, inputs=named_inputs(spec.inputs, paths))
+    for each in relative:
+        put_path(keys, each, paths[each.key])
+    return replace(spec, **{keys.name: keys.tree})
+
+
+def put_path(keys: SpecKeys, wanted: DataInput, path: str) -> None:
+    way = keys.way(wanted.key)
+    if lookup(keys.tree, way) == wanted.uri:
+        put(keys.tree, way, path)
+
+
+def named_inputs(inputs: object, paths: Mapping[str, str]) -> dict[str, object]:
+    """Inputs of a job without specs and args: a list names paths that are used as they are."""
+    if isinstance(inputs, Mapping):
+        given = dict(cast("Mapping[str, object]", inputs))
+    else:
+        given = {path: path for path in cast("list[str]", inputs)}
+    return {**given, **{key: with_uri(given[key], path) for key, path in paths.items()}}
+
+
+def with_uri(about: object, path: str) -> object:
+    if isinstance(about, Mapping):
+        return {**cast("Mapping[str, object]", about), "uri": path}
+    return path
