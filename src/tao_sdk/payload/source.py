@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from tao_sdk.payload.local_names import shortened
+
 # CPython 3.11 counts the depth of all threads that parse as one, and fails now and then (its issue
 # 106905).
 PARSING = threading.Lock()
@@ -99,8 +101,10 @@ Cut = tuple[
 
 
 def syntax(text: str) -> Iterator[Cut]:
-    """Docstrings, annotations, and what only a type checker reads."""
+    """Docstrings, annotations, what only a type checker reads, and the names of local variables."""
     tree = parsed(text)
+    for name, letter in shortened(tree, text):
+        yield (name.lineno, name.col_offset), end(name), letter.encode()
     for node in (tree, *statements(tree)):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)

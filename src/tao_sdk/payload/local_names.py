@@ -1,0 +1,81 @@
+"""Short names for the local variables of packed functions.
+
+A local variable is seen by nobody outside its function, so a packed module may call it `a` while
+its file calls it `retained_files`: long names in the files cost a job no bytes. Names that others
+can see stay as they are: parameters, attributes, imports, functions, and whatever the module or
+Python itself has under that name.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import defaultdict
+from collections.abc import Iterator
+from string import ascii_letters
+
+BUILTINS = frozenset(dir(builtins))
+
+
+def shortened(tree: ast.Module, text: str) -> Iterator[tuple[ast.Name, str]]:
+    """Each use of a local variable of the module, with the letter that replaces it there."""
+    lines = [line.encode() for line in text.splitlines()]
+    shared = BUILTINS.union(*(names_bound_by(node) for node in module_level(tree)))
+    for function in outermost_functions(tree):
+        yield from shortened_in(function, shared, lines)
+
+
+def shortened_in(
+    function: ast.FunctionDef, shared: frozenset[str], lines: list[bytes]
+) -> Iterator[tuple[ast.Name, str]]:
+    """The same, of one function and all functions inside it. Frequent names get letters first."""
+    uses: dict[str, list[ast.Name]] = defaultdict(list)
+    variables: set[str] = set()
+    visible = set(shared)
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Name):
+            visible |= names_bound_by(node)
+            continue
+        uses[node.id].append(node)
+        if not isinstance(node.ctx, ast.Load):
+            variables.add(node.id)
+        if not stands_in(lines, node):
+            visible.add(node.id)
+    letters = (each for each in ascii_letters if each not in uses and each not in visible)
+    for name in sorted(variables - visible, key=lambda name: (-len(uses[name]), name)):
+        letter = name if len(name) == 1 else next(letters, name)
+        yield from ((node, letter) for node in uses[name])
+
+
+def names_bound_by(node: ast.AST) -> set[str]:
+    """The names that a statement or a parameter gives a value."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return {name}
+        case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.ExceptHandler(name=str(name)):
+            return {name}
+        case ast.alias():
+            return {(node.asname or node.name).partition(".")[0]}
+        case ast.Global() | ast.Nonlocal():
+            return set(node.names)
+    return set()
+
+
+def module_level(parent: ast.AST) -> Iterator[ast.AST]:
+    """Every node that is not inside a function."""
+    for node in ast.iter_child_nodes(parent):
+        yield node
+        if not isinstance(node, ast.FunctionDef):
+            yield from module_level(node)
+
+
+def outermost_functions(parent: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Functions and methods, without the functions inside them."""
+    return (node for node in module_level(parent) if isinstance(node, ast.FunctionDef))
+
+
+def stands_in(lines: list[bytes], node: ast.Name) -> bool:
+    """True if the name is where the parser says. Before Python 3.12 it may err inside f-strings."""
+    return lines[node.lineno - 1].startswith(node.id.encode(), node.col_offset)
