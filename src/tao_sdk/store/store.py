@@ -51,6 +51,12 @@ Endpoints = list[Endpoint]
 MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
 NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
 
+
+def _places(columns: str) -> str:
+    """One ? for each of the columns."""
+    return ", ".join("?" for _ in columns.split(","))
+
+
 _SET = ", ".join(f"{column} = ?" for column in MUTABLE_COLUMNS)
 _IS_TERMINAL = "status IN ({})".format(", ".join(f"'{status.value}'" for status in TERMINAL))
 UPDATE_JOB = (
@@ -61,10 +67,8 @@ REOPEN_JOB = (
     f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND "
     f"revision = ? AND {_IS_TERMINAL}"
 )
-INSERT_JOB = (
-    f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
-)
-INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({_places(JOB_COLUMNS)})"
+INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES ({_places(ATTEMPT_COLUMNS)})"
 FORGET_WAYS = """
     DELETE FROM meta WHERE name GLOB 'way:*'
     AND NOT EXISTS (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
@@ -271,7 +275,7 @@ class Store:
     def _insert_job(self, db: sqlite3.Connection, job: Job) -> None:
         spec, spec_files = split(job.spec, self._payloads)
         options, option_files = split(job.options, self._payloads)
-        number = db.execute(INSERT_JOB, records.job_row(job, spec, options)).lastrowid
+        number = db.execute(INSERT_JOB, records.job_row(job, spec, options).columns()).lastrowid
         db.executemany(
             "INSERT INTO labels VALUES (?, ?, ?)",
             [(*label, number) for label in job.labels.items()],
