@@ -90,7 +90,7 @@ def _plain(wanted: Wanted) -> Query:
         f"SELECT {JOB_FIELDS} FROM {' CROSS JOIN '.join(tables)} {where} "
         f"ORDER BY {number} DESC LIMIT ?"
     )
-    return Query(sql, (*parameters, _limit(wanted)))
+    return Query(sql, (*parameters, row_limit(wanted.limit)))
 
 
 def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
@@ -119,12 +119,17 @@ def _by_status(wanted: Wanted) -> Query:
     branch = f"SELECT * FROM ({branch} ORDER BY number DESC LIMIT ?)"
     statuses = list(dict.fromkeys(wanted.statuses)) or list(Status)
     parameters = [
-        parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))
+        parameter
+        for status in statuses
+        for parameter in (status.value, *shared, row_limit(wanted.limit))
     ]
     numbers = " UNION ALL ".join([branch] * len(statuses))
     sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({numbers}) ORDER BY number DESC LIMIT ?"
-    return Query(sql, (*parameters, _limit(wanted)))
+    return Query(sql, (*parameters, row_limit(wanted.limit)))
 
 
-def _limit(wanted: Wanted) -> int:
-    return NO_LIMIT if wanted.limit is None else min(max(0, wanted.limit), MOST)
+def row_limit(limit: int | None) -> int:
+    """What stands after LIMIT; None is no limit."""
+    if limit is None:
+        return NO_LIMIT
+    return min(max(0, limit), MOST)
