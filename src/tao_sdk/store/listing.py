@@ -49,8 +49,8 @@ _LIVE_ATTEMPTS = (
 def query(wanted: Wanted) -> Query:
     row_by_row = wanted.labels or wanted.parent is not None or wanted.endpoint is not None
     if row_by_row or not (wanted.statuses or wanted.platform):
-        return _plain(wanted)
-    return _by_status(wanted)
+        return _query_by_label(wanted)
+    return _query_by_status(wanted)
 
 
 def live_at(platform: str, endpoint: str) -> Query:
@@ -68,7 +68,7 @@ def live_endpoints() -> Query:
     )
 
 
-def _plain(wanted: Wanted) -> Query:
+def _query_by_label(wanted: Wanted) -> Query:
     """Through the first label, or the parent, or all jobs; other parts are looked at row by row."""
     labels = list(wanted.labels.items())
     tables = [f"labels AS l{n}" for n in range(len(labels))] + ["jobs"]
@@ -81,7 +81,7 @@ def _plain(wanted: Wanted) -> Query:
             f"l{n}.number = {'jobs' if n == 0 else 'l0'}.number",
         ]
         parameters += [key, value]
-    for term, values in _terms(wanted):
+    for term, values in _conditions(wanted):
         terms.append(term)
         parameters += values
     number = "l0.number" if labels else "jobs.number"
@@ -93,7 +93,7 @@ def _plain(wanted: Wanted) -> Query:
     return Query(sql, (*parameters, row_limit(wanted.limit)))
 
 
-def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
+def _conditions(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
     terms: list[tuple[str, list[Parameter]]] = []
     if wanted.parent is not None:
         terms.append(("jobs.parent = ?", [wanted.parent]))
@@ -107,7 +107,7 @@ def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
     return terms
 
 
-def _by_status(wanted: Wanted) -> Query:
+def _query_by_status(wanted: Wanted) -> Query:
     """The newest of each status, and the newest of those: no status' index needs to be read further
     than the limit.
     """
