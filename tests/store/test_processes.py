@@ -220,7 +220,7 @@ def test_a_writer_that_takes_longer_than_five_seconds_is_waited_for(
 def test_a_database_that_is_never_let_go_is_told(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT", 0.2)
     held = threading.Event()
     with Store.open(path) as store:
         holder = threading.Thread(target=hold, args=(path, 2, held))

@@ -12,14 +12,13 @@ variable's name.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 KEYWORDS = frozenset("if then else elif fi do done while until ! { } time".split())
-OPENING = frozenset(
-    "{ if while until for select case".split()
-)  # what is up to the closing word is one command
+# what is up to the closing word is one command
+OPENING = frozenset("{ if while until for select case".split())
 CLOSING = frozenset("} fi done esac".split())
 HERE = re.compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)", re.DOTALL)
 QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
@@ -135,9 +134,7 @@ class Line:
         word.end = at
         text = self.text[word.start : at]
         if self.redirection:
-            if self.redirection == "<<<" or (self.redirection == "<" and text.startswith("<(")):
-                self.command.read_words.append(word)
-            self.redirection = ""
+            self.end_target(word, text)
             return
         self.name_group(text)
         if text in OPENING and not self.command.words:
@@ -147,10 +144,15 @@ class Line:
         elif text in CLOSING and self.groups:
             self.command = self.groups.pop()
 
+    def end_target(self, word: Word, text: str) -> None:
+        """The word behind a redirection: read as input behind <<<, and as `< <(...)`."""
+        if self.redirection == "<<<" or (self.redirection == "<" and text.startswith("<(")):
+            self.command.read_words.append(word)
+        self.redirection = ""
+
     def name_group(self, text: str) -> None:
         """function f { and coproc C { name what follows, and are no part of it."""
-        words = [self.text[each.start : each.end] for each in self.command.words]
-        if text == "{" and words and words[0] in ("function", "coproc"):
+        if text == "{" and self.first_word() in ("function", "coproc"):
             self.command = Simple(self.command.outer)
 
     def open_group(self) -> None:
@@ -159,21 +161,28 @@ class Line:
 
     def is_keyword(self, text: str) -> bool:
         """A word that another command follows. Counts the cases that it opens and closes."""
-        words = self.command.words
-        first = self.text[words[0].start : words[0].end] if words else ""
-        if text == "esac" and first in ("", "case"):
+        first_word = self.first_word()
+        if text == "esac" and first_word in ("", "case"):
             self.cases = max(0, self.cases - 1)
             return True
-        if text == "case" and not words:
+        if first_word:
+            return False
+        if text == "case":
             self.cases += 1
-        return not words and text in KEYWORDS
+        return text in KEYWORDS
+
+    def first_word(self) -> str:
+        """Of the command that is being read; "" before it has one."""
+        if not self.command.words:
+            return ""
+        word = self.command.words[0]
+        return self.text[word.start : word.end]
 
     def end_command(self, at: int, piped: bool = False) -> None:
         self.end_word(at)
         ended = self.command
-        if (
-            piped or ended.words or ended.parts
-        ):  # else the line goes on: `train |`, and below it `tee log`
+        goes_on = not piped and not ended.words and not ended.parts  # `train |`, and below `tee`
+        if not goes_on:
             self.command = Simple(ended.outer)
         if piped:
             ended.piped_to = self.command
@@ -188,51 +197,212 @@ class Line:
 class Scanner:
     """Reads a command once, from its start to its end. A placeholder is opaque, whatever its name
     is.
+
+    `read_commands` is the state between words, `read_piece` the one inside a word; the tables
+    behind this class say which character leads to which reader. `read_region` passes over text
+    whose inside is nothing to us.
     """
 
     def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
         self.text, self.spans = text, dict(spans)
         self.at, self.stop = 0, len(text)
         self.spots: list[Spot] = []
-        self.waiting: list[HereDocument] = []  # their lines come behind the next newline
+        self.announced: list[HereDocument] = []  # their lines come behind the next newline
         self.takes_more = True  # False: the text ends in a comment or a here-document
 
-    def script(self, around: Line | None = None) -> None:
+    def read_commands(self, around: Line | None = None) -> None:
         """Commands to the end, or, inside the parentheses of a line `around` them, up to the one
         that closes them.
         """
         line = Line(self.text, Outer(around.command, around.word) if around else None)
         while self.at < self.stop:
-            at, char = self.at, self.text[self.at]
-            if at in self.spans:
-                line.begin_word(at)
-                self.take(Place.WORD, line)
-            elif char in " \t":
-                line.end_word(at)
-                self.at += 1
-            elif char == "\n":
-                line.end_command(at)
-                self.at += 1
-                self.here_documents()
-            elif char == "#" and not line.word:
-                self.comment()
-            elif REDIRECTION.match(self.text, at):
-                self.redirection(line)
-            elif char in ";|&":
-                self.operator(line)
-            elif char == "(":
-                self.parenthesis(line)
-            elif char == ")":
-                line.end_command(at)
-                self.at += 1
-                if around and not line.cases:
-                    return
-            else:
-                line.begin_word(at)
-                self.piece(line, quoted=False)
+            char = self.text[self.at]
+            closes = char == ")" and self.at not in self.spans
+            self.reader_of(char, line)(self, line)
+            if closes and around and not line.cases:
+                return
         line.end_command(self.at)
 
-    def take(
+    def reader_of(self, char: str, line: Line) -> Reader:
+        """What reads the token that starts here."""
+        if self.at in self.spans:
+            return Scanner.read_placeholder
+        if char == "#" and line.word:
+            return Scanner.read_word
+        if char == "&" and REDIRECTION.match(self.text, self.at):
+            return Scanner.read_redirection
+        return TOKENS.get(char, Scanner.read_word)
+
+    def read_placeholder(self, line: Line) -> None:
+        line.begin_word(self.at)
+        self.note_placeholder(Place.WORD, line)
+
+    def read_blank(self, line: Line) -> None:
+        line.end_word(self.at)
+        self.at += 1
+
+    def read_newline(self, line: Line) -> None:
+        line.end_command(self.at)
+        self.at += 1
+        self.read_here_documents()
+
+    def read_closing(self, line: Line) -> None:
+        line.end_command(self.at)
+        self.at += 1
+
+    def read_word(self, line: Line) -> None:
+        line.begin_word(self.at)
+        self.read_piece(line, UNQUOTED)
+
+    def read_comment(self, _: Line) -> None:
+        end = self.text.find("\n", self.at, self.stop)
+        self.read_region(Place.COMMENT, self.stop if end < 0 else end)
+        self.takes_more = self.at < len(self.text)
+
+    def read_operator(self, line: Line) -> None:
+        operator = self.text[self.at : self.at + 2]
+        if operator not in LONG_OPERATORS:
+            operator = operator[0]
+        line.end_command(self.at, piped=operator in PIPES)
+        self.at += len(operator)
+
+    def read_redirection(self, line: Line) -> None:
+        """<<, <<<, <( and >(, and those that a file follows."""
+        rest = self.text[self.at : self.at + 3]
+        if rest == "<<<":
+            self.read_target(line, "<<<")
+        elif here := HERE.match(self.text, self.at):
+            self.read_delimiter(line, here)
+        elif rest[:2] in ("<(", ">("):
+            line.begin_word(self.at)
+            self.at += 2
+            self.read_commands(line)
+        elif operator := REDIRECTION.match(self.text, self.at):
+            self.read_target(line, operator[0])
+
+    def read_delimiter(self, line: Line, here: re.Match[str]) -> None:
+        """<<EOF: the lines of the here-document are read when this line is over."""
+        line.end_descriptor(self.at)
+        delimiter = QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", here[2])
+        document = HereDocument(delimiter, here.span(2), bool(here[1]), line.command)
+        self.announced.append(document)
+        self.read_region(Place.DELIMITER, here.end())
+
+    def read_target(self, line: Line, operator: str) -> None:
+        line.end_descriptor(self.at)
+        self.at += len(operator)
+        line.redirection = operator
+
+    def read_parenthesis(self, line: Line) -> None:
+        """A function, an arithmetic command, or commands of their own: a subshell, an array, a
+        pattern.
+        """
+        end = 0 if line.word else self.arithmetic_end(self.at)
+        if end:
+            self.read_region(Place.ARITHMETIC, end, line)
+        elif function := FUNCTION.match(self.text, self.at):
+            line.end_word(self.at)
+            line.command.defines = True
+            line.end_command(self.at)
+            self.at = function.end()
+        else:
+            self.at += 1
+            self.read_commands(line)
+
+    def read_piece(self, line: Line, pieces: Mapping[str, Reader]) -> None:
+        """One character, or what starts with it by the table `pieces`."""
+        read = pieces.get(self.text[self.at])
+        if read is None:
+            self.at += 1
+        else:
+            read(self, line)
+
+    def read_escape(self, line: Line) -> None:
+        self.at += 1
+        if self.at in self.spans:
+            self.note_placeholder(Place.ESCAPED, line)
+        else:
+            self.at += 1
+
+    def read_backquotes(self, line: Line) -> None:
+        self.read_region(Place.BACKQUOTE, self.quote_end(self.at + 1, "`", escapes=True), line)
+
+    def read_single_quotes(self, line: Line) -> None:
+        self.read_region(Place.SINGLE, self.quote_end(self.at + 1, "'", escapes=False), line)
+
+    def read_double_quotes(self, line: Line) -> None:
+        self.at += 1
+        while self.at < self.stop:
+            if self.at in self.spans:
+                self.note_placeholder(Place.DOUBLE, line)
+            elif self.text[self.at] == '"':
+                self.at += 1
+                return
+            else:
+                self.read_piece(line, EXPANDED)
+
+    def read_dollar(self, line: Line) -> None:
+        """$((...)), $(...), ${...}, $[...], or a variable."""
+        start = self.text[self.at : self.at + 2]
+        if end := self.arithmetic_end(self.at + 1):
+            self.read_region(Place.ARITHMETIC, end, line)
+        elif start == "$(":
+            self.at += 2
+            self.read_commands(line)
+        elif start == "${":
+            self.read_region(Place.EXPANSION, self.bracket_end(self.at + 1, "{", "}"), line)
+        elif start == "$[":
+            self.read_region(Place.ARITHMETIC, self.bracket_end(self.at + 1, "[", "]"), line)
+        else:
+            self.at += 1
+
+    def read_unquoted_dollar(self, line: Line) -> None:
+        """Also $'...', which is nothing special inside quotes."""
+        if self.text.startswith("$'", self.at):
+            self.read_region(Place.ANSI, self.quote_end(self.at + 2, "'", escapes=True), line)
+        else:
+            self.read_dollar(line)
+
+    def read_here_documents(self) -> None:
+        """The lines of the here-documents that the line before announced."""
+        announced, self.announced = self.announced, []
+        for document in announced:
+            stop, after = self.find_delimiter(document)
+            document.body = (self.at, stop)
+            if document.quoted:
+                self.read_region(Place.QUOTED_HERE, stop, document=document)
+            else:
+                self.read_expanded_lines(document)
+            self.at = after
+            self.takes_more = after < len(self.text)
+
+    def find_delimiter(self, document: HereDocument) -> tuple[int, int]:
+        """Where the line of the delimiter starts, and where it ends."""
+        at = self.at
+        while at < self.stop:
+            newline = self.text.find("\n", at, self.stop)
+            end = self.stop if newline < 0 else newline
+            line = self.text[at:end]
+            if document.tabs:
+                line = line.lstrip("\t")
+            if line == document.delimiter:
+                return at, end
+            at = end + 1
+        return self.stop, self.stop
+
+    def read_expanded_lines(self, document: HereDocument) -> None:
+        """The lines of a here-document in which the shell replaces variables."""
+        stop, self.stop = self.stop, document.body[1]
+        line = Line(self.text, document.command.outer)
+        line.command = document.command
+        while self.at < self.stop:
+            if self.at in self.spans:
+                self.note_placeholder(Place.HERE, document=document)
+            else:
+                self.read_piece(line, EXPANDED)
+        self.stop = stop
+
+    def note_placeholder(
         self, place: Place, line: Line | None = None, document: HereDocument | None = None
     ) -> None:
         """Note the placeholder that starts here, and go behind it."""
@@ -241,197 +411,102 @@ class Scanner:
         self.spots.append(Spot(self.at, end, place, word, command, document))
         self.at = end
 
-    def region(
+    def read_region(
         self, place: Place, end: int, line: Line | None = None, document: HereDocument | None = None
     ) -> None:
         """Text up to `end` that is nothing else to us than that place."""
         while self.at < end:
             if self.at in self.spans:
-                self.take(place, line, document)
+                self.note_placeholder(place, line, document)
             else:
                 self.at += 1
 
-    def comment(self) -> None:
-        end = self.text.find("\n", self.at, self.stop)
-        self.region(Place.COMMENT, self.stop if end < 0 else end)
-        self.takes_more = self.at < len(self.text)
-
-    def operator(self, line: Line) -> None:
-        text = self.text[self.at : self.at + 2]
-        length = 2 if text in ("&&", "||", ";;", "|&") else 1
-        line.end_command(self.at, piped=text[0] == "|" and text != "||")
-        self.at += length
-
-    def redirection(self, line: Line) -> None:
-        """<<, <<<, <( and >(, and those that a file follows."""
-        at = self.at
-        if self.text.startswith("<<<", at):
-            self.target(line, 3, "<<<")
-        elif here := HERE.match(self.text, at):
-            line.end_descriptor(at)
-            delimiter = QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", here[2])
-            self.waiting.append(HereDocument(delimiter, here.span(2), bool(here[1]), line.command))
-            self.region(Place.DELIMITER, here.end())
-        elif self.text[at : at + 2] in ("<(", ">("):
-            line.begin_word(at)
-            self.at += 2
-            self.script(line)
-        else:
-            operator = REDIRECTION.match(self.text, at)
-            self.target(line, len(operator[0]) if operator else 1, operator[0] if operator else ">")
-
-    def target(self, line: Line, length: int, operator: str) -> None:
-        line.end_descriptor(self.at)
-        self.at += length
-        line.redirection = operator
-
-    def parenthesis(self, line: Line) -> None:
-        """A function, an arithmetic command, or commands of their own: a subshell, an array, a
-        pattern.
-        """
-        at = self.at
-        if not line.word and (end := self.arithmetic_end(at)):
-            self.region(Place.ARITHMETIC, end, line)
-        elif function := FUNCTION.match(self.text, at):
-            line.end_word(at)
-            line.command.defines = True
-            line.end_command(at)
-            self.at = function.end()
-        else:
-            self.at += 1
-            self.script(line)
-
     def arithmetic_end(self, at: int) -> int:
-        """Behind the (( ... )) that starts here; 0 when there is none."""
+        """Behind the (( ... )) that starts at `at`; 0 when there is none."""
         if not self.text.startswith("((", at):
             return 0
-        end = self.balanced(at, "(", ")")
-        return end if self.balanced(at + 1, "(", ")") == end - 1 else 0
+        end = self.bracket_end(at, "(", ")")
+        inner_end = self.bracket_end(at + 1, "(", ")")
+        return end if inner_end == end - 1 else 0
 
-    def balanced(self, at: int, opening: str, closing: str) -> int:
+    def bracket_end(self, at: int, opening: str, closing: str) -> int:
         """Behind the bracket that closes the one at `at`, be it the end of the text."""
         depth = 0
         while at < self.stop:
             char = self.text[at]
             depth += (char == opening) - (char == closing)
-            at = self.behind(at)
+            at = self.piece_end(at)
             if depth == 0:
                 return at
         return self.stop
 
-    def behind(self, at: int) -> int:
+    def piece_end(self, at: int) -> int:
         """Behind what starts at `at`: a placeholder, an escape, a quoted text, or one character."""
         char = self.text[at]
         if at in self.spans:
             return self.spans[at]
         if char == "\\":
-            return at + 1 if at + 1 in self.spans else at + 2
+            return self.escape_end(at)
         if char in "'\"":
-            return self.closing(at + 1, char, escapes=char == '"')
+            return self.quote_end(at + 1, char, escapes=char == '"')
         return at + 1
 
-    def closing(self, at: int, quote: str, escapes: bool) -> int:
+    def escape_end(self, at: int) -> int:
+        """Behind the backslash at `at` and what it escapes, but in front of a placeholder."""
+        return at + 1 if at + 1 in self.spans else at + 2
+
+    def quote_end(self, at: int, quote: str, escapes: bool) -> int:
         """Behind the quote that closes a text which starts at `at`."""
-        while at < self.stop and (self.text[at] != quote or at in self.spans):
-            at = (
-                self.behind(at)
-                if at in self.spans or (escapes and self.text[at] == "\\")
-                else at + 1
-            )
+        while at < self.stop:
+            char = self.text[at]
+            if at in self.spans:
+                at = self.spans[at]
+            elif char == quote:
+                break
+            elif escapes and char == "\\":
+                at = self.escape_end(at)
+            else:
+                at += 1
         return min(at + 1, self.stop)
 
-    def piece(self, line: Line, quoted: bool) -> None:
-        """One character, or what starts with it; `quoted` inside "..." and in a here-document."""
-        char = self.text[self.at]
-        if char == "\\":
-            self.escape(line)
-        elif char == "`":
-            self.region(Place.BACKQUOTE, self.closing(self.at + 1, "`", escapes=True), line)
-        elif char == "$":
-            self.dollar(line, quoted)
-        elif char == "'" and not quoted:
-            self.region(Place.SINGLE, self.closing(self.at + 1, "'", escapes=False), line)
-        elif char == '"' and not quoted:
-            self.double(line)
-        else:
-            self.at += 1
 
-    def escape(self, line: Line) -> None:
-        self.at += 1
-        if self.at in self.spans:
-            self.take(Place.ESCAPED, line)
-        else:
-            self.at += 1
+Reader = Callable[[Scanner, Line], None]
 
-    def double(self, line: Line) -> None:
-        self.at += 1
-        while self.at < self.stop:
-            if self.at in self.spans:
-                self.take(Place.DOUBLE, line)
-            elif self.text[self.at] == '"':
-                self.at += 1
-                return
-            else:
-                self.piece(line, quoted=True)
+LONG_OPERATORS = ("&&", "||", ";;", "|&")
+PIPES = ("|", "|&")
 
-    def dollar(self, line: Line, quoted: bool) -> None:
-        at = self.at
-        start = self.text[at : at + 2]
-        if end := self.arithmetic_end(at + 1):
-            self.region(Place.ARITHMETIC, end, line)
-        elif start == "$(":
-            self.at += 2
-            self.script(line)
-        elif start == "${":
-            self.region(Place.EXPANSION, self.balanced(at + 1, "{", "}"), line)
-        elif start == "$[":
-            self.region(Place.ARITHMETIC, self.balanced(at + 1, "[", "]"), line)
-        elif start == "$'" and not quoted:
-            self.region(Place.ANSI, self.closing(at + 2, "'", escapes=True), line)
-        else:
-            self.at += 1
-
-    def here_documents(self) -> None:
-        """The lines of the here-documents that the line before announced."""
-        waiting, self.waiting = self.waiting, []
-        for document in waiting:
-            stop, after = self.last_line(document)
-            document.body = (self.at, stop)
-            if document.quoted:
-                self.region(Place.QUOTED_HERE, stop, document=document)
-            else:
-                self.expanded(document)
-            self.at = after
-            self.takes_more = after < len(self.text)
-
-    def last_line(self, document: HereDocument) -> tuple[int, int]:
-        """Where the line of the delimiter starts, and where it ends."""
-        at = self.at
-        while at < self.stop:
-            end = self.text.find("\n", at, self.stop)
-            end = self.stop if end < 0 else end
-            line = self.text[at:end]
-            if (line.lstrip("\t") if document.tabs else line) == document.delimiter:
-                return at, end
-            at = end + 1
-        return self.stop, self.stop
-
-    def expanded(self, document: HereDocument) -> None:
-        """The lines of a here-document in which the shell replaces variables."""
-        stop, self.stop = self.stop, document.body[1]
-        line = Line(self.text, document.command.outer)
-        line.command = document.command
-        while self.at < self.stop:
-            if self.at in self.spans:
-                self.take(Place.HERE, document=document)
-            else:
-                self.piece(line, quoted=True)
-        self.stop = stop
+# between words: the first character of a token -> what reads it; any other begins a word
+TOKENS: Mapping[str, Reader] = {
+    " ": Scanner.read_blank,
+    "\t": Scanner.read_blank,
+    "\n": Scanner.read_newline,
+    "#": Scanner.read_comment,
+    "<": Scanner.read_redirection,
+    ">": Scanner.read_redirection,
+    ";": Scanner.read_operator,
+    "|": Scanner.read_operator,
+    "&": Scanner.read_operator,
+    "(": Scanner.read_parenthesis,
+    ")": Scanner.read_closing,
+}
+# inside "..." and in a here-document: what is special there; any other character is itself
+EXPANDED: Mapping[str, Reader] = {
+    "\\": Scanner.read_escape,
+    "`": Scanner.read_backquotes,
+    "$": Scanner.read_dollar,
+}
+# in a word without quotes
+UNQUOTED: Mapping[str, Reader] = {
+    **EXPANDED,
+    "$": Scanner.read_unquoted_dollar,
+    "'": Scanner.read_single_quotes,
+    '"': Scanner.read_double_quotes,
+}
 
 
 def scan(text: str, spans: Sequence[tuple[int, int]] = ()) -> Scanner:
     """A command that was read: each of the placeholders at `spans` has its spot, in their order."""
     scanner = Scanner(text, spans)
-    scanner.script()
+    scanner.read_commands()
     scanner.spots.sort(key=lambda spot: spot.start)
     return scanner

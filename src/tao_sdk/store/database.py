@@ -20,14 +20,12 @@ from typing import TypeVar
 from tao_sdk.model.errors import StoreError
 
 T = TypeVar("T")
-PATIENCE_SECONDS = (
-    120.0  # how long others may keep the database to themselves before that is an error
-)
+LOCK_TIMEOUT = 120.0  # seconds for which others may lock the database before that is an error
 
 # words in SQLite's message -> what happened, what to do
 CAUSES: Mapping[str, tuple[str, str]] = {
     "locked": (
-        f"Another process has kept it to itself for {PATIENCE_SECONDS:.0f} s.",
+        f"Another process has kept it to itself for {LOCK_TIMEOUT:.0f} s.",
         "See whether a process that uses it is stopped (state T in ps), and continue or end it.",
     ),
     "locking protocol": (
@@ -72,13 +70,13 @@ class Database:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._closed = False
-        self._kept_from_others = False
+        self._is_exclusive = False
         _open_databases.add(self)
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
         """For one statement; several see one state of the database only inside `write`."""
-        with self._lock, self._explained(), self._used() as db:
+        with self._lock, self._raises_store_error(), self._use_connection() as db:
             yield db
 
     @contextmanager
@@ -86,7 +84,7 @@ class Database:
         """One transaction, kept whole or not at all. `synced`: on disk when this returns, else it
         outlives our crash, and in WAL mode perhaps not the machine's.
         """
-        with self._lock, self._explained(), self._used() as db:
+        with self._lock, self._raises_store_error(), self._use_connection() as db:
             if synced and self.wal:
                 db.execute("PRAGMA synchronous = FULL")
             try:
@@ -111,62 +109,67 @@ class Database:
             self._connection = None
 
     @contextmanager
-    def _used(self) -> Generator[sqlite3.Connection]:
-        db = self._connected()
+    def _use_connection(self) -> Generator[sqlite3.Connection]:
+        db = self._get_connection()
         try:
             yield db
         finally:
-            if self._kept_from_others and not db.in_transaction:
+            if self._is_exclusive and not db.in_transaction:
                 self.disconnect()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         if self._connection is None:
             if self._closed:
                 raise StoreError(f"{self.path} was closed.", "", "Open the store again.")
-            self._connection = self._connect()
+            self._connection = self._open_connection()
         return self._connection
 
-    def _connect(self) -> sqlite3.Connection:
-        """A full disk has no room for the index that WAL's readers share; one who has the file to
-        himself needs none.
+    def _open_connection(self) -> sqlite3.Connection:
+        """Opens the file for this process alone where a full disk has no room for the index that
+        WAL's readers share.
         """
         try:
-            self._kept_from_others = False
-            return self._prepared()
+            self._is_exclusive = False
+            return self._prepare_connection()
         except sqlite3.OperationalError as error:
             if "disk I/O error" not in str(error):
                 raise
-            self._kept_from_others = True
-            return self._prepared()
+            self._is_exclusive = True
+            return self._prepare_connection()
 
-    def _prepared(self) -> sqlite3.Connection:
+    def _prepare_connection(self) -> sqlite3.Connection:
         db = sqlite3.connect(
-            self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+            self.path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
         )
         with ExitStack() as undo:
             undo.callback(db.close)
-            db.execute(
-                f"PRAGMA locking_mode = {'EXCLUSIVE' if self._kept_from_others else 'NORMAL'}"
-            )
+            locking_mode = "EXCLUSIVE" if self._is_exclusive else "NORMAL"
+            db.execute(f"PRAGMA locking_mode = {locking_mode}")
             self._check(db)
-            wanted = "wal" if self.wal else "delete"
-            (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
-            self.wal = (
-                mode == "wal"
-            )  # a file system that cannot share memory keeps the rollback journal
-            db.execute(f"PRAGMA synchronous = {'NORMAL' if self.wal else 'FULL'}")
+            self._choose_journal(db)
             db.execute("PRAGMA foreign_keys = ON")
             undo.pop_all()
         return db
 
+    def _choose_journal(self, db: sqlite3.Connection) -> None:
+        """WAL if it is wanted and possible: a file system that cannot share memory keeps the
+        rollback journal.
+        """
+        wanted = "wal" if self.wal else "delete"
+        set_journal = f"PRAGMA journal_mode = {wanted}"
+        (mode,) = retry_while_locked(lambda: db.execute(set_journal).fetchone())
+        self.wal = mode == "wal"
+        synchronous = "NORMAL" if self.wal else "FULL"
+        db.execute(f"PRAGMA synchronous = {synchronous}")
+
     @contextmanager
-    def _explained(self) -> Generator[None]:
+    def _raises_store_error(self) -> Generator[None]:
         try:
             yield
         except sqlite3.IntegrityError:
             raise
         except sqlite3.DatabaseError as error:
-            raise explanation(self.path, error) from error
+            raise store_error(self.path, error) from error
 
     def before_fork(self) -> None:
         """SQLite's locks do not survive a fork, so no connection is carried across one."""
@@ -177,23 +180,29 @@ class Database:
         self._lock.release()
 
 
-def explanation(path: Path, error: sqlite3.DatabaseError) -> StoreError:
+def store_error(path: Path, error: sqlite3.DatabaseError) -> StoreError:
+    """SQLite's message, with what happened and what to do."""
     words = str(error)
-    if (
-        "unable to open" in words
-        and path.parent.is_dir()
-        and os.statvfs(path.parent).f_flag & os.ST_RDONLY
-    ):
+    if "unable to open" in words and lies_read_only(path.parent):
         words = "its file system is readonly"
-    why, what_to_do = next((told for sign, told in CAUSES.items() if sign in words), ("", ""))
-    return StoreError(f"The job store {path} cannot be used: {words}.", why, what_to_do)
+    what = f"The job store {path} cannot be used: {words}."
+    for sign, (why, what_to_do) in CAUSES.items():
+        if sign in words:
+            return StoreError(what, why, what_to_do)
+    return StoreError(what)
 
 
-def patiently(action: Callable[[], T]) -> T:
-    """`action`, again until others leave room: the change of the journal mode does not wait by
-    itself.
+def lies_read_only(folder: Path) -> bool:
+    """True if the folder is there, on a file system that is mounted read-only."""
+    return folder.is_dir() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def retry_while_locked(action: Callable[[], T]) -> T:
+    """The result of `action`, tried for LOCK_TIMEOUT seconds while the database is locked.
+
+    SQLite itself does not wait when the journal mode is changed.
     """
-    give_up = time.monotonic() + PATIENCE_SECONDS
+    give_up = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             return action()

@@ -19,9 +19,7 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 
 
 def on_network(directory: Path) -> bool:
-    """Does `directory` lie on a file system where processes of several machines, or none, share
-    memory?
-    """
+    """True if `directory` lies on a network file system. False where nobody can tell."""
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -38,19 +36,19 @@ def file_system_of(path: str, mountinfo: str) -> str:
     """The type of the file system that holds `path`: of the longest mount point above it, of equal
     ones the last.
     """
-    best, found = -1, ""
-    for mount_point, file_system in map(_mount, mountinfo.splitlines()):
+    deepest, nearest_file_system = -1, ""
+    for mount_point, file_system in map(_parse_mount, mountinfo.splitlines()):
         depth = len(mount_point.parts)
-        if depth >= best and PurePosixPath(path).is_relative_to(mount_point):
-            best, found = depth, file_system
-    return found
+        if depth >= deepest and PurePosixPath(path).is_relative_to(mount_point):
+            deepest, nearest_file_system = depth, file_system
+    return nearest_file_system
 
 
-def _mount(line: str) -> tuple[PurePosixPath, str]:
+def _parse_mount(line: str) -> tuple[PurePosixPath, str]:
     """(mount point, type) of a line of mountinfo; proc_pid_mountinfo(5) names the fields."""
     before, _, after = line.partition(" - ")
-    return PurePosixPath(_unescape(before.split(" ")[4])), after.split(" ")[0]
+    return PurePosixPath(_decode_octal(before.split(" ")[4])), after.split(" ")[0]
 
 
-def _unescape(text: str) -> str:
+def _decode_octal(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

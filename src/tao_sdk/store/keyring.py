@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tao_sdk.store.private_files import explained, name_in, write_whole
 
-GRACE_SECONDS = 3600.0
+GRACE_SECONDS = 3600.0  # in which a submit has written its job's row
 
 
 class Keyring:
@@ -24,11 +24,11 @@ class Keyring:
 
     def save(self, job_id: str, values: Mapping[str, str]) -> None:
         """Keep `values` in place of what was kept for the job. On disk when this returns."""
-        write_whole(self._file(job_id), json.dumps(dict(values)).encode())
+        write_whole(self._secrets_file(job_id), json.dumps(dict(values)).encode())
 
     def load(self, job_id: str) -> dict[str, str]:
         """What was saved for the job; empty when nothing was, or it was forgotten."""
-        path = self._file(job_id)
+        path = self._secrets_file(job_id)
         with explained(path):
             try:
                 return json.loads(path.read_bytes())
@@ -36,19 +36,24 @@ class Keyring:
                 return {}
 
     def forget(self, job_id: str) -> None:
-        path = self._file(job_id)
+        """Delete the job's secrets, if there are any. Raises StoreError."""
+        path = self._secrets_file(job_id)
         with explained(path):
             path.unlink(missing_ok=True)
 
     def forget_others(self, live: Collection[str], grace: float = GRACE_SECONDS) -> None:
-        """Forget what belongs to no `live` job and is older than `grace`: a submit saves secrets
-        before its job's row.
+        """Delete the secrets of jobs that are not `live`, if they are older than `grace` seconds.
+
+        Newer ones may be of a submit, which saves secrets before its job's row.
         """
-        kept = {self._file(job_id).name for job_id in live}
+        live_names = {self._secrets_file(job_id).name for job_id in live}
+        oldest_kept = time.time() - grace
         with explained(self.directory):
-            for path in self.directory.iterdir() if self.directory.is_dir() else ():
-                if path.name not in kept and path.stat().st_mtime <= time.time() - grace:
+            if not self.directory.is_dir():
+                return
+            for path in self.directory.iterdir():
+                if path.name not in live_names and path.stat().st_mtime <= oldest_kept:
                     path.unlink(missing_ok=True)
 
-    def _file(self, job_id: str) -> Path:
+    def _secrets_file(self, job_id: str) -> Path:
         return name_in(self.directory, f"{job_id}.json")

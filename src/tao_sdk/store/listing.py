@@ -49,8 +49,8 @@ _LIVE_ATTEMPTS = (
 def query(wanted: Wanted) -> Query:
     row_by_row = wanted.labels or wanted.parent is not None or wanted.endpoint is not None
     if row_by_row or not (wanted.statuses or wanted.platform):
-        return _plain(wanted)
-    return _by_status(wanted)
+        return _query_by_label(wanted)
+    return _query_by_status(wanted)
 
 
 def live_at(platform: str, endpoint: str) -> Query:
@@ -68,7 +68,7 @@ def live_endpoints() -> Query:
     )
 
 
-def _plain(wanted: Wanted) -> Query:
+def _query_by_label(wanted: Wanted) -> Query:
     """Through the first label, or the parent, or all jobs; other parts are looked at row by row."""
     labels = list(wanted.labels.items())
     tables = [f"labels AS l{n}" for n in range(len(labels))] + ["jobs"]
@@ -81,7 +81,7 @@ def _plain(wanted: Wanted) -> Query:
             f"l{n}.number = {'jobs' if n == 0 else 'l0'}.number",
         ]
         parameters += [key, value]
-    for term, values in _terms(wanted):
+    for term, values in _conditions(wanted):
         terms.append(term)
         parameters += values
     number = "l0.number" if labels else "jobs.number"
@@ -90,10 +90,10 @@ def _plain(wanted: Wanted) -> Query:
         f"SELECT {JOB_FIELDS} FROM {' CROSS JOIN '.join(tables)} {where} "
         f"ORDER BY {number} DESC LIMIT ?"
     )
-    return Query(sql, (*parameters, _limit(wanted)))
+    return Query(sql, (*parameters, row_limit(wanted.limit)))
 
 
-def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
+def _conditions(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
     terms: list[tuple[str, list[Parameter]]] = []
     if wanted.parent is not None:
         terms.append(("jobs.parent = ?", [wanted.parent]))
@@ -107,7 +107,7 @@ def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
     return terms
 
 
-def _by_status(wanted: Wanted) -> Query:
+def _query_by_status(wanted: Wanted) -> Query:
     """The newest of each status, and the newest of those: no status' index needs to be read further
     than the limit.
     """
@@ -119,12 +119,17 @@ def _by_status(wanted: Wanted) -> Query:
     branch = f"SELECT * FROM ({branch} ORDER BY number DESC LIMIT ?)"
     statuses = list(dict.fromkeys(wanted.statuses)) or list(Status)
     parameters = [
-        parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))
+        parameter
+        for status in statuses
+        for parameter in (status.value, *shared, row_limit(wanted.limit))
     ]
     numbers = " UNION ALL ".join([branch] * len(statuses))
     sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({numbers}) ORDER BY number DESC LIMIT ?"
-    return Query(sql, (*parameters, _limit(wanted)))
+    return Query(sql, (*parameters, row_limit(wanted.limit)))
 
 
-def _limit(wanted: Wanted) -> int:
-    return NO_LIMIT if wanted.limit is None else min(max(0, wanted.limit), MOST)
+def row_limit(limit: int | None) -> int:
+    """What stands after LIMIT; None is no limit."""
+    if limit is None:
+        return NO_LIMIT
+    return min(max(0, limit), MOST)

@@ -50,18 +50,21 @@ class LogCopies:
         self.segment_size = max(1, cap // (NEWEST_KEPT + 1))
 
     def append(self, attempt: Attempt, data: bytes, rank: int = 0) -> None:
+        """Add bytes at the end of a copy. Raises StoreError."""
         make_directory(self.directory)
-        make_directory(self._job(attempt.job_id))
+        make_directory(self._job_folder(attempt.job_id))
         with explained(self.directory):
             while data:
-                number, room = self._newest(attempt, rank)
-                _append(self._segment(attempt, rank, number), data[:room])
+                number, room = self._segment_to_write(attempt, rank)
+                _append(self._segment_path(attempt, rank, number), data[:room])
                 data = data[room:]
 
     def size(self, attempt: Attempt, rank: int = 0) -> int:
         """Bytes that `read` can return."""
         with explained(self.directory):
-            return again_if_replaced(lambda: sum(part.size for part in self._parts(attempt, rank)))
+            return retry_if_replaced(
+                lambda: sum(part.size for part in self._list_parts(attempt, rank))
+            )
 
     def read(
         self, attempt: Attempt, offset: int = 0, limit: int = 1024 * 1024, rank: int = 0
@@ -70,26 +73,27 @@ class LogCopies:
         end.
         """
         with explained(self.directory):
-            return again_if_replaced(lambda: self._read(attempt, offset, limit, rank))
+            return retry_if_replaced(lambda: self._read(attempt, offset, limit, rank))
 
     def _read(self, attempt: Attempt, offset: int, limit: int, rank: int) -> bytes:
-        for part in self._parts(attempt, rank):
+        for part in self._list_parts(attempt, rank):
             if offset < part.size:
                 return part.read(offset, limit)
             offset -= part.size
         return b""
 
     def compress(self, job_id: str) -> None:
-        """The copies of a job that is over."""
-        job = self._job(job_id)
+        """Compress the copies of a job that is over. Raises StoreError."""
+        job = self._job_folder(job_id)
         with explained(self.directory):
-            plain = [path for path in job.iterdir() if is_plain(path)] if job.is_dir() else []
-            for path in plain:
-                if path.stat().st_size > SMALL:
+            if not job.is_dir():
+                return
+            for path in list(job.iterdir()):
+                if is_plain(path) and path.stat().st_size > SMALL:
                     compress(path)
 
     def forget(self, job_id: str) -> None:
-        path = self._job(job_id)
+        path = self._job_folder(job_id)
         with explained(path):
             if path.is_dir():
                 import shutil
@@ -99,17 +103,15 @@ class LogCopies:
     def jobs(self) -> list[str]:
         """The ids of the jobs that have copies here."""
         with explained(self.directory):
-            return (
-                sorted(path.name for path in self.directory.iterdir())
-                if self.directory.is_dir()
-                else []
-            )
+            if not self.directory.is_dir():
+                return []
+            return sorted(path.name for path in self.directory.iterdir())
 
-    def _newest(self, attempt: Attempt, rank: int) -> tuple[int, int]:
+    def _segment_to_write(self, attempt: Attempt, rank: int) -> tuple[int, int]:
         """(the segment to write to, its room). When a new one begins, the oldest but the first
         goes.
         """
-        segments = self._segments(attempt, rank)
+        segments = self._find_segments(attempt, rank)
         if not segments:
             return 0, self.segment_size
         numbers = sorted(segments)
@@ -121,39 +123,38 @@ class LogCopies:
             segments[number].unlink(missing_ok=True)
         return numbers[-1] + 1, self.segment_size
 
-    def _parts(self, attempt: Attempt, rank: int) -> Iterator[Part]:
+    def _list_parts(self, attempt: Attempt, rank: int) -> Iterator[Part]:
         expected = 0
-        for number, path in sorted(self._segments(attempt, rank).items()):
+        for number, path in sorted(self._find_segments(attempt, rank).items()):
             if number > expected:
-                yield _gap((number - expected) * self.segment_size)
+                yield _gap_line((number - expected) * self.segment_size)
             yield Part(size_of(path), path)
             expected = number + 1
 
-    def _segments(self, attempt: Attempt, rank: int) -> dict[int, Path]:
+    def _find_segments(self, attempt: Attempt, rank: int) -> dict[int, Path]:
         """Each by its number; the plain one where a compression was cut short before it was
         removed.
         """
         start = f"{attempt.number}.{rank}."
-        job = self._job(attempt.job_id)
-        paths = (
-            [path for path in job.iterdir() if path.name.startswith(start)] if job.is_dir() else []
-        )
-        plain_last = sorted(paths, key=is_plain)
+        job = self._job_folder(attempt.job_id)
+        if not job.is_dir():
+            return {}
+        plain_last = sorted(job.glob(f"{start}*"), key=is_plain)
         return {int(path.name.removeprefix(start).removesuffix(GZ)): path for path in plain_last}
 
-    def _job(self, job_id: str) -> Path:
+    def _job_folder(self, job_id: str) -> Path:
         return name_in(self.directory, job_id)
 
-    def _segment(self, attempt: Attempt, rank: int, number: int) -> Path:
-        return self._job(attempt.job_id) / f"{attempt.number}.{rank}.{number}"
+    def _segment_path(self, attempt: Attempt, rank: int, number: int) -> Path:
+        return self._job_folder(attempt.job_id) / f"{attempt.number}.{rank}.{number}"
 
 
 def is_plain(path: Path) -> bool:
     return path.suffix != GZ and not path.name.startswith(ASIDE)
 
 
-def again_if_replaced(look: Callable[[], T]) -> T:
-    """What was found plain may have been compressed before it was opened."""
+def retry_if_replaced(look: Callable[[], T]) -> T:
+    """The result of `look`, tried again when a segment was compressed before it was opened."""
     for _ in range(NEWEST_KEPT + 1):
         try:
             return look()
@@ -162,7 +163,7 @@ def again_if_replaced(look: Callable[[], T]) -> T:
     return look()
 
 
-def _gap(size: int) -> Part:
+def _gap_line(size: int) -> Part:
     line = f"\n[tao: {size} bytes of the log are not kept here]\n".encode()
     return Part(len(line), line=line)
 

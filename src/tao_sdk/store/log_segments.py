@@ -33,7 +33,7 @@ def size_of(path: Path) -> int:
     if path.suffix != GZ:
         return path.stat().st_size
     with path.open("rb") as file:
-        return sum(size for _, _, size in members(file))
+        return sum(size for _, _, size in read_members(file))
 
 
 def read_segment(path: Path, offset: int, limit: int) -> bytes:
@@ -42,9 +42,9 @@ def read_segment(path: Path, offset: int, limit: int) -> bytes:
         if path.suffix != GZ:
             file.seek(offset)
             return file.read(limit)
-        for start, length, size in members(file):
+        for start, length, size in read_members(file):
             if offset < size:
-                return block(file, start, length, size)[offset : offset + limit]
+                return unpack_member(file, start, length, size)[offset : offset + limit]
             offset -= size
     return b""
 
@@ -57,14 +57,14 @@ def compress(path: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with path.open("rb") as plain, os.fdopen(os.open(aside, flags, 0o600), "wb") as file:
         while data := plain.read(BLOCK):
-            file.write(member(data))
+            file.write(pack_member(data))
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path.with_name(f"{path.name}{GZ}"))
     path.unlink()
 
 
-def member(data: bytes) -> bytes:
+def pack_member(data: bytes) -> bytes:
     deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     packed = deflate.compress(data) + deflate.flush()
     length = HEADER.size + len(packed) + TRAILER.size
@@ -72,7 +72,7 @@ def member(data: bytes) -> bytes:
     return head + packed + TRAILER.pack(zlib.crc32(data), len(data))
 
 
-def members(file: IO[bytes]) -> Iterator[tuple[int, int, int]]:
+def read_members(file: IO[bytes]) -> Iterator[tuple[int, int, int]]:
     """(start, length, bytes of the log) of each. Raises OSError for what is no such file."""
     start, end = 0, os.fstat(file.fileno()).st_size
     while start < end:
@@ -87,16 +87,15 @@ def members(file: IO[bytes]) -> Iterator[tuple[int, int, int]]:
         start += length
 
 
-def block(file: IO[bytes], start: int, length: int, size: int) -> bytes:
+def unpack_member(file: IO[bytes], start: int, length: int, size: int) -> bytes:
     file.seek(start + HEADER.size)
     packed = file.read(min(length, LONGEST) - HEADER.size - TRAILER.size)
     try:
         data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, size)
     except zlib.error:
         raise damaged(file) from None
-    if len(data) != size or TRAILER.unpack(file.read(TRAILER.size).ljust(TRAILER.size))[
-        0
-    ] != zlib.crc32(data):
+    checksum, _ = TRAILER.unpack(file.read(TRAILER.size).ljust(TRAILER.size))
+    if len(data) != size or checksum != zlib.crc32(data):
         raise damaged(file)
     return data
 

@@ -44,10 +44,11 @@ class PayloadFiles:
         return data.decode()
 
     def names(self) -> list[str]:
+        """All files of the store. Raises StoreError."""
         with explained(self.directory):
-            return (
-                [path.name for path in self.directory.iterdir()] if self.directory.is_dir() else []
-            )
+            if not self.directory.is_dir():
+                return []
+            return [path.name for path in self.directory.iterdir()]
 
     def remove(self, name: str) -> None:
         with explained(self.directory):
@@ -75,11 +76,9 @@ class Document(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         members = self._members()
-        return (
-            json.loads(self._payloads.read(self._files[key]))
-            if key in self._files
-            else members[key]
-        )
+        if key in self._files:
+            return json.loads(self._payloads.read(self._files[key]))
+        return members[key]
 
     def __contains__(self, key: object) -> bool:
         return key in self._members() or key in self._files
@@ -99,14 +98,15 @@ def split(value: Mapping[str, Any], payloads: PayloadFiles) -> tuple[str, list[s
     """(the text for the row, the names of the files that it refers to). Members above 64 KB go to
     files.
     """
-    texts = {key: to_text(member) for key, member in value.items()}
-    files = {
-        key: payloads.write(text) for key, text in texts.items() if len(text) > LARGEST_IN_A_ROW
-    }
-    inline = ",".join(
-        f"{json.dumps(key)}:{text}" for key, text in texts.items() if key not in files
-    )
-    return f"[{{{inline}}},{json.dumps(files)}]", list(files.values())
+    inline: list[str] = []
+    files: dict[str, str] = {}
+    for key, member in value.items():
+        text = to_text(member)
+        if len(text) > LARGEST_IN_A_ROW:
+            files[key] = payloads.write(text)
+        else:
+            inline.append(f"{json.dumps(key)}:{text}")
+    return f"[{{{','.join(inline)}}},{json.dumps(files)}]", list(files.values())
 
 
 def to_text(value: Any) -> str:
@@ -120,6 +120,5 @@ def _as_dict(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
-_encode = json.JSONEncoder(
-    default=_as_dict, separators=(",", ":")
-).encode  # json.dumps would make one for each value
+# json.dumps would make an encoder for each value
+_encode = json.JSONEncoder(default=_as_dict, separators=(",", ":")).encode

@@ -38,7 +38,7 @@ def make_directory(path: Path) -> None:
     """`path` as a directory of ours, made with mode 0700 if it is not there. Raises StoreError."""
     with explained(path):
         make_folders(path)
-        _trust(path, path.lstat(), stat.S_ISDIR, "a directory")
+        _refuse_foreign(path, path.lstat(), stat.S_ISDIR, "a directory")
         if path.lstat().st_mode & OTHERS_CAN_WRITE:
             what = f"{path} can be written by other users."
             raise StoreError(what, "They could replace the job store.", *shut_or_leave(path))
@@ -106,12 +106,14 @@ def make_file(path: Path) -> None:
         with suppress(FileExistsError):
             os.mknod(path, stat.S_IFREG | 0o600)
         there = path.lstat()
-        _trust(path, there, stat.S_ISREG, "a regular file")
+        _refuse_foreign(path, there, stat.S_ISREG, "a regular file")
         if there.st_mode & GROUP_AND_OTHERS:
             path.chmod(0o600)
 
 
-def _trust(path: Path, there: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> None:
+def _refuse_foreign(
+    path: Path, there: os.stat_result, is_kind: Callable[[int], bool], kind: str
+) -> None:
     if not is_kind(there.st_mode):
         found = "a symbolic link" if stat.S_ISLNK(there.st_mode) else "something else"
         raise StoreError(

@@ -50,11 +50,9 @@ def source_of(path: Path) -> Path | None:
     """X.db for X.v8.db, the published SDK's own default for ours; None for any other name."""
     if path.name == OURS:
         return path.with_name(DEFAULT)
-    return (
-        path.with_name(path.name.removesuffix(SUFFIX) + ".db")
-        if path.name.endswith(SUFFIX)
-        else None
-    )
+    if not path.name.endswith(SUFFIX):
+        return None
+    return path.with_name(path.name.removesuffix(SUFFIX) + ".db")
 
 
 def is_published(path: Path) -> bool:
@@ -64,8 +62,8 @@ def is_published(path: Path) -> bool:
     if not path.is_file() or path.stat().st_size == 0 or _is_ours(path):
         return False
     try:
-        with _copy(path) as db:
-            return {"job_id", "backend_type", "workspace_id"} <= _columns(db)
+        with _open_copy(path) as db:
+            return {"job_id", "backend_type", "workspace_id"} <= _column_names(db)
     except (sqlite3.DatabaseError, OSError):
         return False
 
@@ -73,8 +71,8 @@ def is_published(path: Path) -> bool:
 def read_jobs(path: Path) -> list[Job]:
     """Its jobs, oldest first, with their ids and statuses."""
     try:
-        with _copy(path) as db:
-            shown = [name if name in _columns(db) else f"NULL AS {name}" for name in _COLUMNS]
+        with _open_copy(path) as db:
+            shown = [name if name in _column_names(db) else f"NULL AS {name}" for name in _COLUMNS]
             db.row_factory = sqlite3.Row
             rows = db.execute(
                 f"SELECT {', '.join(shown)} FROM jobs ORDER BY created_at, job_id"
@@ -84,7 +82,7 @@ def read_jobs(path: Path) -> list[Job]:
             f"{path}, a database of the published SDK, cannot be read: {error}."
         ) from error
     try:
-        return [_job(dict(row), path) for row in rows]
+        return [_job_of_row(dict(row), path) for row in rows]
     except (TypeError, AttributeError) as error:  # a value of another kind than that SDK writes
         raise StoreError(
             f"{path}, a database of the published SDK, cannot be read: {error}."
@@ -107,7 +105,7 @@ def _is_ours(path: Path) -> bool:
 
 
 @contextmanager
-def _copy(path: Path) -> Generator[sqlite3.Connection]:
+def _open_copy(path: Path) -> Generator[sqlite3.Connection]:
     """A connection to a copy of the database and of its journal, which may hold the newest rows."""
     import shutil
     import tempfile
@@ -122,27 +120,27 @@ def _copy(path: Path) -> Generator[sqlite3.Connection]:
             yield db
 
 
-def _columns(db: sqlite3.Connection) -> set[str]:
+def _column_names(db: sqlite3.Connection) -> set[str]:
     return {row[1] for row in db.execute("PRAGMA table_info(jobs)")}
 
 
-def _job(row: Mapping[str, Any], path: Path) -> Job:
+def _job_of_row(row: Mapping[str, Any], path: Path) -> Job:
     status = row["status"] or ""
-    specs = _object(row["specs"])
-    created = _moment(row["created_at"]) or utc_now()
+    specs = _read_specs(row["specs"])
+    created = _read_time(row["created_at"]) or utc_now()
     ended = status in ("Complete", "Error", "Canceled")
     return Job(
         id=row["job_id"],
         name=row["action"] or row["network_arch"] or "job",
         platform=PLATFORMS.get(row["backend_type"], row["backend_type"] or "unknown"),
-        status=_status(status),
+        status=_read_status(status),
         message=f"{status or 'no status'} in {path.name}",
         image=row["image"] or "",
         parent=row["parent_job_id"] or None,
         reading=LogReading(Progress(epoch=row["last_epoch"] or 0)),
         created=created,
-        ended=_moment(row["updated_at"]) if ended else None,
-        seen_at=_moment(row["updated_at"]),
+        ended=_read_time(row["updated_at"]) if ended else None,
+        seen_at=_read_time(row["updated_at"]),
         results_dir=row["results_dir"] or row["local_results_dir"] or "",
         backend_details={"backend_job_id": row["backend_job_id"] or ""},
         imported_from=str(path),
@@ -151,13 +149,13 @@ def _job(row: Mapping[str, Any], path: Path) -> Job:
     )
 
 
-def _status(word: str) -> Status:
+def _read_status(word: str) -> Status:
     if word == CANCELING:
         return Status.RUNNING
     return Status(word) if word in {status.value for status in Status} else Status.UNKNOWN
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def _read_specs(text: str | None) -> dict[str, Any]:
     """The caller's spec; names that begin with _ are the published SDK's own notes."""
     try:
         value = json.loads(text or "{}")
@@ -167,7 +165,7 @@ def _object(text: str | None) -> dict[str, Any]:
     return {key: item for key, item in members.items() if not key.startswith("_")}
 
 
-def _moment(text: str | None) -> datetime | None:
+def _read_time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
     except ValueError:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from tao_sdk.model.errors import StoreError
 
-APPLICATION_ID = (
-    0x54414F38  # "TAO8" in the file's header: ours, and not a database of the published SDK
-)
+# "TAO8" in the file's header: ours, and not a database of the published SDK
+APPLICATION_ID = 0x54414F38
 
 # The messages of the versions before codes were kept -> their codes. Used once, when such a store
 # is brought up to date.
@@ -159,7 +158,7 @@ VERSION = len(STEPS)
 
 def migrate(db: sqlite3.Connection) -> None:
     """Bring the database to this version, inside the caller's transaction."""
-    version = _pragma(db, "user_version")
+    version = _read_pragma(db, "user_version")
     for number, step in enumerate(STEPS[version:], start=version + 1):
         for statement in step:
             db.execute(statement)
@@ -170,7 +169,8 @@ def migrate(db: sqlite3.Connection) -> None:
 
 def is_current(db: sqlite3.Connection) -> bool:
     return (
-        _pragma(db, "application_id") == APPLICATION_ID and _pragma(db, "user_version") == VERSION
+        _read_pragma(db, "application_id") == APPLICATION_ID
+        and _read_pragma(db, "user_version") == VERSION
     )
 
 
@@ -178,11 +178,10 @@ def check(db: sqlite3.Connection, path: Path) -> None:
     """Raises StoreError for a database of another program, and for one of a version that we do not
     know.
     """
-    used = (
-        db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-    )  # asked first: others may be making it now
-    ours = _pragma(db, "application_id") == APPLICATION_ID
-    version = _pragma(db, "user_version")
+    # asked first: others may be making the tables now
+    used = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+    ours = _read_pragma(db, "application_id") == APPLICATION_ID
+    version = _read_pragma(db, "user_version")
     if used and not ours:
         raise StoreError(
             f"{path} is a database of another program.",
@@ -198,5 +197,5 @@ def check(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _pragma(db: sqlite3.Connection, name: str) -> int:
+def _read_pragma(db: sqlite3.Connection, name: str) -> int:
     return db.execute(f"PRAGMA {name}").fetchone()[0]

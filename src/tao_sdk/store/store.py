@@ -1,5 +1,8 @@
 """Store: what we remember of jobs, for any number of threads and processes at once.
 
+Here: the transactions over jobs and attempts. Not here: events (event_log.py), leases and claims
+(leases.py), which job a word means (job_ids.py), rows (records.py).
+
 Changing a job is a compare-and-set on its revision, so no two processes undo each other's work.
 What was decided but not yet done (a job, a further attempt, where it lives, a hook's claim) is on
 disk before its verb returns; other changes outlive our crash at once, and the machine's a moment
@@ -11,7 +14,6 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -26,15 +28,17 @@ from tao_sdk.model.spec import is_unicode
 from tao_sdk.model.status import TERMINAL, Status
 from tao_sdk.store import listing, published, records, schema
 from tao_sdk.store.database import Database
+from tao_sdk.store.event_log import EventLog, insert_events
 from tao_sdk.store.file_system import on_network
+from tao_sdk.store.job_ids import find_id, ids_named, raise_not_found
 from tao_sdk.store.keyring import Keyring
+from tao_sdk.store.leases import Leases
 from tao_sdk.store.listing import LIVE, Wanted
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file, refuse_replaceable
 from tao_sdk.store.records import (
     ATTEMPT_COLUMNS,
-    EVENT_COLUMNS,
     JOB_COLUMNS,
     JOB_FIELDS,
     MUTABLE_COLUMNS,
@@ -49,7 +53,12 @@ Ids = list[str]
 Endpoints = list[Endpoint]
 
 MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
-NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
+
+
+def _places(columns: str) -> str:
+    """One ? for each of the columns."""
+    return ", ".join("?" for _ in columns.split(","))
+
 
 _SET = ", ".join(f"{column} = ?" for column in MUTABLE_COLUMNS)
 _IS_TERMINAL = "status IN ({})".format(", ".join(f"'{status.value}'" for status in TERMINAL))
@@ -61,23 +70,11 @@ REOPEN_JOB = (
     f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND "
     f"revision = ? AND {_IS_TERMINAL}"
 )
-INSERT_JOB = (
-    f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
-)
-INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({_places(JOB_COLUMNS)})"
+INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES ({_places(ATTEMPT_COLUMNS)})"
 FORGET_WAYS = """
     DELETE FROM meta WHERE name GLOB 'way:*'
     AND NOT EXISTS (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
-INSERT_EVENT = (
-    "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
-)
-
-# a lease taken "in the future" is believed for its own length only: a clock that was set back must
-# not keep it for ever
-TAKE_LEASE = """
-    INSERT INTO leases (name, owner, taken, seconds) VALUES (:name, :owner, :now, :seconds)
-    ON CONFLICT (name) DO UPDATE SET owner = :owner, taken = :now, seconds = :seconds
-    WHERE owner = :owner OR :now >= taken + seconds OR :now < taken - seconds"""
 
 
 class Store:
@@ -93,6 +90,8 @@ class Store:
         self.log_copies = LogCopies(self.directory / "logs")
         self._payloads = PayloadFiles(self.directory / "payloads")
         self._db = database
+        self._events = EventLog(database)
+        self._leases = Leases(database)
 
     @classmethod
     def open(cls, path: Path, *, wal: bool | None = None) -> Store:
@@ -106,7 +105,8 @@ class Store:
         refuse_replaceable(path.parent)
         make_directory(path.parent)
         make_file(path)
-        wal = not on_network(path.parent) if wal is None else wal
+        if wal is None:
+            wal = not on_network(path.parent)
         database = Database(path, wal=wal, check=lambda db: schema.check(db, path))
         with ExitStack() as undo:
             undo.callback(database.close)
@@ -138,10 +138,10 @@ class Store:
         """
         first = NewEvent(job.id, "status", job.status, job.message, {"attempt": row.attempt.number})
         try:
-            with self._inserting() as db:
+            with self._insert_transaction() as db:
                 self._insert_job(db, job)
                 self._insert_attempt(db, row)
-                db.execute(INSERT_EVENT, records.event_row(first))
+                insert_events(db, [first])
         except sqlite3.IntegrityError as error:
             raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
         return self.get(job.id)
@@ -151,54 +151,35 @@ class Store:
         Unknown ids are fine.
         """
         with self._db.write(synced=True) as db:
-            names = _ids(db, "SELECT sha256 FROM payloads WHERE job_id = ?", job_id)
+            files = db.execute("SELECT sha256 FROM payloads WHERE job_id = ?", (job_id,)).fetchall()
             db.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
-        self._remove_unused(
-            names
-        )  # only now: a crash in between must leave no row without its file
+        # files last: a crash in between must leave no row without its file
+        self._remove_unused([name for (name,) in files])
         self.keyring.forget(job_id)
         self.log_copies.forget(job_id)
 
     def get(self, job_id: str) -> Job:
         """The job of that id, or of what `resolve` takes for one."""
-        found = self._find(job_id) if is_unicode(job_id) else None
-        return found or self._find(self.resolve(job_id)) or _not_found(job_id)
+        known = self._find_job(job_id) if is_unicode(job_id) else None
+        if known is not None:
+            return known
+        resolved_id = self.resolve(job_id)
+        return self._find_job(resolved_id) or raise_not_found(resolved_id)
 
     def resolve(self, text: str) -> str:
         """The id of the job whose id, or else name, is `text`, or else whose id begins with it.
         UsageError when several are.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass a Job
-            raise UsageError(
-                f"A job is named by its id, not by a {type(text).__name__}.", "", "Pass job.id."
-            )
-        if not is_unicode(text):
-            return _not_found(text)
+            what = f"A job is named by its id, not by a {type(text).__name__}."
+            raise UsageError(what, "", "Pass job.id.")
         with self._db.read() as db:
-            if db.execute("SELECT 1 FROM jobs WHERE id = ?", (text,)).fetchone():
-                return text
-            named = _ids(
-                db, "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC LIMIT 6", text
-            )
-            meant = named or _beginning_with(db, text)
-            if not meant:
-                return _not_found(
-                    text,
-                    db.execute("SELECT id, name FROM jobs ORDER BY number DESC LIMIT ?", (NEAR,)),
-                )
-        if len(meant) > 1:
-            shown = ", ".join(meant[:5]) + (", ..." if len(meant) > 5 else "")
-            raise UsageError(f"{text!r} can mean several jobs.", "", f"Say which: {shown}")
-        return meant[0]
+            return find_id(db, text)
 
     def named(self, text: str) -> Ids:
         """The jobs of that name, the newest first; the one whose id it is, if it is one's."""
-        if not is_unicode(text):
-            return []
         with self._db.read() as db:
-            return _ids(db, "SELECT id FROM jobs WHERE id = ?", text) or _ids(
-                db, "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC", text
-            )
+            return ids_named(db, text)
 
     def list(
         self,
@@ -211,20 +192,19 @@ class Store:
         limit: int | None = None,
     ) -> Jobs:
         """Newest first."""
-        return self._jobs(
-            listing.query(Wanted(statuses, platform, endpoint, labels, parent, limit))
-        )
+        wanted = Wanted(statuses, platform, endpoint, labels, parent, limit)
+        return self._list_jobs(listing.query(wanted))
 
     def live(self, platform: str | None = None) -> Jobs:
         """The jobs that have not ended, newest first; without those that the published SDK started,
         and alone can watch.
         """
-        jobs = self._jobs(listing.query(Wanted(LIVE, platform)))
+        jobs = self._list_jobs(listing.query(Wanted(LIVE, platform)))
         return [job for job in jobs if not job.imported_from]
 
     def live_at(self, endpoint: Endpoint) -> Jobs:
         """Those of them whose newest attempt is at that endpoint."""
-        return self._jobs(listing.live_at(*endpoint))
+        return self._list_jobs(listing.live_at(*endpoint))
 
     def live_endpoints(self) -> Endpoints:
         """Where jobs that have not ended are."""
@@ -237,27 +217,29 @@ class Store:
         changed meanwhile, or its end would be changed: a terminal status is final.
         """
         with self._db.write() as db:
-            return self._update(db, job, events)
+            return self._update_job(db, job, events)
 
-    def _update(self, db: sqlite3.Connection, job: Job, events: Sequence[NewEvent]) -> Job | None:
+    def _update_job(
+        self, db: sqlite3.Connection, job: Job, events: Sequence[NewEvent]
+    ) -> Job | None:
         key = (job.id, job.revision, job.status.value)
         if db.execute(UPDATE_JOB, (*records.changes_of(job), *key)).rowcount == 0:
             return None
-        db.executemany(INSERT_EVENT, map(records.event_row, events))
+        insert_events(db, events)
         return replace(job, revision=job.revision + 1)
 
-    def _find(self, job_id: str) -> Job | None:
+    def _find_job(self, job_id: str) -> Job | None:
         with self._db.read() as db:
             row = db.execute(f"SELECT {JOB_FIELDS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
         return records.job_of(row, self._payloads) if row else None
 
-    def _jobs(self, query: listing.Query) -> Jobs:
+    def _list_jobs(self, query: listing.Query) -> Jobs:
         with self._db.read() as db:
             rows = db.execute(query.sql, query.parameters).fetchall()
         return [records.job_of(row, self._payloads) for row in rows]
 
     @contextmanager
-    def _inserting(self) -> Generator[sqlite3.Connection]:
+    def _insert_transaction(self) -> Generator[sqlite3.Connection]:
         """A transaction that may write payload files, on disk when it is over; if it fails they are
         removed again.
         """
@@ -271,48 +253,51 @@ class Store:
     def _insert_job(self, db: sqlite3.Connection, job: Job) -> None:
         spec, spec_files = split(job.spec, self._payloads)
         options, option_files = split(job.options, self._payloads)
-        number = db.execute(INSERT_JOB, records.job_row(job, spec, options)).lastrowid
+        number = db.execute(INSERT_JOB, records.job_row(job, spec, options).columns()).lastrowid
         db.executemany(
             "INSERT INTO labels VALUES (?, ?, ?)",
             [(*label, number) for label in job.labels.items()],
         )
-        _refer(db, job.id, spec_files + option_files)
+        _add_file_references(db, job.id, spec_files + option_files)
 
     # Attempts
 
     def attempt(self, job_id: str, number: int | None = None) -> AttemptRow:
         """The attempt of that number, by default the newest."""
-        which, values = ("number = ?", (job_id, number)) if number is not None else ("1", (job_id,))
-        found = self._attempts(f"{which} ORDER BY number DESC LIMIT 1", values)
-        return found[0] if found else self._no_attempt(job_id, number)
+        if number is None:
+            rows = self._list_attempts("ORDER BY number DESC LIMIT 1", (job_id,))
+        else:
+            rows = self._list_attempts("AND number = ?", (job_id, number))
+        return rows[0] if rows else self._raise_no_attempt(job_id, number)
 
     def newest_attempts(self, job_ids: Sequence[str]) -> dict[str, AttemptRow]:
         """The newest attempt of each job, by its id; a job without one is left out."""
-        found: Attempts = []
+        rows: Attempts = []
         for start in range(0, len(job_ids), MOST_PARAMETERS):
-            ids = job_ids[start : start + MOST_PARAMETERS]
-            newest = (
-                "(job_id, number) IN (SELECT id, attempt FROM jobs WHERE id IN "
-                f"({', '.join('?' * len(ids))}))"
-            )
-            with self._db.read() as db:
-                rows = db.execute(
-                    f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {newest}", list(ids)
-                ).fetchall()
-            found += [records.attempt_of(row, self._payloads) for row in rows]
-        return {row.attempt.job_id: row for row in found}
+            rows += self._newest_attempts(job_ids[start : start + MOST_PARAMETERS])
+        return {row.attempt.job_id: row for row in rows}
+
+    def _newest_attempts(self, job_ids: Sequence[str]) -> Attempts:
+        places = ", ".join("?" * len(job_ids))
+        sql = (
+            f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE (job_id, number) IN "
+            f"(SELECT id, attempt FROM jobs WHERE id IN ({places}))"
+        )
+        with self._db.read() as db:
+            rows = db.execute(sql, list(job_ids)).fetchall()
+        return [records.attempt_of(row, self._payloads) for row in rows]
 
     def attempts(self, job_id: str) -> Attempts:
         """Oldest first; none for a job that the published SDK started."""
-        return self._attempts("1 ORDER BY number", (job_id,))
+        return self._list_attempts("ORDER BY number", (job_id,))
 
     def add_attempt(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
         """As `update`, with a further attempt in the same transaction. On disk when
         this returns.
         """
         try:
-            with self._inserting() as db:
-                changed = self._update(db, job, events)
+            with self._insert_transaction() as db:
+                changed = self._update_job(db, job, events)
                 if changed is not None:
                     self._insert_attempt(db, row)
                 return changed
@@ -325,13 +310,11 @@ class Store:
         """As `add_attempt`, for a job that has ended and is to be tried again: the one way back
         from an end.
         """
-        with self._inserting() as db:
-            if (
-                db.execute(REOPEN_JOB, (*records.changes_of(job), job.id, job.revision)).rowcount
-                == 0
-            ):
+        with self._insert_transaction() as db:
+            values = (*records.changes_of(job), job.id, job.revision)
+            if not db.execute(REOPEN_JOB, values).rowcount:
                 return None
-            db.executemany(INSERT_EVENT, map(records.event_row, events))
+            insert_events(db, events)
             self._insert_attempt(db, row)
         return replace(job, revision=job.revision + 1)
 
@@ -339,11 +322,10 @@ class Store:
         """Keep where an attempt lives. On disk when this returns."""
         values = (records.to_text(ref.to_json()), ref.attempt.job_id, ref.attempt.number)
         with self._db.write(synced=True) as db:
-            changed = db.execute(
-                "UPDATE attempts SET ref = ? WHERE job_id = ? AND number = ?", values
-            ).rowcount
-        if not changed:
-            _not_found(ref.attempt.job_id)
+            sql = "UPDATE attempts SET ref = ? WHERE job_id = ? AND number = ?"
+            is_known = db.execute(sql, values).rowcount > 0
+        if not is_known:
+            raise_not_found(ref.attempt.job_id)
 
     def save_log_cursor(self, attempt: Attempt, cursor: str) -> None:
         """Keep up to where the copy of the attempt's log goes."""
@@ -351,14 +333,14 @@ class Store:
         with self._db.write() as db:
             db.execute("UPDATE attempts SET log_cursor = ? WHERE job_id = ? AND number = ?", values)
 
-    def _attempts(self, rest: str, values: tuple[Any, ...]) -> Attempts:
+    def _list_attempts(self, rest: str, values: tuple[Any, ...]) -> Attempts:
+        """The attempts of the job `values[0]`; `rest` goes on after that condition."""
+        sql = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE job_id = ? {rest}"
         with self._db.read() as db:
-            rows = db.execute(
-                f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE job_id = ? AND {rest}", values
-            ).fetchall()
+            rows = db.execute(sql, values).fetchall()
         return [records.attempt_of(row, self._payloads) for row in rows]
 
-    def _no_attempt(self, job_id: str, number: int | None) -> AttemptRow:
+    def _raise_no_attempt(self, job_id: str, number: int | None) -> NoReturn:
         job = self.get(job_id)
         if source := job.imported_from:
             raise StoreError(
@@ -371,86 +353,45 @@ class Store:
     def _insert_attempt(self, db: sqlite3.Connection, row: AttemptRow) -> None:
         plan, files = split(row.plan, self._payloads)
         db.execute(INSERT_ATTEMPT, records.attempt_row(row, plan))
-        _refer(db, row.attempt.job_id, files)
+        _add_file_references(db, row.attempt.job_id, files)
 
     # Events
 
     def record(self, events: Sequence[NewEvent]) -> Events:
         """Add events, all or none, in their order and under numbers that follow each other."""
-        rows = [records.event_row(event) for event in events]
-        try:
-            with self._db.write() as db:
-                db.executemany(INSERT_EVENT, rows)
-                (last,) = db.execute("SELECT last_insert_rowid()").fetchone()
-        except sqlite3.IntegrityError:
-            known = {event.job_id for event in events if self._find(event.job_id)}
-            return _not_found(next(event.job_id for event in events if event.job_id not in known))
-        return [
-            Event(number, event.job_id, event.time, event.kind, event.status, event.raw, event.data)
-            for number, event in enumerate(events, start=last - len(rows) + 1)
-        ]
+        return self._events.record_events(events)
 
     def events(self, job_id: str | None = None, since: int = 0, limit: int | None = None) -> Events:
         """What happened after number `since`, oldest first, to one job or to all."""
-        of_job, values = ("job_id = ? AND", (job_id,)) if job_id is not None else ("", ())
-        sql = f"SELECT {EVENT_COLUMNS} FROM events WHERE {of_job} seq > ? ORDER BY seq LIMIT ?"
-        with self._db.read() as db:
-            rows = db.execute(
-                sql, (*values, min(since, listing.MOST), -1 if limit is None else max(0, limit))
-            ).fetchall()
-        return [records.event_of(row) for row in rows]
+        return self._events.read_events(job_id, since, limit)
 
     def last_event(self, job_id: str, kind: str) -> Event | None:
         """The newest of its events of that kind."""
-        sql = (
-            f"SELECT {EVENT_COLUMNS} FROM events WHERE job_id = ? AND kind "
-            "= ? ORDER BY seq DESC LIMIT 1"
-        )
-        with self._db.read() as db:
-            row = db.execute(sql, (job_id, kind)).fetchone()
-        return records.event_of(row) if row else None
+        return self._events.last_event(job_id, kind)
 
     def jobs_with_undelivered(self, due: str, done: str) -> Ids:
         """The jobs that have an event of kind `due` without one of kind `done` whose data names it
         under `of`.
         """
-        of_kind = (
-            "SELECT seq, job_id, data FROM events WHERE kind >= 'hook' "
-            "AND kind < 'hool' AND kind = ?"
-        )
-        with self._db.read() as db:
-            waiting = {seq: job_id for seq, job_id, _ in db.execute(of_kind, (due,))}
-            for _, _, data in db.execute(of_kind, (done,)) if waiting else ():
-                waiting.pop(json.loads(data).get("of"), None)
-        return [*dict.fromkeys(waiting.values())]
+        return self._events.jobs_with_undelivered(due, done)
 
     # One process acts
 
     def acquire(self, name: str, owner: str, seconds: float) -> bool:
         """Take or renew a lease for `seconds`; False while someone else holds it."""
-        lease = {"name": name, "owner": owner, "now": time.time(), "seconds": seconds}
-        with self._db.write() as db:
-            return db.execute(TAKE_LEASE, lease).rowcount > 0
+        return self._leases.acquire_lease(name, owner, seconds)
 
     def lease_holder(self, name: str) -> str | None:
         """Who holds the lease, or held it last and has not given it back."""
-        with self._db.read() as db:
-            row = db.execute("SELECT owner FROM leases WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        return self._leases.lease_holder(name)
 
     def release_lease(self, name: str, owner: str) -> None:
         """Give a lease back; someone else's is left alone."""
-        with self._db.write() as db:
-            db.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, owner))
+        self._leases.release_lease(name, owner)
 
     def claim(self, job_id: str, hook: str, key: str) -> bool:
         """True for the first caller ever, in whatever process. On disk when this returns."""
-        try:
-            with self._db.write(synced=True) as db:
-                sql = "INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-                return db.execute(sql, (job_id, hook, key)).rowcount > 0
-        except sqlite3.IntegrityError:
-            return _not_found(job_id)
+        return self._leases.claim_once(job_id, hook, key)
 
     # The ways to endpoints
 
@@ -458,17 +399,16 @@ class Store:
         """Keep the settings, none of them a secret, under which a later process finds that endpoint
         again.
         """
-        if way and self.way_to(endpoint) != way:
-            with self._db.write() as db:
-                db.execute(
-                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-                    (_way_of(endpoint), records.to_text(way)),
-                )
+        if not way or self.way_to(endpoint) == way:
+            return
+        values = (_meta_name_of(endpoint), records.to_text(way))
+        with self._db.write() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
 
     def way_to(self, endpoint: Endpoint) -> dict[str, str]:
         """The settings that were kept last; empty where none were."""
-        kept = self._meta(_way_of(endpoint))
-        return json.loads(kept) if kept else {}
+        settings = self._read_meta(_meta_name_of(endpoint))
+        return json.loads(settings) if settings else {}
 
     # What is left over
 
@@ -481,7 +421,7 @@ class Store:
             db.execute(FORGET_WAYS)
         self.keyring.forget_others({job.id for job in self.live()})
         for job_id in self.log_copies.jobs():
-            if self._find(job_id) is None:
+            if self._find_job(job_id) is None:
                 self.log_copies.forget(job_id)
 
     def _remove_unused(self, names: Collection[str]) -> None:
@@ -498,7 +438,7 @@ class Store:
     def _import_published(self) -> None:
         """Take over the jobs of the published SDK's database that this one stands beside, once."""
         source = published.source_of(self.path)
-        if source is None or self._meta("imported_from") or not published.is_published(source):
+        if source is None or self._read_meta("imported_from") or not published.is_published(source):
             return
         try:
             jobs = published.read_jobs(source)
@@ -507,27 +447,22 @@ class Store:
                 raise
             log.warning("its jobs are not taken over: %s", error)
             return
-        known = {job.id for job in jobs if self._find(job.id)}
+        new_jobs = [job for job in jobs if self._find_job(job.id) is None]
         with self._db.write(synced=True) as db:
-            if db.execute(
-                "INSERT OR IGNORE INTO meta VALUES ('imported_from', ?)", (str(source),)
-            ).rowcount:
-                for job in jobs:
-                    if job.id in known:
-                        continue
-                    self._insert_job(db, job)
-                    db.execute(
-                        INSERT_EVENT,
-                        records.event_row(NewEvent(job.id, "status", job.status, job.message)),
-                    )
+            marks = "INSERT OR IGNORE INTO meta VALUES ('imported_from', ?)"
+            if not db.execute(marks, (str(source),)).rowcount:
+                return  # another process has imported them meanwhile
+            for job in new_jobs:
+                self._insert_job(db, job)
+                insert_events(db, [NewEvent(job.id, "status", job.status, job.message)])
 
-    def _meta(self, name: str) -> str | None:
+    def _read_meta(self, name: str) -> str | None:
         with self._db.read() as db:
             row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
 
 
-def _way_of(endpoint: Endpoint) -> str:
+def _meta_name_of(endpoint: Endpoint) -> str:
     return "way:" + "/".join(endpoint)
 
 
@@ -542,32 +477,7 @@ def _prepare(database: Database) -> str:
         return db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()[0]
 
 
-def _refer(db: sqlite3.Connection, job_id: str, names: Iterable[str]) -> None:
+def _add_file_references(db: sqlite3.Connection, job_id: str, names: Iterable[str]) -> None:
     db.executemany(
         "INSERT OR IGNORE INTO payloads VALUES (?, ?)", [(name, job_id) for name in names]
     )
-
-
-def _ids(db: sqlite3.Connection, sql: str, *values: object) -> Ids:
-    return [row[0] for row in db.execute(sql, values)]
-
-
-def _beginning_with(db: sqlite3.Connection, text: str) -> Ids:
-    beyond = text + "\U0010ffff"
-    return (
-        _ids(db, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6", text, beyond)
-        if text
-        else []
-    )
-
-
-def _not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoReturn:
-    """Raises JobNotFound with the nearest of the `known` (id, name)."""
-    import difflib
-
-    meant = {word: job for job, name in known for word in (name, job)}
-    near = dict.fromkeys(meant[word] for word in difflib.get_close_matches(job_id, meant, n=3))
-    what = f"There is no job {job_id!r} in this store."
-    if near:
-        raise JobNotFound(what, "", f"Did you mean {' or '.join(near)}?")
-    raise JobNotFound(what, "", "List the jobs with:", "tao ls")
