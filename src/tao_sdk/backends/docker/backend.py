@@ -136,13 +136,15 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus))
             if each
         ]
-        return replace(facts, refusals=tuple(refusals), login=self.login_sent(spec, options, facts))
+        return replace(
+            facts, refusals=tuple(refusals), login_registry=self.login_sent(spec, options, facts)
+        )
 
     def image_refusal(
         self, spec: JobSpec, options: DockerOptions, facts: DockerFacts
     ) -> Finding | None:
         """Raises CredentialError, before anything is stored."""
-        sends = self.login_sent(spec, options, facts) and facts.open_at
+        sends = self.login_sent(spec, options, facts) and facts.plaintext_address
         return (
             self.images.refusal(spec.image)
             if must_pull(spec, options, facts) and not sends
@@ -194,7 +196,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if missing and not self.find_ready(plan.attempt):
             raise no_value(missing)
         refuse_errors(
-            checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets)
+            checks.line_findings(self.address.url if is_open(self.address) else "", plan.secrets)
         )
         with self.turns.taken(plan.attempt.job_id):
             try:

@@ -13,56 +13,51 @@ from tao_sdk.model.finding import Finding
 
 @dataclass(frozen=True)
 class SeenInput:
-    """A declared input that is a path in the job. `place`: what it is on the daemon's machine, ""
-    where no mount has it.
-    """
+    """A declared input that is a path in the job, and whether it will be there."""
 
     key: str
     path: str
-    place: str
-    there: bool | None  # None: that could not be seen, because the image is not there yet
+    host_path: str  # the same on the daemon's machine; "" where no mount has it
+    exists: bool | None  # None: the image must have it, and is not pulled yet
 
 
 @dataclass(frozen=True)
 class DockerFacts:
-    """`local`: the daemon sees this machine's paths. `image` is None where the daemon does not have
-    it yet.
-    """
+    """What render and check may know. survey fills it, and asks for no more than the job needs."""
 
-    local: bool
+    # The caller
+    local: bool  # the daemon sees this machine's paths
     cwd: str
     home: str
     uid: int
     gid: int
-    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    image: Mapping[str, Any] | None = None
-    networks: tuple[str, ...] = ()
-    network: str = ""  # the one asked for by the caller's surroundings, if any
+    network: str = ""  # DOCKER_NETWORK, "" where it is not set
     pull: str = "missing"
     auto_remove: bool = False
     ssh_path: str = ""
-    missing: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # path on the daemon's host -> why
+
+    # The daemon
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its answer to GET /info
+    image: Mapping[str, Any] | None = None  # None: it does not have the job's image yet
+    networks: tuple[str, ...] = ()
+    # volume -> its folder on the daemon's machine
+    volumes: Mapping[str, str] = field(default_factory=dict[str, str])
+    plaintext_address: str = ""  # the daemon's address if anyone on the way can read what is sent
+    login_registry: str = ""  # the registry that the job's pull logs in to
+    refusals: tuple[Finding, ...] = ()  # what the daemon or a registry would refuse
+
+    # Paths of the job
+    # mounted path that the daemon's machine does not have -> why
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
     inputs: tuple[SeenInput, ...] = ()
-    unmounted: tuple[
-        tuple[str, str], ...
-    ] = ()  # (key, path) of the spec that neither a mount nor the image has
-    volumes: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # name -> its folder on the daemon's machine
-    gpus: tuple[int, ...] = ()  # those that nvidia-smi shows here
-    refusals: tuple[
-        Finding, ...
-    ] = ()  # what the daemon or a registry would refuse, asked beforehand
-    open_at: str = (
-        ""  # the daemon's address, where everybody on the way to it can read what is sent
-    )
-    login: str = ""  # the registry that a login has to be sent to, if one has
-    held: Mapping[int, str] = field(
-        default_factory=dict[int, str]
-    )  # GPU -> the container that has it
+    unmounted: tuple[tuple[str, str], ...] = ()  # (key, path) that no mount and no image has
+
+    # GPUs, seen by nvidia-smi on this machine
+    gpus: tuple[int, ...] = ()
+    # GPU -> the container that uses it
+    busy_gpus: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def tegra(self) -> bool:
+        """True on a Jetson, whose GPU comes with the nvidia runtime alone."""
         return "tegra" in str(self.info.get("KernelVersion", ""))

@@ -13,18 +13,18 @@ from tao_sdk.backends.containers.start_script import GRACE, is_long
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job.container_body import (
     DEFAULT_NETWORK,
-    Inside,
-    chosen_gpus,
+    ContainerNeeds,
+    choose_gpus,
+    choose_network,
     container_body,
     container_name,
-    gpu_number,
-    network_name,
+    count_gpus,
 )
 from tao_sdk.backends.docker.job.places import (
     RESULTS,
     all_mounts,
     container_user,
-    kept_folders,
+    folders_to_make,
     names_results_place,
     results_dir,
     results_root,
@@ -45,14 +45,14 @@ def plan(
     job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
 ) -> Plan[DockerRequest]:
     """Everything that submit will do."""
-    inside = inside_of(job, options, facts, attempt)
+    needs = container_needs(job, options, facts, attempt)
     return Plan(
         attempt=attempt,
-        request=request(job, options, facts, attempt, inside),
-        secrets=secret_names(inside.variables),
-        results_dir=inside.results,
-        results_at=results_at(facts, attempt, inside),
-        notes=tuple(notes(job.spec, facts, inside.root)),
+        request=container_request(job, options, facts, attempt, needs),
+        secrets=secret_names(needs.variables),
+        results_dir=needs.results_dir,
+        results_at=results_at(facts, attempt, needs),
+        notes=tuple(plan_notes(job.spec, facts, needs.results_root)),
         release_when_over=facts.auto_remove,
         backend_details={
             "backend_type": "local-docker",
@@ -62,59 +62,64 @@ def plan(
     )
 
 
-def results_at(facts: DockerFacts, attempt: Attempt, inside: Inside) -> str:
+def container_needs(
+    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
+) -> ContainerNeeds:
+    """Decide the mounts, the user, the GPUs, the place of the results and the variables."""
+    mounts = all_mounts(job, options, facts, attempt.job_id)
+    user = container_user(options, facts, mounts, attempt.job_id)
+    root = results_root(job.spec, mounts, attempt.job_id)
+    return ContainerNeeds(
+        mounts=mounts,
+        user=user,
+        gpus=choose_gpus(job.spec, options, facts),
+        results_root=root,
+        results_dir=results_dir(job.spec, facts, mounts, attempt, root),
+        variables=job_variables(job.spec, options, facts, attempt, root, user),
+    )
+
+
+def container_request(
+    job: PreparedJob,
+    options: DockerOptions,
+    facts: DockerFacts,
+    attempt: Attempt,
+    needs: ContainerNeeds,
+) -> DockerRequest:
+    """What submit asks of the daemon, and what it does before and after that."""
+    return DockerRequest(
+        name=container_name(attempt),
+        container=container_body(job, options, facts, attempt, needs),
+        environment=needs.hidden_variables,
+        command=job.command if is_long(job.command) else "",
+        daemon=parse.identity(facts.info) if facts.info else "",
+        pull=options.pull or facts.pull,
+        folders=tuple(folders_to_make(facts, needs.mounts, attempt.job_id)),
+        opens_results=opens_results(needs),
+        make_network=choose_network(job.spec, options, facts) == DEFAULT_NETWORK,
+        surroundings=Surroundings.of(facts),
+        cache=job.spec.mount_path or "",
+    )
+
+
+def opens_results(needs: ContainerNeeds) -> bool:
+    """True if the results lie in the container's own /results, which its user must be let into."""
+    if needs.results_root not in ("", RESULTS):
+        return False
+    return all(mount.target != RESULTS for mount in needs.mounts)
+
+
+def results_at(facts: DockerFacts, attempt: Attempt, needs: ContainerNeeds) -> str:
     """Where to fetch the results from; "" when they are on this machine or in a bucket."""
-    if not inside.results.startswith("/"):
+    if not needs.results_dir.startswith("/"):
         return ""
-    if mount_of(inside.mounts, own_place(inside.root or RESULTS, attempt)) is None:
+    inside = own_place(needs.results_root or RESULTS, attempt)
+    if mount_of(needs.mounts, inside) is None:
         return f"container {container_name(attempt)}"
     return "" if facts.local else attempt.endpoint
 
 
-def inside_of(
-    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
-) -> Inside:
-    mounts = all_mounts(job, options, facts, attempt.job_id)
-    user = container_user(options, facts, mounts, attempt.job_id)
-    root = results_root(job.spec, mounts, attempt.job_id)
-    return Inside(
-        mounts=mounts,
-        user=user,
-        gpus=chosen_gpus(job.spec, options, facts),
-        root=root,
-        results=results_dir(job.spec, facts, mounts, attempt, root),
-        variables=environment(job.spec, options, facts, attempt, root, user),
-    )
-
-
-def request(
-    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt, inside: Inside
-) -> DockerRequest:
-    """What submit asks of the daemon, and how."""
-    spec = job.spec
-    return DockerRequest(
-        name=container_name(attempt),
-        container=container_body(job, options, facts, attempt, inside),
-        environment=inside.delivered,
-        command=job.command if is_long(job.command) else "",
-        daemon=parse.identity(facts.info) if facts.info else "",
-        pull=options.pull or facts.pull,
-        folders=tuple(kept_folders(facts, inside.mounts, attempt.job_id)),
-        opens_results=opens_results(inside),
-        make_network=network_name(spec, options, facts) == DEFAULT_NETWORK,
-        surroundings=Surroundings.of(facts),
-        cache=spec.mount_path or "",
-    )
-
-
-def opens_results(inside: Inside) -> bool:
-    """Whether the results lie in the container's own /results."""
-    return inside.root in ("", RESULTS) and not any(
-        each.target == RESULTS for each in inside.mounts
-    )
-
-
-def environment(
+def job_variables(
     spec: JobSpec,
     options: DockerOptions,
     facts: DockerFacts,
@@ -122,30 +127,40 @@ def environment(
     root: str,
     user: str,
 ) -> dict[str, str | SecretRef]:
-    """Ours, then what the job asks for, then what nobody may change."""
-    is_mapped = user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
-    return {
-        **single_node(gpu_number(spec, options, facts)),
+    """The job's environment: our defaults, then what the spec sets, then what nobody may change."""
+    variables: dict[str, str | SecretRef] = {
+        **single_node(count_gpus(spec, options, facts)),
         "TAO_GRACE": str(GRACE),
-        **({"HOME": "/tmp"} if is_mapped else {}),
-        **asked_variables(spec),
-        **({ROOT: root} if root else {}),
+    }
+    if is_callers_user(facts, user):
+        variables["HOME"] = "/tmp"  # the image has no home for a user that it does not know
+    variables |= asked_variables(spec)
+    if root:
+        variables[ROOT] = root
+    return {
+        **variables,
         "TAO_RESULTS_DIR": own_place(root or RESULTS, attempt),
         **identity(attempt),
         "TINI_KILL_PROCESS_GROUP": "1",
     }
 
 
-def notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
+def is_callers_user(facts: DockerFacts, user: str) -> bool:
+    """True if the container runs under the ids of the caller, who is not root."""
+    return user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
+
+
+def plan_notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
+    """What `tao plan` and submit tell the caller about results and mounts."""
     if spec.outputs and not root and not names_results_place(spec, []):
         yield (
-            "The results will lie in the container and be lost with it: mount a folder at "
+            "The results stay in the container and are lost with it. Mount a folder at "
             "/results to keep them."
         )
     if not facts.local and spec.mounts:
-        yield "The daemon is on another machine: mounts name its paths."
+        yield "The daemon runs on another machine: mounts name its paths."
     if not facts.local and root:
         yield (
-            "The results will lie on the daemon's machine: tao results shows them, and with "
-            "--fetch brings them here."
+            "The results stay on the daemon's machine. tao results lists them; --fetch copies "
+            "them here."
         )

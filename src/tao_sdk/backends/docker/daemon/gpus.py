@@ -13,7 +13,7 @@ from tao_sdk.backends.containers import parse, window
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-NONE = ("", "void", "none")
+NO_GPU = ("", "void", "none")  # what stands for no GPU in NVIDIA_VISIBLE_DEVICES
 NO_PROGRAM = "/.tao-no-program"
 ANY_GPU: Mapping[str, Any] = {"Driver": "", "Count": 1, "Capabilities": [["gpu"]], "Options": {}}
 
@@ -23,12 +23,14 @@ def visible_gpus() -> dict[int, str]:
     if shutil.which("nvidia-smi") is None:
         return {}
     try:
-        seen = subprocess.run(NVIDIA_SMI, capture_output=True, text=True, timeout=10, check=False)
+        listing = subprocess.run(
+            NVIDIA_SMI, capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    rows = (
-        [line.partition(",") for line in seen.stdout.splitlines()] if seen.returncode == 0 else []
-    )
+    if listing.returncode != 0:
+        return {}
+    rows = (line.partition(",") for line in listing.stdout.splitlines())
     return {int(index): uuid.strip() for index, _, uuid in rows if index.strip().isdigit()}
 
 
@@ -63,42 +65,61 @@ def refusal(daemon: Daemon) -> str:
     return ""
 
 
-def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
-    """GPU -> the running container that has it. Ours say it in a label; a
-    stranger's is looked at.
+def find_busy_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
+    """GPU -> the running container that uses it. `gpus`: index -> UUID."""
+    busy: dict[int, str] = {}
+    for container in daemon.ask("GET", "/containers/json"):
+        indices = gpu_indices(gpu_names(daemon, container), gpus)
+        busy |= dict.fromkeys(indices, listed_name(container))
+    return busy
+
+
+def listed_name(container: Mapping[str, Any]) -> str:
+    """The name in a list of containers; the start of the id for one that is being removed."""
+    names: list[str] = container.get("Names") or [container["Id"][:12]]
+    return names[0].lstrip("/")
+
+
+def gpu_names(daemon: Daemon, container: Mapping[str, Any]) -> list[str]:
+    """The GPUs of a listed container as they were asked for: indices, UUIDs, `all`.
+
+    Our containers say it in a label. A stranger's has to be inspected.
     """
-    held: dict[int, str] = {}
-    for each in daemon.ask("GET", "/containers/json"):
-        labels: dict[str, str] = each.get("Labels") or {}
-        ours = labels.get("tao-sdk-gpus")
-        names = ours.split(",") if ours else asked_for(daemon, each["Id"])
-        called: list[str] = each.get("Names") or [each["Id"][:12]]  # one on its way out has none
-        held |= dict.fromkeys(indices(names, gpus), called[0].lstrip("/"))
-    return held
-
-
-def asked_for(daemon: Daemon, container: str) -> list[str]:
-    """What a container has of GPUs, as it was asked for: indices, UUIDs, `all`."""
+    labels: dict[str, str] = container.get("Labels") or {}
+    ours = labels.get("tao-sdk-gpus")
+    if ours:
+        return ours.split(",")
     with ignored(404):  # it ended since it was listed
-        return list(named(daemon.get(f"/containers/{container}/json")))
+        return list(requested_gpu_names(daemon.get(f"/containers/{container['Id']}/json")))
     return []
 
 
-def named(inspected: Mapping[str, Any]) -> Iterator[str]:
-    """A count means the first ones: so Docker has it. The nvidia runtime reads a variable."""
-    requests: list[dict[str, Any]] = inspected["HostConfig"].get("DeviceRequests") or []
-    for request in requests:
-        kinds: list[list[str]] = request.get("Capabilities") or []
-        if any("gpu" in each for each in kinds):
-            ids: list[str] = request.get("DeviceIDs") or []
-            count: int = request.get("Count") or 0
-            yield from ids or (["all"] if count < 0 else map(str, range(count)))
-    if inspected["HostConfig"].get("Runtime") == "nvidia":
+def requested_gpu_names(inspected: Mapping[str, Any]) -> Iterator[str]:
+    """The GPUs that a container's request and, with the nvidia runtime, its variable name."""
+    config: Mapping[str, Any] = inspected["HostConfig"]
+    for request in config.get("DeviceRequests") or ():
+        yield from device_names(request)
+    if config.get("Runtime") == "nvidia":
         yield from parse.variable(inspected, "NVIDIA_VISIBLE_DEVICES").split(",")
 
 
-def indices(names: list[str], gpus: Mapping[int, str]) -> list[int]:
+def device_names(request: Mapping[str, Any]) -> list[str]:
+    """The GPUs of one device request. A count means the first ones, as Docker reads it."""
+    kinds: list[list[str]] = request.get("Capabilities") or []
+    if not any("gpu" in kind for kind in kinds):
+        return []
+    ids: list[str] = request.get("DeviceIDs") or []
+    if ids:
+        return ids
+    count: int = request.get("Count") or 0
+    if count < 0:
+        return ["all"]
+    return [str(index) for index in range(count)]
+
+
+def gpu_indices(names: list[str], gpus: Mapping[int, str]) -> list[int]:
+    """Those of this machine's GPUs that are named by index or UUID."""
     if "all" in names:
         return list(gpus)
-    wanted = {name.strip() for name in names} - set(NONE)
+    wanted = {name.strip() for name in names} - set(NO_GPU)
     return [index for index, uuid in gpus.items() if str(index) in wanted or uuid in wanted]

@@ -12,14 +12,14 @@ from tao_sdk.backends.containers import window
 from tao_sdk.backends.containers.files import FarFiles, HereFiles
 from tao_sdk.backends.contract import Files
 from tao_sdk.backends.docker.daemon.address import is_local, is_open
-from tao_sdk.backends.docker.daemon.gpus import held_gpus, visible_gpus
+from tao_sdk.backends.docker.daemon.gpus import find_busy_gpus, visible_gpus
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.job.container_body import (
     BUILT_IN_NETWORKS,
     DEFAULT_NETWORK,
-    network_name,
+    choose_network,
 )
-from tao_sdk.backends.docker.job.places import RESULTS, named_mounts
+from tao_sdk.backends.docker.job.places import RESULTS, requested_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
 from tao_sdk.model.errors import PathNotFound, SpecError
@@ -38,37 +38,21 @@ def survey(
     image: Mapping[str, Any] | None,
 ) -> DockerFacts:
     """All that is looked at before a job is planned."""
-    spec = job.spec
-    caller = surroundings(settings, is_local(daemon.address))
-    mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
-    paths = [each.source for each in mounts if not each.volume] + [
-        caller.ssh_path
-    ] * options.ssh_key
-    names = [each.source for each in mounts if each.volume]
+    caller = caller_facts(settings, is_local(daemon.address))
     files = HereFiles(daemon) if caller.local else FarFiles(daemon)
-    info = daemon.info()
-    gpus = visible_gpus() if caller.local and (spec.gpu_count or options.gpu_ids) else {}
-    facts = replace(
-        caller,
-        info=info,
-        image=image,
-        open_at=daemon.address.url if is_open(daemon.address) else "",
-        missing=missing(files, paths),
-        volumes=volumes(daemon, info, names),
-        gpus=tuple(gpus),
-        held=held_gpus(daemon, gpus) if gpus else {},
-    )
-    named = named_mounts(job, options, facts)
+    facts = with_daemon(caller, daemon, files, job, options)
+    facts = replace(facts, image=image)
+    mounts = requested_mounts(job, options, facts)
     return replace(
         facts,
-        networks=networks(daemon, network_name(spec, options, facts)),
-        inputs=tuple(inputs(daemon, files, job, facts, named)),
-        unmounted=tuple(unmounted(daemon, job, facts, named)),
+        networks=network_names(daemon, choose_network(job.spec, options, facts)),
+        inputs=tuple(look_at_inputs(daemon, files, job, facts, mounts)),
+        unmounted=tuple(unmounted_paths(daemon, job, facts, mounts)),
     )
 
 
-def surroundings(settings: Settings, local: bool) -> DockerFacts:
-    """What is to be known of the caller alone."""
+def caller_facts(settings: Settings, local: bool) -> DockerFacts:
+    """What is known before the daemon is asked: who calls, from where, with which settings."""
     home = str(settings.home)
     return DockerFacts(
         local=local,
@@ -92,7 +76,30 @@ def pull_policy(settings: Settings) -> str:
     return policy
 
 
-def image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
+def with_daemon(
+    caller: DockerFacts, daemon: Daemon, files: Files, job: PreparedJob, options: DockerOptions
+) -> DockerFacts:
+    """The caller's facts and what the daemon has of them: paths, volumes, GPUs."""
+    mounts = read_mounts(job.spec.mounts, caller.cwd, caller.home)
+    paths = [mount.source for mount in mounts if not mount.volume]
+    if options.ssh_key:
+        paths.append(caller.ssh_path)
+    volumes = [mount.source for mount in mounts if mount.volume]
+    wants_gpus = bool(job.spec.gpu_count or options.gpu_ids)
+    gpus = visible_gpus() if caller.local and wants_gpus else {}
+    info = daemon.info()
+    return replace(
+        caller,
+        info=info,
+        plaintext_address=daemon.address.url if is_open(daemon.address) else "",
+        missing=missing_paths(files, paths),
+        volumes=volume_folders(daemon, info, volumes),
+        gpus=tuple(gpus),
+        busy_gpus=find_busy_gpus(daemon, gpus) if gpus else {},
+    )
+
+
+def inspect_image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
     if not name:
         return None
     try:
@@ -103,80 +110,82 @@ def image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
         raise
 
 
-def networks(daemon: Daemon, wanted: str) -> tuple[str, ...]:
-    """Those that are there; not asked for where the one that is wanted is there, or will be made,
-    in any case.
-    """
+def network_names(daemon: Daemon, wanted: str) -> tuple[str, ...]:
+    """The daemon's networks; () without asking if the wanted one is built in, or made by submit."""
     if wanted in (DEFAULT_NETWORK, *BUILT_IN_NETWORKS):
         return ()
-    return tuple(each["Name"] for each in daemon.get("/networks"))
+    return tuple(network["Name"] for network in daemon.get("/networks"))
 
 
-def missing(files: Files, paths: list[str]) -> dict[str, str]:
+def missing_paths(files: Files, paths: list[str]) -> dict[str, str]:
     """Those of the paths that the daemon's machine does not have, and why."""
-    found: dict[str, str] = {}
+    missing: dict[str, str] = {}
     for path in paths:
         try:
             files.stat(path)
         except PathNotFound as error:
-            found[path] = error.what
-    return found
+            missing[path] = error.what
+    return missing
 
 
-def volumes(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[str, str]:
+def volume_folders(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[str, str]:
     """Volume -> its folder on the daemon's machine, also of one that the job will make."""
-    there = window.volumes(daemon) if names else {}
+    if not names:
+        return {}
+    folders = window.volumes(daemon)
     return {
-        name: there.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names
+        name: folders.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names
     }
 
 
-def inputs(
+def look_at_inputs(
     daemon: Daemon, files: Files, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
 ) -> Iterator[SeenInput]:
-    """What is known of each declared input. What a mount has that is missing itself, or is a
-    volume, is not looked at.
+    """What is known of each declared input.
+
+    Not looked at: what lies in a volume, or in a mount that is missing itself.
     """
-    unmounted: dict[str, str] = {}
+    outside: dict[str, str] = {}
     for key, path in job.absolute_inputs().items():
-        under = mount_of(mounts, path)
-        if under is None:
-            unmounted[key] = path
-        elif not under.volume and under.source not in facts.missing:
-            place = under.on_host(path, {})
-            yield SeenInput(key, path, place, not missing(files, [place]))
-    has = in_image(daemon, job.spec.image, list(unmounted.values())) if facts.image else {}
-    for key, path in unmounted.items():
-        yield SeenInput(key, path, "", has.get(path))
+        mount = mount_of(mounts, path)
+        if mount is None:
+            outside[key] = path
+        elif not mount.volume and mount.source not in facts.missing:
+            host_path = mount.on_host(path, {})
+            exists = not missing_paths(files, [host_path])
+            yield SeenInput(key, path, host_path, exists)
+    in_image = look_into_image(daemon, job, facts, list(outside.values()))
+    for key, path in outside.items():
+        yield SeenInput(key, path, "", in_image.get(path))
 
 
-def unmounted(
+def unmounted_paths(
     daemon: Daemon, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
 ) -> list[tuple[str, str]]:
-    """(key, path) of what the spec names, nobody declares, and neither a mount nor
-    the image has.
-    """
+    """(key, path) of what the spec names, nobody declares, and no mount and no image has."""
     outside = [
         (key, path)
         for key, path in job.data.undeclared
         if mount_of(mounts, path) is None and not within(path, RESULTS)
     ]
-    looked_for = [path for _, path in outside[:MOST_LOOKED_FOR]]
-    has = in_image(daemon, job.spec.image, looked_for) if facts.image else {}
-    return [(key, path) for key, path in outside if not has.get(path)]
+    first_paths = [path for _, path in outside[:MOST_LOOKED_FOR]]
+    in_image = look_into_image(daemon, job, facts, first_paths)
+    return [(key, path) for key, path in outside if not in_image.get(path)]
 
 
-def in_image(daemon: Daemon, image: str, paths: list[str]) -> dict[str, bool]:
-    """Path -> whether the image has it; empty where the image is gone."""
-    if not paths:
+def look_into_image(
+    daemon: Daemon, job: PreparedJob, facts: DockerFacts, paths: list[str]
+) -> dict[str, bool]:
+    """Path -> True if the job's image has it. Empty where the daemon does not have the image."""
+    if not paths or facts.image is None:
         return {}
     try:
-        there = window.open_window(daemon, image)
+        image_window = window.open_window(daemon, job.spec.image)
     except DaemonError as error:
         if error.status == 404:
             return {}
         raise
     try:
-        return {path: there.stat(path) is not None for path in paths}
+        return {path: image_window.stat(path) is not None for path in paths}
     finally:
-        there.close()
+        image_window.close()

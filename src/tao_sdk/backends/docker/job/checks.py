@@ -7,20 +7,19 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.mounts import cache_finding, unmounted_finding
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Plan
 
-FEWEST_NANO_CPUS = (
-    10_000_000  # a quota of 1 ms, the kernel's least, in the 100 ms that the daemon counts by
-)
+# The kernel's smallest CPU quota is 1 ms, and the daemon's period is 100 ms.
+FEWEST_NANO_CPUS = 10_000_000
 
 
 def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
-    """What would stop the job (errors), and what it should know (warnings)."""
+    """Errors that would stop the job, and warnings that its user should read."""
     return [
         *image_findings(plan, facts),
         *path_findings(plan, facts),
@@ -30,143 +29,176 @@ def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
         *cpu_findings(plan),
-        *open_line(
-            facts.open_at,
-            [*plan.secrets, *([f"the login at {facts.login}"] if facts.login else [])],
-        ),
+        *line_findings(facts.plaintext_address, names_of_secrets(plan, facts)),
         *facts.refusals,
     ]
 
 
-def open_line(address: str, secrets: Sequence[str]) -> list[Finding]:
-    """Secrets do not go to a daemon at an address where everybody on the way can read them; "" is
-    none such.
-    """
-    if not address or not secrets:
+def names_of_secrets(plan: Plan[DockerRequest], facts: DockerFacts) -> list[str]:
+    """What submit sends to the daemon and nobody else may read."""
+    names = list(plan.secrets)
+    if facts.login_registry:
+        names.append(f"the login at {facts.login_registry}")
+    return names
+
+
+def line_findings(plaintext_address: str, secrets: Sequence[str]) -> list[Finding]:
+    """An error if secrets would go over a connection without TLS. "" stands for one with TLS."""
+    if not plaintext_address or not secrets:
         return []
-    what = f"{', '.join(secrets)} would go to {address} in the open."
-    fix = (
-        "Reach the daemon over ssh (DOCKER_HOST=ssh://user@host), or with TLS "
-        "(DOCKER_TLS_VERIFY=1, DOCKER_CERT_PATH)."
-    )
     return [
         error(
             "docker.open_line",
-            what,
-            "The connection has no TLS: everybody on the way can read it.",
-            fix,
+            f"{', '.join(secrets)} would be sent to {plaintext_address} unencrypted.",
+            "The connection has no TLS: anyone on the way can read it.",
+            "Reach the daemon over ssh (DOCKER_HOST=ssh://user@host), or with TLS "
+            "(DOCKER_TLS_VERIFY=1, DOCKER_CERT_PATH).",
         )
     ]
 
 
 def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     image = plan.request.image
-    if image and facts.image is None and plan.request.pull == "never":
+    if not image or facts.image is not None:
+        return
+    if plan.request.pull == "never":
         yield error(
             "image.missing",
             f"The daemon has no image {image}.",
             "pull is never.",
             command=f"docker pull {shlex.quote(image)}",
         )
-    elif image and facts.image is None:
-        yield Finding(
-            Severity.OK,
-            "image.pulled",
-            f"{image} is not there yet: it is pulled before the job starts.",
-        )
+        return
+    what = f"{image} is not on the daemon's machine yet. It is pulled before the job starts."
+    yield Finding(Severity.OK, "image.pulled", what)
 
 
 def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
+    """An error for each mounted path that is missing, but for those that submit makes."""
     for path, why in facts.missing.items():
-        if path not in plan.request.folders:
-            yield error(
-                "mount.missing",
-                f"{path} is mounted and is not there.",
-                why,
-                "Correct the path, or make it.",
-            )
+        if path in plan.request.folders:
+            continue
+        yield error(
+            "mount.missing",
+            f"{path} is mounted and is not there.",
+            why,
+            "Correct the path, or make it.",
+        )
 
 
 def cache_findings(plan: Plan[DockerRequest]) -> list[Finding]:
+    if not plan.request.cache:
+        return []
     mounts: list[dict[str, Any]] = plan.request.host_config.get("Mounts") or []
-    cache = plan.request.cache
-    return cache_finding(cache, [each["Target"] for each in mounts]) if cache else []
+    return cache_finding(plan.request.cache, [mount["Target"] for mount in mounts])
+
+
+# Inputs
 
 
 def input_findings(facts: DockerFacts) -> Iterator[Finding]:
-    """The document: a path on the host is not necessarily in the container."""
-    for each in facts.inputs:
-        where = (
-            f"{each.path} is {each.place} on the daemon's machine."
-            if each.place
-            else "It lies in no mount."
-        )
-        if each.there is False:
-            what = f"The input {each.key} will not be there: {each.path}"
-            fix = (
-                "Correct the path."
-                if each.place
-                else f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]"
-            )
-            yield error(
-                "input.missing",
-                what,
-                where + ("" if each.place else " The image does not have it."),
-                fix,
-            )
-        elif each.there is None:
-            what = f"The input {each.key} may not be there: {each.path}"
-            yield warning("input.not_mounted", what,
-                 f"{where} The image, which is not here yet, must have it.",
-                          f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]")  # fmt: skip
+    """A path of the host is not necessarily one of the container."""
+    for seen in facts.inputs:
+        if seen.exists is None:
+            yield unseen_input(seen)
+        elif not seen.exists:
+            yield missing_input(seen)
+
+
+def unseen_input(seen: SeenInput) -> Finding:
+    """A warning for an input that only the image may have, which is not pulled yet."""
+    return warning(
+        "input.not_mounted",
+        f"The input {seen.key} may not be there: {seen.path}",
+        "It lies in no mount. The image must have it, and is not pulled yet.",
+        advice_to_mount(seen.path),
+    )
+
+
+def missing_input(seen: SeenInput) -> Finding:
+    what = f"The input {seen.key} will not be there: {seen.path}"
+    if seen.host_path:
+        where = f"{seen.path} is {seen.host_path} on the daemon's machine."
+        return error("input.missing", what, where, "Correct the path.")
+    where = "It lies in no mount. The image does not have it."
+    return error("input.missing", what, where, advice_to_mount(seen.path))
+
+
+def advice_to_mount(path: str) -> str:
+    return f"Mount it: mounts: [<folder>:{posixpath.dirname(path)}:ro]"
+
+
+# The network
 
 
 def network_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     name = plan.request.network
-    known = (*facts.networks, *BUILT_IN_NETWORKS)
-    if not plan.request.make_network and name not in known and not name.startswith("container:"):
-        create = f"docker network create {shlex.quote(name)}"
-        yield error(
-            "network.missing",
-            f"There is no docker network {name}.",
-            f"network {name} not found",
-            command=create,
-        )
+    if plan.request.make_network or name.startswith("container:"):
+        return
+    if name in facts.networks or name in BUILT_IN_NETWORKS:
+        return
+    yield error(
+        "network.missing",
+        f"There is no docker network {name}.",
+        f"network {name} not found",
+        command=f"docker network create {shlex.quote(name)}",
+    )
+
+
+# GPUs and CPUs
 
 
 def gpu_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
-    """GPUs that are not there stop the job, GPUs that others use do not. Nothing is known where
-    none can be seen.
+    """An error for GPUs that are not there, a warning for GPUs that other containers use.
+
+    Nothing is said where no GPU can be seen from here.
     """
-    given: Any = plan.request.host_config.get("DeviceRequests")  # `native` may have anything there
-    asked: list[dict[str, Any]] = [each for each in given or () if isinstance(each, dict)]
-    ids = [
-        int(each)
-        for request in asked
-        for each in request.get("DeviceIDs") or ()
-        if str(each).isdigit()
-    ]
-    count = max((request.get("Count") or 0 for request in asked), default=0)
-    wanted = list(facts.gpus) if count < 0 else ids or list(facts.gpus[:count])
-    there = ", ".join(map(str, facts.gpus))
-    if facts.gpus and (count > len(facts.gpus) or set(ids) - set(facts.gpus)):
-        what = "The job asks for GPUs that this machine does not have."
-        yield error(
-            "gpu.missing", what, f"It has: {there}.", f"Ask for at most --gpus {len(facts.gpus)}."
+    if not facts.gpus:
+        return
+    ids, count = requested_gpus(plan.request)
+    if count > len(facts.gpus) or set(ids) - set(facts.gpus):
+        yield missing_gpus(facts)
+        return
+    first_ones = facts.gpus if count < 0 else facts.gpus[:count]
+    busy = [index for index in ids or first_ones if index in facts.busy_gpus]
+    if busy:
+        yield warning(
+            "gpu.busy",
+            "GPUs that the job will get are in use by other containers.",
+            ", ".join(f"GPU {index}: {facts.busy_gpus[index]}" for index in busy),
+            command="docker ps",
         )
-    elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
-        what = "GPUs that the job will get are in use by other containers."
-        yield warning("gpu.busy", what, ", ".join(held), command="docker ps")
+
+
+def requested_gpus(request: DockerRequest) -> tuple[list[int], int]:
+    """The GPU ids that the container asks for, and a count: -1 means all of them.
+
+    What the job's `native` asks for counts as well, so nothing here has a sure shape.
+    """
+    given: Any = request.host_config.get("DeviceRequests") or ()
+    devices: list[dict[str, Any]] = [device for device in given if isinstance(device, dict)]
+    texts = [str(id) for device in devices for id in device.get("DeviceIDs") or ()]
+    ids = [int(text) for text in texts if text.isdigit()]
+    count = max((device.get("Count") or 0 for device in devices), default=0)
+    return ids, count
+
+
+def missing_gpus(facts: DockerFacts) -> Finding:
+    return error(
+        "gpu.missing",
+        "The job asks for GPUs that this machine does not have.",
+        f"It has: {', '.join(map(str, facts.gpus))}.",
+        f"Ask for at most --gpus {len(facts.gpus)}.",
+    )
 
 
 def cpu_findings(plan: Plan[DockerRequest]) -> Iterator[Finding]:
-    """What the daemon takes and the kernel refuses once the container starts."""
-    asked: Any = plan.request.host_config.get("NanoCpus")  # `native` may have anything there
-    if isinstance(asked, int) and 0 < asked < FEWEST_NANO_CPUS:
-        why = "The kernel gives a container at least 1 ms of every 100 ms of a CPU."
+    """An error for a CPU limit that the daemon accepts and the kernel refuses at the start."""
+    nano_cpus: Any = plan.request.host_config.get("NanoCpus")  # `native` may set any value
+    if isinstance(nano_cpus, int) and 0 < nano_cpus < FEWEST_NANO_CPUS:
         yield error(
             "cpus.too_few",
-            f"{asked / 1e9:g} CPUs are too few.",
-            why,
+            f"{nano_cpus / 1e9:g} CPUs are too few.",
+            "The kernel gives a container at least 1 ms of every 100 ms of a CPU.",
             "Ask for --cpus 0.01 or more.",
         )

@@ -19,98 +19,198 @@ from tao_sdk.model.units import parse_size
 
 DEFAULT_NETWORK = "tao_default"
 BUILT_IN_NETWORKS = ("bridge", "host", "none")
-# Keeps the log's bytes as they are, which json-file does not; never rotated, as json-file is not
-# unless told to.
-LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
+# The driver "local" keeps the log's bytes as they are, which json-file does not. It rotates by
+# default, so the limit is set beyond reach.
+LOG_DRIVER = {
+    "Type": "local",
+    "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"},
+}
+# Variables of ours that `docker inspect` may show.
+PUBLIC_VARIABLES = frozenset({"TAO_JOB_ID", "TAO_ATTEMPT", "TINI_KILL_PROCESS_GROUP"})
+TERMINAL_FIELDS = ("Tty", "OpenStdin", "StdinOnce")
 
 
 @dataclass(frozen=True)
-class Inside:
-    """What a job has in its container."""
+class ContainerNeeds:
+    """What a job needs in its container. render.py decides it, the body below spells it out."""
 
     mounts: list[Mount]
     user: str
     gpus: list[int]
-    root: str  # below it lie the results of all jobs; "" where there is no such place
-    results: str  # the job's own, as seen from outside
+    results_root: str  # folder for the results of all jobs; "" where none outlives the container
+    results_dir: str  # this job's results, as the daemon's machine names them
     variables: Mapping[str, str | SecretRef]
 
     @property
-    def shown(self) -> dict[str, str]:
-        """The variables that `docker inspect` may show."""
+    def shown_variables(self) -> dict[str, str]:
+        """The variables that become part of the body, where `docker inspect` shows them."""
         return {
             name: value
             for name, value in self.variables.items()
-            if is_shown(name) and isinstance(value, str)
+            if is_public(name) and isinstance(value, str)
         }
 
     @property
-    def delivered(self) -> dict[str, str | SecretRef]:
-        """The others."""
-        shown = self.shown
-        return {name: value for name, value in sorted(self.variables.items()) if name not in shown}
+    def hidden_variables(self) -> dict[str, str | SecretRef]:
+        """All other variables. The job gets them through standard input."""
+        hidden = self.variables.keys() - self.shown_variables.keys()
+        return {name: self.variables[name] for name in sorted(hidden)}
 
 
 def container_body(
-    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt, inside: Inside
+    job: PreparedJob,
+    options: DockerOptions,
+    facts: DockerFacts,
+    attempt: Attempt,
+    needs: ContainerNeeds,
 ) -> dict[str, Any]:
-    """The body, patched by the job's `native`."""
-    body = rendered(job, options, facts, attempt, inside)
-    return {**patched(body, job.spec.native), **unchangeable(body, job.spec.native)}
+    """The body of POST /containers/create, with the job's `native` laid over it."""
+    body = unpatched_body(job, options, facts, attempt, needs)
+    patch = job.spec.native
+    return {**patched(body, patch), **protected_fields(body, patch)}
 
 
-def rendered(
-    job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt, inside: Inside
+def unpatched_body(
+    job: PreparedJob,
+    options: DockerOptions,
+    facts: DockerFacts,
+    attempt: Attempt,
+    needs: ContainerNeeds,
 ) -> dict[str, Any]:
-    spec, delivers = job.spec, bool(inside.delivered)
-    script = start_script(job.command, spec.time_limit, delivers)
-    argument = [] if is_long(job.command) else [job.command]
-    return {
+    spec = job.spec
+    body: dict[str, Any] = {
         "Image": spec.image,
-        "Cmd": ["/bin/sh", "-c", script, "tao", *argument],
-        "Env": [
-            f"{name}={value}"
-            for name, value in sorted({**inside.shown, **gpu_variables(spec, facts)}.items())
-        ],
-        "Labels": labels(spec, attempt, inside.gpus, inside.results),
+        "Cmd": start_command(job, needs),
+        "Env": variable_lines({**needs.shown_variables, **gpu_variables(spec, facts)}),
+        "Labels": job_labels(spec, attempt, needs),
         "StopSignal": "SIGTERM",
-        **({"OpenStdin": True, "StdinOnce": True} if delivers else {}),
-        **({"User": inside.user} if inside.user else {}),
-        "HostConfig": host_config(spec, options, facts, inside.mounts, inside.gpus),
+        "HostConfig": host_config(spec, options, facts, needs),
     }
+    if needs.hidden_variables:
+        body |= {"OpenStdin": True, "StdinOnce": True}
+    if needs.user:
+        body["User"] = needs.user
+    return body
 
 
-def unchangeable(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """What `native` cannot touch: the labels by which we find jobs, and a terminal, which would
-    show what we type.
+def start_command(job: PreparedJob, needs: ContainerNeeds) -> list[str]:
+    """What runs first in the container. A long command is no argument: it comes as a file."""
+    script = start_script(job.command, job.spec.time_limit, bool(needs.hidden_variables))
+    words = ["/bin/sh", "-c", script, "tao"]
+    if not is_long(job.command):
+        words.append(job.command)
+    return words
+
+
+def variable_lines(variables: Mapping[str, str]) -> list[str]:
+    """`NAME=value` lines, as the API wants them."""
+    return [f"{name}={value}" for name, value in sorted(variables.items())]
+
+
+def protected_fields(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that `native` cannot change.
+
+    These are the labels by which jobs are found, and a terminal, which would echo the secrets that
+    are written to standard input.
     """
-    typing = {name: body.get(name, False) for name in ("Tty", "OpenStdin", "StdinOnce")}
-    return {"Labels": {**(patch.get("Labels") or {}), **body["Labels"]}, **typing}
+    terminal = {name: body.get(name, False) for name in TERMINAL_FIELDS}
+    added_labels: dict[str, Any] = patch.get("Labels") or {}
+    return {"Labels": {**added_labels, **body["Labels"]}, **terminal}
 
 
 def container_name(attempt: Attempt) -> str:
     return f"tao-job-{attempt.job_id}"
 
 
-def is_shown(name: str) -> bool:
-    """What `docker inspect` may show: what the GPU runtime reads before the container starts, and
-    our own names.
+def is_public(name: str) -> bool:
+    """True if `docker inspect` may show the variable.
+
+    The GPU runtime reads NVIDIA_* from the body, before the container starts.
     """
-    return name.startswith("NVIDIA_") or name in (
-        "TAO_JOB_ID",
-        "TAO_ATTEMPT",
-        "TINI_KILL_PROCESS_GROUP",
-    )
+    return name.startswith("NVIDIA_") or name in PUBLIC_VARIABLES
 
 
-def gpu_number(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int | None:
-    """How many GPUs it gets; None for all of them where nobody here sees how many that are."""
+def job_labels(spec: JobSpec, attempt: Attempt, needs: ContainerNeeds) -> dict[str, str]:
+    """The spec's labels and ours.
+
+    Ours are all there, empty ones too: an image that was made of a job's container has that job's
+    labels, and an absent label would be taken from it.
+    """
+    time_limit = f"{spec.time_limit.total_seconds():g}" if spec.time_limit else ""
+    on_disk = needs.results_dir.startswith("/")
+    return {
+        **spec.labels,
+        "tao-toolkit": "true",
+        "tao-sdk-backend": "local-docker",
+        "tao-sdk-job-id": attempt.job_id,
+        "tao-sdk-attempt": str(attempt.number),
+        "tao-sdk-store": attempt.store_id,
+        "tao-sdk-results": needs.results_dir if on_disk else "",
+        "tao-sdk-gpus": ",".join(map(str, needs.gpus)),
+        "tao-sdk-time-limit": time_limit,
+    }
+
+
+def host_config(
+    spec: JobSpec, options: DockerOptions, facts: DockerFacts, needs: ContainerNeeds
+) -> dict[str, Any]:
+    """The body's HostConfig: mounts, limits, network, GPUs."""
+    config: dict[str, Any] = {
+        "Init": True,
+        "NetworkMode": choose_network(spec, options, facts),
+        "Mounts": [mount.request() for mount in needs.mounts],
+        "Tmpfs": {"/dev/shm": shm_options(spec)},
+        "LogConfig": LOG_DRIVER,
+    }
+    if spec.memory:
+        memory = parse_size(spec.memory)
+        config |= {"Memory": memory, "MemorySwap": memory}
+    if spec.cpus:
+        config["NanoCpus"] = max(1, int(spec.cpus * 1e9))  # 0 would mean no limit
+    if spec.gpu_count or options.gpu_ids:
+        config |= gpu_config(spec, facts, needs.gpus)
+    return config
+
+
+def shm_options(spec: JobSpec) -> str:
+    """Mount options of /dev/shm. Without a size the kernel takes half of the memory."""
+    options = "rw,nosuid,nodev,exec,mode=1777"
+    if spec.shm_size:
+        options += f",size={parse_size(spec.shm_size)}"
+    return options
+
+
+# GPUs
+
+
+def gpu_config(spec: JobSpec, facts: DockerFacts, gpus: list[int]) -> dict[str, Any]:
+    """How HostConfig asks for GPUs: on a Jetson by the runtime, elsewhere by a device request."""
+    if facts.tegra:
+        return {"Runtime": "nvidia"}
+    return {"DeviceRequests": [device_request(spec.gpu_count, gpus)]}
+
+
+def device_request(count: int, gpus: list[int]) -> dict[str, Any]:
+    """GPUs by id where they were chosen, else by number. -1 asks for all of them."""
+    request: dict[str, Any] = {"Driver": "", "Capabilities": [["gpu"]], "Options": {}}
+    if gpus:
+        return {**request, "DeviceIDs": [str(index) for index in gpus]}
+    return {**request, "Count": count}
+
+
+def count_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int | None:
+    """The number of GPUs that the job gets, or None for all of a machine whose GPUs cannot be
+    counted from here.
+    """
     if options.gpu_ids:
         return len(options.gpu_ids)
-    return spec.gpu_count if spec.gpu_count >= 0 else len(facts.gpus) or None
+    if spec.gpu_count >= 0:
+        return spec.gpu_count
+    return len(facts.gpus) or None
 
 
 def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:
+    """The variables by which the GPU runtime gives or hides GPUs."""
     if spec.gpu_count == 0:
         return {"NVIDIA_VISIBLE_DEVICES": "void"}
     if facts.tegra:
@@ -118,68 +218,36 @@ def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:
     return {}
 
 
-def chosen_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[int]:
-    """By id where the free ones can be seen, so that two jobs do not get the same; [] leaves the
-    choice to Docker.
+def choose_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[int]:
+    """The ids of free GPUs for the job, so that two jobs do not get the same ones.
+
+    [] leaves the choice to Docker: the job wants none or all, or too few are seen to be free.
     """
     if options.gpu_ids:
         return list(options.gpu_ids)
     if spec.gpu_count <= 0:
         return []
-    free = [index for index in facts.gpus if index not in facts.held]
-    return free[: spec.gpu_count] if len(free) >= spec.gpu_count else []
+    free = [index for index in facts.gpus if index not in facts.busy_gpus]
+    if len(free) < spec.gpu_count:
+        return []
+    return free[: spec.gpu_count]
 
 
-def labels(spec: JobSpec, attempt: Attempt, gpus: list[int], results: str) -> dict[str, str]:
-    own = {
-        "tao-toolkit": "true",
-        "tao-sdk-backend": "local-docker",
-        "tao-sdk-job-id": attempt.job_id,
-        "tao-sdk-attempt": str(attempt.number),
-        "tao-sdk-store": attempt.store_id,
-        "tao-sdk-results": results if results.startswith("/") else "",
-        "tao-sdk-gpus": ",".join(map(str, gpus)),
-        "tao-sdk-time-limit": f"{spec.time_limit.total_seconds():g}" if spec.time_limit else "",
-    }
-    return {
-        **spec.labels,
-        **own,
-    }  # the empty ones too: an image made of a job's container has that job's labels
+# The network
 
 
-def host_config(
-    spec: JobSpec, options: DockerOptions, facts: DockerFacts, mounts: list[Mount], gpus: list[int]
-) -> dict[str, Any]:
-    size = f",size={parse_size(spec.shm_size)}" if spec.shm_size else ""
-    config: dict[str, Any] = {
-        "Init": True,
-        "NetworkMode": network_name(spec, options, facts),
-        "Mounts": [each.request() for each in mounts],
-        "Tmpfs": {"/dev/shm": f"rw,nosuid,nodev,exec,mode=1777{size}"},
-        "LogConfig": LOG,
-    }
-    if spec.memory:
-        config |= {"Memory": parse_size(spec.memory), "MemorySwap": parse_size(spec.memory)}
-    if spec.cpus:
-        config["NanoCpus"] = max(1, int(spec.cpus * 1e9))  # 0 is no limit
-    if (spec.gpu_count or options.gpu_ids) and facts.tegra:
-        config["Runtime"] = "nvidia"
-    elif spec.gpu_count or options.gpu_ids:
-        config["DeviceRequests"] = [device_request(spec.gpu_count, gpus)]
-    return config
+def choose_network(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
+    """The network's name: the spec's `native` decides, then options, settings and our default."""
+    return native_network(spec) or options.network or facts.network or DEFAULT_NETWORK
 
 
-def device_request(count: int, ids: list[int]) -> dict[str, Any]:
-    which = {"DeviceIDs": [str(each) for each in ids]} if ids else {"Count": count}
-    return {"Driver": "", **which, "Capabilities": [["gpu"]], "Options": {}}
+def native_network(spec: JobSpec) -> str:
+    """NetworkMode in the spec's `native`, "" if it is not there.
 
-
-def network_name(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
+    A value of a wrong kind is "" as well: `patched` refuses it with the rest of `native`.
+    """
     patch = spec.native.get("HostConfig")
-    asked = (
-        cast("Mapping[str, Any]", patch).get("NetworkMode") if isinstance(patch, Mapping) else ""
-    )
-    named = (
-        asked if isinstance(asked, str) else ""
-    )  # anything else is refused with the rest of `native`
-    return named or options.network or facts.network or DEFAULT_NETWORK
+    if not isinstance(patch, Mapping):
+        return ""
+    network = cast("Mapping[str, Any]", patch).get("NetworkMode")
+    return network if isinstance(network, str) else ""

@@ -13,103 +13,134 @@ from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec, remote_root
 
 RESULTS = "/results"
-KEPT = "runs"  # the folder below the one where the job was submitted; each job has its own in it
-KEPT_VOLUME = "tao-runs"  # what the volume of a job on a remote daemon begins with
+RUNS_FOLDER = "runs"  # beside the caller, on this machine: one folder a job in it
+RUNS_VOLUME = "tao-runs"  # on a remote daemon: the start of the name of a job's volume
+
+
+# Mounts
 
 
 def all_mounts(
     job: PreparedJob, options: DockerOptions, facts: DockerFacts, job_id: str
 ) -> list[Mount]:
-    mounts = named_mounts(job, options, facts)
-    return [*mounts, kept(facts, job_id)] if keeps_results(job.spec, mounts) else mounts
+    """Every mount of the container, with one for its own results where the job names no place."""
+    mounts = requested_mounts(job, options, facts)
+    if needs_results_mount(job.spec, mounts):
+        mounts.append(results_mount(facts, job_id))
+    return mounts
 
 
-def named_mounts(job: PreparedJob, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
+def requested_mounts(job: PreparedJob, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
     """What the job asks for, and the results of other jobs that its inputs name."""
     mounts = read_mounts(job.spec.mounts, facts.cwd, facts.home)
     if options.ssh_key:
         mounts.append(Mount(facts.ssh_path, "/root/.ssh", read_only=True))
-    if keeps_results(job.spec, mounts):
-        mounts += [kept(facts, job_id, read_only=True) for job_id in jobs_named(job, mounts)]
+    if needs_results_mount(job.spec, mounts):
+        earlier_jobs = jobs_behind_inputs(job, mounts)
+        mounts += [results_mount(facts, job_id, read_only=True) for job_id in earlier_jobs]
     return mounts
 
 
-def keeps_results(spec: JobSpec, mounts: list[Mount]) -> bool:
-    """Whether the results get a place of our choice."""
+def needs_results_mount(spec: JobSpec, mounts: list[Mount]) -> bool:
+    """True if results are to be kept and the job does not say where."""
     return bool(spec.keep_results) and not names_results_place(spec, mounts)
 
 
-def jobs_named(job: PreparedJob, mounts: list[Mount]) -> list[str]:
-    """The jobs whose results are inputs of this one, as far as no mount of its own has them."""
+def names_results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
+    """True if the job names a place for its results: a root, a mount at /results, a bucket."""
+    if spec.env_vars.get(ROOT) or spec.env_vars.get("S3_BUCKET_NAME"):
+        return True
+    return any(mount.target == RESULTS for mount in mounts)
+
+
+def jobs_behind_inputs(job: PreparedJob, mounts: list[Mount]) -> list[str]:
+    """Ids of the jobs whose results are inputs of this one and lie in no mount yet."""
     paths = [path for path in job.absolute_inputs().values() if path.startswith(f"{RESULTS}/")]
     return sorted({path.split("/")[2] for path in paths if mount_of(mounts, path) is None})
 
 
-def kept(facts: DockerFacts, job_id: str, read_only: bool = False) -> Mount:
-    """Where the results of one job are kept."""
+def results_mount(facts: DockerFacts, job_id: str, read_only: bool = False) -> Mount:
+    """The mount that keeps one job's results: a folder here, a volume on a remote daemon."""
     target = f"{RESULTS}/{job_id}"
     if facts.local:
-        return Mount(posixpath.join(facts.cwd, KEPT, job_id), target, read_only)
-    return Mount(f"{KEPT_VOLUME}-{job_id}", target, read_only, volume=True)
+        return Mount(posixpath.join(facts.cwd, RUNS_FOLDER, job_id), target, read_only)
+    return Mount(f"{RUNS_VOLUME}-{job_id}", target, read_only, volume=True)
 
 
-def names_results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
-    """Whether the job names a place for its results: a root, a mount at /results, a bucket."""
-    named = spec.env_vars.get(ROOT) or spec.env_vars.get("S3_BUCKET_NAME")
-    return bool(named) or any(each.target == RESULTS for each in mounts)
+def folders_to_make(facts: DockerFacts, mounts: list[Mount], job_id: str) -> list[str]:
+    """Folders of this machine that submit makes: those that we bind and nobody asked for."""
+    own = results_mount(facts, job_id)
+    return [own.source] if facts.local and own in mounts else []
+
+
+# Results
 
 
 def results_root(spec: JobSpec, mounts: list[Mount], job_id: str) -> str:
-    """Where in the container results of all jobs go; "" where no such place outlives it."""
+    """The container's folder for the results of all jobs; "" where none outlives the container."""
+    folder = named_folder(spec)
+    if folder:
+        return posixpath.normpath(folder)
     if named_root(spec):
-        return posixpath.normpath(named_folder(spec)) if named_folder(spec) else ""
-    return RESULTS if any(holds_results(each, job_id) for each in mounts) else ""
+        return ""
+    return RESULTS if any(holds_results(mount, job_id) for mount in mounts) else ""
 
 
 def holds_results(mount: Mount, job_id: str) -> bool:
+    """True if the job writes its results into this mount."""
     return mount.target in (RESULTS, f"{RESULTS}/{job_id}") and not mount.read_only
 
 
 def results_dir(
     spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str
 ) -> str:
-    """Where the results are, as the daemon's machine sees them; inside the container where it does
-    not.
+    """Where the results are: an address in a bucket, else a path of the daemon's machine.
+
+    It is a path of the container where the daemon's machine does not have them.
     """
-    if remote_root(spec):
-        return own_place(remote_root(spec), attempt)
-    bucket = spec.env_vars.get("S3_BUCKET_NAME")
-    if not root and isinstance(bucket, str) and bucket:
-        return own_place(f"s3://{bucket}/results", attempt)
+    bucket = remote_root(spec) or own_bucket(spec, root)
+    if bucket:
+        return own_place(bucket, attempt)
     inside = own_place(root or RESULTS, attempt)
-    under = mount_of(mounts, inside)
-    return (under.on_host(inside, volumes(facts, mounts)) if under else "") or inside
+    mount = mount_of(mounts, inside)
+    if mount is None:
+        return inside
+    return mount.on_host(inside, volume_folders(facts, mounts)) or inside
 
 
-def volumes(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:
-    """Name -> folder on the daemon's machine, also of those that the job makes."""
-    root = facts.info.get("DockerRootDir", "")
-    made = {
-        each.source: f"{root}/volumes/{each.source}/_data"
-        for each in mounts
-        if each.volume and root
-    }
+def own_bucket(spec: JobSpec, root: str) -> str:
+    """The root in the bucket of S3_BUCKET_NAME; "" where a folder keeps the results."""
+    bucket = spec.env_vars.get("S3_BUCKET_NAME")
+    if root or not bucket or not isinstance(bucket, str):
+        return ""
+    return f"s3://{bucket}/results"
+
+
+def volume_folders(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:
+    """Volume name -> its folder on the daemon's machine, for volumes that the job makes as well."""
+    docker_root = facts.info.get("DockerRootDir", "")
+    if not docker_root:
+        return dict(facts.volumes)
+    names = [mount.source for mount in mounts if mount.volume]
+    made = {name: f"{docker_root}/volumes/{name}/_data" for name in names}
     return {**made, **facts.volumes}
+
+
+# The user
 
 
 def container_user(
     options: DockerOptions, facts: DockerFacts, mounts: list[Mount], job_id: str
 ) -> str:
-    """Who the command runs as: a plain user's own results are to be his; else whom
-    the image says.
+    """The container's user as `uid:gid` or as asked; "" for the image's own.
+
+    A plain user whose results are bound from this machine gets his own ids, so that they are his.
     """
+    if options.user == "image":
+        return ""
     if options.user:
-        return "" if options.user == "image" else options.user
-    own = any(holds_results(each, job_id) and not each.volume for each in mounts)
-    return f"{facts.uid}:{facts.gid}" if facts.local and facts.uid and own else ""
-
-
-def kept_folders(facts: DockerFacts, mounts: list[Mount], job_id: str) -> list[str]:
-    """The folder that we bind without being told: it is made when it is not there."""
-    own = kept(facts, job_id)
-    return [own.source] if facts.local and own in mounts else []
+        return options.user
+    binds_results = any(holds_results(mount, job_id) and not mount.volume for mount in mounts)
+    if facts.local and facts.uid and binds_results:
+        return f"{facts.uid}:{facts.gid}"
+    return ""

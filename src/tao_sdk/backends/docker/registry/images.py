@@ -23,7 +23,7 @@ from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import address, survey
 from tao_sdk.backends.docker.daemon.address import is_open
 from tao_sdk.backends.docker.daemon.recent import Recent
-from tao_sdk.backends.docker.job.checks import open_line
+from tao_sdk.backends.docker.job.checks import line_findings
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.image_name import NGC
@@ -55,7 +55,7 @@ class Images:
 
     def seen(self, name: str) -> Mapping[str, Any] | None:
         """The image as the daemon has it, now or a moment ago; None where it does not."""
-        found = self.recent.get(name) or survey.image(self.daemon, name)
+        found = self.recent.get(name) or survey.inspect_image(self.daemon, name)
         return found and self.recent.keep(name, found)
 
     def user(self, name: str) -> str:
@@ -131,7 +131,7 @@ class Images:
         where = self.daemon.address
         login, failure = self.login(name)
         refuse_errors(
-            open_line(
+            line_findings(
                 where.url if is_open(where) else "",
                 [f"the login at {registry_of(name)}"] if login else [],
             )
