@@ -15,7 +15,7 @@ import pytest
 
 from support import TESTS
 from support.places import Place, until_it_runs
-from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.contract import Backend, cancel_one
 from tao_sdk.client import Client
 from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
@@ -153,7 +153,7 @@ def test_a_cancel_asks_the_backend_once_and_its_answer_is_what_a_look_sees(
     assert (counting.canceled, counting.observed) == ([timedelta(seconds=10)], 0)
     seen, now = client.get_job(job.id, look=False), backend.observe([ref])[ref]
     assert (seen.status, seen.exit_code) == (Status.CANCELED, now.exit_code)
-    again = backend.cancel(ref, timedelta(0))
+    again = cancel_one(backend, ref, timedelta(0))
     assert (again.phase, again.exit_code) == (now.phase, now.exit_code)
 
 
@@ -163,7 +163,7 @@ def test_a_job_that_was_removed_behind_our_back_is_told_so(client: Client, place
     ref = client.engine.ref_of(job)
     assert ref is not None
     backend = client.engine.backend_of(job)
-    backend.cancel(ref, timedelta(0))
+    cancel_one(backend, ref, timedelta(0))
     backend.release(ref)
     if place.remembers:
         assert client.wait(job.id, timeout=60).status == "Canceled"
@@ -282,9 +282,9 @@ class Counting:
         self.observed += 1
         return self._backend.observe(refs)
 
-    def cancel(self, ref: Ref, grace: timedelta) -> object:
+    def cancel(self, refs: list[Ref], grace: timedelta) -> object:
         self.canceled.append(grace)
-        return self._backend.cancel(ref, grace)
+        return self._backend.cancel(refs, grace)
 
 
 @ENGINE_ALONE

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tao_sdk.backends.contract import cancel_one
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
 from tao_sdk.engine.look import look
@@ -199,7 +200,7 @@ def test_a_question_is_answered_by_a_look_that_began_after_it(client: Client) ->
     assert seen == sorted(seen)
     ref = client.engine.ref_of(client.store.get(job))
     assert ref is not None
-    costly.cancel(ref, timedelta(0))
+    cancel_one(costly, ref, timedelta(0))
     assert client.get_job_status(job).status.terminal
 
 

@@ -249,10 +249,10 @@ class Held:
         assert self.let_go.wait(30)
         return self._backend.submit(plan, secrets)
 
-    def cancel(self, ref: Any, grace: Any) -> Any:
+    def cancel(self, refs: Any, grace: Any) -> Any:
         if self.refusing:
-            raise Refused("Only its owner may end it.")
-        return self._backend.cancel(ref, grace)
+            return dict.fromkeys(refs, Refused("Only its owner may end it."))
+        return self._backend.cancel(refs, grace)
 
 
 def until_ended(client: Client, job: str) -> Job:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.contract import LogRequest, cancel_one
 from tao_sdk.backends.local import gpu_locks
 from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.backends.local.facts import LocalFacts
@@ -114,7 +114,7 @@ class Machine:
 
     def cancels(self, ref: Ref, grace: timedelta) -> bool:
         """Whether a cancel saw the end, which a look then sees alike."""
-        said = self.backend.cancel(ref, grace)
+        said = cancel_one(self.backend, ref, grace)
         assert not said.phase.over or replace(self.see(ref), seen_at=said.seen_at) == said
         return said.phase.over
 
@@ -160,7 +160,6 @@ class Machine:
         (self.programs / name).chmod(0o755)
 
     def clear(self) -> None:
-        for ref in self.refs:
-            self.backend.cancel(ref, timedelta(0))
+        self.backend.cancel(self.refs, timedelta(0))
         for uuid in self.gpus:
             Path(gpu_locks.lock_path(self.locks, uuid)).unlink(missing_ok=True)

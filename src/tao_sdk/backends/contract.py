@@ -11,12 +11,14 @@ writes it, `read_plan` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import AttemptRow
 from tao_sdk.model.observation import Observation, Outcome
@@ -99,6 +101,9 @@ class LogRequest:
     follow: bool = False  # keep waiting for more until the attempt has ended
 
 
+CancelAnswer = Observation | TaoError  # what was seen of an attempt, or why it was not ended
+
+
 class Files(Protocol):
     """Paths as the backend sees them. Raises PathNotFound when it looked, Unreachable when it could
     not.
@@ -154,8 +159,7 @@ class FoundAgain(Protocol):
 
 
 class Backend(Protocol[OptionsT, FactsT, RequestT]):
-    """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may
-    raise Refused.
+    """One place that can run jobs. Every verb may raise Unreachable; only `submit` raises Refused.
 
     The registry calls the class with (settings: Settings, state_dir: Path): what the caller has
     set, and the folder below which a backend keeps files of its own.
@@ -235,13 +239,17 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
 
     def files(self, endpoint: str = "") -> Files: ...
 
-    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
-        """End the attempt, and say what was seen of it at the end, as `observe` would: nobody looks
-        again for it.
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
+        """End the attempts, all in one go, and answer for each as `observe` would at the end:
+        nobody looks again for it.
 
         CANCELED is what ended because it was asked to, now or before; what ended by itself stays
-        what it was. ABSENT is done. Any other phase says that the end was not seen in time.
-        Idempotent; takes a Ref that is not ready, too.
+        what it was. ABSENT is done. Any other phase says that the attempt was told to end and that
+        its end was not seen: the caller looks for it until the grace is over. A backend that tells
+        and does not wait kills after the grace all the same, whether or not anybody looks.
+
+        Never raises for one of them: its answer is then Refused or Unreachable. Idempotent; takes
+        a Ref that is not ready, too.
         """
         ...
 
@@ -279,3 +287,28 @@ AnyBackend = Backend[
 def read_plan(backend: Backend[OptionsT, FactsT, RequestT], row: AttemptRow) -> Plan[RequestT]:
     """The plan that an attempt's row holds."""
     return Plan.from_json(row.plan, row.attempt, backend.request_from_json)
+
+
+def cancel_one(backend: AnyBackend, ref: Ref, grace: timedelta) -> Observation:
+    """End one attempt. Raises Refused, Unreachable."""
+    answer = backend.cancel([ref], grace)[ref]
+    if isinstance(answer, TaoError):
+        raise answer
+    return answer
+
+
+def cancel_side_by_side(
+    refs: Sequence[Ref], end: Callable[[Ref], Observation], most: int
+) -> dict[Ref, CancelAnswer]:
+    """For a backend that has to ask for each end by itself: at most `most` at once."""
+
+    def answer(ref: Ref) -> CancelAnswer:
+        try:
+            return end(ref)
+        except TaoError as error:
+            return error
+
+    if len(refs) == 1:
+        return {refs[0]: answer(refs[0])}
+    with ThreadPoolExecutor(max(1, min(most, len(refs))), thread_name_prefix="tao-cancel") as pool:
+        return dict(zip(refs, pool.map(answer, refs), strict=True))

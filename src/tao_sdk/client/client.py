@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,6 +22,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.reading import look_and_read, may_have_news
+from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.comparison import Comparison, compare
@@ -38,8 +37,6 @@ from tao_sdk.store import Store, open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
-
-CANCELERS = 16  # jobs that are ended at once
 
 
 class Client:
@@ -352,19 +349,10 @@ class Client:
         """True when the job is over, by this or before it; False when that could not be seen in
         time.
         """
-        if not 0 <= grace < threading.TIMEOUT_MAX:
-            raise UsageError(
-                f"grace is {grace!r}.",
-                "It is the time that the command has to end.",
-                "Give seconds.",
-            )
-        over = cancel.cancel(
-            self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace)
-        )
-        if found in self._callbacks.of_job:
-            job = self.store.get(found)
-            self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
-        return over
+        answer = self.cancel_jobs([job_id], grace)[job_id]
+        if isinstance(answer, TaoError):
+            raise answer
+        return answer
 
     def retry_job(self, job_id: str) -> Job:
         """Start the next attempt of a job that ended in Error or was canceled, at once, from its
@@ -389,21 +377,29 @@ class Client:
     def cancel_jobs(
         self, job_ids: Sequence[str], grace: float = 10.0
     ) -> dict[str, bool | TaoError]:
-        """As `cancel_job` for many, several at once: of each as it was named, what that returned,
-        or the error that it raised.
+        """As `cancel_job` for many, in one go: of each as it was named, what that returned, or the
+        error that it raised.
         """
-        ids = list(dict.fromkeys(job_ids))
-        pool = ThreadPoolExecutor(min(CANCELERS, max(len(ids), 1)), thread_name_prefix="tao-cancel")
-        try:
-            return dict(zip(ids, pool.map(partial(self._canceled, grace=grace), ids), strict=True))
-        finally:
-            pool.shutdown(cancel_futures=True)  # who gives up waiting has no further one ended
+        if not 0 <= grace < threading.TIMEOUT_MAX:
+            raise UsageError(
+                f"grace is {grace!r}.",
+                "It is the time that the command has to end.",
+                "Give seconds.",
+            )
+        named = list(dict.fromkeys(job_ids))
+        meant = dict(zip(named, side_by_side(self.store.resolve, named), strict=True))
+        ids = list(dict.fromkeys(job for job in meant.values() if isinstance(job, str)))
+        over = cancel.cancel_all(self.engine, ids, timedelta(seconds=grace))
+        for job_id in ids:
+            self._fire_for(job_id)
+        return {name: over[job] if isinstance(job, str) else job for name, job in meant.items()}
 
-    def _canceled(self, job_id: str, grace: float) -> bool | TaoError:
-        try:
-            return self.cancel_job(job_id, grace)
-        except TaoError as error:
-            return error
+    def _fire_for(self, job_id: str) -> None:
+        """Call the callbacks that the job's end has made due."""
+        if job_id in self._callbacks.of_job:
+            job = self.store.get(job_id)
+            wanted = self._callbacks.want_epochs(job_id)
+            self._fired([self.refresh_progress(job) if wanted else job])
 
     def live_children(self, parent: str) -> list[Job]:
         """The jobs that `parent` started and that have not ended. Raises JobNotFound where there is

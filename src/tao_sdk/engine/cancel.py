@@ -1,22 +1,47 @@
-"""Cancel: end a job, wherever it is in its life, and keep its log."""
+"""Cancel: end jobs, wherever they are in their lives, and keep their logs.
+
+Many jobs are ended in one go: each backend is asked once for all of its jobs.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from tao_sdk.backends.contract import AnyBackend, CancelAnswer
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import judge, look
+from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.submit import change, settle
 from tao_sdk.model import words
-from tao_sdk.model.job import Job
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.store import NewEvent
 
 SETTLE_SECONDS = 5.0  # for a submit that goes on, and for what is gone to be known as gone
+KILL_SECONDS = 5.0  # beyond the grace, for what was only told to end
+LOOK_SECONDS = 0.1  # between looks for an end
+
+Answers = dict[str, bool | TaoError]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A live job that is to end, and where its newest attempt lives."""
+
+    job: Job
+    ref: Ref
+    own_end: bool  # it may have ended by itself: no further attempt was waited for
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.job.platform, self.job.endpoint or self.ref.endpoint
 
 
 def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
@@ -24,6 +49,38 @@ def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
 
     Raises JobNotFound, Unreachable, and Refused in the backend's words. Idempotent.
     """
+    answer = cancel_all(engine, [job_id], grace)[job_id]
+    if isinstance(answer, TaoError):
+        raise answer
+    return answer
+
+
+def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answers:
+    """As `cancel` for many, in one go: of each what that returns, or the error that it raises."""
+    found = side_by_side(lambda job_id: _target(engine, job_id), job_ids)
+    targets = [target for target in found if isinstance(target, Target)]
+    answers: Answers = {
+        job_id: target
+        for job_id, target in zip(job_ids, found, strict=True)
+        if not isinstance(target, Target)
+    }
+    groups: dict[Endpoint, list[Target]] = defaultdict(list)
+    for target in targets:
+        groups[target.endpoint].append(target)
+    ended = side_by_side(lambda group: _end_group(engine, group, grace), list(groups.values()))
+    for group, group_answers in zip(groups.values(), ended, strict=True):
+        answers.update(_of_each(group, group_answers))
+    return answers
+
+
+def _of_each(group: Sequence[Target], answers: Answers | TaoError) -> Answers:
+    if isinstance(answers, TaoError):  # the endpoint was not reached at all
+        return {target.job.id: answers for target in group}
+    return answers
+
+
+def _target(engine: Engine, job_id: str) -> Target | bool:
+    """What is to be ended. Without a place to end it at, whether the job is over."""
     before = engine.store.get(job_id)
     if before.status.terminal:
         return True
@@ -31,13 +88,7 @@ def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
     ref = _place(engine, job)
     if ref is None:
         return engine.store.get(job_id).status.terminal
-    backend = engine.backend_of(job)
-    if not backend.capabilities.keeps_logs:
-        drain(engine, job, engine.store.attempt(job.id))
-    seen = backend.cancel(ref, grace)
-    own_end = not before.waits_for_next_attempt
-    after = judge(engine, backend, engine.store.get(job_id), ref, seen, own_end=own_end).job
-    return after.status.terminal or (seen.phase.over and seen_over(engine, job_id))
+    return Target(job, ref, own_end=not before.waits_for_next_attempt)
 
 
 def ask(engine: Engine, job: Job) -> Job:
@@ -64,14 +115,61 @@ def _place(engine: Engine, job: Job) -> Ref | None:
     return ref
 
 
-def seen_over(engine: Engine, job_id: str) -> bool:
-    """True once a look shows the end: of what is gone, others must say what became of it, and one
-    that was changed meanwhile is judged anew.
+def _end_group(engine: Engine, group: Sequence[Target], grace: timedelta) -> Answers:
+    """End the jobs of one endpoint."""
+    give_up_at = time.monotonic() + grace.total_seconds() + KILL_SECONDS
+    backend = engine.backend(*group[0].endpoint)
+    answers = _unkept_logs(engine, backend, group)
+    group = [target for target in group if target.job.id not in answers]
+    said = backend.cancel([target.ref for target in group], grace)
+    judged = side_by_side(lambda one: _judge(engine, backend, one, said[one.ref]), group)
+    answers.update({one.job.id: answer for one, answer in zip(group, judged, strict=True)})
+    unsure = [target for target in group if answers[target.job.id] is False]
+    if any(_is_over(said[target.ref]) for target in unsure):
+        give_up_at = max(give_up_at, time.monotonic() + SETTLE_SECONDS)
+    answers.update(_seen_over(engine, [target.job.id for target in unsure], give_up_at))
+    return answers
+
+
+def _unkept_logs(engine: Engine, backend: AnyBackend, group: Sequence[Target]) -> Answers:
+    """Copy the logs that would go with their jobs. A job whose log cannot be copied is not ended:
+    the error is its answer.
     """
-    wait_until = time.monotonic() + SETTLE_SECONDS
-    while True:
-        if look(engine, [engine.store.get(job_id)])[0].job.status.terminal:
-            return True
-        if time.monotonic() > wait_until:
-            return False
-        time.sleep(0.1)
+    if backend.capabilities.keeps_logs:
+        return {}
+    drained = side_by_side(
+        lambda one: drain(engine, one.job, engine.store.attempt(one.job.id)), group
+    )
+    return {
+        one.job.id: error
+        for one, error in zip(group, drained, strict=True)
+        if isinstance(error, TaoError)
+    }
+
+
+def _is_over(answer: CancelAnswer) -> bool:
+    return not isinstance(answer, TaoError) and answer.phase.over
+
+
+def _judge(engine: Engine, backend: AnyBackend, target: Target, answer: CancelAnswer) -> bool:
+    """Write down what the backend saw at the end of one job. True if the job is over by that."""
+    if isinstance(answer, TaoError):
+        raise answer
+    now = engine.store.get(target.job.id)
+    looked = judge(engine, backend, now, target.ref, answer, own_end=target.own_end)
+    return looked.job.status.terminal
+
+
+def _seen_over(engine: Engine, job_ids: Sequence[str], give_up_at: float) -> Answers:
+    """True for those whose end a look shows in time.
+
+    Of what is gone, others must say what became of it. One that was changed meanwhile is judged
+    anew.
+    """
+    left = list(job_ids)
+    while left and time.monotonic() < give_up_at:
+        seen = look(engine, [engine.store.get(job_id) for job_id in left])
+        left = [one.job.id for one in seen if not one.job.status.terminal]
+        if left:
+            time.sleep(LOOK_SECONDS)
+    return {job_id: job_id not in left for job_id in job_ids}

@@ -17,7 +17,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
-from tao_sdk.backends.contract import AnyBackend, read_plan
+from tao_sdk.backends.contract import AnyBackend, cancel_one, read_plan
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
 from tao_sdk.model import words
@@ -177,7 +177,7 @@ def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
     if not job.cancel_asked:
         return job
     try:
-        engine.backend_of(job).cancel(ref, GRACE)
+        cancel_one(engine.backend_of(job), ref, GRACE)
         return job
     except TaoError as error:
         return note(engine, job, words.why(Reason.CANCEL_FAILED, what=error.what, job=job.id))

@@ -16,6 +16,7 @@ from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.containers import Container
+from tao_sdk.backends.contract import cancel_one
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
 from tao_sdk.model.job import Job
@@ -483,7 +484,7 @@ def test_a_network_that_went_away_under_a_submit_is_made_again(
         assert len(lost) == 2
         assert here.inspect(ref.native_id)["State"]["Running"]
     finally:
-        backend.cancel(ref, timedelta(0))
+        cancel_one(backend, ref, timedelta(0))
         backend.release(ref)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from support.machine import Machine, until
+from tao_sdk.backends.contract import cancel_one
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Ref
 
@@ -101,7 +102,7 @@ def test_a_job_is_canceled_from_another_process(machine: Machine) -> None:
     ref = machine.submit("sleep 300")
     pid = os.fork()
     if pid == 0:
-        os._exit(0 if machine.client().cancel(ref, GRACE).phase.over else 1)
+        os._exit(0 if cancel_one(machine.client(), ref, GRACE).phase.over else 1)
     assert os.waitpid(pid, 0)[1] == 0
     assert machine.see(ref).phase is Phase.CANCELED
 

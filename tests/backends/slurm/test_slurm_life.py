@@ -22,7 +22,7 @@ import pytest
 from support.cluster import known_here
 from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.below import LeadsOut
-from tao_sdk.backends.contract import LogRequest, read_plan
+from tao_sdk.backends.contract import LogRequest, cancel_one, read_plan
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
@@ -492,7 +492,7 @@ def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(
         ref = client.engine.ref_of(made)
         assert ref is not None
         before = cluster.round_trips()
-        said = backend.cancel(ref, timedelta(seconds=5))
+        said = cancel_one(backend, ref, timedelta(seconds=5))
         assert cluster.round_trips() - before == 1
         assert replace(backend.observe([ref])[ref], raw="", seen_at=said.seen_at) == replace(
             said, raw=""
@@ -500,7 +500,8 @@ def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(
     unknown = client.engine.ref_of(running)
     assert unknown is not None
     assert (
-        backend.cancel(replace(unknown, native_id="99999999"), timedelta(0)).phase is Phase.ABSENT
+        cancel_one(backend, replace(unknown, native_id="99999999"), timedelta(0)).phase
+        is Phase.ABSENT
     )
     assert until_ended(client, running).status is Status.CANCELED
     assert until_ended(client, held).status is Status.CANCELED
@@ -537,8 +538,8 @@ def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_
     for name in ("1/slurm_id", "1.lock"):
         (folder(cluster, made) / "attempts" / name).unlink()
     before = cluster.round_trips()
-    said = backend_of(client).cancel(
-        replace(ref, native_id="", unique_id="", ready=False), timedelta(0)
+    said = cancel_one(
+        backend_of(client), replace(ref, native_id="", unique_id="", ready=False), timedelta(0)
     )
     assert said.phase is Phase.CANCELED
     assert cluster.round_trips() - before == 1
@@ -550,8 +551,8 @@ def test_a_job_that_was_just_handed_over_to_slurm_is_canceled_by_who_does_not_kn
     """His look was a moment before its id was written down."""
     ref = client.engine.ref_of(submit(client, "sleep 60"))
     assert ref is not None
-    said = backend_of(client).cancel(
-        replace(ref, native_id="", unique_id="", ready=False), timedelta(0)
+    said = cancel_one(
+        backend_of(client), replace(ref, native_id="", unique_id="", ready=False), timedelta(0)
     )
     assert said.phase is Phase.CANCELED
 
@@ -569,7 +570,7 @@ def test_a_job_whose_submit_died_before_slurm_heard_of_it_can_be_canceled(
     found = backend.find(planned.attempt, planned)
     assert found is not None
     assert not found.ready
-    assert backend.cancel(found, timedelta(0)).phase is Phase.ABSENT
+    assert cancel_one(backend, found, timedelta(0)).phase is Phase.ABSENT
     assert backend.find(planned.attempt, planned) is None
 
 
@@ -584,7 +585,7 @@ def test_canceling_somebody_elses_job_raises_slurms_words(cluster: Cluster, clie
     ref = client.engine.ref_of(made)
     assert ref is not None
     with pytest.raises(Refused, match="denied"):
-        backend_of(client).cancel(replace(ref, native_id=theirs), timedelta(0))
+        cancel_one(backend_of(client), replace(ref, native_id=theirs), timedelta(0))
 
 
 def test_another_job_that_has_got_a_jobs_slurm_id_is_neither_canceled_nor_cleared_away(
@@ -599,7 +600,7 @@ def test_another_job_that_has_got_a_jobs_slurm_id_is_neither_canceled_nor_cleare
         "sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'"
     ).stdout.strip()
     backend = backend_of(client)
-    assert backend.cancel(replace(ref, native_id=another), timedelta(0)).phase.over
+    assert cancel_one(backend, replace(ref, native_id=another), timedelta(0)).phase.over
     backend.release(replace(ref, native_id=another))
     assert cluster.jobs() == [another]
     assert not folder(cluster, made).exists()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.cluster.cluster_here import Cluster, until
-from tao_sdk.backends.contract import read_plan
+from tao_sdk.backends.contract import cancel_one, read_plan
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
@@ -86,7 +86,7 @@ def test_what_a_sites_programs_say_beside_their_answers_is_none(
     assert backend.find(row.attempt, plan) == row.ref
     assert client.cancel_job(made.id, grace=1) is True
     assert client.get_job(made.id).status is Status.CANCELED
-    assert backend.cancel(row.ref, timedelta(0)).phase is Phase.CANCELED
+    assert cancel_one(backend, row.ref, timedelta(0)).phase is Phase.CANCELED
     assert backend.submit(again, {}).native_id == str(int(row.ref.native_id) + 1)
 
 

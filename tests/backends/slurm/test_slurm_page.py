@@ -12,6 +12,7 @@ from support.cluster import cluster_here
 from support.cluster.cluster_files import OTHER_USER
 from support.cluster.cluster_here import Cluster, until
 from support.cluster.cluster_images import PYTHON, dockerd_here
+from tao_sdk.backends.contract import cancel_one
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
 from tao_sdk.model.credentials import KNOWN_NAMES
@@ -84,19 +85,19 @@ def answer(told: Told, situation: str) -> tuple[str, str]:
     try:
         if situation == "is unknown to SLURM":
             return str(
-                backend.cancel(replace(ref, native_id="99999999"), timedelta(0)).phase.over
+                cancel_one(backend, replace(ref, native_id="99999999"), timedelta(0)).phase.over
             ), ""
         if situation == "is somebody else's":
             named = f"sbatch --parsable -A otheracct -J {job.id}.1 -o /dev/null --wrap 'sleep 300'"
             theirs = cluster.login(named, user=OTHER_USER)
             return str(
-                backend.cancel(
-                    replace(ref, native_id=theirs.stdout.strip()), timedelta(0)
+                cancel_one(
+                    backend, replace(ref, native_id=theirs.stdout.strip()), timedelta(0)
                 ).phase.over
             ), ""
         if situation == "cannot be asked about":
             with cluster.hung():
-                return str(backend.cancel(ref, timedelta(0)).phase.over), ""
+                return str(cancel_one(backend, ref, timedelta(0)).phase.over), ""
         return str(client.cancel_job(job.id, grace=1)), client.get_job(job.id).message
     except TaoError as error:
         return type(error).__name__, str(error)

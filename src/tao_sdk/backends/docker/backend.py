@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,16 @@ from tao_sdk.backends.containers.identity import (
 )
 from tao_sdk.backends.containers.kept_files import KeptFiles
 from tao_sdk.backends.containers.start_script import GRACE, MAX_ARGUMENT
-from tao_sdk.backends.contract import Backend, Capabilities, Files, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import (
+    Backend,
+    CancelAnswer,
+    Capabilities,
+    Files,
+    LogChunk,
+    LogRequest,
+    MiB,
+    cancel_side_by_side,
+)
 from tao_sdk.backends.docker import render, rules
 from tao_sdk.backends.docker.daemon import doctor, gpus
 from tao_sdk.backends.docker.daemon import survey as look
@@ -66,6 +76,7 @@ from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, refuse_malfor
 
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
+STOPS = 16  # containers that are stopped at once: each waits for its own end
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
 
@@ -374,8 +385,11 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     # Ending
 
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
+        return cancel_side_by_side(refs, partial(self.ended, grace=grace), STOPS)
+
     @answering()
-    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
+    def ended(self, ref: Ref, grace: timedelta) -> Observation:
         """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over,
         SIGKILL.
         """
@@ -405,7 +419,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.images.forgo(ref.attempt.job_id)
         container = self.container_of(ref)
         if container is not None and container.is_of(ref.attempt):
-            if container.begun and not self.cancel(ref, timedelta(seconds=GRACE)).phase.over:
+            if container.begun and not self.ended(ref, timedelta(seconds=GRACE)).phase.over:
                 raise still_runs(ref.native_id)
             self.containers.remove(container.id)
             self.networks.release(DEFAULT_NETWORK)

@@ -10,7 +10,6 @@ import json
 import os
 import secrets as random
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +17,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Backend, Capabilities, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import (
+    Backend,
+    CancelAnswer,
+    Capabilities,
+    LogChunk,
+    LogRequest,
+    MiB,
+    cancel_one,
+)
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.local import input_links, logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
+from tao_sdk.backends.local.ending import Ending, wait_for_all
 from tao_sdk.backends.local.facts import LocalFacts
-from tao_sdk.backends.local.folder import Folder, create, is_taken, take
+from tao_sdk.backends.local.folder import Folder, create, take
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.local.supervisor_message import SupervisorMessage
@@ -246,13 +254,30 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         must_look_at(self.endpoint, endpoint)
         return LocalFiles()
 
-    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
+        """Mark and tell all of them, then wait for all at once."""
+        failed: dict[Ref, CancelAnswer] = {}
+        endings: list[Ending] = []
+        for ref in refs:
+            try:
+                endings += self.asked_to_end(ref, grace)
+            except Unreachable as error:
+                failed[ref] = error
+        wait_for_all(endings, grace + MARGIN)
+        look = sight.Sight()
+        return {ref: failed.get(ref) or self.observed(ref, look) for ref in refs}
+
+    def asked_to_end(self, ref: Ref, grace: timedelta) -> list[Ending]:
+        """What is left to do for its end: nothing for an attempt that is over or gone."""
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
-        if folder.has("attempt") and not folder.has("exit"):
+        if folder.has("exit") or not folder.has("attempt"):
+            return []
+        try:
             folder.put("cancel", str(grace.total_seconds()))
-            Ending(folder, grace.total_seconds()).wait()
-        return self.observed(ref, sight.Sight())
+        except OSError as error:
+            raise Unreachable(f"{error.filename}: {error.strerror}.") from error
+        return [Ending(folder, grace.total_seconds())]
 
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
@@ -269,7 +294,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         folder = Path(self.folder(ref.attempt).path)
         if not folder.is_dir():
             return
-        if not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
+        if not cancel_one(self, ref, timedelta(seconds=render.GRACE)).phase.over:
             raise still_runs(ref.native_id)
         self.remove(folder)
 
@@ -305,73 +330,6 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
     def see(self, ref: Ref) -> parse.Seen:
         return sight.Sight().see(self.folder(ref.attempt), results_dir(ref), ref.attempt.number)
-
-
-class Ending:
-    """Ending a job that was marked as canceled: by its supervisor, or ourselves
-    where it has none.
-    """
-
-    def __init__(self, folder: Folder, grace: float) -> None:
-        self.folder, self.grace = folder, grace
-        self.told = False
-        self.asked_at = 0.0  # when we asked the job ourselves
-
-    def wait(self) -> None:
-        """Until it is over, or the time for that is."""
-        latest = time.monotonic() + self.grace + MARGIN.total_seconds()
-        while not self.over() and time.monotonic() <= latest:
-            time.sleep(LOOK)
-
-    def over(self) -> bool:
-        """One step towards the end; True once it is written down."""
-        if self.folder.has("exit") or not self.folder.has("attempt"):
-            return True
-        supervisor, leader = self.folder.identity("supervisor"), self.folder.identity("process")
-        if supervisor and supervisor.alive:
-            self.tell(supervisor)
-        elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
-            # it runs in another container of this machine, where its supervisor sees the mark
-            return False
-        elif leader:
-            return self.end(leader)
-        else:
-            self.forestall()
-        return self.folder.has("exit")
-
-    def tell(self, supervisor: process.Identity) -> None:
-        if not self.told:
-            process.tell(supervisor, signal.SIGTERM)
-            process.tell(supervisor, signal.SIGCONT)
-            self.told = True
-
-    def end(self, leader: process.Identity) -> bool:
-        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
-        that is why it ended.
-        """
-        if not process.groups(leader):
-            if self.asked_at:
-                self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
-            return True
-        if not self.asked_at:
-            process.ask_to_end(leader)
-            self.asked_at = time.monotonic()
-        elif time.monotonic() > self.asked_at + self.grace:
-            process.kill(leader)
-        return False
-
-    def forestall(self) -> None:
-        """Before anybody has taken charge: nobody will any more. Whoever is about
-        to sees the mark.
-        """
-        lock = take(self.folder.file("lock"))
-        if lock is None:
-            return
-        try:
-            if not self.folder.has("process"):
-                self.folder.record_exit(parse.canceled(None, time.time()))
-        finally:
-            os.close(lock)
 
 
 def take_unless_begun(folder: Folder) -> int | None:

@@ -14,10 +14,21 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Backend, Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
+from tao_sdk.backends.contract import (
+    Backend,
+    CancelAnswer,
+    Capabilities,
+    KiB,
+    LogChunk,
+    LogRequest,
+    MiB,
+    NewLog,
+    cancel_side_by_side,
+)
 from tao_sdk.backends.refusals import (
     missing_secret,
     must_live_at,
@@ -50,6 +61,7 @@ from tao_sdk.transports.ssh import Ssh
 
 PAYLOAD = 96 * MiB
 LONGEST_SCRIPT = 128 * KiB  # longer ones travel as an archive, which takes two processes more there
+CANCELS = 8  # jobs that are ended at once: each is an exec on the shared connection
 KILL_WAIT = 30  # seconds; SLURM's default
 MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
 
@@ -261,7 +273,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     # Ending
 
-    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
+        return cancel_side_by_side(refs, partial(self.ended, grace=grace), CANCELS)
+
+    def ended(self, ref: Ref, grace: timedelta) -> Observation:
         """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec
         does all of it.
         """
@@ -277,7 +292,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def release(self, ref: Ref) -> None:
         must_live_at(self.endpoint, ref)
-        if not self.cancel(ref, timedelta(0)).phase.over:
+        if not self.ended(ref, timedelta(0)).phase.over:
             raise still_runs(f"SLURM job {ref.native_id}")
         answer = self.ssh.run(handover.release(JobHome(ref.namespace), ref.attempt), seconds=120)
         if answer.rc:

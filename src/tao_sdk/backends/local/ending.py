@@ -1,0 +1,94 @@
+"""Ending attempts that somebody has canceled: any number of them, in one wait.
+
+The mark `cancel` lies in an attempt's folder before anything here is called.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from tao_sdk.backends.local import parse, sight
+from tao_sdk.backends.local.folder import Folder, is_taken, take
+from tao_sdk.transports import process
+
+QUICK, SLOW = 0.02, 0.2  # seconds between looks at what has not ended
+
+
+def wait_for_all(endings: Sequence[Ending], longest: timedelta) -> None:
+    """Until all are over, or the time for that is."""
+    give_up_at = time.monotonic() + longest.total_seconds()
+    left = not_over(endings)
+    while left and time.monotonic() <= give_up_at:
+        time.sleep(min(max(QUICK, len(left) / 1000), SLOW))
+        left = not_over(left)
+
+
+def not_over(endings: Sequence[Ending]) -> list[Ending]:
+    """Takes one step towards the end of each."""
+    return [ending for ending in endings if not ending.is_over()]
+
+
+class Ending:
+    """The end of one attempt that was marked as canceled.
+
+    Its supervisor ends it. Where it has none, we do.
+    """
+
+    def __init__(self, folder: Folder, grace: float) -> None:
+        self.folder, self.grace = folder, grace
+        self.told = False
+        self.asked_at = 0.0  # when we asked the job ourselves
+
+    def is_over(self) -> bool:
+        """One step towards the end; True once it is written down."""
+        if self.folder.has("exit") or not self.folder.has("attempt"):
+            return True
+        supervisor, leader = self.folder.identity("supervisor"), self.folder.identity("process")
+        if supervisor and supervisor.alive:
+            self.tell(supervisor)
+        elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
+            # it runs in another container of this machine, where its supervisor sees the mark
+            return False
+        elif leader:
+            return self.end(leader)
+        else:
+            self.forestall()
+        return self.folder.has("exit")
+
+    def tell(self, supervisor: process.Identity) -> None:
+        if not self.told:
+            process.tell(supervisor, signal.SIGTERM)
+            process.tell(supervisor, signal.SIGCONT)
+            self.told = True
+
+    def end(self, leader: process.Identity) -> bool:
+        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
+        that is why it ended.
+        """
+        if not process.groups(leader):
+            if self.asked_at:
+                self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
+            return True
+        if not self.asked_at:
+            process.ask_to_end(leader)
+            self.asked_at = time.monotonic()
+        elif time.monotonic() > self.asked_at + self.grace:
+            process.kill(leader)
+        return False
+
+    def forestall(self) -> None:
+        """Before anybody has taken charge: nobody will any more. Whoever is about
+        to sees the mark.
+        """
+        lock = take(self.folder.file("lock"))
+        if lock is None:
+            return
+        try:
+            if not self.folder.has("process"):
+                self.folder.record_exit(parse.canceled(None, time.time()))
+        finally:
+            os.close(lock)

@@ -1,0 +1,90 @@
+"""Many jobs at once: one cancel ends them all, and each is answered for by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from support.places import Place, until_it_runs
+from tao_sdk.backends.contract import Backend, CancelAnswer
+from tao_sdk.client import Client
+from tao_sdk.model.errors import JobNotFound, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Ref
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+
+def submit(client: Client, place: Place, command: str) -> Job:
+    return client.submit(JobSpec(command=command, gpu_count=0), place.platform).job
+
+
+def place_of(client: Client, job: Job) -> tuple[Backend, Ref]:
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    return client.engine.backend_of(job), ref
+
+
+def test_one_cancel_ends_several_attempts_and_answers_for_each(
+    client: Client, place: Place
+) -> None:
+    jobs = [submit(client, place, "sleep 300") for _ in range(3)]
+    for job in jobs:
+        until_it_runs(client, job)
+    backend, _ = place_of(client, jobs[0])
+    refs = [place_of(client, job)[1] for job in jobs]
+    answers = backend.cancel(refs, timedelta(seconds=10))
+    assert list(answers) == refs
+    assert [phase_of(answer) for answer in answers.values()] == [Phase.CANCELED] * 3
+
+
+def phase_of(answer: CancelAnswer) -> Phase:
+    assert isinstance(answer, Observation), answer
+    return answer.phase
+
+
+def test_an_attempt_that_lives_elsewhere_keeps_no_other_from_its_end(
+    client: Client, place: Place
+) -> None:
+    job = submit(client, place, "sleep 300")
+    until_it_runs(client, job)
+    backend, ref = place_of(client, job)
+    stranger = replace(ref, endpoint="another-one")
+    answers = backend.cancel([stranger, ref], timedelta(seconds=10))
+    assert isinstance(answers[stranger], Unreachable)
+    assert phase_of(answers[ref]) is Phase.CANCELED
+
+
+def test_nothing_to_cancel_is_no_error(client: Client, place: Place) -> None:
+    backend, _ = place_of(client, submit(client, place, "true"))
+    assert backend.cancel([], timedelta(0)) == {}
+
+
+class CountsCancels:
+    """The backend under test, with how many attempts each cancel was for."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.cancels: list[int] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
+        self.cancels.append(len(refs))
+        return self._backend.cancel(refs, grace)
+
+
+def test_canceling_several_jobs_asks_the_backend_once(client: Client, place: Place) -> None:
+    jobs = [submit(client, place, "sleep 300") for _ in range(3)]
+    backend, ref = place_of(client, jobs[0])
+    counting = CountsCancels(backend)
+    client.engine._backends[place.platform, ref.endpoint] = counting  # pyright: ignore
+    answers = client.cancel_jobs([*(job.id for job in jobs), "nothing-0000000000"], grace=5)
+    assert counting.cancels == [3]
+    assert [answers[job.id] for job in jobs] == [True] * 3
+    assert isinstance(answers["nothing-0000000000"], JobNotFound)
+    statuses = [client.get_job(job.id, look=False).status for job in jobs]
+    assert statuses == [Status.CANCELED] * 3
