@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.verbs import INSTEAD, MEANT, VERBS
+from tao_sdk.cli.habits import INSTEAD, MEANT
+from tao_sdk.cli.verbs import VERBS
 
 COMPLETE = "_TAO_COMPLETE"
 # how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
