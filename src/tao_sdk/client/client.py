@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platform_at, platforms
-from tao_sdk.client import cleaning, listing, results
+from tao_sdk.client import call_checks, cleaning, listing, results
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.client.waiting import Follower
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
@@ -32,7 +32,7 @@ from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec, read_spec
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, open_store
 
@@ -119,17 +119,22 @@ class Client:
 
     def submit(
         self,
-        spec: JobSpec | Mapping[str, Any],
-        platform: str,
+        spec: JobSpec | Mapping[str, Any] | None = None,
+        platform: str = "",
         options: Mapping[str, Any] | None = None,
         *,
         parent: str | None = None,
+        **keywords: Any,
     ) -> submit.Submission:
-        """Hand a job over, given as a JobSpec or as its fields by name, as a job file has them.
+        """Hand a job over, given as a JobSpec or as a mapping of its fields, as a job file has
+        them. `platform` may be left out where the SDK is of one platform.
 
-        Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started.
+        Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started. Raises
+        UsageError for `keywords`: fields belong into the spec.
         """
-        spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
+        spec = call_checks.read_job("submit", spec, keywords)
+        platform = platform or self._own_place("submit")
+        call_checks.refuse_no_image(spec, platform, self.settings)
         callables, stored = hooks.split(spec.hooks)
         request = prepare.Request(
             replace(spec, hooks=stored), platform, dict(options or {}), parent
@@ -139,7 +144,8 @@ class Client:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
             self._background.start()
-        return submission
+        name_findings = call_checks.text_file_findings(spec)
+        return replace(submission, findings=(*submission.findings, *name_findings))
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
@@ -147,15 +153,28 @@ class Client:
 
     def plan(
         self,
-        spec: JobSpec | Mapping[str, Any],
-        platform: str,
+        spec: JobSpec | Mapping[str, Any] | None = None,
+        platform: str = "",
         options: Mapping[str, Any] | None = None,
+        **keywords: Any,
     ) -> prepare.Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
-        stored.
+        stored. Raises as `submit`.
         """
-        spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
-        return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
+        spec = call_checks.read_job("plan", spec, keywords)
+        platform = platform or self._own_place("plan")
+        call_checks.refuse_no_image(spec, platform, self.settings)
+        request = prepare.Request(spec, platform, dict(options or {}))
+        planned = prepare.prepare(self.engine, request)
+        name_findings = call_checks.text_file_findings(spec)
+        return replace(planned, findings=(*planned.findings, *name_findings))
+
+    def _own_place(self, call: str) -> str:
+        """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""
+        if place := self.endpoint or self.platform:
+            return place
+        known = ", ".join(self.platforms())
+        raise UsageError(f"{call}: no platform is named.", "", f"Name one of them: {known}.")
 
     def options_class(self, platform: str) -> type[Any]:
         """The dataclass of the platform's own options."""
@@ -327,7 +346,10 @@ class Client:
         a platform that keeps them apart and still has the log.
         """
         request = LogRequest(
-            rank=rank or 0, stream=stream, tail=tail and max(tail, 0), follow=follow
+            rank=0 if rank is None else call_checks.rank_number(rank),
+            stream=stream,
+            tail=call_checks.line_count(tail),
+            follow=follow,
         )
         found = self.store.resolve(job_id)
         refuse_stream(self.engine, found, stream)
