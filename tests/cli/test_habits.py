@@ -107,3 +107,33 @@ def test_a_word_that_a_verb_does_not_take_leads_to_what_does(
     ran = typed(*args)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [("runing", "running"), ("failed", "error"), ("done", "complete"), ("cancelled", "canceled")],
+)
+def test_a_status_that_is_misspelt_or_called_otherwise_names_ours(
+    typed: Typed, word: str, status: str
+) -> None:
+    ran = typed("ls", "--status", word)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"error: {word!r} is no status.",
+        f"next:  Did you mean {status}?",
+    ]
+    assert "pending, running" in typed("ls", "--status", "xyzzy").err
+
+
+def test_a_wrong_value_is_told_of_the_flag_as_it_is_typed(typed: Typed) -> None:
+    assert typed("run", "--gpus", "two", "--", "true").err.startswith("error: --gpus is 'two';")
+
+
+def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) -> None:
+    assert typed("results", "slow", "--fetch").err.endswith("tao results --help\n")
+
+
+def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) -> None:
+    assert typed("--json", "train").error["hint"] == "Did you mean tao run?"
+    assert typed("--json", "ssh").error["hint"].endswith("tao logs -f JOB")
+    assert typed("--json", "xyzzy").error["next"] == "tao --help"

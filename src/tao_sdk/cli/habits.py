@@ -34,6 +34,17 @@ MEANT: Mapping[str, str] = {
     for word in words.split()
 }
 
+# What other tools call a status.
+STATUS_WORDS: Mapping[str, str] = {
+    "failed": "error",
+    "done": "complete",
+    "finished": "complete",
+    "succeeded": "complete",
+    "queued": "pending",
+    "waiting": "pending",
+    "stopped": "canceled",
+}
+
 EVALUATION = (
     "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
 )
@@ -70,7 +81,6 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("ls", "-n"): "The newest N: tao ls --limit N",
     ("ls", "--running"): "Those that run: tao ls --status running",
     ("ls", "--failed"): "Those that failed: tao ls --status error",
-    ("ls", "--status"): "A job that failed has the status error, one that went well has complete.",
     ("ls", "--state"): "To choose by status: tao ls --status running",
     ("ls", "--filter"): "To choose jobs: tao ls --label NAME=VALUE, --status or --platform",
     ("ls", "--watch"): "To see what happens as it happens: tao events --follow",

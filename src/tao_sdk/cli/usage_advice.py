@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from tao_sdk.cli.habits import UNKNOWN_FLAG, flag_instead, word_instead
+from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.errors import UsageError
 
 EXTRA_WORD = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
@@ -25,17 +26,18 @@ DOCUMENT_ENDS = (".yaml", ".yml", ".json")
 
 def usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
     """The error in our words, with what to type instead."""
-    verb = verb_of(error)
+    verb = verb_of(error, argv)
+    what = click_words(error, verb)
     if pair := pair_with_blank(argv):
-        return UsageError(click_words(error, verb), "", f"Write {pair}")
-    return UsageError(click_words(error, verb), "", *advice(error, verb))
+        return UsageError(what, "", f"Write {pair}")
+    return UsageError(what, "", *advice(error, verb))
 
 
-def verb_of(error: click.UsageError) -> str:
+def verb_of(error: click.UsageError, argv: Sequence[str]) -> str:
     """The verb that could not read its words; "" where none was reached."""
-    if error.ctx is None or error.ctx.parent is None:
-        return ""
-    return str(error.ctx.info_name)
+    if error.ctx is None:  # a flag without its value
+        return next((word for word in argv if word in VERBS), "")
+    return str(error.ctx.info_name) if error.ctx.parent else ""
 
 
 def click_words(error: click.UsageError, verb: str) -> str:

@@ -246,7 +246,8 @@ class Client:
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
             several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
-            raise UsageError("There is one job to compare, at most.", "", several)
+            what = "One job is named." if ids else "No job is named."
+            raise UsageError(what, "Two jobs or more are compared.", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see(
             [job for job in found.values() if may_change(job)]
