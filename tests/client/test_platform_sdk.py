@@ -462,3 +462,27 @@ def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) ->
         sdk.get_job_logs(job.id, **dict[str, Any]({field: "x"}))
     last: Any = numpy.int64(1)
     assert sdk.get_job_logs(job.id, tail=last) == "b\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "words"),
+    [
+        ("cancel_job", {"job_id": "a", "grace": "x"}, "grace is 'x'. It is the time"),
+        ("cancel_jobs", {"job_ids": "job-1"}, r"job_ids is the text 'job-1'.*\['job-1'\]"),
+        ("compare", {"jobs": "job-1"}, "jobs is the text 'job-1'"),
+        ("wait_all", {"ids": "job-1"}, "ids is the text 'job-1'"),
+        ("list_jobs", {"limit": "x"}, "limit is 'x'"),
+        ("list_jobs", {"labels": ["a"]}, r"labels is \['a'\]; it must be a mapping"),
+    ],
+)
+def test_an_argument_of_another_kind_is_told_by_its_name(
+    sdk: LocalSDK, call: str, arguments: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        getattr(sdk, call)(**arguments)
+
+
+def test_a_pause_that_is_no_number_is_told(sdk: LocalSDK) -> None:
+    wrong: Any = "2s"
+    with pytest.raises(UsageError, match="poll_interval is '2s'"):
+        LocalSDK(poll_interval=wrong, settings=sdk.settings)

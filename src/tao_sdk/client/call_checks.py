@@ -7,7 +7,9 @@ Not here: what a field of a job allows (model/spec.py), and what a platform's ch
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Iterator, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +105,17 @@ def rank_number(rank: Any) -> int:
 
 def not_whole(name: str, value: Any, advice: str) -> UsageError:
     return UsageError(f"{name} is {value!r}; it must be a whole number.", "", advice)
+
+
+def refuse_no_seconds(name: str, value: Any, meaning: str, least: float = 0.0) -> None:
+    """Raises UsageError for what is no number of seconds of at least `least`, or without end."""
+    if isinstance(value, Real) and least <= float(value) < threading.TIMEOUT_MAX:
+        return
+    raise UsageError(f"{name} is {value!r}.", meaning, "Give seconds, as a number.")
+
+
+def refuse_one_text(name: str, value: Any) -> None:
+    """Raises UsageError for one id where a list of ids is wanted: its letters would be the ids."""
+    if isinstance(value, str):
+        what = f"{name} is the text {value!r}; it must be a list of ids."
+        raise UsageError(what, "", f"Write [{value!r}].")

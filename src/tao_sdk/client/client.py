@@ -39,6 +39,7 @@ from tao_sdk.store import Store, open_store
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
+SHORTEST_PAUSE = 1e-9  # seconds between two looks: more than none
 CANCELERS = 16  # jobs that are ended at once
 
 
@@ -69,12 +70,9 @@ class Client:
                 "",
                 "Give 1 or more epochs.",
             )
-        if poll_interval is not None and not 0 < poll_interval < threading.TIMEOUT_MAX:
-            raise UsageError(
-                f"poll_interval is {poll_interval}.",
-                "It is a pause.",
-                "Give seconds, or leave it out.",
-            )
+        if poll_interval is not None:
+            pause = "It is the pause between two looks."
+            call_checks.refuse_no_seconds("poll_interval", poll_interval, pause, SHORTEST_PAUSE)
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
@@ -243,6 +241,7 @@ class Client:
 
         Raises UsageError for fewer than two jobs, and for a metric that none of them has.
         """
+        call_checks.refuse_one_text("jobs", jobs)
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
             several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
@@ -302,6 +301,7 @@ class Client:
         """Wait until every one has ended. `on_change` is called with each whose status, message or
         epoch changed.
         """
+        call_checks.refuse_one_text("ids", ids)
         jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
         for now in self.follow_jobs(ids, timeout):
             for job, was in zip(now, jobs, strict=True):
@@ -321,6 +321,7 @@ class Client:
 
         Raises WaitTimeout after `timeout` seconds, UsageError where it is no number.
         """
+        call_checks.refuse_one_text("ids", ids)
         return self._follower.follow_jobs(ids, timeout)
 
     def polite_seconds(self, job: Job) -> float:
@@ -375,15 +376,10 @@ class Client:
         """True when the job is over, by this or before it; False when that could not be seen in
         time.
         """
-        if not 0 <= grace < threading.TIMEOUT_MAX:
-            raise UsageError(
-                f"grace is {grace!r}.",
-                "It is the time that the command has to end.",
-                "Give seconds.",
-            )
-        over = cancel.cancel(
-            self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace)
-        )
+        meaning = "It is the time that the command has to end."
+        call_checks.refuse_no_seconds("grace", grace, meaning)
+        found = self.store.resolve(job_id)
+        over = cancel.cancel(self.engine, found, timedelta(seconds=float(grace)))
         if found in self._callbacks.of_job:
             job = self.store.get(found)
             self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
@@ -415,6 +411,7 @@ class Client:
         """As `cancel_job` for many, several at once: of each as it was named, what that returned,
         or the error that it raised.
         """
+        call_checks.refuse_one_text("job_ids", job_ids)
         ids = list(dict.fromkeys(job_ids))
         pool = ThreadPoolExecutor(min(CANCELERS, max(len(ids), 1)), thread_name_prefix="tao-cancel")
         try:
