@@ -89,6 +89,15 @@ def image_keys(manifest: Manifest) -> dict[str, str]:
     return {key: resolve_image(key, manifest) for key in sorted(_keys(manifest.get("images"), ()))}
 
 
+def images_of(key: str, manifest: Manifest) -> dict[str, str]:
+    """The image of `key`, or of every key below it. Raises KeyNotFoundError, ManifestError."""
+    key = key.strip().removeprefix("images.")
+    below = {
+        name: image for name, image in image_keys(manifest).items() if name.startswith(f"{key}.")
+    }
+    return below or {key: resolve_image(key, manifest)}
+
+
 def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
     """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError,
     ManifestError.

@@ -24,6 +24,7 @@ def test_an_epoch_without_a_checkpoint_ends_with_3_and_names_those_there_are(end
     ran = ended.tao("results", ended.complete, "--epoch", "12")
     assert (ran.code, ran.out) == (3, "")
     assert "train/model_epoch_003.pth" in ran.err
+    assert ran.err.splitlines()[-1] == f"next:  All of them: tao results {ended.complete}"
 
 
 def test_only_what_fits_a_pattern_is_fetched(ended: Ended, tmp_path: Path) -> None:

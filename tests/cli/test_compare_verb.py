@@ -191,3 +191,26 @@ def test_running_jobs_are_compared_as_of_now(tao: Tao) -> None:
     ):
         assert time.monotonic() < deadline
     assert told == [0.3, 0.5]
+
+
+def test_a_label_that_no_job_has_is_told_with_those_there_are(typed: Typed, tmp_path: Path) -> None:
+    sweep.add(tmp_path, FIRST, (0.5, 0.6), labels={"sweep": "a", "lr": "1"})
+    sweep.add(tmp_path, SECOND, (0.5, 0.6), labels={"sweep": "a", "lr": "2"})
+    ran = typed("compare", "--label", "sweep=b")
+    assert ran.code == 2
+    assert ran.err.splitlines()[:2] == [
+        "error: No job has the label sweep=b.",
+        "why:   Jobs have: lr=1, lr=2, sweep=a.",
+    ]
+    assert typed("compare", FIRST, SECOND, "--label", "sweep=b").code == 2
+
+
+def test_a_label_that_one_job_has_is_told_with_that_job(typed: Typed, tmp_path: Path) -> None:
+    sweep.add(tmp_path, FIRST, (0.5, 0.6), labels={"sweep": "a", "lr": "1"})
+    sweep.add(tmp_path, SECOND, (0.5, 0.6), labels={"sweep": "a", "lr": "2"})
+    ran = typed("compare", "--label", "sweep=a", "--label", "lr=2")
+    assert ran.code == 2
+    assert ran.err.splitlines()[:2] == [
+        f"error: Only {SECOND} has the labels sweep=a and lr=2; two jobs or more are compared.",
+        "why:   Jobs have: lr=1, lr=2, sweep=a.",
+    ]

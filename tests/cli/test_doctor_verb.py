@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from support.tao_command import Tao
 
 NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
@@ -44,3 +47,25 @@ def test_a_platform_that_nobody_knows_is_a_mistake_and_no_finding(tao: Tao) -> N
 def test_a_smoke_job_is_run_only_where_a_platform_is_named(tao: Tao) -> None:
     told = tao("doctor", "--smoke", "--json")
     assert (told.code, told.error["next"]) == (2, "tao doctor docker --smoke")
+
+
+def test_a_missing_image_is_told_without_asking_the_daemon(tao: Tao) -> None:
+    tao.write("job.yaml", "command: nvidia-smi\nplatform: docker\n")
+    for verb in ("run", "plan"):
+        told = tao(verb, "job.yaml", "--json", **NO_DOCKER)
+        assert (told.code, told.error["message"]) == (2, "docker needs an image.")
+    told = tao("doctor", "job.yaml", "--json", **NO_DOCKER)
+    assert told.code == 2
+    assert "docker needs an image." in [each["what"] for each in told.json["findings"]]
+
+
+def test_a_smoke_job_that_finds_no_driver_gives_advice_for_the_host(
+    tao: Tao, tmp_path: Path
+) -> None:
+    for name in ("sh", "bash", "python3", "env"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    told = tao("doctor", "local", "--smoke", "--json", PATH=str(tmp_path))
+    (smoke,) = [each for each in told.json["findings"] if each["code"] == "gpu.smoke"]
+    assert told.code == 2
+    assert "nvidia-smi" in smoke["what"]
+    assert smoke["hint"].startswith("Install the NVIDIA driver on this machine")

@@ -257,7 +257,7 @@ def test_a_wrong_value_is_told_with_its_flag(tao: Tao) -> None:
     ran = tao("run", "--gpu-count", "many", "--", "true")
     assert (
         ran.err.splitlines()[0]
-        == "error: --gpu-count is 'many'; it must be a whole number of -1 or more."
+        == "error: --gpus is 'many'; it must be a whole number of -1 or more."
     )
 
 

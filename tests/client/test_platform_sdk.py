@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import warnings
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import Any
 import numpy
 import pytest
 
-from tao_sdk import JobSpec, Secret, TaoWarning
+from tao_sdk import Client, JobSpec, Secret, TaoWarning
 from tao_sdk.model.errors import (
     CredentialError,
     Refused,
@@ -412,3 +413,76 @@ def test_what_a_client_returns_goes_to_another_process_and_the_client_does_not(
     assert pickle.loads(pickle.dumps((job, status))) == (job, status)
     with pytest.raises(TypeError, match="belongs to its process"):
         pickle.dumps(sdk)
+
+
+def test_fields_of_a_job_as_keywords_of_submit_are_told(sdk: LocalSDK) -> None:
+    with pytest.raises(UsageError, match="submit: there is no argument 'command'.*JobSpec") as told:
+        sdk.submit(command="touch ran", gpu_count=0)
+    assert "command=..., gpu_count=..." in told.value.next
+    with pytest.raises(UsageError, match="plan: there is no argument 'cmd'"):
+        sdk.plan(JobSpec(command="true"), "local", cmd=3)
+    with pytest.raises(UsageError, match="submit: no job is given"):
+        sdk.submit()
+    assert sdk.list_jobs() == []
+
+
+def test_the_platform_of_submit_is_the_sdks_own_where_none_is_named(sdk: LocalSDK) -> None:
+    assert sdk.submit({"command": "true", "gpu_count": 0}).job.platform == "local"
+    with (
+        Client(settings=sdk.settings) as client,
+        pytest.raises(UsageError, match="submit: no platform is named.*local"),
+    ):
+        client.submit({"command": "true"})
+
+
+def test_a_command_in_the_place_of_the_image_is_told(sdk: LocalSDK) -> None:
+    with pytest.raises(SpecError, match="command is missing") as told:
+        sdk.create_job("python x.py", gpu_count=0)
+    assert "'python x.py', is the image" in told.value.why
+    assert told.value.next == "Write create_job(command='python x.py')."
+
+
+def test_a_file_that_is_named_in_the_place_of_its_content_is_a_warning(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
+    (tmp_path / "t.py").write_text("print(1)")
+    with pytest.warns(TaoWarning, match=r"files\['t.py'\] is the text 't.py'.*read_bytes"):
+        job = sdk.create_job("", "cat t.py", gpu_count=0, files={"t.py": "t.py"})
+    assert sdk.wait(job.id, timeout=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sdk.create_job("", "cat u.py", gpu_count=0, files={"u.py": "u.py", "long": "x" * 10_000})
+
+
+@pytest.mark.parametrize("field", ["tail", "rank"])
+def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) -> None:
+    job = sdk.create_job("", "echo a; echo b", gpu_count=0)
+    sdk.wait(job.id, timeout=30)
+    with pytest.raises(UsageError, match=f"{field} is 'x'; it must be a whole number"):
+        sdk.get_job_logs(job.id, **dict[str, Any]({field: "x"}))
+    last: Any = numpy.int64(1)
+    assert sdk.get_job_logs(job.id, tail=last) == "b\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "words"),
+    [
+        ("cancel_job", {"job_id": "a", "grace": "x"}, "grace is 'x'. It is the time"),
+        ("cancel_jobs", {"job_ids": "job-1"}, r"job_ids is the text 'job-1'.*\['job-1'\]"),
+        ("compare", {"jobs": "job-1"}, "jobs is the text 'job-1'"),
+        ("wait_all", {"ids": "job-1"}, "ids is the text 'job-1'"),
+        ("list_jobs", {"limit": "x"}, "limit is 'x'"),
+        ("list_jobs", {"labels": ["a"]}, r"labels is \['a'\]; it must be a mapping"),
+    ],
+)
+def test_an_argument_of_another_kind_is_told_by_its_name(
+    sdk: LocalSDK, call: str, arguments: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        getattr(sdk, call)(**arguments)
+
+
+def test_a_pause_that_is_no_number_is_told(sdk: LocalSDK) -> None:
+    wrong: Any = "2s"
+    with pytest.raises(UsageError, match="poll_interval is '2s'"):
+        LocalSDK(poll_interval=wrong, settings=sdk.settings)

@@ -155,6 +155,26 @@ def test_how_many_epochs_there_will_be_is_taken_from_the_settings_that_a_job_pri
     assert (seen.epoch, seen.epochs, seen.fraction) == (3, 40, 3 / 40)
 
 
+@pytest.mark.parametrize(
+    ("line", "metrics"),
+    [
+        ("epoch 1/3 loss 2", {"loss": 2.0}),
+        ("epoch 1/3  loss 2  accuracy 1", {"loss": 2.0, "accuracy": 1.0}),
+        ("epoch 1/3, loss 2, accuracy 0.5", {"loss": 2.0, "accuracy": 0.5}),
+        ("[epoch 1 | loss 12 | mAP 0]", {"loss": 12.0, "mAP": 0.0}),
+        ("epoch 1/3 top 5 accuracy 0.25", {"accuracy": 0.25}),
+        ("epoch 1/3 loss 2 batches were skipped", {}),
+        ("epoch 1/3 loader error 404", {}),
+    ],
+)
+def test_a_whole_number_beside_an_epoch_is_a_value(line: str, metrics: dict[str, float]):
+    assert read(line).metrics == metrics
+
+
+def test_a_whole_number_in_prose_is_no_value():
+    assert read("epoch 1/3 loss 0.5", "the accuracy 5 of them had").metrics == {"loss": 0.5}
+
+
 def test_metrics_on_lines_of_their_own_belong_to_the_epoch_that_is_open():
     seen = read(
         "Epoch 1/2",

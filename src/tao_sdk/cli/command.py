@@ -13,15 +13,18 @@ import inspect
 import math
 from collections.abc import Callable
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from tao_sdk.cli.habits import STATUS_WORDS
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.client.known_jobs import ids_named
-from tao_sdk.model.errors import JobNotFound, NoStore
+from tao_sdk.model.errors import JobNotFound, NoStore, UsageError
+from tao_sdk.model.status import Status
 from tao_sdk.model.units import parse_duration
 
 if TYPE_CHECKING:
@@ -117,6 +120,31 @@ class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gen
             for job in jobs
             if job.id.startswith(incomplete)
         ]
+
+
+class StatusName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+    """The name of a status, in any case."""
+
+    name = "status"
+    NAMES = tuple(status.value.lower() for status in Status)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.NAMES if name.startswith(incomplete.lower())]
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Status:
+        name = str(value).lower()
+        if name in self.NAMES:
+            return Status(name.capitalize())
+        raise UsageError(f"{value!r} is no status.", "", self.advice(name))
+
+    def advice(self, word: str) -> str:
+        """Which status was meant by the word; else all that there are."""
+        meant = STATUS_WORDS.get(word) or next(iter(get_close_matches(word, self.NAMES, n=1)), "")
+        return f"Did you mean {meant}?" if meant else f"Known are: {', '.join(self.NAMES)}."
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]

@@ -54,10 +54,11 @@ def compare(
     """Show in which settings jobs differ, and the best and last values they came to, with a picture
     of their curves.
     """
-    from tao_sdk.client.compare import PICTURE, draw, write_picture
+    from tao_sdk.client.compare import PICTURE, draw, labelled_jobs, write_picture
 
     named = [newest(client, out, job) for job in jobs]
-    comparison = client.compare([*named, *labelled(client, labels)], metric)
+    labelled = labelled_jobs(client, read_pairs("--label", labels), named)
+    comparison = client.compare([*named, *labelled], metric)
     svg = draw(comparison)
     written = write_picture(picture or Path(PICTURE), svg) if svg else None
     out.object(comparison_view(comparison, written))
@@ -67,13 +68,6 @@ def compare(
         out.line(f"picture  {show.path(str(written.absolute()))}")
     else:
         out.note("No picture: none of these jobs has told a metric in two epochs.")
-
-
-def labelled(client: Client, labels: tuple[str, ...]) -> list[str]:
-    """Ids of the jobs that have all these labels; none where no label is given."""
-    if not labels:
-        return []
-    return [job.id for job in client.list_jobs(labels=read_pairs("--label", labels), look=False)]
 
 
 def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:

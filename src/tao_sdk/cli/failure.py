@@ -15,7 +15,7 @@ import click
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.output import cut, has_color
-from tao_sdk.cli.verbs import UNKNOWN_FLAG, flag_instead
+from tao_sdk.cli.usage_advice import split_at_dashes, usage_error
 from tao_sdk.client.crash_file import keep_crash
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.printable import printable
@@ -61,14 +61,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     """The error as people are told it, and its exit code."""
     if isinstance(error, click.UsageError):
-        verb = (
-            str(error.ctx.info_name)
-            if error.ctx is not None and error.ctx.parent is not None
-            else ""
-        )
-        return UsageError(
-            usage_words(error, verb), "", *usage_advice(error, verb)
-        ), exit_codes.WRONG
+        return usage_error(error, argv), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
     if isinstance(error, Detached):
@@ -76,32 +69,6 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     if isinstance(error, TaoError):
         return error, exit_codes.of_error(error)
     return bug(error, argv), exit_codes.BUG
-
-
-def usage_words(error: click.UsageError, verb: str) -> str:
-    """What click says, without what it takes a flag for where this program knows better."""
-    if isinstance(error, click.NoSuchOption) and instead(error, verb):
-        return f"No such option: {error.option_name}"
-    return error.format_message()
-
-
-def usage_advice(error: click.UsageError, verb: str) -> tuple[str, str]:
-    """What to do next: its words, and the command that it ends with, if any."""
-    if words := instead(error, verb):
-        return words, ""
-    unknown = UNKNOWN_FLAG.get(verb, "") if isinstance(error, click.NoSuchOption) else ""
-    return unknown or "Help:", f"tao {verb} --help" if verb else "tao --help"
-
-
-def instead(error: click.UsageError, verb: str) -> str:
-    if isinstance(error, click.NoSuchOption):
-        return flag_instead(verb, error.option_name)
-    flag = (
-        error.param.opts[0]
-        if isinstance(error, click.BadParameter) and error.param is not None
-        else ""
-    )
-    return flag_instead(verb, flag) if flag.startswith("-") else ""
 
 
 def as_json(error: TaoError) -> str:
@@ -128,7 +95,7 @@ def readable(text: str) -> str:
 
 
 def wants_json(argv: list[str]) -> bool:
-    before = argv[: argv.index("--")] if "--" in argv else argv
+    before, _ = split_at_dashes(argv)
     return "--json" in before or "--jsonl" in before
 
 

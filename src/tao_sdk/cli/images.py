@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from tao_sdk.cli.command import command
 from tao_sdk.client.views import images_view
 
@@ -12,17 +14,24 @@ if TYPE_CHECKING:
 
 
 @command("images")
-def images(out: Output) -> None:
-    """List the image keys, such as tao_toolkit.pyt, and the images that they stand for.
+@click.argument("key", required=False)
+def images(out: Output, key: str | None) -> None:
+    """List the image keys, such as tao_toolkit.pyt, and the images that they stand for; with a KEY,
+    show the image of that key alone.
 
     They are read from $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, or the file in this
     package.
     """
-    from tao_sdk.versions import image_keys, load_manifest, manifest_path
+    from tao_sdk.versions import image_keys, images_of, load_manifest, manifest_path
 
+    key = (key or "").removeprefix("images.")
     path = manifest_path()
-    found = image_keys(load_manifest(path))
-    out.object(images_view(path, found))
-    if found:
-        out.table(("KEY", "IMAGE"), list(found.items()))
-    out.note(f"As {path} says." if found else f"{path} names no images.")
+    manifest = load_manifest(path)
+    shown = images_of(key, manifest) if key else image_keys(manifest)
+    out.object(images_view(path, shown))
+    if key in shown:
+        out.line(shown[key])
+        return
+    if shown:
+        out.table(("KEY", "IMAGE"), list(shown.items()))
+    out.note(f"As {path} says." if shown else f"{path} names no images.")

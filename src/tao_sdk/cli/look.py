@@ -9,6 +9,7 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import (
     JobId,
+    StatusName,
     command,
     job_or_newest,
     newest,
@@ -41,7 +42,8 @@ LAST_BYTES = 8192  # of them: a progress bar can be one long line
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice([each.value for each in Status], case_sensitive=False),
+    type=StatusName(),
+    metavar="|".join(StatusName.NAMES),
     help="Only jobs of this status; may be given several times.",
 )
 @platform_option(help="Only jobs of this platform.")
@@ -70,7 +72,7 @@ LAST_BYTES = 8192  # of them: a progress bar can be one long line
 def ls(
     client: Client,
     out: Output,
-    statuses: tuple[str, ...],
+    statuses: tuple[Status, ...],
     platform: str | None,
     labels: tuple[str, ...],
     parent: str | None,
@@ -82,7 +84,7 @@ def ls(
     most = (None if out.json else MANY) if limit is None else limit or None
     asked_labels = read_pairs("--label", labels)
     jobs = client.list_jobs(
-        statuses=[Status(status) for status in statuses],
+        statuses=statuses,
         platform=platform,
         labels=asked_labels,
         parent=parent,
@@ -107,11 +109,11 @@ def ls(
 
 
 def chosen(
-    statuses: tuple[str, ...], platform: str | None, labels: tuple[str, ...], parent: str | None
+    statuses: tuple[Status, ...], platform: str | None, labels: tuple[str, ...], parent: str | None
 ) -> str:
     """What the list was narrowed by, as it was asked for."""
     asked = {
-        "--status": statuses,
+        "--status": [status.value for status in statuses],
         "--platform": (platform,),
         "--label": labels,
         "--parent": (parent,),

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.verbs import INSTEAD, MEANT, VERBS
+from tao_sdk.cli.habits import INSTEAD, MEANT
+from tao_sdk.cli.verbs import VERBS
 
 COMPLETE = "_TAO_COMPLETE"
 # how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
@@ -50,19 +51,27 @@ class Tao(click.Group):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
 
 
-def unknown_verb(name: str) -> click.UsageError:
-    import difflib
+def unknown_verb(name: str) -> Exception:
+    """The error for a word that is no verb, with what was meant or what is done instead."""
+    from tao_sdk.model.errors import UsageError
 
     if name.endswith((".yaml", ".yml")):
-        return click.UsageError(f"To run a job file: tao run {name}")
+        return UsageError(
+            f"There is no verb {name!r}.", "", "To run a job file:", f"tao run {name}"
+        )
+    what = f"There is no verb {name!r}."
     if name in INSTEAD:
-        return click.UsageError(f"There is no verb {name!r}. {INSTEAD[name]}")
-    meant = MEANT.get(name) or next(
-        iter(difflib.get_close_matches(name, VERBS, n=1, cutoff=LIKE)), ""
-    )
-    return click.UsageError(
-        f"There is no verb {name!r}." + (f" Did you mean tao {meant}?" if meant else "")
-    )
+        return UsageError(what, "", INSTEAD[name])
+    if verb := MEANT.get(name) or near_verb(name):
+        return UsageError(what, "", f"Did you mean tao {verb}?")
+    return UsageError(what, "", "Help:", "tao --help")
+
+
+def near_verb(name: str) -> str:
+    """The verb that the word is like; "" where it is like none."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, VERBS, n=1, cutoff=LIKE)), "")
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -13,7 +13,7 @@ import click
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.client.views import changed_at, path_view, results_view
-from tao_sdk.model.checkpoints import SETTLED
+from tao_sdk.model.checkpoints import SETTLED, Checkpoint
 from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
@@ -73,7 +73,7 @@ def results(
 
     found = client.get_job(job_or_newest(client, out, job))
     left = client.results(found.id)
-    checkpoint = left.of_epoch(epoch) if epoch is not None else None
+    checkpoint = checkpoint_of(found, left, epoch) if epoch is not None else None
     wanted = ["./" + escape(relative(checkpoint.path, left.dir))] if checkpoint else only
     copied = fetched(client, out, found.id, left, fetch, wanted) if fetch is not None else None
     out.object(results_view(found.id, left, copied, checkpoint))
@@ -88,6 +88,15 @@ def results(
         if out.json
         else [*results_lines(left, not found.status.terminal), *fetch_lines(found, left, fetch)]
     )
+
+
+def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
+    """The checkpoint of the epoch. Raises PathNotFound, which names the job's own command."""
+    try:
+        return left.of_epoch(epoch)
+    except PathNotFound as error:
+        command = f"tao results {job.id}"
+        raise PathNotFound(error.what, error.why, "All of them:", command) from None
 
 
 def fetched(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +13,9 @@ from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, typed_under
+from tao_sdk.cli.habits import flag_instead
 from tao_sdk.cli.output import Output
+from tao_sdk.cli.usage_advice import command_without_dashes, split_at_dashes
 from tao_sdk.client.job_file import options_class
 from tao_sdk.client.job_request import (
     DEFAULT_PLATFORM,
@@ -28,7 +28,7 @@ from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
@@ -55,7 +55,7 @@ class Submitting(click.Command):
         try:
             return super().parse_args(ctx, [*before])
         except click.UsageError as error:
-            raise words_of_a_command(flag_of_another(error), before, words) from None
+            raise meant(error, before, words) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
@@ -91,10 +91,22 @@ class Submitting(click.Command):
                     formatter.write_dl(records)
 
 
-def flag_of_another(error: click.UsageError) -> click.UsageError:
-    """A flag that only other platforms have, told as that."""
-    if not isinstance(error, click.NoSuchOption):
+def meant(
+    error: click.UsageError, args: Sequence[str], words: Sequence[str]
+) -> click.UsageError | UsageError:
+    """The error as what was probably meant: another platform's flag, or a command without `--`."""
+    if isinstance(error, click.NoSuchOption):
+        verb = error.ctx.info_name if error.ctx else None
+        if flag_instead(verb or "", error.option_name):
+            return error
+        error = flag_of_another(error)
+    if words:
         return error
+    return command_without_dashes(args) or error
+
+
+def flag_of_another(error: click.NoSuchOption) -> click.UsageError:
+    """A flag that only other platforms have, told as that."""
     name = error.option_name.removeprefix("--").replace("-", "_")
     theirs = platforms_with(name)
     if not theirs:
@@ -103,32 +115,6 @@ def flag_of_another(error: click.UsageError) -> click.UsageError:
         f"{error.option_name} is for {' and '.join(theirs)} only: add --platform {theirs[0]}.",
         error.ctx,
     )
-
-
-def words_of_a_command(
-    error: click.UsageError, args: Sequence[str], words: Sequence[str]
-) -> click.UsageError:
-    """What was typed without the dashes before it, told as that: `tao run python
-    train.py --lr 3`.
-    """
-    alone = [
-        index for index in range(len(args)) if not index or not args[index - 1].startswith("--")
-    ]
-    typed = next(
-        (index for index in alone if shutil.which(args[index]) and not Path(args[index]).is_file()),
-        None,
-    )
-    if typed is None or words:
-        return error
-    meant = shlex.join([*args[:typed], "--", *args[typed:]])
-    return click.UsageError(
-        f"{args[typed]} is no job file. To run it as a command: tao run {meant}", error.ctx
-    )
-
-
-def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    at = list(args).index("--") if "--" in args else len(args)
-    return list(args[:at]), list(args[at + 1 :])
 
 
 def place_in(args: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platform_at, platforms
-from tao_sdk.client import cleaning, listing, results
+from tao_sdk.client import call_checks, cleaning, listing, results
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.client.waiting import Follower
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
@@ -31,12 +31,14 @@ from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec, read_spec
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
+
+SHORTEST_PAUSE = 1e-9  # seconds between two looks: more than none
 
 
 class Client:
@@ -66,12 +68,9 @@ class Client:
                 "",
                 "Give 1 or more epochs.",
             )
-        if poll_interval is not None and not 0 < poll_interval < threading.TIMEOUT_MAX:
-            raise UsageError(
-                f"poll_interval is {poll_interval}.",
-                "It is a pause.",
-                "Give seconds, or leave it out.",
-            )
+        if poll_interval is not None:
+            pause = "It is the pause between two looks."
+            call_checks.refuse_no_seconds("poll_interval", poll_interval, pause, SHORTEST_PAUSE)
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
@@ -116,17 +115,22 @@ class Client:
 
     def submit(
         self,
-        spec: JobSpec | Mapping[str, Any],
-        platform: str,
+        spec: JobSpec | Mapping[str, Any] | None = None,
+        platform: str = "",
         options: Mapping[str, Any] | None = None,
         *,
         parent: str | None = None,
+        **keywords: Any,
     ) -> submit.Submission:
-        """Hand a job over, given as a JobSpec or as its fields by name, as a job file has them.
+        """Hand a job over, given as a JobSpec or as a mapping of its fields, as a job file has
+        them. `platform` may be left out where the SDK is of one platform.
 
-        Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started.
+        Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started. Raises
+        UsageError for `keywords`: fields belong into the spec.
         """
-        spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
+        spec = call_checks.read_job("submit", spec, keywords)
+        platform = platform or self._own_place("submit")
+        call_checks.refuse_no_image(spec, platform, self.settings)
         callables, stored = hooks.split(spec.hooks)
         request = prepare.Request(
             replace(spec, hooks=stored), platform, dict(options or {}), parent
@@ -136,7 +140,8 @@ class Client:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
             self._background.start()
-        return submission
+        name_findings = call_checks.text_file_findings(spec)
+        return replace(submission, findings=(*submission.findings, *name_findings))
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
@@ -144,15 +149,28 @@ class Client:
 
     def plan(
         self,
-        spec: JobSpec | Mapping[str, Any],
-        platform: str,
+        spec: JobSpec | Mapping[str, Any] | None = None,
+        platform: str = "",
         options: Mapping[str, Any] | None = None,
+        **keywords: Any,
     ) -> prepare.Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
-        stored.
+        stored. Raises as `submit`.
         """
-        spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
-        return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
+        spec = call_checks.read_job("plan", spec, keywords)
+        platform = platform or self._own_place("plan")
+        call_checks.refuse_no_image(spec, platform, self.settings)
+        request = prepare.Request(spec, platform, dict(options or {}))
+        planned = prepare.prepare(self.engine, request)
+        name_findings = call_checks.text_file_findings(spec)
+        return replace(planned, findings=(*planned.findings, *name_findings))
+
+    def _own_place(self, call: str) -> str:
+        """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""
+        if place := self.endpoint or self.platform:
+            return place
+        known = ", ".join(self.platforms())
+        raise UsageError(f"{call}: no platform is named.", "", f"Name one of them: {known}.")
 
     def options_class(self, platform: str) -> type[Any]:
         """The dataclass of the platform's own options."""
@@ -221,10 +239,12 @@ class Client:
 
         Raises UsageError for fewer than two jobs, and for a metric that none of them has.
         """
+        call_checks.refuse_one_text("jobs", jobs)
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
             several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
-            raise UsageError("There is one job to compare, at most.", "", several)
+            what = "One job is named." if ids else "No job is named."
+            raise UsageError(what, "Two jobs or more are compared.", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see(
             [job for job in found.values() if may_change(job)]
@@ -279,6 +299,7 @@ class Client:
         """Wait until every one has ended. `on_change` is called with each whose status, message or
         epoch changed.
         """
+        call_checks.refuse_one_text("ids", ids)
         jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
         for now in self.follow_jobs(ids, timeout):
             for job, was in zip(now, jobs, strict=True):
@@ -298,6 +319,7 @@ class Client:
 
         Raises WaitTimeout after `timeout` seconds, UsageError where it is no number.
         """
+        call_checks.refuse_one_text("ids", ids)
         return self._follower.follow_jobs(ids, timeout)
 
     def polite_seconds(self, job: Job) -> float:
@@ -324,7 +346,10 @@ class Client:
         a platform that keeps them apart and still has the log.
         """
         request = LogRequest(
-            rank=rank or 0, stream=stream, tail=tail and max(tail, 0), follow=follow
+            rank=0 if rank is None else call_checks.rank_number(rank),
+            stream=stream,
+            tail=call_checks.line_count(tail),
+            follow=follow,
         )
         found = self.store.resolve(job_id)
         refuse_stream(self.engine, found, stream)
@@ -380,16 +405,12 @@ class Client:
         """As `cancel_job` for many, in one go: of each as it was named, what that returned, or the
         error that it raised.
         """
-        if not 0 <= grace < threading.TIMEOUT_MAX:
-            raise UsageError(
-                f"grace is {grace!r}.",
-                "It is the time that the command has to end.",
-                "Give seconds.",
-            )
+        call_checks.refuse_one_text("job_ids", job_ids)
+        call_checks.refuse_no_seconds("grace", grace, "It is the time that the command has to end.")
         named = list(dict.fromkeys(job_ids))
         meant = dict(zip(named, side_by_side(self.store.resolve, named), strict=True))
         ids = list(dict.fromkeys(job for job in meant.values() if isinstance(job, str)))
-        over = cancel.cancel_all(self.engine, ids, timedelta(seconds=grace))
+        over = cancel.cancel_all(self.engine, ids, timedelta(seconds=float(grace)))
         for job_id in ids:
             self._fire_for(job_id)
         return {name: over[job] if isinstance(job, str) else job for name, job in meant.items()}

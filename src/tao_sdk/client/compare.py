@@ -1,4 +1,4 @@
-"""Comparing jobs: the picture of their curves, and the file that holds it.
+"""Comparing jobs: those that have a label, the picture of their curves, and the file that holds it.
 
 Not here: in which settings they differ, and how they did (model/comparison.py).
 """
@@ -6,19 +6,56 @@ Not here: in which settings they differ, and how they did (model/comparison.py).
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tao_sdk.backends.below import Below
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
 from tao_sdk.model.curve import Series, series_of, visible
 from tao_sdk.model.curve_svg import COMPARISON_MARK, comparison_svg
-from tao_sdk.model.errors import PathNotFound
+from tao_sdk.model.errors import PathNotFound, UsageError
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
 
 PICTURE = "compare.svg"
 HEAD_BYTES = 1024  # of a picture: its mark is in them
+MOST_LABELS = 10  # that an error names
 NAME_LETTERS = 56  # of a job with its settings, beside the plot
+
+
+def labelled_jobs(client: Client, labels: Mapping[str, str], others: Collection[str]) -> list[str]:
+    """Ids of the jobs that have all these labels, to be compared with `others`; none where no label
+    is given.
+
+    Raises UsageError where no job has them, and where that leaves one job to compare.
+    """
+    if not labels:
+        return []
+    found = [job.id for job in client.list_jobs(labels=labels, look=False)]
+    if found and len({*found, *others}) > 1:
+        return found
+    pairs = " and ".join(f"{name}={value}" for name, value in labels.items())
+    noun = "label" if len(labels) == 1 else "labels"
+    why, advice = _known_labels(client), "List jobs by a label: tao ls --label NAME=VALUE"
+    if not found:
+        raise UsageError(f"No job has the {noun} {pairs}.", why, advice)
+    what = f"Only {found[0]} has the {noun} {pairs}; two jobs or more are compared."
+    raise UsageError(what, why, advice)
+
+
+def _known_labels(client: Client) -> str:
+    """The labels that jobs have, as a sentence; of many the first."""
+    jobs = client.list_jobs(look=False)
+    known = sorted({f"{name}={value}" for job in jobs for name, value in job.labels.items()})
+    if not known:
+        return "No job has a label."
+    more = len(known) - MOST_LABELS
+    rest = f" and {more} more" if more > 0 else ""
+    return f"Jobs have: {', '.join(known[:MOST_LABELS])}{rest}."
 
 
 def draw(comparison: Comparison) -> str:

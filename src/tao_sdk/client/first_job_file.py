@@ -8,7 +8,8 @@ import json
 import shlex
 from pathlib import Path
 
-from tao_sdk.backends.registry import backend_class, platform_at, platform_name
+from tao_sdk.backends.registry import platform_name
+from tao_sdk.client.call_checks import needs_image
 from tao_sdk.client.job_file import default_name
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.printable import printable
@@ -80,7 +81,7 @@ def write_job_file(job_file: Path, name: str | None, image: str | None, platform
 
 def job_text(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
     """The job file's text. What was typed is quoted as JSON, which YAML reads as the same text."""
-    if not image and needs_image(platform):
+    if not image and needs_image(platform, Settings.load()):
         image = IMAGE
     return TEMPLATE.format(
         file=shlex.quote(printable(str(job_file))),
@@ -88,8 +89,3 @@ def job_text(job_file: Path, name: str | None, image: str | None, platform: str)
         platform=platform,
         image=IMAGE_LINE.format(image=json.dumps(image)) if image else NO_IMAGE,
     )
-
-
-def needs_image(place: str) -> bool:
-    """True if jobs run in containers there."""
-    return backend_class(platform_at(place, Settings.load())).capabilities.needs_image

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def read_job_file(
     Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
     """
     path = Path(path)
-    top = top_mapping(read_document(path), path)
+    top = top_mapping(read_top(path), path)
     mistakes = Collected()
     reader = Reader(path, mistakes, settings)
     values = reader.fields(top)
@@ -118,6 +119,16 @@ def read_job_file(
             )
     mistakes.tell()
     return replace(job, spec=read_spec(merged))
+
+
+def read_top(path: Path) -> Value:
+    """What the file holds. Where there is no such file, the error says how to write one."""
+    try:
+        return read_document(path)
+    except DocumentError as error:
+        if path.suffix in (".yaml", ".yml") and not os.path.lexists(path) and path.parent.is_dir():
+            error.advise("To write one:", shlex.join(["tao", "init", str(path)]))
+        raise
 
 
 def field_mistakes(values: Mapping[str, Any]) -> Iterator[FieldError]:

@@ -23,10 +23,8 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 
 DEFAULT_PLATFORM = "local"
-INTERPRETERS: Mapping[str, str] = {
-    ".py": "python",
-    ".sh": "bash",
-}  # of what is taken for a job file
+INTERPRETERS: Mapping[str, str] = {".py": "python", ".sh": "bash"}  # by a program's suffix
+DOCUMENT_ENDS = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -112,14 +110,41 @@ def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
             )
             raise UsageError("There is nothing to run.", "", do)
         return
-    path = Path(job_file)
-    interpreter = next((INTERPRETERS[end] for end in INTERPRETERS if job_file.endswith(end)), "")
-    if interpreter:
-        command = shlex.join(["tao", "run", "--files", job_file, "--", interpreter, path.name])
+    if not Path(job_file).exists() and is_command(job_file):
+        raise as_command(job_file)
+    suffix = Path(job_file).suffix
+    if suffix in INTERPRETERS:
+        words = ["--files", job_file, "--", INTERPRETERS[suffix], Path(job_file).name]
+        command = shlex.join(["tao", "run", *words])
         raise UsageError(f"{job_file} is not a job file.", "", "To run it:", command)
-    if shutil.which(job_file) and not path.exists():
-        command = shlex.join(["tao", "run", "--", job_file])
-        raise UsageError(f"{job_file} is not a job file.", "", "To run it as a command:", command)
+
+
+def is_command(text: str) -> bool:
+    """True for a line of shell, or a program's name, in the place of the job file."""
+    words = words_of(text)
+    if not words or text == "-":
+        return False
+    if shutil.which(words[0]):
+        return True
+    if text.endswith(DOCUMENT_ENDS) or "/" in words[0]:
+        return False
+    return len(words) > 1 or not Path(text).suffix
+
+
+def as_command(text: str) -> UsageError:
+    """The error for a command in the place of the job file; several words are typed apart."""
+    words = words_of(text)
+    needs_no_shell = shlex.join(words) == text
+    command = shlex.join(["tao", "run", "--", *(words if needs_no_shell else [text])])
+    return UsageError(f"{text} is not a job file.", "", "To run it as a command:", command)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a line of shell; none where its quotes do not match."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
 
 
 def platforms_with(option: str) -> list[str]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any
 
 from tao_sdk.backends.registry import is_known, platform_name, unknown
 from tao_sdk.engine.engine import Engine
@@ -29,15 +31,23 @@ class JobQuery:
     sort: str = "created"
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 0:
+        if not isinstance(self.labels, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            what = f"labels is {self.labels!r}; it must be a mapping of names to values."
+            raise UsageError(what, "", "Write labels={'name': 'value'}.")
+        if self.limit is not None and not is_count(self.limit):
             why = "It is how many jobs are wanted at most."
-            raise UsageError(f"limit is {self.limit}.", why, "For all, leave it out.")
+            raise UsageError(f"limit is {self.limit!r}.", why, "For all, leave it out.")
 
     @property
     def read_statuses(self) -> list[Status]:
         """Raises UsageError for a word that is no status."""
         named = [self.statuses] if isinstance(self.statuses, str) else self.statuses
         return [read_status(status) for status in named]
+
+
+def is_count(value: Any) -> bool:
+    """True for a whole number of 0 or more."""
+    return isinstance(value, Integral) and int(value) >= 0
 
 
 def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[Job]:

@@ -57,6 +57,13 @@ def endpoint_of(platform: str, name: str, settings: Settings) -> str:
     return name
 
 
+def missing_command(image: Any) -> FieldError:
+    """The error of create_job without a command: the first argument may have been meant as one."""
+    why = f"The first argument, {image!r}, is the image." if image else ""
+    example = f"create_job(command={image or 'python train.py'!r})"
+    return FieldError("command", "create_job: command is missing.", why, f"Write {example}.")
+
+
 class PlatformSDK(Client):
     """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are
     retried and hooks fire.
@@ -124,7 +131,10 @@ class PlatformSDK(Client):
                 raise unknown_field(name, fields, "create_job: ", field_of_flag(name, fields))
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
-        spec = read_spec({**named, **data, **values})
+        given = {**named, **data, **values}
+        if given["command"] in (None, ""):
+            raise missing_command(given["image"])
+        spec = read_spec(given)
         submission = self.submit(
             spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id")
         )

@@ -4,6 +4,7 @@ they see there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 CODE = "gpu.smoke"
 IMAGE = "ubuntu"  # the documents' own check runs nvidia-smi in it
 COMMAND = "nvidia-smi -L"
+NO_PROGRAM = 127  # exit code of a shell that did not find the command
+HOST_ADVICE: Mapping[str, str] = {
+    "local": "Install the NVIDIA driver on this machine, then run nvidia-smi here.",
+    "docker": (
+        "Install the NVIDIA driver and the NVIDIA Container Toolkit on the machine of the daemon."
+    ),
+}
+OTHER_HOST = "Name a partition or a node with GPUs, or have the NVIDIA driver installed there."
 SECONDS = 300.0  # its image may have to be pulled
 
 
@@ -43,9 +52,17 @@ def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
 
 
 def seen(client: Client, job: Job) -> Finding:
-    said = client.get_job_logs(job.id, tail=10).strip()
+    log = client.get_job_logs(job.id, tail=10).strip()
     if job.status is Status.COMPLETE:
-        return Finding(Severity.OK, CODE, "A job with one GPU ran, and saw it.", said)
-    why = client.diagnose(job.id)
-    what, fix = (why.what, why.next) if why else (job.message, "")
-    return Finding(Severity.ERROR, CODE, f"A job with one GPU failed: {what}", said, fix)
+        return Finding(Severity.OK, CODE, "A job with one GPU ran, and saw it.", log)
+    if job.exit_code == NO_PROGRAM:
+        return no_driver(job.platform, log)
+    diagnosis = client.diagnose(job.id)
+    what, advice = (diagnosis.what, diagnosis.next) if diagnosis else (job.message, "")
+    return Finding(Severity.ERROR, CODE, f"A job with one GPU failed: {what}", log, advice)
+
+
+def no_driver(platform: str, log: str) -> Finding:
+    """The finding where the job had no nvidia-smi. The host gives it to jobs, not the image."""
+    what = "A job with one GPU found no nvidia-smi: the NVIDIA driver is not there."
+    return Finding(Severity.ERROR, CODE, what, log, HOST_ADVICE.get(platform, OTHER_HOST))

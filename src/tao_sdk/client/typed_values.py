@@ -23,7 +23,7 @@ def flag_of(name: str) -> str:
 
 
 def typed_flag(record: type[Any], name: str) -> str:
-    """The flag of a repeated field as people type it: `--label`, not `--labels`."""
+    """The flag of a field as people type it: `--label`, not `--labels`; `--gpus`."""
     return next(iter(settings_of(record)[name].metadata["flags"]), flag_of(name))
 
 
@@ -46,7 +46,7 @@ def read_field(record: type[Any], name: str, typed: Any) -> Any:
         read_settings(record, {name: value})
     except FieldError as error:
         raise UsageError(
-            error.naming(flag_of(name)), error.why, error.next, error.command
+            error.naming(typed_flag(record, name)), error.why, error.next, error.command
         ) from None
     return value
 

@@ -69,6 +69,12 @@ _METRIC = re.compile(
     rf"(?P<value>{_NUMBER}|[-+]?(?:nan|inf(?:inity)?)\b)(?:/(?P<of>\d{{1,12}})\b)?",
     re.IGNORECASE,
 )
+# What follows a whole number that is a value: `loss 2, ...`, `loss 2 accuracy 1`, or nothing.
+_AFTER_VALUE = re.compile(
+    r"[ \t]*(?:$|[,;|)\]}])"
+    r"|[ \t]+[A-Za-z][\w./@-]{0,60}['\"]?(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4})[-+]?\.?\d"
+)
+_NAMES_OF_COUNTS = frozenset({"top", "error", "err"})  # `top 5`, `error 404`
 _ETA = re.compile(
     r"\beta['\"]?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<eta>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?)",
     re.IGNORECASE,
@@ -267,6 +273,8 @@ def shape_of_text(text: str) -> Shape | None:
     names_epochs = "poch" in text or "POCH" in text
     match = _epoch_in(text, said_with_metrics=bool(numbers)) if names_epochs else None
     total = _TOTAL.search(text) if names_epochs else None
+    if match:
+        numbers = tuple(_text_metrics(text, beside_epoch=True))
     if not (match or total or numbers):
         return None
     return Shape(
@@ -301,17 +309,25 @@ def _count(text: str, span: slice | None) -> int | None:
     return int(text[span]) or None if span else None
 
 
-def _text_metrics(text: str) -> Iterator[Number]:
+def _text_metrics(text: str, beside_epoch: bool = False) -> Iterator[Number]:
+    """The metrics of a line; `beside_epoch` where it names the epoch that it is about."""
     for match in _METRIC.finditer(text):
-        if not _is_metric(match["name"]):
+        if not _is_metric(match["name"]) or not _is_value(match, beside_epoch):
             continue
-        if not match["sign"] and match["value"].lstrip("+-").isdigit():
-            continue  # `accuracy 5` is prose, `accuracy 0.5` and `accuracy: 5` are not
         part = f"{match['part'].lower()}_" if match["part"] else ""
         name = "" if any(map(str.isdigit, match["name"])) else part + _plain_name(match["name"])
         yield Number(
             name, part, slice(*match.span("name")), slice(*match.span("value")), _span(match, "of")
         )
+
+
+def _is_value(match: re.Match[str], beside_epoch: bool) -> bool:
+    """True for `accuracy 0.5` and `accuracy: 5`. `accuracy 5` is prose but beside an epoch."""
+    if match["sign"] or not match["value"].lstrip("+-").isdigit():
+        return True
+    if not beside_epoch or match["name"].lower() in _NAMES_OF_COUNTS:
+        return False
+    return _AFTER_VALUE.match(match.string, match.end()) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,149 @@
+"""Habits: the verbs, flags and words that other tools have, and what does the same here.
+
+Not here: the verbs of this command (verbs.py), and how an answer is shown (failure.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# What other tools call them.
+MEANT: Mapping[str, str] = {
+    word: verb
+    for verb, words in {
+        "run": "submit start launch create apply train sbatch srun",
+        "plan": "validate check dry-run lint",
+        "ls": "list ps jobs queue squeue sacct",
+        "status": "show describe info get inspect stat",
+        "attach": "reattach join resume-watching",
+        "compare": "diff",
+        "logs": "log tail",
+        "events": "history",
+        "cancel": "stop kill abort terminate scancel",
+        "retry": "resume restart rerun requeue again",
+        "why": "explain diagnose debug",
+        "results": "fetch download output outputs checkpoint checkpoints artifacts",
+        "rm": "delete remove",
+        "gc": "clean cleanup prune",
+        "doctor": "preflight verify config configure login platforms endpoints",
+        "init": "new template",
+        "images": "image",
+        "--help": "help",
+        "--version": "version",
+    }.items()
+    for word in words.split()
+}
+
+# What other tools call a status.
+STATUS_WORDS: Mapping[str, str] = {
+    "failed": "error",
+    "done": "complete",
+    "finished": "complete",
+    "succeeded": "complete",
+    "queued": "pending",
+    "waiting": "pending",
+    "stopped": "canceled",
+}
+
+EVALUATION = (
+    "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
+)
+
+# What other tools have and this one does not: what is done instead.
+INSTEAD: Mapping[str, str] = {
+    "exec": "No command enters a job that runs. Its log: tao logs -f JOB",
+    "ssh": "No command enters a job that runs. Its log: tao logs -f JOB",
+    "cp": "To copy a job's results here: tao results JOB --fetch DIR",
+    "top": "How a job's training goes: tao status JOB",
+    "sweep": (
+        "A sweep is a job for each value: tao run JOB.yaml --detach "
+        "--set train.lr=0.1 --label lr=0.1"
+    ),
+    "eval": EVALUATION,
+    "evaluate": EVALUATION,
+}
+
+# Flags that other tools have, by verb ("" for all): what is done instead.
+FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
+    ("run", "--dry-run"): "To see what would be sent: tao plan, with the same arguments.",
+    ("", "--dry-run"): "To see what a run would send: tao plan JOB_FILE",
+    ("logs", "--since"): "A log has no times of its own. Its end: tao logs JOB --tail N",
+    ("events", "--since"): "N is the number that stands before an event: tao events JOB --since N",
+    ("ls", "--since"): "The newest jobs come first: tao ls --limit N",
+    ("", "--since"): "Only events are numbered: tao events JOB --since N",
+    ("run", "--resume"): "To go on with a job that has ended: tao retry JOB",
+    ("run", "--follow"): "A run is followed unless --detach is given.",
+    ("run", "--watch"): "A run is followed unless --detach is given.",
+    ("run", "--wait"): "A run is followed unless --detach is given.",
+    ("run", "--background"): "To return at once: tao run --detach",
+    ("ls", "-a"): "All of them: tao ls --limit 0",
+    ("ls", "--all"): "All of them: tao ls --limit 0",
+    ("ls", "-n"): "The newest N: tao ls --limit N",
+    ("ls", "--running"): "Those that run: tao ls --status running",
+    ("ls", "--failed"): "Those that failed: tao ls --status error",
+    ("ls", "--state"): "To choose by status: tao ls --status running",
+    ("ls", "--filter"): "To choose jobs: tao ls --label NAME=VALUE, --status or --platform",
+    ("ls", "--watch"): "To see what happens as it happens: tao events --follow",
+    ("ls", "-w"): "To see what happens as it happens: tao events --follow",
+    ("status", "--watch"): "To see it change: tao attach JOB",
+    ("status", "-w"): "To see it change: tao attach JOB",
+    ("logs", "--lines"): "The end of it: tao logs JOB --tail N",
+    (
+        "results",
+        "--best",
+    ): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
+    ("results", "--output"): "To copy them here: tao results JOB --fetch DIR",
+    ("cancel", "--all"): "Name the jobs that are to end; tao ls --status running lists them.",
+    ("cancel", "--force"): "To give it no time to end by itself: tao cancel JOB --grace 0s",
+    ("rm", "--all"): "Name the jobs that are to be forgotten; tao ls lists them.",
+}
+
+# Flags of docker, kubectl and sbatch for what `run` and `plan` call otherwise.
+FLAGS_OF_RUN: Mapping[str, str] = {
+    flag: instead
+    for flags, instead in {
+        "-e": "A variable of the job: tao {verb} --env NAME=VALUE",
+        "-n -J --job-name": "The job's name: tao {verb} --name NAME",
+        "-g -G --gpu --num-gpus --gres": "How many GPUs: tao {verb} --gpus N",
+        "-N": "How many nodes: tao {verb} --nodes N",
+        "-l": "A label: tao {verb} --label NAME=VALUE",
+        "-v --volume": "A host path in the job: tao {verb} --mounts SRC:DST",
+        "-p": "A partition of the cluster: tao {verb} --platform slurm --partition NAME",
+        "--time --timeout": "How long it may run: tao {verb} --time-limit 4h",
+        "-i -t --interactive --tty": "A job takes no input, and its output is shown as it runs.",
+        "-f --file --filename --config": "The job file is an argument: tao {verb} job.yaml",
+        "-c --cmd": "The command stands behind --: tao {verb} -- python train.py",
+        "--rm": "A job is remembered until you remove it: tao rm JOB",
+    }.items()
+    for flag in flags.split()
+}
+
+ANY_VALUE = "To change a value of the specs or args: --set KEY=VALUE. All flags:"
+# What to do about a flag that no table knows, by verb.
+UNKNOWN_FLAG: Mapping[str, str] = {"run": ANY_VALUE, "plan": ANY_VALUE}
+
+# What to do about a word that a verb does not take.
+EXTRA_WORDS: Mapping[str, str] = {
+    "ls": (
+        "One job by its name: tao status {word}. To choose jobs: tao ls --label NAME=VALUE, "
+        "--status or --platform"
+    ),
+    "gc": "To forget one job: tao rm {word}",
+    "logs": "One job at a time: tao logs {word}",
+    "results": "One job at a time: tao results {word}",
+    "why": "One job at a time: tao why {word}",
+}
+
+
+def flag_instead(verb: str, flag: str) -> str:
+    """What does here what the flag does elsewhere; "" for a flag that no table knows."""
+    if instead := FLAGS_INSTEAD.get((verb, flag)) or FLAGS_INSTEAD.get(("", flag)):
+        return instead
+    if verb not in ("run", "plan"):
+        return ""
+    return FLAGS_OF_RUN.get(flag, "").format(verb=verb)
+
+
+def word_instead(verb: str, word: str) -> str:
+    """What was probably meant by a word that the verb does not take; "" where nobody knows."""
+    return EXTRA_WORDS.get(verb, "").format(word=word)

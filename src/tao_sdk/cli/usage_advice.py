@@ -1,0 +1,119 @@
+"""Usage advice: what is told about words and flags that no verb can read.
+
+Here: a click error in this program's words, with what to type instead. Not here: the habits of
+other tools (habits.py), errors of everything else (failure.py).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import click
+
+from tao_sdk.cli.habits import UNKNOWN_FLAG, flag_instead, word_instead
+from tao_sdk.cli.verbs import VERBS
+from tao_sdk.model.errors import UsageError
+
+EXTRA_WORD = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
+PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
+DOCUMENT_ENDS = (".yaml", ".yml", ".json")
+
+
+def usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
+    """The error in our words, with what to type instead."""
+    verb = verb_of(error, argv)
+    what = click_words(error, verb)
+    if pair := pair_with_blank(argv):
+        return UsageError(what, "", f"Write {pair}")
+    return UsageError(what, "", *advice(error, verb))
+
+
+def verb_of(error: click.UsageError, argv: Sequence[str]) -> str:
+    """The verb that could not read its words; "" where none was reached."""
+    if error.ctx is None:  # a flag without its value
+        return next((word for word in argv if word in VERBS), "")
+    return str(error.ctx.info_name) if error.ctx.parent else ""
+
+
+def click_words(error: click.UsageError, verb: str) -> str:
+    """What click says, without its guess at a flag where this program knows better."""
+    if isinstance(error, click.NoSuchOption) and flag_instead(verb, error.option_name):
+        return f"No such option: {error.option_name}"
+    return error.format_message()
+
+
+def advice(error: click.UsageError, verb: str) -> tuple[str, str]:
+    """What to do next: its words, and the command that they end with, if any."""
+    if words := known_habit(error, verb):
+        return words, ""
+    help_command = f"tao {verb} --help" if verb else "tao --help"
+    if isinstance(error, click.NoSuchOption) and verb in UNKNOWN_FLAG:
+        return UNKNOWN_FLAG[verb], help_command
+    return "Help:", help_command
+
+
+def known_habit(error: click.UsageError, verb: str) -> str:
+    """What the tables of habits say to it; "" where they say nothing."""
+    if isinstance(error, click.NoSuchOption):
+        return flag_instead(verb, error.option_name)
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        flag = error.param.opts[0]
+        return flag_instead(verb, flag) if flag.startswith("-") else ""
+    if extra := EXTRA_WORD.search(error.message):
+        return word_instead(verb, extra[1])
+    return ""
+
+
+def pair_with_blank(argv: Sequence[str]) -> str:
+    """`--set lr=3` where `--set lr 3` was typed; "" where nothing is like that."""
+    before_dashes, _ = split_at_dashes(argv)
+    flags_and_names = pairwise(before_dashes)
+    for (flag, name), value in zip(flags_and_names, before_dashes[2:], strict=False):
+        if flag in PAIR_FLAGS and "=" not in name and not value.startswith("-"):
+            return f"{flag} {shlex.quote(f'{name}={value}')}"
+    return ""
+
+
+def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(the words before `--`, the words after it)."""
+    if "--" not in args:
+        return list(args), []
+    at = list(args).index("--")
+    return list(args[:at]), list(args[at + 1 :])
+
+
+def command_without_dashes(args: Sequence[str]) -> UsageError | None:
+    """The error for a command typed without dashes before it, such as `tao run python x.py --lr 3`;
+    None where no word is a program.
+    """
+    at = next((index for index in bare_words(args) if is_program(args[index])), None)
+    if at is None:
+        return None
+    flags = list(args[:at])
+    first = args[at]
+    if at - 1 in bare_words(args) and may_be_image(args[at - 1]):
+        first = args[at - 1]
+        flags[-1:] = ["--image", first]
+    command = shlex.join(["tao", "run", *flags, "--", *args[at:]])
+    return UsageError(f"{first} is no job file.", "", "To run it as a command:", command)
+
+
+def bare_words(args: Sequence[str]) -> list[int]:
+    """Where words stand that are no values of flags."""
+    return [
+        index for index in range(len(args)) if not index or not args[index - 1].startswith("--")
+    ]
+
+
+def is_program(word: str) -> bool:
+    return shutil.which(word) is not None and not Path(word).is_file()
+
+
+def may_be_image(word: str) -> bool:
+    """True for a word that is no flag and no file: `docker run ubuntu python` has one."""
+    return not (word.startswith("-") or word.endswith(DOCUMENT_ENDS) or Path(word).exists())

@@ -1,0 +1,121 @@
+"""Call checks: what a program passes to the calls of Client, checked before anything is asked.
+
+Not here: what a field of a job allows (model/spec.py), and what a platform's checks find in a plan
+(engine/prepare.py).
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.registry import backend_class, platform_at
+from tao_sdk.model.errors import Refused, UsageError
+from tao_sdk.model.fields import settings_of
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec, read_spec
+
+LONGEST_PATH = 4096  # characters; a longer text is no path
+
+
+def read_job(
+    call: str, spec: JobSpec | Mapping[str, Any] | None, keywords: Mapping[str, Any]
+) -> JobSpec:
+    """The job that `call` (submit or plan) was given. Raises SpecError, and UsageError where there
+    is none, or where its fields came as keywords.
+    """
+    if keywords:
+        name = next(iter(keywords))
+        what = f"{call}: there is no argument {name!r}."
+        if name not in settings_of(JobSpec):
+            raise UsageError(what, "", f"Its arguments are: {call}(spec, platform, options).")
+        why = f"{name} is a field of the job."
+        fields = ", ".join(f"{field}=..." for field in keywords)
+        raise UsageError(what, why, f"Write {call}(JobSpec({fields}), platform).")
+    if spec is None:
+        raise UsageError(
+            f"{call}: no job is given.",
+            "Its first argument is a JobSpec, or a mapping of its fields.",
+            f"Write {call}(JobSpec(command=...), platform).",
+        )
+    return spec if isinstance(spec, JobSpec) else read_spec(spec)
+
+
+def needs_image(place: str, settings: Settings) -> bool:
+    """True if every job of the platform or endpoint runs in a container."""
+    return backend_class(platform_at(place, settings)).capabilities.needs_image
+
+
+def refuse_no_image(spec: JobSpec, place: str, settings: Settings) -> None:
+    """Raises Refused for a job without an image where every job needs one. No platform is asked."""
+    if spec.image or not needs_image(place, settings):
+        return
+    refused = Refused(
+        f"{platform_at(place, settings)} needs an image.",
+        "Every job runs in a container there.",
+        "Name one: --image IMAGE, or image: in a job file.",
+    )
+    refused.code = "spec.image"
+    raise refused
+
+
+def text_file_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Warnings of `files` whose content is the name of a file that is here."""
+    for name, content in spec.files.items():
+        if not isinstance(content, str) or not names_file(content):
+            continue
+        what = f"files[{name!r}] is the text {content!r}, and not the file of that name."
+        fix = f"To send the file: files={{{name!r}: Path({content!r}).read_bytes()}}"
+        yield Finding(Severity.WARNING, "files.name_as_content", what, "", fix)
+
+
+def names_file(content: str) -> bool:
+    if len(content) > LONGEST_PATH or "\n" in content or "\0" in content:
+        return False
+    try:
+        return Path(content).is_file()
+    except OSError:  # a part of it is too long for a name
+        return False
+
+
+def line_count(tail: Any) -> int | None:
+    """How many lines at the end of a log are wanted; None for all of them. Raises UsageError for
+    what is no whole number.
+    """
+    if tail is None:
+        return None
+    try:
+        return max(operator.index(tail), 0)
+    except TypeError:
+        raise not_whole("tail", tail, "For the whole log, leave it out.") from None
+
+
+def rank_number(rank: Any) -> int:
+    """The rank whose log is wanted. Raises UsageError for what is no whole number."""
+    try:
+        return operator.index(rank)
+    except TypeError:
+        raise not_whole("rank", rank, "For all ranks, leave it out.") from None
+
+
+def not_whole(name: str, value: Any, advice: str) -> UsageError:
+    return UsageError(f"{name} is {value!r}; it must be a whole number.", "", advice)
+
+
+def refuse_no_seconds(name: str, value: Any, meaning: str, least: float = 0.0) -> None:
+    """Raises UsageError for what is no number of seconds of at least `least`, or without end."""
+    if isinstance(value, Real) and least <= float(value) < threading.TIMEOUT_MAX:
+        return
+    raise UsageError(f"{name} is {value!r}.", meaning, "Give seconds, as a number.")
+
+
+def refuse_one_text(name: str, value: Any) -> None:
+    """Raises UsageError for one id where a list of ids is wanted: its letters would be the ids."""
+    if isinstance(value, str):
+        what = f"{name} is the text {value!r}; it must be a list of ids."
+        raise UsageError(what, "", f"Write [{value!r}].")

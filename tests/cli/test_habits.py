@@ -1,0 +1,139 @@
+"""What fingers type out of habit, from docker, sbatch and kubectl: each is answered with the words
+that do it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.tao_command import Ran
+
+Typed = Callable[..., Ran]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("run", "-e", "K=V", "job.yaml"), "tao run --env NAME=VALUE"),
+        (("run", "-n", "try", "job.yaml"), "tao run --name NAME"),
+        (("run", "-J", "try", "job.yaml"), "tao run --name NAME"),
+        (("run", "-g", "2", "job.yaml"), "tao run --gpus N"),
+        (("run", "--gpu", "2", "job.yaml"), "tao run --gpus N"),
+        (("run", "-it", "ubuntu", "bash"), "A job takes no input"),
+        (("run", "--rm", "job.yaml"), "tao rm JOB"),
+        (("run", "-v", "/a:/b", "job.yaml"), "tao run --mounts SRC:DST"),
+        (("run", "-f", "job.yaml"), "The job file is an argument: tao run job.yaml"),
+        (("run", "--file", "job.yaml"), "The job file is an argument: tao run job.yaml"),
+        (("plan", "-f", "job.yaml"), "The job file is an argument: tao plan job.yaml"),
+        (("plan", "-e", "K=V"), "tao plan --env NAME=VALUE"),
+        (("run", "-p", "polar", "job.yaml"), "tao run --platform slurm --partition NAME"),
+    ],
+)
+def test_a_flag_of_another_tool_names_the_flag_that_does_it(
+    typed: Typed, args: tuple[str, ...], told: str
+) -> None:
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+    assert "--set" not in ran.err
+    assert len(ran.err.splitlines()) == 2
+
+
+def test_a_flag_that_nobody_has_still_leads_to_set_and_help(typed: Typed) -> None:
+    assert "--set KEY=VALUE. All flags: tao run --help" in typed("run", "--lr", "1").err
+
+
+@pytest.mark.parametrize(
+    ("args", "command"),
+    [
+        (("run", "python3 x.py"), "tao run -- python3 x.py"),
+        (("run", "python3 x.py | tee y"), "tao run -- 'python3 x.py | tee y'"),
+        (("run", "ubuntu", "python3", "x.py"), "tao run --image ubuntu -- python3 x.py"),
+    ],
+)
+def test_a_command_in_the_place_of_the_job_file_is_shown_behind_dashes(
+    typed: Typed, args: tuple[str, ...], command: str
+) -> None:
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1].endswith(f": {command}")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("run", "job.yaml", "--set", "lr", "3"), "--set lr=3"),
+        (("run", "--set", "lr", "3", "job.yaml"), "--set lr=3"),
+        (("doctor", "job.yaml", "--set", "lr", "3"), "--set lr=3"),
+        (("run", "job.yaml", "--label", "a", "b"), "--label a=b"),
+    ],
+)
+def test_a_blank_in_the_place_of_an_equals_sign_is_told(
+    typed: Typed, tmp_path: Path, args: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "job.yaml").write_text("command: 'true'\nspecs: {lr: 1}\n")
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1] == f"next:  Write {told}"
+
+
+def test_a_job_file_that_is_not_there_can_be_written(typed: Typed, tmp_path: Path) -> None:
+    ran = typed("run", "job.yaml", "--json")
+    assert (ran.code, ran.error["next"]) == (2, "tao init job.yaml")
+    (tmp_path / "jobs.yaml").write_text("command: 'true'\n")
+    assert "Did you mean jobs.yaml?" in typed("run", "job.yaml").err
+
+
+def test_a_word_that_is_no_job_file_can_be_run_as_a_command(typed: Typed) -> None:
+    ran = typed("run", "nosuchprogram")
+    assert (ran.code, ran.out) == (2, "")
+    assert "To run it as a command: tao run -- nosuchprogram" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("ls", "slow"), "tao ls --label NAME=VALUE"),
+        (("ls", "slow"), "tao status slow"),
+        (("gc", "slow"), "tao rm slow"),
+    ],
+)
+def test_a_word_that_a_verb_does_not_take_leads_to_what_does(
+    typed: Typed, args: tuple[str, ...], told: str
+) -> None:
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [("runing", "running"), ("failed", "error"), ("done", "complete"), ("cancelled", "canceled")],
+)
+def test_a_status_that_is_misspelt_or_called_otherwise_names_ours(
+    typed: Typed, word: str, status: str
+) -> None:
+    ran = typed("ls", "--status", word)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"error: {word!r} is no status.",
+        f"next:  Did you mean {status}?",
+    ]
+    assert "pending, running" in typed("ls", "--status", "xyzzy").err
+
+
+def test_a_wrong_value_is_told_of_the_flag_as_it_is_typed(typed: Typed) -> None:
+    assert typed("run", "--gpus", "two", "--", "true").err.startswith("error: --gpus is 'two';")
+
+
+def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) -> None:
+    assert typed("results", "slow", "--fetch").err.endswith("tao results --help\n")
+
+
+def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) -> None:
+    assert typed("--json", "train").error["hint"] == "Did you mean tao run?"
+    assert typed("--json", "ssh").error["hint"].endswith("tao logs -f JOB")
+    assert typed("--json", "xyzzy").error["next"] == "tao --help"
