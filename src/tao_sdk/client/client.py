@@ -374,7 +374,8 @@ class Client:
         """True when the job is over, by this or before it; False when that could not be seen in
         time.
         """
-        answer = self.cancel_jobs([job_id], grace)[job_id]
+        known = self.store.resolve(job_id)
+        answer = self.cancel_jobs([known], grace)[known]
         if isinstance(answer, TaoError):
             raise answer
         return answer
