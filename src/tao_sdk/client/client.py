@@ -374,6 +374,7 @@ class Client:
         """True when the job is over, by this or before it; False when that could not be seen in
         time.
         """
+        call_checks.refuse_no_seconds("grace", grace, "It is the time that the command has to end.")
         known = self.store.resolve(job_id)
         answer = self.cancel_jobs([known], grace)[known]
         if isinstance(answer, TaoError):
