@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tao_sdk.client import Client
 from tao_sdk.client.document import DocumentError, compose, read_document
 from tao_sdk.client.job_file import JobFile, read_job_file
 from tao_sdk.client.job_schema import SCHEMA_FILE, job_schema, text
@@ -422,7 +423,7 @@ def test_what_is_suggested_for_a_missing_file_is_a_document(tmp_path: Path) -> N
         (tmp_path / name).write_text("command: x")
     with pytest.raises(DocumentError) as error:
         read_job_file(tmp_path / "nofile.yaml")
-    assert error.value.next == ""
+    assert error.value.next == f"To write one: tao init {tmp_path}/nofile.yaml"
     with pytest.raises(DocumentError) as error:
         read_job_file(tmp_path / "trian-3.yml")
     assert error.value.next == f"Did you mean {tmp_path}/train-3.yaml?"
@@ -501,3 +502,26 @@ def test_a_key_that_was_meant_for_another_is_told_once_whatever_the_words(
     with pytest.raises(DocumentError) as raised:
         read("comand: python train.py")
     assert not isinstance(raised.value, Mistakes)
+
+
+def test_an_error_of_the_plan_stands_at_the_line_of_its_field(read: Read) -> None:
+    job = read("command: x\nspecs: {a: 1}\noutputs: [a, b]\ninputs: {c.d: /x}\n")
+    for what, field, line in (
+        ("inputs names c.d.", "inputs", 4),
+        ("The outputs a and b would lie in one folder.", "outputs", 3),
+    ):
+        error = SpecError(what)
+        error.field = field
+        located = job.located(error)
+        assert isinstance(located, DocumentError)
+        assert located.place.line == line
+    assert job.located(SpecError("inputs are many.")).what == "inputs are many."
+
+
+def test_an_output_and_an_input_of_one_key_are_told_with_their_line(
+    read: Read, tmp_path: Path
+) -> None:
+    job = read("command: x\nspecs: {a: /x}\ninputs: [a]\noutputs: [a]\n")
+    with pytest.raises(SpecError) as told, Client(state_file=tmp_path / "jobs.db") as client:
+        client.plan(job.spec, "local")
+    assert job.located(told.value).what.endswith(":4:10: a is declared twice.")

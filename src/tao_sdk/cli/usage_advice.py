@@ -64,7 +64,7 @@ def known_habit(error: click.UsageError, verb: str) -> str:
     if isinstance(error, click.BadParameter) and error.param is not None:
         flag = error.param.opts[0]
         return flag_instead(verb, flag) if flag.startswith("-") else ""
-    if extra := EXTRA_WORD.search(error.message):
+    if extra := EXTRA_WORD.search(error.format_message()):
         return word_instead(verb, extra[1])
     return ""
 

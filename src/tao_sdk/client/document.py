@@ -172,14 +172,25 @@ def near_files(path: Path) -> str:
         return "It has to be a file of this machine: fetch it first."
     if not path.parent.is_dir():
         return f"There is no folder {path.parent} either."
-    try:
-        beside = sorted(each for each in path.parent.iterdir() if each.suffix in SUFFIXES)
-    except OSError:
-        return ""
-    meant = difflib.get_close_matches(path.stem, [each.stem for each in beside], n=1)
-    if meant:
-        return f"Did you mean {next(each for each in beside if each.stem == meant[0])}?"
+    if meant := like_named(path):
+        return f"Did you mean {meant}?"
+    beside = documents_beside(path)
     return f"Here are: {', '.join(map(str, beside))}." if 0 < len(beside) <= FEW else ""
+
+
+def documents_beside(path: Path) -> list[Path]:
+    """The YAML and JSON files in the folder of `path`; none where it cannot be read."""
+    try:
+        return sorted(each for each in path.parent.iterdir() if each.suffix in SUFFIXES)
+    except OSError:
+        return []
+
+
+def like_named(path: Path) -> Path | None:
+    """The document whose name is most like that of `path`; None where none is like it."""
+    beside = documents_beside(path)
+    stems = difflib.get_close_matches(path.stem, [each.stem for each in beside], n=1)
+    return next((each for each in beside if each.stem in stems), None)
 
 
 def position(path: str, before: str) -> Place:

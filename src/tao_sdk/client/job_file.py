@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,14 @@ from tao_sdk.backends.registry import (
     platform_name,
     platforms,
 )
-from tao_sdk.client.document import DocumentError, Place, Value, near_files, read_document
+from tao_sdk.client.document import (
+    DocumentError,
+    Place,
+    Value,
+    like_named,
+    near_files,
+    read_document,
+)
 from tao_sdk.client.mistakes import Collected
 from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
@@ -70,18 +76,11 @@ class JobFile:
         )
 
     def located(self, error: SpecError) -> SpecError:
-        """The error with the place of the field that it names, where this file has it."""
-        named = (
-            error.field
-            if isinstance(error, FieldError)
-            else re.split(r"\W", error.what, maxsplit=1)[0]
-        )
-        place = self.places.get(named)
-        return (
-            DocumentError(place, error.what, error.why, error.next, error.command)
-            if place
-            else error
-        )
+        """The error with the place of the field that it is of, where this file has it."""
+        place = self.places.get(error.field)
+        if place is None:
+            return error
+        return DocumentError(place, error.what, error.why, error.next, error.command)
 
 
 def read_job_file(
@@ -126,9 +125,14 @@ def read_top(path: Path) -> Value:
     try:
         return read_document(path)
     except DocumentError as error:
-        if path.suffix in (".yaml", ".yml") and not os.path.lexists(path) and path.parent.is_dir():
+        if can_be_written(path) and like_named(path) is None:
             error.advise("To write one:", shlex.join(["tao", "init", str(path)]))
         raise
+
+
+def can_be_written(path: Path) -> bool:
+    """True where `tao init` can write this job file: its folder is there, and nothing of its name."""
+    return path.suffix in (".yaml", ".yml") and path.parent.is_dir() and not os.path.lexists(path)
 
 
 def field_mistakes(values: Mapping[str, Any]) -> Iterator[FieldError]:

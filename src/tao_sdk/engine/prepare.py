@@ -19,7 +19,7 @@ from tao_sdk.engine.input_findings import input_findings, path_findings
 from tao_sdk.engine.store_login import require_login
 from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
-from tao_sdk.model.fields import read_settings, settings_of
+from tao_sdk.model.fields import FieldError, read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
@@ -259,7 +259,8 @@ def refuse_open_secrets(
         if name := next(
             (name for name in secrets if Redactor.of([secrets[name]]).finds_in(text)), ""
         ):
-            raise SpecError(
+            raise FieldError(
+                where,
                 f"{where} contains the value of {name}, which is a secret.",
                 "It would be stored and shown in the open.",
                 f"Name the environment variable instead, ${name}: it is set in the job.",

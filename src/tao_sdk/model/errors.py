@@ -91,6 +91,7 @@ class SpecError(TaoError, ValueError):
     """
 
     code = "spec.invalid"
+    field = ""  # of the job, where the error is of one: a reader of files adds its place
 
 
 class UsageError(TaoError, ValueError):

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import TypeGuard
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.payload.rereading import Reading, reading
 from tao_sdk.payload.shell import HereDocument, Place, Spot, Word, scan
 from tao_sdk.payload.values import Hole, Tree
@@ -372,7 +373,8 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
 def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
     for name, given in values.items():
         if any(NUL in text for text in (name, *given) if isinstance(text, str)):
-            raise SpecError(
+            raise FieldError(
+                "args",
                 f"args.{name.replace(NUL, '?')} holds a NUL character.",
                 "No argument of a program can.",
             )

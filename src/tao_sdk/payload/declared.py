@@ -13,7 +13,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
+from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.prepared_job import DataInput, JobData, KeyAndValue, lies_in
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.net.address import path_of, scheme
@@ -61,6 +63,7 @@ class SpecKeys:
     def way(self, key: str) -> list[Step]:
         return steps(key)
 
+    @about_field("inputs")
     def inputs(self, wanted: Declared) -> list[Input]:
         """Those that need another's file come after it."""
         found: list[Input] = []
@@ -110,7 +113,8 @@ class SpecKeys:
                 and scheme(value) in schemes.SHARED
                 and self.literal_type(way) != "text"
             ):
-                schemes.check(value, f"{self.name}.{joined(way)}")
+                with about_field(self.name):
+                    schemes.check(value, f"{self.name}.{joined(way)}")
                 found.append((way, path_of(value)))
         return found
 
@@ -127,7 +131,8 @@ class SpecKeys:
                 self.absent += [way] if value is None else []
                 return []
             why = "It is empty." if value is not None else "The spec has no value there."
-            raise SpecError(
+            raise FieldError(
+                "inputs",
                 f"inputs names {key}, and {self.name} has nothing there.",
                 why,
                 f"Set {key}, or declare it optional.",
@@ -145,10 +150,13 @@ class SpecKeys:
         if isinstance(value, Hole):
             raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
         if not isinstance(value, str) or not value:
-            raise SpecError(
-                f"{self.name}.{key} is {short(value)}.", "An input is a path or a list of paths."
+            raise FieldError(
+                self.name,
+                f"{self.name}.{key} is {short(value)}.",
+                "An input is a path or a list of paths.",
             )
-        schemes.check(value, f"{self.name}.{key}")
+        with about_field(self.name):
+            schemes.check(value, f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value))
         return Input(
             key=key,
@@ -158,6 +166,7 @@ class SpecKeys:
             options=options(f"inputs[{key!r}]", about),
         )
 
+    @about_field("outputs")
     def outputs(self, wanted: Declared) -> list[Output]:
         declared = pairs("outputs", wanted)
         for key, about in declared:
@@ -175,7 +184,8 @@ class SpecKeys:
         the path be kept.
         """
         if "/" in key and (key.startswith(".") or not self.has(key)):
-            raise SpecError(
+            raise FieldError(
+                "outputs",
                 f"outputs names {key}, and {self.name} has nothing there.",
                 f"With {self.name} an output is a key of theirs, whose "
                 "value is the path to write to.",
@@ -197,7 +207,8 @@ class SpecKeys:
                 and difflib.get_close_matches(str(last), [name], 1, 0.8)
             ):
                 why = f"{other}, which is empty, would stay so."
-                raise SpecError(
+                raise FieldError(
+                    "outputs",
                     f"outputs names {key}, and {self.name} has nothing there.",
                     why,
                     f"Did you mean {other}?",
@@ -219,11 +230,13 @@ class SpecKeys:
         if isinstance(value, Hole):
             raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
         if value is not None and not isinstance(value, str):
-            raise SpecError(
+            raise FieldError(
+                self.name,
                 f"{self.name}.{key} is {short(value)}.",
                 "An output is a path, or empty to have one chosen.",
             )
-        schemes.check_output(value or "", f"{self.name}.{key}")
+        with about_field(self.name):
+            schemes.check_output(value or "", f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value or ""))
         optional = about.get("optional") is True
         return Output(
@@ -285,24 +298,29 @@ def pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]
     if wanted is None:
         return []
     if isinstance(wanted, str):
-        raise SpecError(
-            f"{field} is {wanted!r}.", "It has to be a mapping or a list.", f"Write [{wanted!r}]."
+        raise FieldError(
+            field,
+            f"{field} is {wanted!r}.",
+            "It has to be a mapping or a list.",
+            f"Write [{wanted!r}].",
         )
     if not isinstance(wanted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
-        raise SpecError(f"{field} is {short(wanted)}.", "It has to be a mapping or a list.")
+        raise FieldError(field, f"{field} is {short(wanted)}.", "It has to be a mapping or a list.")
     items = wanted.items() if isinstance(wanted, Mapping) else ((key, None) for key in wanted)
     return [(key, attributes(field, key, about)) for key, about in items]
 
 
 def attributes(field: str, key: object, about: object) -> Mapping[str, object]:
     if not isinstance(key, str):
-        raise SpecError(f"{field} has the key {short(key)}.", "Keys are strings.")
+        raise FieldError(field, f"{field} has the key {short(key)}.", "Keys are strings.")
     if isinstance(about, Mapping):
-        refuse_misspelt(f"{field}[{key!r}]", cast("Mapping[str, object]", about))
+        with about_field(field):
+            refuse_misspelt(f"{field}[{key!r}]", cast("Mapping[str, object]", about))
         return cast("Mapping[str, object]", about)
     if about is None or isinstance(about, str):
         return {"type": about or ""}
-    raise SpecError(
+    raise FieldError(
+        field,
         f"{field}[{key!r}] is {short(about)}.",
         "It has to be a type, or a mapping such as {'type': 'folder'}.",
     )
@@ -345,7 +363,8 @@ def target(key: str, about: Mapping[str, object]) -> str:
     path = about.get("container_path") or ""
     if isinstance(path, str) and (not path or posixpath.isabs(path)):
         return path
-    raise SpecError(
+    raise FieldError(
+        "inputs",
         f"inputs[{key!r}] has the container_path {short(path)}.",
         "It is an absolute path in the job.",
     )
@@ -408,7 +427,8 @@ def refuse_unknown_annotation(wanted: Input, keys: Sequence[str]) -> None:
     if how and not any(
         key == how["annotation"] or key.startswith(how["annotation"] + "[") for key in keys
     ):
-        raise SpecError(
+        raise FieldError(
+            "inputs",
             f"inputs[{wanted['key']!r}] takes the files that {how['annotation']} names, "
             "which is no input.",
             "The annotation has to be there before the files can be fetched.",
@@ -583,6 +603,7 @@ def before_wildcards(path: str) -> str:
     return "/".join(parts[:plain]) or "/"
 
 
+@about_field("inputs")
 def path_inputs(wanted: Declared) -> list[Input]:
     """Passthrough: path in the job -> address. A plain list names paths that have to be there."""
     if isinstance(wanted, Mapping):
@@ -603,7 +624,8 @@ def path_input(path: object, about: object) -> Input:
     uri, place = given.get("uri"), f"inputs[{path!r}]"
     refuse_wrong(place, given)
     if not isinstance(path, str) or not path or scheme(path):
-        raise SpecError(
+        raise FieldError(
+            "inputs",
             f"inputs has the key {short(path)}.",
             "Without specs and args a key is a path in the job.",
         )
@@ -621,6 +643,7 @@ def path_input(path: object, about: object) -> Input:
     return Input(key=path, uri=uri, kind=kind, target=path, options=Options(extract="no") | told)
 
 
+@about_field("outputs")
 def path_outputs(wanted: Declared) -> list[Copy]:
     """Passthrough: paths whose content is kept, each under its last name; equal last names keep
     their whole paths.
@@ -631,7 +654,8 @@ def path_outputs(wanted: Declared) -> list[Copy]:
         schemes.check_output(path, "outputs")
         address = next((each for each in (path, *map(str, about.values())) if scheme(each)), "")
         if address or not path:
-            raise SpecError(
+            raise FieldError(
+                "outputs",
                 f"outputs has {address or path!r}.",
                 "Without specs and args an output is a path in the job, and "
                 "all of them go to one place.",
@@ -642,7 +666,8 @@ def path_outputs(wanted: Declared) -> list[Copy]:
     for path, given in distinct.items():
         refuse_no_data(path, given)
         if posixpath.basename(path) in ("", ".", ".."):
-            raise SpecError(
+            raise FieldError(
+                "outputs",
                 f"outputs has {given!r}.",
                 "That has no name under which it could lie among the results.",
                 "Name the files or folders that the command writes.",
@@ -663,9 +688,12 @@ def refuse_no_data(path: str, given: str) -> None:
         return
     at, advice = f"/{path.lstrip('/')}", "Name the files or folders that the command writes."
     if at == "/":
-        raise SpecError(f"outputs has {given!r}.", "That is all of the machine.", advice)
+        raise FieldError(
+            "outputs", f"outputs has {given!r}.", "That is all of the machine.", advice
+        )
     if any(lies_in(at, each) for each in KERNEL) and not lies_in(at, MEMORY):
-        raise SpecError(
+        raise FieldError(
+            "outputs",
             f"outputs has {given!r}.",
             "That is no data: the kernel shows its own state there.",
             advice,

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.prepared_job import JobData
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import commands, declared, formats, pack
@@ -131,7 +132,9 @@ class Wrapping:
         chosen = chosen_mode(self.mode, self.specs, self.args, self.flags or None)
         if self.resume_key and chosen == "passthrough":
             why = "It is a key of specs or args, and there are none."
-            raise SpecError(f"resume_key is {self.resume_key!r}.", why, "Leave it out.")
+            raise FieldError(
+                "resume_key", f"resume_key is {self.resume_key!r}.", why, "Leave it out."
+            )
         document = empty_document(text("command", self.command), self.job_id, self.mount_path)
         plain = replace(
             self,
@@ -147,13 +150,15 @@ class Wrapping:
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:
     """The mode that what was passed means; a mode that was named has to agree with it."""
     if specs is not None and args is not None:
-        raise SpecError(
+        raise FieldError(
+            "specs",
             "specs and args are both given.",
             "A command gets a config file or arguments.",
             "Pass one of them.",
         )
     if specs is not None and flags:
-        raise SpecError(
+        raise FieldError(
+            "specs",
             "specs and flags are both given.",
             "Flags are arguments.",
             "Write them into the command.",
@@ -164,8 +169,9 @@ def chosen_mode(mode: str | None, specs: object, args: object, flags: object) ->
     if mode is not None and mode != meant:
         needs = {"config": "specs=", "args": "args=", "passthrough": "neither specs= nor args="}
         if mode not in needs:
-            raise SpecError(f"mode is {mode!r}.", "It can be config, args or passthrough.")
-        raise SpecError(
+            raise FieldError("mode", f"mode is {mode!r}.", "It can be config, args or passthrough.")
+        raise FieldError(
+            "mode",
             f"mode is {mode!r}, but what is passed means {meant!r}.",
             next=f"mode={mode!r} goes with {needs[mode]}",
         )
@@ -177,8 +183,10 @@ def empty_document(
 ) -> Document:
     mount = os.fspath(mount_path) if mount_path is not None else ""
     if mount and not posixpath.isabs(mount):
-        raise SpecError(
-            f"mount_path is {mount!r}.", "It is a path in the job, so it has to be absolute."
+        raise FieldError(
+            "mount_path",
+            f"mount_path is {mount!r}.",
+            "It is a path in the job, so it has to be absolute.",
         )
     return Document(
         command=Template(parts=[command], holes=[]),
@@ -203,9 +211,9 @@ def checked_job_id(job_id: str) -> str:
 
 def text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise SpecError(f"{name} is a {type(value).__name__}.", "It has to be a string.")
+        raise FieldError(name, f"{name} is a {type(value).__name__}.", "It has to be a string.")
     if "\0" in value:
-        raise SpecError(f"{name} holds a NUL character.", "No shell command can.")
+        raise FieldError(name, f"{name} holds a NUL character.", "No shell command can.")
     return value
 
 
@@ -217,7 +225,11 @@ def prefix(value: object) -> str:
 def checked_format(config_format: object) -> str:
     name = DEFAULT_FORMAT if config_format is None else config_format
     if name not in FORMATS:
-        raise SpecError(f"config_format is {config_format!r}.", f"It can be {', '.join(FORMATS)}.")
+        raise FieldError(
+            "config_format",
+            f"config_format is {config_format!r}.",
+            f"It can be {', '.join(FORMATS)}.",
+        )
     return cast("str", name)
 
 
@@ -238,7 +250,8 @@ def places_of(paths: Iterable[str]) -> list[str]:
     for path in paths:
         place = file_path(path)
         if place in places:
-            raise SpecError(
+            raise FieldError(
+                "files",
                 f"files has two files for {place}: {places[place]!r} and {path!r}.",
                 "One would write over the other.",
                 "Leave one out.",
@@ -248,7 +261,8 @@ def places_of(paths: Iterable[str]) -> list[str]:
         if above := next(
             (each for each in map(str, PurePosixPath(place).parents) if each in places), None
         ):
-            raise SpecError(
+            raise FieldError(
+                "files",
                 f"files has {places[above]!r}, and {path!r} below it.",
                 "A file is no folder.",
                 "Rename one.",
@@ -260,7 +274,8 @@ def file_path(path: object) -> str:
     name = text("files", path)
     normal = posixpath.normpath(name)
     if not name or name.endswith("/") or normal in (".", "..") or normal.startswith("../"):
-        raise SpecError(
+        raise FieldError(
+            "files",
             f"files has the path {name!r}.",
             "A relative path is a file inside the job's work folder.",
             "Write an absolute path to leave it.",
@@ -271,7 +286,8 @@ def file_path(path: object) -> str:
 def file_bytes(path: str, content: object) -> bytes:
     if isinstance(content, bytes | bytearray):
         return bytes(content)
-    raise SpecError(
+    raise FieldError(
+        "files",
         f"files[{path!r}] is a {type(content).__name__}.",
         "The content of a file is bytes or text.",
         "Of a file here: Path(...).read_bytes().",

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 
+from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Hole, Tree, walk
 from tao_sdk.runner.document import Template
@@ -121,7 +122,8 @@ def yaml_string(text: str) -> str:
 
 
 def to_toml(tree: dict[str, Tree]) -> Iterator[Piece]:
-    walk(tree, "specs", refuse_for_toml)
+    with about_field("specs"):
+        walk(tree, "specs", refuse_for_toml)
     yield from toml_table(tree, "")
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
+from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.unwrapped import unwrapped
 
 DEEPEST = 100
@@ -38,20 +40,22 @@ def plain_mapping(value: object, name: str) -> dict[str, Tree]:
     had.
     """
     if not isinstance(value, Mapping):
-        raise SpecError(
-            f"{name} is a {type(value).__name__}.", "It has to be a mapping of names to values."
+        raise FieldError(
+            name,
+            f"{name} is a {type(value).__name__}.",
+            "It has to be a mapping of names to values.",
         )
-    return plain_dict(cast("Mapping[object, object]", value), name, ())
+    with about_field(name):
+        return plain_dict(cast("Mapping[object, object]", value), name, ())
 
 
 def plain_data(value: object, name: str) -> object:
     """A mapping or a list as plain data; anything else as it is, for whoever reads it to refuse."""
     value = unwrapped(value)
-    return (
-        plain(cast("object", value), name, ())
-        if isinstance(value, Mapping | list | tuple)
-        else value
-    )
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    with about_field(name):
+        return plain(cast("object", value), name, ())
 
 
 def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
@@ -152,7 +156,8 @@ def refuse_flat_keys(tree: Mapping[str, Tree]) -> None:
             text = str(nested)
             for part in reversed(key.split(".")):
                 text = f"{{{part!r}: {text}}}"
-            raise SpecError(
+            raise FieldError(
+                "specs",
                 f"specs has the flat key {key!r}.",
                 "A dotted name is a way into nested mappings, not a key; the model would "
                 "find nothing there.",

@@ -10,6 +10,7 @@ from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.job.shape import Shape, minutes
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import parse_size
 
@@ -68,13 +69,15 @@ def patched(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, st
     for name, value in native.items():
         plain_name = name.removeprefix("--")
         if not re.fullmatch(r"[a-z][a-z0-9-]*", plain_name):
-            raise SpecError(
+            raise FieldError(
+                "native",
                 f"native has {name!r}, which is no directive of sbatch.",
                 "",
                 "Write e.g. mail-type: END",
             )
         if plain_name in OURS:
-            raise SpecError(
+            raise FieldError(
+                "native",
                 f"native has {plain_name}.",
                 "By that the job is found again; it stays as it is.",
                 "Leave it out.",
@@ -94,7 +97,8 @@ def directive_value(name: str, value: Any) -> str:
     )
     if not re.fullmatch(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+", text):
         why = "It would stand in the batch script, where spaces, quotes and $ mean something."
-        raise SpecError(
+        raise FieldError(
+            "native",
             f"native.{name} is {text!r}.",
             why,
             "Use letters, digits and _ . , : ; @ % / & | ( ) [ ] * ! = + -.",

@@ -14,6 +14,7 @@ from datetime import timedelta
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_duration
 
@@ -185,7 +186,7 @@ def too_many(count: int, largest: int) -> SpecError:
         if largest
         else "Choose another partition."
     )
-    return SpecError(f"gpu_count is {count}, which is per node.", has, fix)
+    return FieldError("gpu_count", f"gpu_count is {count}, which is per node.", has, fix)
 
 
 def uneven(count: int, nodes: int, largest: int) -> SpecError:

@@ -1,0 +1,136 @@
+"""What a job's results look like to people: the folder, the best and newest checkpoint, the others.
+
+Pure: a record in, lines out. Not here: the verb that asks for them (results.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tao_sdk.cli import show
+from tao_sdk.model.checkpoints import SETTLED
+from tao_sdk.model.printable import printable
+from tao_sdk.model.units import format_size
+
+if TYPE_CHECKING:
+    from tao_sdk.client import Results
+    from tao_sdk.model.checkpoints import Checkpoint
+    from tao_sdk.model.job import Job
+
+WHOLE = {True: "whole", False: "not known to be whole"}
+
+
+def results_lines(left: Results, live: bool) -> list[str]:
+    """All that is worth knowing; `live` where the job has not ended."""
+    size = sum(file.size for file in left.files)
+    head = f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})"
+    progress = progress_line(left) if live else []
+    outputs = [f"output   {show.path(path)}" for path in left.elsewhere]
+    also = [*progress, *outputs, *missing_results(left)]
+    if not left.files:
+        return [head, no_files(live), *also]
+    lines = [head, best_line(left), newest_line(left), *also, *checkpoint_lines(left)]
+    return lines if live else [*lines, *unsure_lines(left)]
+
+
+def no_files(live: bool) -> str:
+    return "Nothing has been written there yet." if live else "The job left nothing there."
+
+
+def best_line(left: Results) -> str:
+    """`best     runs/x/model_019.pth  (accuracy 0.986 at epoch 19)`, or why there is none."""
+    if left.best:
+        value = best_value(left)
+        return f"best     {show.path(left.best)}{f'  ({value})' if value else ''}"
+    return f"best     -  ({why_no_best(left)})"
+
+
+def best_value(left: Results) -> str:
+    """`accuracy 0.986 at epoch 19`; "" where the job told no metric."""
+    best = left.progress.best
+    if best is None:
+        return ""
+    return f"{best.metric} {show.number(best.value)} at epoch {best.epoch}"
+
+
+def why_no_best(left: Results) -> str:
+    """Why no checkpoint is the best: no value tells, or the best epoch has no whole one."""
+    if not left.checkpoints:
+        return "no checkpoints"
+    if left.progress.best is None:
+        return "the job told no metric by which one is the best"
+    return f"{best_value(left)}, which has no checkpoint that is known to be whole"
+
+
+def newest_line(left: Results) -> str:
+    """The newest whole checkpoint. Where checkpoints are there and none is known to be whole, the
+    job ended, or was looked at last, too soon after they were written.
+    """
+    newest = show.path(left.newest) if left.newest else "-"
+    checkpoints = left.checkpoints
+    if not checkpoints or any(checkpoint.complete for checkpoint in checkpoints):
+        return f"newest   {newest}"
+    return f"newest   {newest}  ({show.known_whole(checkpoints)})"
+
+
+def progress_line(left: Results) -> list[str]:
+    """How far the job is, as of now."""
+    if not left.progress.epoch:
+        return []
+    return ["  ".join(["epoch    " + show.epoch(left.progress), *show.metrics(left.progress)])]
+
+
+def missing_results(left: Results) -> list[str]:
+    """What was not sent when the job was over."""
+    if left.unsent:
+        return [f"not sent {', '.join(map(show.one_line, left.unsent))}"]
+    if left.lost:
+        return [f"not kept {show.one_line(left.lost)}"]
+    return []
+
+
+def checkpoint_lines(left: Results) -> list[str]:
+    """Every checkpoint with what is known of it, below a line that counts them."""
+    checkpoints = left.checkpoints
+    if not checkpoints:
+        return []
+    names = [below(checkpoint.path, left.dir) for checkpoint in checkpoints]
+    width = max(map(len, names))
+    rows = [
+        f"  {name:<{width}}  {format_size(checkpoint.size):>8}  {WHOLE[checkpoint.complete]}"
+        for name, checkpoint in zip(names, checkpoints, strict=True)
+    ]
+    return [f"{show.plural(len(checkpoints), 'checkpoint')}:", *rows]
+
+
+def below(path: str, folder: str) -> str:
+    return printable(path.removeprefix(f"{folder.rstrip('/')}/"))
+
+
+def checkpoint_line(checkpoint: Checkpoint) -> str:
+    """One checkpoint alone: its path, its size, and whether it is whole."""
+    size, whole = format_size(checkpoint.size), WHOLE[checkpoint.complete]
+    return f"{show.path(checkpoint.path)}  {size}  {whole}"
+
+
+def unsure_lines(left: Results) -> list[str]:
+    """Why a checkpoint of an ended job is not known to be whole, and what a further attempt makes
+    of it.
+    """
+    if all(checkpoint.complete for checkpoint in left.checkpoints):
+        return []
+    return [
+        "A job that was cut off may have left half of what it wrote in its last "
+        f"{SETTLED:.0f} seconds.",
+        "tao retry goes on from the newest whole checkpoint; without one it begins anew.",
+    ]
+
+
+def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
+    """Where they lie here now; else how to copy those that lie on another machine."""
+    if fetch is not None:
+        return [f"here     {show.path(str(fetch)).rstrip('/')}/"]
+    if job.results_at and left.files:
+        return [f"fetch    tao results {job.id} --fetch runs/{job.id}"]
+    return []
