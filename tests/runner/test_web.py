@@ -12,10 +12,12 @@ import pytest
 
 from support.servers import link_here, s3_here
 from support.servers.web_server import Reply, WebServer
-from tao_sdk.net import web
+from tao_sdk.net import retries
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.web import Web, is_local, resolved
-from tao_sdk.net.wire import excepted, proxy_for, split
+from tao_sdk.net.proxy import is_excepted, proxy_for
+from tao_sdk.net.redirects import is_local_address, resolve_location
+from tao_sdk.net.web import Web
+from tao_sdk.net.wire import split
 
 
 class Lines:
@@ -236,7 +238,7 @@ def test_a_connection_that_broke_in_mid_answer_is_asked_again():
     ],
 )
 def test_no_proxy(host, exceptions, excepts):
-    assert excepted(host, 80, exceptions) is excepts
+    assert is_excepted(host, 80, exceptions) is excepts
     assert (
         proxy_for(("http", host, 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": exceptions}) is None
     ) is excepts
@@ -264,7 +266,7 @@ def test_what_gives_keys_to_this_machine_alone_is_not_asked_through_a_proxy():
     ],
 )
 def test_this_machine_is_known_in_every_way_to_write_its_address(address, here):
-    assert is_local(address) is here
+    assert is_local_address(address) is here
 
 
 def test_addresses_are_taken_apart():
@@ -274,10 +276,13 @@ def test_addresses_are_taken_apart():
     )
     assert split("http://[::1]:8080") == (("http", "::1", 8080), "/")
     assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
-    assert resolved("http://h/a/b?c", "d") == "http://h/a/d"
-    assert resolved("http://h/a/b", "//g/x") == "http://g/x"
-    assert resolved("http://h:81/a/b?c", "/d?e") == "http://h:81/d?e"
-    assert resolved("http://[::1]:8080/a", "d?to=http://g") == "http://[::1]:8080/d?to=http://g"
+    assert resolve_location("http://h/a/b?c", "d") == "http://h/a/d"
+    assert resolve_location("http://h/a/b", "//g/x") == "http://g/x"
+    assert resolve_location("http://h:81/a/b?c", "/d?e") == "http://h:81/d?e"
+    assert (
+        resolve_location("http://[::1]:8080/a", "d?to=http://g")
+        == "http://[::1]:8080/d?to=http://g"
+    )
 
 
 @pytest.mark.parametrize("start", ["/a/b", "/a/b?q=1/2", "?q=1/2"])
@@ -297,19 +302,21 @@ def test_pauses_between_tries_grow_differ_from_anybody_elses_and_are_as_long_as_
     monkeypatch,
 ):
     slept = []
-    monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
-    one, other = web.Patience(300), web.Patience(300)
+    monkeypatch.setattr(
+        retries, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)
+    )
+    one, other = retries.Patience(300), retries.Patience(300)
     assert all(each.wait() for _ in range(8) for each in (one, other))
     ours, theirs = slept[::2], slept[1::2]
     assert ours != theirs
-    assert max(ours[:3]) < min(ours[5:]) and max(ours) <= web.LONGEST_PAUSE
+    assert max(ours[:3]) < min(ours[5:]) and max(ours) <= retries.LONGEST_PAUSE
     busy = Lines(
         b"HTTP/1.1 503 Slow Down\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
     )
     assert Web({}).ask("GET", busy.url).status == 200
     assert slept[-1] == 20
-    assert not web.Patience(1).wait(least=2)
+    assert not retries.Patience(1).wait(least=2)
 
 
 def test_a_server_that_does_not_answer_is_told_of_once_while_it_is_waited_for():
@@ -333,7 +340,7 @@ def test_a_name_that_no_host_can_have_is_told_as_one_that_nobody_knows(host, pro
     with pytest.raises(Failure) as failure:
         Web({"https_proxy": proxy, "TAO_RETRY_SECONDS": "0.1"}).ask("GET", f"https://{host}/")
     assert failure.value.code == code
-    assert failure.value.why == "no host can be called so."
+    assert failure.value.why == "invalid host name or port."
 
 
 def test_a_name_that_nobody_knows_is_told_soon():
@@ -342,4 +349,4 @@ def test_a_name_that_nobody_knows_is_told_soon():
     with pytest.raises(Failure) as failure:
         Web({}).ask("GET", "http://no-such-host.invalid/")
     assert failure.value.code == "web.dns"
-    assert time.monotonic() - began < web.STRANGER / 2
+    assert time.monotonic() - began < retries.STRANGER / 2

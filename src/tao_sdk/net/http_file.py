@@ -8,8 +8,9 @@ from tao_sdk.net.atomic import PART_END
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import cut
 from tao_sdk.net.http_source import HttpSource, validator
+from tao_sdk.net.proxy import basic_authorization
 from tao_sdk.net.source import Found
-from tao_sdk.net.wire import basic, digits
+from tao_sdk.net.wire import digits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
             "Name each file, or an archive (.tar.gz, .zip) of the folder.",
         )
     login = uri.partition("://")[2].partition("/")[0].rpartition("@")[0]
-    headers: dict[str, str] = {"authorization": basic(login)} if login else {}
+    headers: dict[str, str] = {"authorization": basic_authorization(login)} if login else {}
     with web.open("GET", uri, {**headers, "range": "bytes=0-0"}) as answer:
         if answer.status not in (200, 206) and not empty(answer):
             answer.body = answer.read()

@@ -12,8 +12,9 @@ from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, one_file
 from tao_sdk.net.json_answer import in_json, record, records
+from tao_sdk.net.pages import Pages
+from tao_sdk.net.redirects import redirect_target
 from tao_sdk.net.source import Found
-from tao_sdk.net.web import Pages, led
 from tao_sdk.net.wire import split
 
 TYPE_CHECKING = False
@@ -83,7 +84,10 @@ class Repository:
             answer = self.asked("GET", url, outside=outside)
             yield from (each for each in entries(answer) if each.get("type") == "file")
             following = next_page(answer.headers.get("link", ""))
-            url, outside = led(answer.url, following) if following else "", answer.leads_outside
+            url, outside = (
+                redirect_target(answer.url, following) if following else "",
+                answer.leads_outside,
+            )
 
     def asked(
         self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False

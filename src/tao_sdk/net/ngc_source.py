@@ -13,9 +13,10 @@ from tao_sdk.net import percent
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, joined, one_file
 from tao_sdk.net.json_answer import in_json, record, records
+from tao_sdk.net.pages import Pages
+from tao_sdk.net.proxy import basic_authorization
+from tao_sdk.net.redirects import redirect_target
 from tao_sdk.net.source import Found
-from tao_sdk.net.web import Pages, led
-from tao_sdk.net.wire import basic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ class Artifact:
         query = "&".join("scope=" + percent.quote(each, ":/") for each in scopes)
         url = joined(login, "token?service=ngc&" + query)
         answer = self.web.ask(
-            "GET", url, {"authorization": basic("$oauthtoken:" + percent.quote(self.key))}
+            "GET",
+            url,
+            {"authorization": basic_authorization("$oauthtoken:" + percent.quote(self.key))},
         )
         return str(loaded(answer).get("token") or "") if answer.status == 200 else ""
 
@@ -149,7 +152,7 @@ class Artifact:
         if not isinstance(url, str):
             raise self.refusal(answer)
         self.outside = answer.leads_outside
-        return led(answer.url, url)
+        return redirect_target(answer.url, url)
 
     def refusal(self, answer: Answer) -> Failure:
         said = reason(answer)

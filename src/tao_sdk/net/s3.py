@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from tao_sdk.net import percent
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.pages import Pages
 from tao_sdk.net.s3_answer import check_document
 from tao_sdk.net.s3_put import Put
 from tao_sdk.net.s3_store import Entry, Store, whole_number
 from tao_sdk.net.s3_words import refusal
 from tao_sdk.net.s3_xml import elements, inner
-from tao_sdk.net.web import Changed, Pages
+from tao_sdk.net.web import Changed
 from tao_sdk.net.wire import Garbled
 
 TYPE_CHECKING = False

@@ -8,9 +8,10 @@ person reads otherwise. Not here: the refusals of a store itself (s3_words.py).
 from __future__ import annotations
 
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.proxy import proxy_for
+from tao_sdk.net.redirects import REDIRECTS, resolve_location
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.web import REDIRECTS, resolved
-from tao_sdk.net.wire import host_header, proxy_for, split
+from tao_sdk.net.wire import host_header, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def led_to(answer: Answer) -> str:
     location, named = answer.headers.get("location", ""), inner(answer.text, "Endpoint")
     if answer.status not in REDIRECTS or not (location or named):
         return ""
-    there = split(resolved(answer.url, location) if location else f"{here[0]}://{named}")[0]
+    there = split(resolve_location(answer.url, location) if location else f"{here[0]}://{named}")[0]
     if there == here:
         return ""
     return f"{plain(there[0])}://{plain(host_header(there))}"
@@ -104,7 +105,7 @@ def wants_https(answer: Answer) -> int:
     if answer.status not in REDIRECTS or not location:
         return 0
     (scheme, host, _), target = split(answer.url)
-    to, its_target = split(resolved(answer.url, location))
+    to, its_target = split(resolve_location(answer.url, location))
     if (
         (scheme, to[0]) != ("http", "https")
         or to[1] != host

@@ -12,10 +12,10 @@ import time
 from tao_sdk.net import percent
 from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.redirects import resolve_location
 from tao_sdk.net.s3_credentials import Credentials
 from tao_sdk.net.s3_sign import Signer
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.web import resolved
 from tao_sdk.net.wire import host_header, split
 
 TYPE_CHECKING = False
@@ -140,7 +140,7 @@ def region_named(answer: Answer) -> str:
         return ""
     named = (
         inner(answer.text, "Endpoint")
-        or split(resolved(answer.url, answer.headers.get("location", "")))[0][1]
+        or split(resolve_location(answer.url, answer.headers.get("location", "")))[0][1]
     )
     return region_of(named.lower())
 

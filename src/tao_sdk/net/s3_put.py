@@ -17,10 +17,11 @@ from binascii import b2a_base64
 from tao_sdk.net import crc
 from tao_sdk.net.crew import Crew
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.retries import Patience
 from tao_sdk.net.s3_answer import check_document
 from tao_sdk.net.s3_words import NAMES, refusal
 from tao_sdk.net.s3_xml import elements, inner
-from tao_sdk.net.web import Changed, Patience
+from tao_sdk.net.web import Changed
 from tao_sdk.net.wire import SILENCE
 
 TYPE_CHECKING = False

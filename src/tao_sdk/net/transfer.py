@@ -21,7 +21,8 @@ from tao_sdk.net.failure import Failure
 from tao_sdk.net.hashing import Hashing
 from tao_sdk.net.journal import Journal
 from tao_sdk.net.reading import PART, Reading
-from tao_sdk.net.web import PATIENCE, Changed, Patience
+from tao_sdk.net.retries import PATIENCE, Patience
+from tao_sdk.net.web import Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

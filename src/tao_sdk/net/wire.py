@@ -95,58 +95,6 @@ def host_header(origin: Origin) -> str:
     return shown if PORTS.get(scheme) == port else f"{shown}:{port}"
 
 
-def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy that the environment names for an origin, unless NO_PROXY excepts it; never where a
-    machine's keys come from.
-    """
-    scheme, host, port = origin
-    named = either(env, scheme + "_proxy") or either(env, "all_proxy")
-    if not named or host.startswith("169.254.") or excepted(host, port, either(env, "no_proxy")):
-        return None
-    (_, proxy, number), _ = split(named if "://" in named else "http://" + named)
-    login, at, _ = named.rpartition("://")[2].rpartition("@")
-    return proxy, number, basic(login) if at else ""
-
-
-def either(env: Mapping[str, str], name: str) -> str:
-    return env.get(name) or env.get(name.upper()) or ""
-
-
-def basic(login: str) -> str:
-    from binascii import b2a_base64
-
-    from tao_sdk.net.percent import unquote
-
-    return "Basic " + b2a_base64(unquote(login).encode(), newline=False).decode()
-
-
-def excepted(host: str, port: int, exceptions: str) -> bool:
-    for each in exceptions.replace(" ", ",").split(","):
-        name, colon, its_port = each.strip().lower().partition(":")
-        if not name or (colon and its_port != str(port)):
-            continue
-        if (
-            name == "*"
-            or host == name.lstrip(".*")
-            or host.endswith("." + name.lstrip(".*"))
-            or inside(host, name)
-        ):
-            return True
-    return False
-
-
-def inside(host: str, network: str) -> bool:
-    """Whether the host is an address of the network 10.0.0.0/8."""
-    if "/" not in network:
-        return False
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False
-
-
 class TlsTrust:
     """Whom to trust: the bundle that the environment names, else the system's, wherever this image
     has it.
@@ -389,7 +337,7 @@ def connected(proxy: Proxy | None, origin: Origin) -> socket.socket:
     except OSError as error:
         raise ProxyAway(error.strerror or str(error)) from error
     except UnicodeError as error:
-        raise ProxyAway("no host can be called so") from error
+        raise ProxyAway("invalid host name or port") from error
 
 
 def head_of(method: str, target: str, headers: Mapping[str, str]) -> bytes:

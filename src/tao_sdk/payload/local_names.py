@@ -60,7 +60,8 @@ def names_bound_by(node: ast.AST) -> set[str]:
             return {(node.asname or node.name).partition(".")[0]}
         case ast.Global() | ast.Nonlocal():
             return set(node.names)
-    return set()
+        case _:
+            return set()
 
 
 def module_level(parent: ast.AST) -> Iterator[ast.AST]:

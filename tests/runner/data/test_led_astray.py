@@ -14,14 +14,15 @@ import pytest
 from support.servers.authority_here import authority
 from support.servers.endpoint_here import Endpoint
 from support.servers.web_server import Reply, WebServer, ranged
-from tao_sdk.net import web as web_module
+from tao_sdk.net import pages
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_file import named, plain
 from tao_sdk.net.hub_source import look as look_at_hub
 from tao_sdk.net.ngc_source import look as look_at_ngc
+from tao_sdk.net.redirects import is_local_address, redirect_target
 from tao_sdk.net.s3 import S3
 from tao_sdk.net.s3_source import look as look_at_s3
-from tao_sdk.net.web import Web, is_local, led
+from tao_sdk.net.web import Web
 from tao_sdk.net.wire import digits
 
 TOKEN = "hf_secret"
@@ -177,17 +178,17 @@ def test_addresses_of_this_machine_are_known_in_every_way_of_writing_them():
         "::ffff:127.0.0.1",
         "fd00:ec2::254",
     ]
-    assert all(map(is_local, here))
+    assert all(map(is_local_address, here))
     assert not any(
         map(
-            is_local,
+            is_local_address,
             ["10.0.0.1", "128.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "example.com", "fd00::1"],
         )
     )
 
 
 def test_a_relative_address_and_one_with_blanks_are_followed():
-    assert led("https://h/a/b?c", "d e") == "https://h/a/d%20e"
+    assert redirect_target("https://h/a/b?c", "d e") == "https://h/a/d%20e"
 
 
 # What gets into a request
@@ -274,7 +275,7 @@ def listing(*keys, token="", more=True):
 
 @pytest.mark.parametrize("kind", ["the same token", "the same page", "empty pages"])
 def test_a_list_in_s3_without_an_end_is_told(web, monkeypatch, kind):
-    monkeypatch.setattr(web_module, "MOST_PAGES", 20)
+    monkeypatch.setattr(pages, "MOST_PAGES", 20)
     env = {"S3_ENDPOINT_URL": web.url, "TAO_RETRY_SECONDS": "1"}
 
     def page(request):

@@ -8,10 +8,11 @@ import hashlib
 import os
 
 from tao_sdk.net.atomic import replacing
+from tao_sdk.net.retries import Patience
 from tao_sdk.net.s3_put import part_size, sweep, upload_id
 from tao_sdk.net.s3_words import refusal
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.web import Changed, Patience
+from tao_sdk.net.web import Changed
 from tao_sdk.runner.outputs.tree import chunks, digest
 
 TYPE_CHECKING = False

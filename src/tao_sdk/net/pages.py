@@ -1,0 +1,33 @@
+"""Pages of a listing, counted, so that a server that never comes to an end is noticed."""
+
+from __future__ import annotations
+
+from tao_sdk.net.failure import Failure
+
+MOST_PAGES = 10_000  # of one listing: ten million files, as a rule
+
+
+class Pages:
+    """The pages of one listing so far. `code` and `what` are those of the Failure."""
+
+    def __init__(self, code: str, what: str) -> None:
+        self.code, self.what = code, what
+        self.marks: set[str] = set()
+        self.first = ""
+
+    def turn(self, mark: str, first: str = "") -> None:
+        """One more page, told from the others by its mark; `first` is its first entry, where each
+        page has a new mark.
+
+        Raises Failure for one that was there before, and for too many.
+        """
+        if mark in self.marks or (first and first == self.first):
+            raise self.endless("The server gave the same page twice.")
+        if len(self.marks) >= MOST_PAGES:
+            raise self.endless(f"It has more than {MOST_PAGES} pages.")
+        self.marks.add(mark)
+        self.first = first
+
+    def endless(self, why: str) -> Failure:
+        next = "Name a folder below it, or the files one by one; ask who runs the server."
+        return Failure(self.code, f"The list of {self.what} has no end.", why, next)

@@ -1,0 +1,99 @@
+"""Redirects: where a server may lead a request, and where nobody follows it.
+
+https never leads to http, and no server of elsewhere leads to this machine itself, to its
+neighbours on the link, or to its metadata.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from socket import AF_INET6, inet_aton, inet_ntoa, inet_ntop, inet_pton
+
+from tao_sdk.net.address import shown
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.wire import PORTS, host_header, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.net.wire import Connection
+
+REDIRECTS = (301, 302, 303, 307, 308)
+# Headers that are no secret of one host's, and may go to the next one.
+CARRIED = ("accept", "content-type", "if-match", "if-range", "range")
+# How addresses begin that only this machine reaches.
+LOCAL_IPV4 = ("127.", "169.254.", "0.")
+LOCAL_IPV6 = ("::1", "::")
+LOCAL_IPV6_STARTS = ("fe8", "fe9", "fea", "feb", "fd00:ec2:")
+
+
+def redirect_target(url: str, to: str) -> str:
+    """The address that the server at `url` leads to. Raises Failure for one that is not followed."""
+    onward = resolve_location(url, to.replace(" ", "%20"))
+    scheme, host, _ = split(onward)[0]
+    if not in_one_line(onward):
+        raise redirect_refused(
+            url, "an address", "It holds a character that cannot stand there, as the end of a line."
+        )
+    if scheme not in PORTS or not host:
+        raise redirect_refused(url, onward, "Only http and https addresses are followed.")
+    if scheme == "http" and split(url)[0][0] == "https":
+        raise redirect_refused(
+            url,
+            onward,
+            "What is asked for by https is not taken from where "
+            "everybody on the way can change it.",
+        )
+    return onward
+
+
+def resolve_location(url: str, to: str) -> str:
+    """The full address of a `location` header in an answer from `url`."""
+    if "://" in to.partition("?")[0]:
+        return to
+    origin, target = split(url)
+    path = target.partition("?")[0]
+    if to.startswith("//"):
+        return f"{origin[0]}:{to}"
+    if to.startswith("?"):
+        to = path + to
+    elif not to.startswith("/"):
+        to = path[: path.rindex("/") + 1] + to
+    return f"{origin[0]}://{host_header(origin)}{to}"
+
+
+def redirect_refused(url: str, to: str, why: str) -> Failure:
+    source = f"{shown(url)} leads" if url else "An address led"
+    return Failure(
+        "web.redirect",
+        f"{source} to {shown(to)}, and is not followed.",
+        why,
+        "Ask who runs the server, or name the address that the data really have.",
+    )
+
+
+def in_one_line(text: str) -> bool:
+    """True if the text holds no control character."""
+    return text.isprintable() or not any(map(is_control, text))
+
+
+def is_control(char: str) -> bool:
+    return char < " " or "\x7f" <= char <= "\x9f"
+
+
+def is_here(connection: Connection) -> bool:
+    """True if the connection ends at this machine, or at what only this machine reaches."""
+    if not connection.proxy:
+        return is_local_address(connection.peer)
+    host = connection.origin[1].rstrip(".")  # a proxy finds out where a name leads
+    return is_local_address(host) or host == "localhost" or host.endswith(".localhost")
+
+
+def is_local_address(address: str) -> bool:
+    """True for a loopback or link-local address, in whatever way it is written."""
+    with contextlib.suppress(OSError, ValueError):  # a host name, or an IPv4 address
+        address = inet_ntop(AF_INET6, inet_pton(AF_INET6, address))  # the shortest way to write it
+    address = address.rpartition("::ffff:")[2] if "." in address else address
+    try:
+        return inet_ntoa(inet_aton(address)).startswith(LOCAL_IPV4)
+    except OSError:
+        return address in LOCAL_IPV6 or (":" in address and address.startswith(LOCAL_IPV6_STARTS))
