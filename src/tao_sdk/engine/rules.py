@@ -566,12 +566,20 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     return first_match(RULES, evidence) or nothing_known(evidence)
 
 
+def waiting_advice(evidence: Evidence) -> str:
+    """What would start the job, or let it go on."""
+    if evidence.stopped_pid:
+        return f"Let it go on: kill -CONT {evidence.stopped_pid}. Or end it: tao cancel JOB"
+    return "Wait, or cancel jobs that hold what it waits for."
+
+
 def waiting(evidence: Evidence) -> Diagnosis:
+    """What the backend says that the job waits for."""
     reason = evidence.reason or evidence.raw or "the backend gives no reason"
     return Diagnosis(
         what=f"{reason}.",
         err_class=ErrClass.INFRA,
-        next="Wait, or cancel jobs that hold what it waits for.",
+        next=waiting_advice(evidence),
         why=evidence.raw,
         rule="waiting",
         events=evidence.events,

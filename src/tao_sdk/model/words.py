@@ -47,6 +47,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.NOT_STARTED: "it could not be started: {what}",
     Reason.QUEUED: "{what}",
     Reason.GPUS_BUSY: "{what}",
+    Reason.PROCESS_STOPPED: "process {pid} is stopped (SIGSTOP)",
     Reason.SUPERVISOR_STOPPED: "its supervisor is stopped; kill -CONT {pid}",
     Reason.SUPERVISOR_TOLD_TO_END: "{what}, its supervisor was told to end",
     Reason.SUPERVISOR_LOST: "its supervisor was killed; the exit code is not known",
