@@ -27,7 +27,9 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.SUBMITTED: "submitted",
     Reason.ATTEMPT_STARTED: "attempt {attempt}",
     Reason.START_UNKNOWN: "not known whether it started ({what}); looking will tell",
-    Reason.SUBMIT_BROKEN: "its submit met an error that nobody foresaw ({what}); looking will tell whether it runs",
+    Reason.SUBMIT_BROKEN: (
+        "its submit met an error that nobody foresaw ({what}); looking will tell whether it runs"
+    ),
     Reason.NEXT_ATTEMPT: "attempt {attempt} waits for a watcher: tao watch",
     Reason.NOT_SEEN: "not seen since: {what}",
     Reason.NOT_FOUND: "not found at the last look; looking once more",
@@ -65,7 +67,9 @@ SENTENCES: Mapping[Reason, str] = {
         "needs is not there for the node"
     ),
     Reason.SCRIPT_KILLED: "the batch script was killed",
-    Reason.CONVERSION_FAILED: "the conversion of the image, for which it waited, has failed ({what})",
+    Reason.CONVERSION_FAILED: (
+        "the conversion of the image, for which it waited, has failed ({what})"
+    ),
     Reason.STATUS_FILE_FAILED: "the training's status.json says {what}",
     Reason.CAUSE_NOT_TOLD_YET: "SLURM says {what}, and its accounting has not told why yet",
     Reason.QUEUE_REASON: "{what}",
