@@ -46,7 +46,8 @@ def kept_log(engine: Engine, row: AttemptRow, rank: int) -> KeptLog | None:
 
 
 def _among_results(engine: Engine, job: Job, number: int, rank: int) -> KeptLog | None:
-    path = f"{job.results_dir.rstrip('/')}/.tao/{name_of(rank, 0 if number == job.attempt else number)}"
+    name = name_of(rank, 0 if number == job.attempt else number)
+    path = f"{job.results_dir.rstrip('/')}/.tao/{name}"
     if not job.results_dir or not is_inside(path, job.results_dir):
         return None
     files = files_of(engine, job)

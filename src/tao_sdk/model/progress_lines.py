@@ -138,7 +138,7 @@ class Shape:
         )
 
     def _only_total(self, text: str) -> Sighting | None:
-        """The number of epochs, where the line may say no more. None where it says not even that."""
+        """The number of epochs alone; None where the line does not tell it."""
         return Sighting(epochs=_count(text, self.total)) if self.total else None
 
     def _epochs(self, text: str) -> int | None:
