@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -30,3 +31,18 @@ def test_why_says_that_a_running_job_has_printed_nothing(tao: Tao) -> None:
     tao.until("Running", "status", job)
     assert "It has printed nothing yet." in tao("why", job).out
     assert tao("why", "--json", job).json["diagnosis"] is None
+
+
+def test_why_of_a_stopped_job_says_once_that_it_is_paused_and_how_it_goes_on(tao: Tao) -> None:
+    job = tao.run_detached("echo pid $$; sleep 60")
+    tao.until("pid", "logs", job)
+    pid = int(tao("logs", job).out.split()[1])
+    os.kill(pid, signal.SIGSTOP)
+    tao.until("Paused", "status", job)
+    told = tao("why", job).out
+    assert told.lower().count("paused") == 1
+    assert f"kill -CONT {pid}" in told
+    assert "tao cancel JOB" in told
+    os.kill(pid, signal.SIGCONT)
+    tao.until("Running", "status", job)
+    assert tao("cancel", job, "--grace", "1s").code == 0

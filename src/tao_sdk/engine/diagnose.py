@@ -24,6 +24,7 @@ LONGEST_LINE = 1000  # characters of one line that are shown
 
 FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
+LOOK_AGAIN = "Look again: tao status. That finishes a submit that was cut short."
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
 
@@ -46,11 +47,12 @@ def stored(diagnosis: Diagnosis, attempt: int) -> dict[str, Any]:
 
 def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
     """What was found when it failed, or when its newest attempt did."""
-    failed = job.status is Status.ERROR or job.waits_for_next_attempt
-    event = engine.store.last_event(job.id, "diagnosis") if failed else None
-    return (
-        Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
-    )
+    if job.status is not Status.ERROR and not job.waits_for_next_attempt:
+        return None
+    event = engine.store.last_event(job.id, "diagnosis")
+    if event is None or event.data["attempt"] != job.attempt:
+        return None
+    return Diagnosis.from_json(event.data)
 
 
 def known_cause(engine: Engine, job: Job) -> str:
@@ -58,11 +60,9 @@ def known_cause(engine: Engine, job: Job) -> str:
     nobody.
     """
     diagnosis = told_at_the_end(engine, job)
-    return (
-        ""
-        if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN
-        else diagnosis.what.partition("\n")[0]
-    )
+    if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN:
+        return ""
+    return diagnosis.what.partition("\n")[0]
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:
@@ -87,8 +87,9 @@ def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
 
 
 def lost_results(engine: Engine, job: Job) -> str:
-    """What the runner said of results that it could not keep; "" when it said nothing, or that
-    cannot be seen now.
+    """The runner's newest words about results that it could not keep.
+
+    "" when there are none, or when the log cannot be read now.
     """
     ref = engine.ref_of(job)
     if ref is None:
@@ -97,18 +98,11 @@ def lost_results(engine: Engine, job: Job) -> str:
         _, events = read_tail(engine, engine.backend_of(job), ref)
     except TaoError:
         return ""
-    lost = [
-        event
-        for event in events
-        if event["event"] == "failed" and event.get("code") == "output.lost"
-    ]
-    return (
-        engine.redactor(job)(
-            sentences(*(str(lost[-1].get(part) or "") for part in ("what", "why")))
-        )
-        if lost
-        else ""
-    )
+    for event in reversed(events):
+        if event["event"] == "failed" and event.get("code") == "output.lost":
+            words = sentences(*(str(event.get(part) or "") for part in ("what", "why")))
+            return engine.redactor(job)(words)
+    return ""
 
 
 def gather(engine: Engine, job: Job) -> Evidence | None:
@@ -119,17 +113,24 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    why = (
-        Why(evidence.reason_code, evidence.reason)
-        if evidence.reason
-        else Why(job.reason_code, job.message)
+    evidence = with_job(evidence, job)
+    log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
+    return replace(evidence, log_tail=log_tail, runner=events)
+
+
+def with_job(evidence: Evidence, job: Job) -> Evidence:
+    """The evidence, with what the store knows where the backend told nothing."""
+    why = Why(job.reason_code, job.message)
+    if evidence.reason:
+        why = Why(evidence.reason_code, evidence.reason)
+    return replace(
+        evidence,
+        phase=evidence.phase or job.status.value,
+        exit_code=job.exit_code if evidence.exit_code is None else evidence.exit_code,
+        reason=why.text,
+        reason_code=why.code,
+        limits=limits_of(job),
     )
-    phase = evidence.phase or job.status.value
-    code = job.exit_code if evidence.exit_code is None else evidence.exit_code
-    log = f"{evidence.log_tail}\n{text}".strip("\n")
-    seen = replace(evidence, log_tail=log, runner=events, phase=phase, exit_code=code)
-    seen = replace(seen, reason=why.text, reason_code=why.code)
-    return replace(seen, limits=limits_of(job))
 
 
 def limits_of(job: Job) -> dict[str, str]:
@@ -178,12 +179,11 @@ def _tail_chunks(engine: Engine, backend: AnyBackend, ref: Ref) -> Iterator[byte
 
 
 def not_started(job: Job) -> Diagnosis:
+    """The diagnosis of a job whose newest attempt has no place to look at."""
     return Diagnosis(
         what=job.message or "The job has not been started.",
         err_class=ErrClass.INFRA,
-        next=OVER
-        if job.status.terminal
-        else "Look again: tao status. That finishes a submit that was cut short.",
+        next=OVER if job.status.terminal else LOOK_AGAIN,
         rule="not_started",
         reason_code=job.reason_code,
     )

@@ -34,15 +34,9 @@ DUE, FAILED, DONE = "hook-due", "hook-failed", "hook-done"
 HOOK_OF = {Status.COMPLETE: "on_complete", Status.ERROR: "on_error"}
 DELIVERY_SECONDS = 60.0
 LAST_WORDS = 500  # bytes of what a failing command printed that are written down
-WAITS = (
-    5.0,
-    30.0,
-    180.0,
-    900.0,
-)  # seconds from a failed try to the next; after the last it is given up
-
+# seconds from a failed try to the next; after the last it is given up
+WAITS = (5.0, 30.0, 180.0, 900.0)
 Callback = Callable[..., Any]
-
 
 MILESTONE = 10  # epochs between two milestones, as the documents have it
 
@@ -55,9 +49,8 @@ class Callbacks:
     of_job: dict[str, Mapping[str, Callback]] = field(
         default_factory=dict[str, Mapping[str, Callback]]
     )
-    _read: dict[str, int] = field(
-        default_factory=dict[str, int]
-    )  # the last event that was looked at for epochs
+    # the last event that was looked at for epochs
+    _read: dict[str, int] = field(default_factory=dict[str, int])
     # Whoever polls may fire, one at a time for a job, so that its callbacks come in order. A
     # callback may poll itself.
     _turns: defaultdict[str, threading.RLock] = field(
@@ -91,9 +84,7 @@ class Callbacks:
             )
             self._read[job.id] = event.seq
             if mine:
-                now = engine.store.get(
-                    job.id
-                )  # the event may be newer than the job that we were given
+                now = engine.store.get(job.id)  # the event may be newer than `job`
                 call("on_epoch_milestone", callback, now, epoch, now.progress.epochs)
 
 
@@ -117,11 +108,9 @@ def due(job: Job) -> list[NewEvent]:
     """The deliveries that the job's end makes due."""
     hook = HOOK_OF.get(job.status, "")
     target = job.spec.get("hooks", {}).get(hook)
-    return (
-        [NewEvent(job.id, DUE, data={"hook": hook, "target": shown_target(target)})]
-        if target
-        else []
-    )
+    if not target:
+        return []
+    return [NewEvent(job.id, DUE, data={"hook": hook, "target": shown_target(target)})]
 
 
 def wants_epochs(job: Job) -> bool:
@@ -131,10 +120,10 @@ def wants_epochs(job: Job) -> bool:
 def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
     """The deliveries that these milestones make due."""
     target = job.spec.get("hooks", {}).get("on_epoch_milestone")
+    if not target:
+        return []
     data = {"hook": "on_epoch_milestone", "target": shown_target(target)}
-    return (
-        [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs] if target else []
-    )
+    return [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs]
 
 
 def undelivered(engine: Engine) -> list[str]:
@@ -160,8 +149,9 @@ def deliver(engine: Engine, job_id: str) -> None:
 
 
 def is_time(failures: Sequence[datetime], now: datetime) -> bool:
-    """Whether a hook that failed at these times is to be tried again. A failure ahead of now: the
-    clock was set back.
+    """True if a hook that failed at these times is to be tried again now.
+
+    A failure ahead of now does not delay it: the clock was set back.
     """
     if not failures:
         return True
@@ -171,9 +161,8 @@ def is_time(failures: Sequence[datetime], now: datetime) -> bool:
 
 def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
     job = engine.store.get(event.job_id)
-    target = job.spec["hooks"][
-        event.data["hook"]
-    ]  # an event is shown to people, so what is secret in it is not there
+    # Not the event's: that is shown to people, so what is secret in it is not there.
+    target = job.spec["hooks"][event.data["hook"]]
     try:
         message = {
             "event_id": f"{engine.store.store_id}-{event.seq}",
@@ -183,9 +172,8 @@ def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
         _send(target, message, engine.settings.environ)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
-        words = Redactor.of([*secrets, *secrets_of(target)])(
-            str(error)
-        )  # a failing command may print what it was given
+        redact = Redactor.of([*secrets, *secrets_of(target)])
+        words = redact(str(error))  # a failing command may print what it was given
         failed = NewEvent(job.id, FAILED, raw=words, data={"of": event.seq})
         given_up = NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})
         engine.store.record([failed, given_up] if is_last else [failed])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.hardware_words import MachineAdvice, hardware_rules
@@ -34,32 +36,38 @@ _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
 
 def traceback(evidence: Evidence) -> str | None:
     """The exception's line, then its last frame: `ValueError: ...` at train.py:12 in main."""
-    lines = evidence.log_tail.splitlines()
-    starts = [
-        index
-        for index, line in enumerate(lines)
-        if line.startswith("Traceback (most recent call last):")
-    ]
-    if not starts:
-        return None
-    frame, source, index = None, "", starts[-1] + 1
-    while index < len(lines) and (not lines[index].strip() or lines[index][0] in " \t"):
-        if match := _FRAME.match(lines[index]):
-            frame, source = match, lines[index + 1].strip() if index + 1 < len(lines) else ""
-        index += 1
-    exception = lines[index].strip() if index < len(lines) else ""
+    lines = lines_of_last_traceback(evidence.log_tail)
+    frame, source = last_frame(lines)
+    exception = next((line for line in lines if not is_of_frame(line)), "").strip()
     if frame is None or not exception:
         return None
     return f"{exception}\n  {frame[1]}:{frame[2]} in {frame[3]}: {source}"
 
 
-def nan_loss(evidence: Evidence) -> str | None:
-    lines = [
-        line
-        for line in evidence.log_tail.splitlines()
-        if re.search(r"loss\W{0,4}(?:nan|[-+]?inf)\b", line, re.I)
-    ]
-    return lines[-1].strip() if lines else None
+def lines_of_last_traceback(log_tail: str) -> list[str]:
+    """The lines behind the last `Traceback (most recent call last):`, none without one."""
+    lines = log_tail.splitlines()
+    for index in reversed(range(len(lines))):
+        if lines[index].startswith("Traceback (most recent call last):"):
+            return lines[index + 1 :]
+    return []
+
+
+def is_of_frame(line: str) -> bool:
+    """True for a line before the exception's: it is empty or indented."""
+    return not line.strip() or line[0] in " \t"
+
+
+def last_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
+    """The match of the last frame before the exception, and its source line."""
+    frames = list(takewhile(is_of_frame, lines))
+    for index in reversed(range(len(frames))):
+        if match := _FRAME.match(frames[index]):
+            return match, "".join(lines[index + 1 : index + 2]).strip()
+    return None, ""
+
+
+nan_loss = log_says(r"(?i:loss\W{0,4}(?:nan|[-+]?inf)\b)")
 
 
 FULL_DISK = log_says(
@@ -72,15 +80,14 @@ def full_disk(evidence: Evidence) -> str | None:
     line = FULL_DISK(evidence)
     if line is None:
         return None
-    folders = [
-        str(event["full"])
-        for event in evidence.runner
-        if event.get("event") == "ended" and event.get("full")
-    ]
-    return f"{line} (full: {folders[-1]})" if folders else line
+    for event in reversed(evidence.runner):
+        if event.get("event") == "ended" and event.get("full"):
+            return f"{line} (full: {event['full']})"
+    return line
 
 
 def killed_by_signal(evidence: Evidence) -> str | None:
+    """`SIGSEGV (exit code 139)`, when the exit code is that of a signal."""
     code = evidence.exit_code
     if code is None or not 128 < code <= 128 + 64:
         return None
@@ -88,6 +95,7 @@ def killed_by_signal(evidence: Evidence) -> str | None:
 
 
 def signal_name(number: int) -> str:
+    """`SIGSEGV` of 11; `signal 63` where the number has no name here."""
     import signal
 
     try:
@@ -97,6 +105,7 @@ def signal_name(number: int) -> str:
 
 
 def last_lines(evidence: Evidence) -> str:
+    """The last LAST_LINES lines of the log that are not empty."""
     lines = [line for line in evidence.log_tail.splitlines() if line.strip()]
     return "\n".join(lines[-LAST_LINES:])
 
@@ -108,14 +117,23 @@ def fetched_until_the_end(evidence: Evidence) -> str | None:
     """The time limit came while inputs were still on their way: what was said of them last."""
     if at_time_limit(evidence) is None:
         return None
-    told = [event for event in evidence.runner if event.get("event") in ("stage", "transfer")]
-    if not told or told[-1].get("event") != "transfer" or told[-1].get("stage") != "inputs":
+    transfer = last_transfer(evidence)
+    if transfer.get("stage") != "inputs":
         return None
-    last = told[-1]
     here, total, rate = (
-        float(last.get(name) or 0) / 1e6 for name in ("bytes", "total_bytes", "rate")
+        float(transfer.get(name) or 0) / 1e6 for name in ("bytes", "total_bytes", "rate")
     )
-    return f"{last.get('what')}: {here:.0f} of {total:.0f} MB, {rate:.1f} MB a second"
+    return f"{transfer.get('what')}: {here:.0f} of {total:.0f} MB, {rate:.1f} MB a second"
+
+
+def last_transfer(evidence: Evidence) -> Mapping[str, Any]:
+    """The runner's newest "transfer" event; an empty one when a later stage has begun."""
+    for event in reversed(evidence.runner):
+        if event.get("event") == "transfer":
+            return event
+        if event.get("event") == "stage":
+            return {}
+    return {}
 
 
 SMALL_SHM = (
@@ -566,12 +584,20 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     return first_match(RULES, evidence) or nothing_known(evidence)
 
 
+def waiting_advice(evidence: Evidence) -> str:
+    """What would start the job, or let it go on."""
+    if evidence.stopped_pid:
+        return f"Let it go on: kill -CONT {evidence.stopped_pid}. Or end it: tao cancel JOB"
+    return "Wait, or cancel jobs that hold what it waits for."
+
+
 def waiting(evidence: Evidence) -> Diagnosis:
+    """What the backend says that the job waits for."""
     reason = evidence.reason or evidence.raw or "the backend gives no reason"
     return Diagnosis(
         what=f"{reason}.",
         err_class=ErrClass.INFRA,
-        next="Wait, or cancel jobs that hold what it waits for.",
+        next=waiting_advice(evidence),
         why=evidence.raw,
         rule="waiting",
         events=evidence.events,
@@ -580,6 +606,7 @@ def waiting(evidence: Evidence) -> Diagnosis:
 
 
 def nothing_known(evidence: Evidence) -> Diagnosis:
+    """The diagnosis of a failure that no rule explains: how it ended and the log's end."""
     code = "" if evidence.exit_code is None else f" with exit code {evidence.exit_code}"
     words = f" ({evidence.reason})" if evidence.reason and not code else ""
     seen = NodeEvent("ended", f"{code.strip() or evidence.reason or evidence.raw}")

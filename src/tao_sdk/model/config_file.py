@@ -10,7 +10,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.model.endpoint import NAME, Line, NamedEndpoint
 from tao_sdk.model.errors import UsageError
@@ -57,7 +57,7 @@ class ConfigReader:
 
         try:
             loader = yaml.SafeLoader(text)
-            node: yaml.Node | None = loader.get_single_node()  # pyright: ignore[reportUnknownMemberType]
+            node = cast("yaml.Node | None", cast("Any", loader).get_single_node())
             self.merge(loader, node, depth=3)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)

@@ -29,7 +29,10 @@ _CHARACTER, _LONGEST_NAME = 6.6, 40  # the width of one, and how many of a name 
 
 _STYLE = """
   .card { fill: #ffffff; stroke: #e4e7ec }
-  text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #667085 }
+  text {
+    font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+    fill: #667085
+  }
   .title { font-size: 14px; font-weight: 600; fill: #1d2939 }
   .best-text { font-weight: 600; fill: #475467 }
   .grid { stroke: #eaecf0 }
@@ -72,7 +75,8 @@ def curve_svg(progress: Progress) -> str:
     )
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}"'
+            f' width="{width}" height="{_HEIGHT}"'
             f' role="img" aria-label="{_written(_spoken(progress, panels))}">',
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
             (
@@ -98,7 +102,8 @@ def comparison_svg(title: str, lines: Sequence[Series]) -> str:
     up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+            f' width="{width}" height="{height}"'
             f' role="img" aria-label="{_written(f"{title} of {len(lines)} jobs")}">',
             COMPARISON_MARK,
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
@@ -177,7 +182,8 @@ def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]
     anchor, beside = ("start", 6) if x < (across.begin + across.end) / 2 else ("end", -6)
     yield f'<path class="broken" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
     yield (
-        f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}" text-anchor="{anchor}">'
+        f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}"'
+        f' text-anchor="{anchor}">'
         f"NaN in epoch {epoch}<title>{_written(name)}</title></text>"
     )
 

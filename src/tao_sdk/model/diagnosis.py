@@ -61,6 +61,7 @@ class Evidence:
     backend_words: str = ""  # the backend's own words for the reason, unchanged
     backend_task: str = ""  # what it was doing: shown before its words, read by no rule
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
+    stopped_pid: int = 0  # of the process that somebody has stopped (SIGSTOP)
 
     @classmethod
     def of_observation(
@@ -75,6 +76,7 @@ class Evidence:
             reason_code=seen.reason_code,
             backend_words=seen.backend_words,
             expected_start=seen.expected_start,
+            stopped_pid=seen.stopped_pid,
             events=tuple(events),
             log_tail=log_tail,
         )

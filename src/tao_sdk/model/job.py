@@ -47,9 +47,8 @@ class Job:
     gpu_count: int = 0
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
-    reading: LogReading = field(
-        default=UNREAD, repr=False
-    )  # of its log; `progress` is what that says
+    # of its log; `progress` is what that says
+    reading: LogReading = field(default=UNREAD, repr=False)
     created: datetime = field(default_factory=utc_now)
     started: datetime | None = None
     ended: datetime | None = None
@@ -61,19 +60,16 @@ class Job:
     cancel_asked: bool = False
     absent_looks: int = 0
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
-    reason_code: Reason | None = (
-        None  # why it is as it is, for programs; `message` says it to people
-    )
+    # why it is as it is, for programs; `message` says it to people
+    reason_code: Reason | None = None
     next_attempt_at: datetime | None = None  # its newest attempt failed, and another follows then
     endpoint: str = ""  # which of the platform's places it lives on, as the backend names it
-    endpoint_name: str = field(
-        default="", compare=False
-    )  # what config.yaml calls that place, if it does
+    # what config.yaml calls that place, if it does
+    endpoint_name: str = field(default="", compare=False)
     released: bool = False  # nothing of it is left at its backend
     imported_from: str = ""  # the store of the published SDK that started it and alone can end it
-    results_at: str = (
-        ""  # where to fetch its results from; "" when they are on this machine or in a bucket
-    )
+    # where to fetch its results from; "" when they are on this machine or in a bucket
+    results_at: str = ""
     asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
 
     @property

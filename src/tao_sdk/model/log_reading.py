@@ -37,9 +37,8 @@ class LogReading:
     """How far one attempt's log and status file were read, and what they say."""
 
     log_progress: Progress = field(default_factory=Progress)
-    file_progress: Progress = field(
-        default_factory=Progress
-    )  # of the status file; counts while the log names no epoch
+    # of the status file; counts while the log names no epoch
+    file_progress: Progress = field(default_factory=Progress)
     reported_epoch: int = 0  # the newest epoch for which there is an event
     attempt: int = 0  # 0: nothing was read yet
     cursor: str = ""  # up to where the log was read, in the backend's words

@@ -51,10 +51,10 @@ class Observation:
     ended_at: datetime | None = None
     seen_at: datetime = field(default_factory=utc_now)
     reason_code: Reason | None = None  # the same for programs: what decisions read
-    backend_words: str = (
-        ""  # the backend's own words for the reason, unchanged; only its rules read them
-    )
+    # the backend's own words for the reason, unchanged; only its rules read them
+    backend_words: str = ""
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
+    stopped_pid: int = 0  # of the process that somebody has stopped (SIGSTOP)
 
 
 @dataclass(frozen=True)

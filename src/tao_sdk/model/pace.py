@@ -51,23 +51,24 @@ class Pace:
         return Pace(self.first or (epoch, at), (epoch, at))
 
     def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
-        """Seconds from `now` on, None where nothing tells. `started`: when the job began, for who
-        looks a first time.
+        """Seconds from `now` until the last epoch ends, or None where that is not known.
+
+        `started` is when the job began. It counts where only one epoch has been seen.
         """
-        since = (
-            self.first
-            if self.first != self.latest
-            else (0, started)
-            if started is not None
-            else None
-        )
-        if not epochs or self.latest is None or since is None:
+        begin = self._begin(started)
+        if not epochs or self.latest is None or begin is None:
             return None
-        epoch, at = self.latest
-        if at <= since[1]:  # the clock was set back
+        (first_epoch, first_at), (epoch, at) = begin, self.latest
+        if at <= first_at:  # the clock was set back
             return None
-        each = (at - since[1]) / (epoch - since[0])
-        return round(max(at + each * (epochs - epoch) - now, 0.0), 1)
+        epoch_seconds = (at - first_at) / (epoch - first_epoch)
+        return round(max(at + epoch_seconds * (epochs - epoch) - now, 0.0), 1)
+
+    def _begin(self, started: float | None) -> tuple[int, float] | None:
+        """The epoch and the time from which the pace is measured."""
+        if self.first != self.latest:
+            return self.first
+        return None if started is None else (0, started)
 
     def to_json(self) -> list[tuple[int, float] | None]:
         return [self.first, self.latest]

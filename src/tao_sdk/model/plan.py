@@ -79,17 +79,14 @@ class Plan(Generic[RequestT]):
     files: tuple[StagedFile, ...] = ()
     secrets: tuple[str, ...] = ()  # environment names whose values submit is given
     results_dir: str = ""  # where the outputs will be, as the backend sees it
-    results_at: str = (
-        ""  # where to fetch the outputs from; "" when they are on this machine or in a bucket
-    )
+    # where to fetch the outputs from; "" when they are on this machine or in a bucket
+    results_at: str = ""
     notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
-    backend_details: Mapping[str, Any] = field(
-        default_factory=dict[str, Any]
-    )  # shown to the caller, never read
+    # shown to the caller, never read
+    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     ranks: int = 1  # how many logs there will be
-    release_when_over: bool = (
-        False  # what is left goes as soon as the end and the log are kept by us
-    )
+    # what is left goes as soon as the end and the log are kept by us
+    release_when_over: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -39,9 +39,8 @@ class Progress:
 
     epoch: int = 0  # the newest epoch the job spoke of; 0: none yet
     epochs: int | None = None  # of how many, once the job has said so
-    metrics: Mapping[str, float] = field(
-        default_factory=dict[str, float]
-    )  # the last value of each, always finite
+    # the last value of each, always finite
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     best: Best | None = None  # the best epoch, by the metric that tells most about the model
     eta_seconds: float | None = None  # from `as_of` until the last epoch has ended, if it is known
     history: tuple[

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -27,28 +27,26 @@ LONGEST_SHAPE = 1024  # bytes of a line whose shape is kept
 
 _WORTH_A_LOOK = (
     b"poch", b"loss", b"acc", b"kpi", b"map", b"iou", b"auc", b"auroc", b"dice", b"f0",
-    b"precision", b"recall", b"score",
-    b"error", b"mae", b"mse", b"wer", b"cer", b"ppl", b"perplexity", b"nll", b"bleu", b"rouge",
-    b"psnr", b"ssim", b"fid",
-    b"reward", b"top",
+    b"precision", b"recall", b"score", b"error", b"mae", b"mse", b"wer", b"cer", b"ppl",
+    b"perplexity", b"nll", b"bleu", b"rouge", b"psnr", b"ssim", b"fid", b"reward", b"top",
 )  # fmt: skip
 _METRIC_WORDS = frozenset({
-    "loss", "nll", "acc", "accuracy", "auc", "auroc", "map", "ap", "ar", "iou", "miou", "dice", "f",
-    "precision", "recall",
-    "psnr", "ssim", "wer", "cer", "perplexity", "ppl", "bleu", "rouge", "error", "err", "mae",
-    "mse", "rmse", "score",
-    "reward", "top", "fid",
+    "loss", "nll", "acc", "accuracy", "auc", "auroc", "map", "ap", "ar", "iou", "miou", "dice",
+    "f", "precision", "recall", "psnr", "ssim", "wer", "cer", "perplexity", "ppl", "bleu",
+    "rouge", "error", "err", "mae", "mse", "rmse", "score", "reward", "top", "fid",
 })  # fmt: skip
 _NOT_METRICS = frozenset({
     "lr", "rate", "time", "eta", "iter", "iters", "iteration", "step", "steps", "epoch", "epochs",
-    "seconds", "date",
-    "memory", "mem", "size", "gpu", "gpus", "weight", "weights", "coef", "threshold", "version",
+    "seconds", "date", "memory", "mem", "size", "gpu", "gpus", "weight", "weights", "coef",
+    "threshold", "version",
 })  # fmt: skip
 
 _NUMBER = r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 _EPOCH = re.compile(
-    r"(?<![A-Za-z_-])epochs?\b(?:\s?\((?:train|val|test)\))?['\"]?[ \t]{0,4}[:=#]?[ \t]{0,4}[\[(]?[ \t]{0,4}"
-    r"(?P<epoch>\d{1,7})(?P<part>\.\d{1,12})?(?![\d.]*\d)[ \t]{0,4}(?:(?:/|of\b)[ \t]{0,4}(?P<epochs>\d{1,7}))?"
+    r"(?<![A-Za-z_-])epochs?\b(?:\s?\((?:train|val|test)\))?['\"]?"
+    r"[ \t]{0,4}[:=#]?[ \t]{0,4}[\[(]?[ \t]{0,4}"
+    r"(?P<epoch>\d{1,7})(?P<part>\.\d{1,12})?(?![\d.]*\d)[ \t]{0,4}"
+    r"(?:(?:/|of\b)[ \t]{0,4}(?P<epochs>\d{1,7}))?"
     r"(?P<bar>:[ \t]{1,8}\d{1,3}%\|)?",
     re.IGNORECASE,
 )
@@ -96,9 +94,8 @@ class Sighting:
     epochs: int | None = None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     eta_seconds: float | None = None
-    completed: bool = (
-        False  # `epoch` is how many are over (a fraction was told), not the number of one
-    )
+    # `epoch` is how many are over (a fraction was told), not the number of one
+    completed: bool = False
     counts_from_zero: bool = False  # this line shows that the job does
 
 
@@ -126,20 +123,35 @@ class Shape:
     fraction: bool  # the epoch has decimal places
     bar: bool  # a percentage follows the epoch
     step: bool  # a step is named
+    is_plain: bool = False  # `plain` would change nothing in such a line
 
     def read(self, line: str, epoch_known: bool) -> Sighting | None:
-        text = plain(line)
-        if self.epoch is None and not (epoch_known or self.step):
-            return Sighting(epochs=_count(text, self.total)) if self.total else None
-        epoch = int(text[self.epoch]) if self.epoch else None
+        text = line if self.is_plain else plain(line)
+        if self.epoch:
+            epoch = int(text[self.epoch])
+            from_zero = not self.fraction and (epoch == 0 or self.bar)
+        elif epoch_known or self.step:
+            epoch, from_zero = None, False
+        else:
+            return self._only_total(text)
         return Sighting(
             epoch,
-            _count(text, self.epochs) or _count(text, self.total),
+            self._epochs(text),
             self._metrics(text),
             _seconds(text[self.eta]) if self.eta else None,
             self.fraction,
-            epoch is not None and not self.fraction and (epoch == 0 or self.bar),
+            from_zero,
         )
+
+    def _only_total(self, text: str) -> Sighting | None:
+        """The number of epochs alone; None where the line does not tell it."""
+        return Sighting(epochs=_count(text, self.total)) if self.total else None
+
+    def _epochs(self, text: str) -> int | None:
+        """How many epochs the line tells beside the epoch, else in words of its own."""
+        if self.epochs and (epochs := int(text[self.epochs])):
+            return epochs
+        return _count(text, self.total) if self.total else None
 
     def _metrics(self, text: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -154,7 +166,8 @@ class Record:
     """The shape of a line that may be one of a status.json."""
 
     def read(self, line: str, epoch_known: bool) -> Sighting | None:
-        if (record := _json_object(line)) is not None:
+        record = _json_object(line)
+        if record is not None:
             return _read_record(record)
         shape = shape_of_text(plain(line))
         return shape.read(line, epoch_known) if shape else None
@@ -216,7 +229,10 @@ def shape_of(line: bytes) -> Shape | Record | None:
     text = text_of(line)
     if text.startswith("@tao "):
         return None
-    return Record() if _JSON_START.match(text) else shape_of_text(plain(text))
+    if _JSON_START.match(text):
+        return Record()
+    shape = shape_of_text(plain(text))
+    return replace(shape, is_plain=plain(text) == text) if shape else None
 
 
 def _json_object(text: str) -> Mapping[str, Any] | None:
@@ -224,7 +240,9 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
         record, end = _decode(text)
     except (ValueError, RecursionError):
         return None
-    return cast(Mapping[str, Any], record) if end == len(text) else None
+    if end != len(text):
+        return None
+    return cast(Mapping[str, Any], record)
 
 
 def _read_record(record: Mapping[str, Any]) -> Sighting | None:
@@ -250,7 +268,9 @@ def _read_record(record: Mapping[str, Any]) -> Sighting | None:
 def _whole_number(value: Any, least: int) -> int | None:
     """The number, less its decimal places; None for what can be no epoch."""
     number = _number(value)
-    return int(number) if number is not None and least <= number <= MOST_EPOCHS else None
+    if number is None or not least <= number <= MOST_EPOCHS:
+        return None
+    return int(number)
 
 
 def _record_metrics(record: Mapping[str, Any]) -> dict[str, float]:
@@ -290,7 +310,10 @@ def shape_of_text(text: str) -> Shape | None:
 
 
 def _span(match: re.Match[str] | None, group: str) -> slice | None:
-    return slice(*match.span(group)) if match and match[group] is not None else None
+    """Where the group stands in the line; None where the line does not have it."""
+    if match is None or match[group] is None:
+        return None
+    return slice(*match.span(group))
 
 
 def _epoch_in(text: str, said_with_metrics: bool) -> re.Match[str] | None:
@@ -367,9 +390,10 @@ def _number(value: Any) -> float | None:
 
 def _seconds(value: Any) -> float | None:
     """Seconds of `0:04:24`, `1 day, 2:00:00`, `0:06` or a number."""
-    match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        number = _number(value)
-        return number if number is not None and 0 <= number < float("inf") else None
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if isinstance(value, str) and (match := _CLOCK.fullmatch(value.strip())):
+        days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    number = _number(value)
+    if number is None or not 0 <= number < float("inf"):
+        return None
+    return number

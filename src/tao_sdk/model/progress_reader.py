@@ -149,12 +149,12 @@ class ProgressReader:
 
     def _take_metrics(self, epoch: int, metrics: Mapping[str, float]) -> None:
         finite = metrics
-        if not all(map(isfinite, metrics.values())):
+        if not isfinite(sum(metrics.values())):  # of all at once, as most lines have nothing else
             finite = {name: value for name, value in metrics.items() if isfinite(value)}
         if epoch < self._epoch:
             self._take_late(epoch, finite)
             return
-        if self._not_finite or finite is not metrics:
+        if self._not_finite or len(finite) < len(metrics):
             self._take_not_finite(metrics, finite)
         self._metrics = _joined(self._metrics, finite)
         if epoch:
@@ -333,8 +333,12 @@ class _Lines:
             return ()
         inner, _, last = others.rpartition(b"\n")
         self.unfinished = last[:LINE_LIMIT]
-        whole = inner.split(b"\n") if may_say_something(inner) else ()
-        return (line[:LINE_LIMIT] if len(line) > LINE_LIMIT else line for line in (head, *whole))
+        if not may_say_something(inner):
+            return (head,)
+        lines = inner.split(b"\n")
+        if len(max(lines, key=len)) > LINE_LIMIT:
+            lines = [line[:LINE_LIMIT] for line in lines]
+        return (head, *lines)
 
 
 def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
@@ -343,14 +347,18 @@ def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, curren
     """
     if seen.epoch is None or (epochs and seen.epoch > epochs):
         return current
-    counted = seen.epoch + (1 if from_zero and not seen.completed else 0)
-    return min(counted, epochs) if epochs else counted
+    epoch = seen.epoch
+    if from_zero and not seen.completed:
+        epoch += 1
+    return min(epoch, epochs) if epochs else epoch
 
 
 def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
     """The new values in place of the old; of further metrics the first, until there are METRICS."""
-    joined = {**old, **new}
-    return joined if len(joined) <= METRICS else dict(islice(joined.items(), METRICS))
+    joined = {**old, **new} if old else new
+    if len(joined) <= METRICS:
+        return joined
+    return dict(islice(joined.items(), METRICS))
 
 
 def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:

@@ -65,6 +65,8 @@ class Reason(str, Enum):
     # Local
     GPUS_BUSY = "gpus_busy"
     """It waits for GPUs that other jobs hold."""
+    PROCESS_STOPPED = "process_stopped"
+    """Somebody has stopped its process (SIGSTOP)."""
     SUPERVISOR_STOPPED = "supervisor_stopped"
     """Somebody has stopped its supervisor (SIGSTOP)."""
     SUPERVISOR_TOLD_TO_END = "supervisor_told_to_end"

@@ -75,7 +75,9 @@ def _is_secret(name: str, value: str | Secret | SecretRef, marked: set[str]) -> 
 
 def _value(value: str | Secret | SecretRef) -> str:
     """What a variable holds here; a reference holds nothing."""
-    return value.value if isinstance(value, Secret) else value if isinstance(value, str) else ""
+    if isinstance(value, Secret):
+        return value.value
+    return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,11 @@ def _without_values(address: str) -> str:
 
 
 def _name_only(field: str) -> str:
+    """`token=abc` -> `token=***`. A field without a name is hidden as a whole."""
     name, equals, value = field.partition("=")
-    return f"{name}=***" if equals and value else field if equals or not field else "***"
+    if value:
+        return f"{name}=***"
+    return field if equals or not field else "***"
 
 
 def secrets_of(target: object) -> list[str]:

@@ -27,7 +27,9 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.SUBMITTED: "submitted",
     Reason.ATTEMPT_STARTED: "attempt {attempt}",
     Reason.START_UNKNOWN: "not known whether it started ({what}); looking will tell",
-    Reason.SUBMIT_BROKEN: "its submit met an error that nobody foresaw ({what}); looking will tell whether it runs",
+    Reason.SUBMIT_BROKEN: (
+        "its submit met an error that nobody foresaw ({what}); looking will tell whether it runs"
+    ),
     Reason.NEXT_ATTEMPT: "attempt {attempt} waits for a watcher: tao watch",
     Reason.NOT_SEEN: "not seen since: {what}",
     Reason.NOT_FOUND: "not found at the last look; looking once more",
@@ -47,6 +49,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.NOT_STARTED: "it could not be started: {what}",
     Reason.QUEUED: "{what}",
     Reason.GPUS_BUSY: "{what}",
+    Reason.PROCESS_STOPPED: "process {pid} is stopped (SIGSTOP)",
     Reason.SUPERVISOR_STOPPED: "its supervisor is stopped; kill -CONT {pid}",
     Reason.SUPERVISOR_TOLD_TO_END: "{what}, its supervisor was told to end",
     Reason.SUPERVISOR_LOST: "its supervisor was killed; the exit code is not known",
@@ -64,7 +67,9 @@ SENTENCES: Mapping[Reason, str] = {
         "needs is not there for the node"
     ),
     Reason.SCRIPT_KILLED: "the batch script was killed",
-    Reason.CONVERSION_FAILED: "the conversion of the image, for which it waited, has failed ({what})",
+    Reason.CONVERSION_FAILED: (
+        "the conversion of the image, for which it waited, has failed ({what})"
+    ),
     Reason.STATUS_FILE_FAILED: "the training's status.json says {what}",
     Reason.CAUSE_NOT_TOLD_YET: "SLURM says {what}, and its accounting has not told why yet",
     Reason.QUEUE_REASON: "{what}",

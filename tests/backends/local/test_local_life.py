@@ -24,8 +24,9 @@ from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.local import logs
 from tao_sdk.backends.local.backend import SOURCE
 from tao_sdk.backends.local.options import LocalOptions
-from tao_sdk.engine.rules import RULES
+from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import first_match
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload.prepared_job import prepare_job
@@ -72,6 +73,21 @@ def test_a_stopped_job_is_paused_and_can_be_canceled(machine: Machine) -> None:
     until(lambda: machine.see(ref).phase is Phase.PAUSED)
     assert machine.cancels(ref, timedelta(seconds=10))
     assert machine.see(ref).exit_code == 143
+
+
+def test_a_stopped_process_is_explained_with_the_command_that_lets_it_go_on(
+    machine: Machine,
+) -> None:
+    ref = machine.submit("echo begun; sleep 300")
+    machine.says(ref, b"begun")
+    pid = machine.identity(ref, "process").pid
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: machine.see(ref).phase is Phase.PAUSED)
+    found = diagnose(machine.backend.evidence(ref))
+    assert found.reason_code is Reason.PROCESS_STOPPED
+    assert str(pid) in found.what
+    assert f"kill -CONT {pid}" in found.next
+    assert "tao cancel JOB" in found.next
 
 
 def test_what_a_command_leaves_running_ends_with_it(machine: Machine) -> None:

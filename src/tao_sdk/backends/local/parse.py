@@ -90,7 +90,13 @@ def between(seen: Seen) -> Observation:
     reason = held_up(seen)
     if seen.process is Life.NEVER:
         raw = "waiting" if seen.waiting else "starting"
-        return Observation(Phase.PENDING, raw, reason=reason.text, reason_code=reason.code)
+        return Observation(
+            Phase.PENDING,
+            raw,
+            reason=reason.text,
+            reason_code=reason.code,
+            stopped_pid=seen.supervisor_pid if seen.supervisor is Life.STOPPED else 0,
+        )
     return Observation(
         Phase.RUNNING,
         "its last processes are ending",
@@ -110,11 +116,20 @@ def held_up(seen: Seen) -> Why:
 
 
 def running(seen: Seen) -> Observation:
-    phase, word = (
-        (Phase.PAUSED, "stopped") if seen.process is Life.STOPPED else (Phase.RUNNING, "running")
-    )
+    """The job's process lives. Somebody may have stopped it, and its supervisor may be gone."""
     alone = "" if seen.supervisor.living else ", its supervisor was killed"
-    return Observation(phase, f"{word}, process {seen.pid}{alone}", started_at=moment(seen.started))
+    place = f"process {seen.pid}{alone}"
+    started = moment(seen.started)
+    if seen.process is not Life.STOPPED:
+        return Observation(Phase.RUNNING, f"running, {place}", started_at=started)
+    return Observation(
+        Phase.PAUSED,
+        f"stopped, {place}",
+        reason=words.sentence(Reason.PROCESS_STOPPED, pid=seen.pid),
+        reason_code=Reason.PROCESS_STOPPED,
+        started_at=started,
+        stopped_pid=seen.pid,
+    )
 
 
 def lost(seen: Seen) -> Observation:
