@@ -125,6 +125,7 @@ def results_lines(left: Results, live: bool) -> list[str]:
         *(progress_line(left) if live else []),
         *(f"output   {show.path(each)}" for each in left.elsewhere),
         *missed(left),
+        *(f"not read {show.path(each)}: no right to look into it" for each in left.unreadable),
     ]
     if not left.files:
         return [
