@@ -158,8 +158,8 @@ RULES: Sequence[Rule] = (
          "for all jobs), or give it more time.",
          after="it is nearer"),
     Rule("time_limit", at_time_limit, "The job reached its time limit ({seen}).", USER,
-         "Give it more (--time-limit 8h); to go on where it was, name the newest checkpoint "
-         "that tao results shows in the spec.",
+         "Run it again with more time: tao run --time-limit 8h (tao retry keeps the limit). If "
+         "tao results shows a newest checkpoint, name it in the spec to go on from there.",
          after="it is given more time"),
     Rule("machine_restarted", because(Reason.MACHINE_RESTARTED), "{seen}.", INFRA,
          "Submit it again, with --retries: a further attempt resumes from the newest "
@@ -283,7 +283,7 @@ RULES: Sequence[Rule] = (
     Rule("module_missing", in_log(r"ModuleNotFoundError: No module named"),
          "A Python package is not installed where the job runs: {seen}", USER,
          "Use an image that has it; on the local platform, a virtual "
-         "environment that has it (--venv-path)."),
+         "environment that has it: tao run --venv-path DIR."),
     Rule("traceback", traceback, "The program raised {seen}.", PROGRAM,
          "Mend the program where the traceback points, or the spec value that it complains about."),
     Rule("command_not_found", any_of(all_of(exit_code(127), in_log(r"not found|No such file")),
