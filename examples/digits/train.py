@@ -2,8 +2,10 @@
 nothing else.
 
 Under results_dir it leaves train/model_epoch_<EEE>.npz after every epoch, a status.json with a line
-for each, and metrics.json at the end. SIGTERM makes it save the epoch it is in and exit with 143; a
-run that is resumed from a checkpoint ends with the same weights as one that was never interrupted.
+for each, and metrics.json at the end. SIGTERM makes it save the epoch it is in and exit with 75 (as
+sysexits.h calls it: try again later): a code below 128 says that it ended by itself, with whole
+files, and one other than 0 that it is not finished. A run that is resumed from a checkpoint ends
+with the same weights as one that was never interrupted.
 """
 
 import os
@@ -22,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 TEST_IMAGES = 360
+STOPPED = 75
 stop_signals = []
 
 
@@ -43,7 +46,7 @@ def main():
         raise
     if stop_signals:
         status.write("FAILURE", "Stopped by SIGTERM; the last epoch is saved.")
-        sys.exit(128 + stop_signals[0])
+        sys.exit(STOPPED)
     write_whole(results / "metrics.json", json.dumps(last, indent=1).encode())
     status.write("SUCCESS", "Training finished.", kpi=last)
     print(f"finished: accuracy {last['accuracy']:.3f}")

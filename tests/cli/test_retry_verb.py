@@ -37,6 +37,34 @@ def test_anew_makes_a_new_job_of_the_same(tao: Tao) -> None:
     assert tao("status", job, "--json").json["attempt"] == 1
 
 
+@pytest.mark.parametrize("flags", [[], ["--anew"]])
+def test_a_job_with_files_says_that_it_runs_those_that_were_sent(
+    tao: Tao, flags: list[str]
+) -> None:
+    script = tao.home / "train.py"
+    script.write_text("raise SystemExit(3)")
+    job = tao.run_detached("python3 train.py", "--files", f"train.py={script}")
+    assert tao("wait", job).code == 1
+    script.write_text("print('mended')")
+    ran = tao("retry", job, *flags)
+    assert ran.code == 1
+    assert "It runs train.py as sent at first. To send what is here now: tao run" in ran.err
+    assert "as sent at first" not in tao("retry", job, "--json").err
+
+
+def test_a_job_with_files_is_run_anew_beside_a_file_of_its_inputs_name(tao: Tao) -> None:
+    source = tao.home / "source"
+    source.write_text("the input")
+    (tao.home / "show.sh").write_text("cat in.txt; exit 3")
+    given = ["--files", f"show.sh={tao.home / 'show.sh'}", "--inputs", f"in.txt={source}"]
+    job = tao.run_detached("sh show.sh", *given)
+    assert tao("wait", job).code == 1
+    (tao.home / "in.txt").write_text("mine")
+    ran = tao("retry", job, "--anew")
+    assert (ran.code, "the input" in ran.out) == (1, True), ran.err
+    assert (tao.home / "in.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize("named", ["none-such", ""])
 def test_what_is_no_job_is_not_found(ended: Ended, named: str) -> None:
     assert ended.tao("retry", named).code == 3

@@ -516,6 +516,14 @@ def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
     assert found.what == "waits for 2 free GPUs (held by digits-1)."
 
 
+@pytest.mark.parametrize(
+    ("name", "flag"), [("time_limit", "--time-limit"), ("module_missing", "--venv-path")]
+)
+def test_a_flag_that_is_advised_stands_beside_the_verb_that_has_it(name: str, flag: str) -> None:
+    advice = next(rule.suggestion for rule in RULES if rule.name == name)
+    assert f"tao run {flag}" in advice
+
+
 def test_the_limit_that_was_hit_is_named() -> None:
     asked = {"memory": "64m", "shm_size": "1g"}
     assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).what

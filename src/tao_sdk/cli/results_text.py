@@ -27,7 +27,7 @@ def results_lines(left: Results, live: bool) -> list[str]:
     head = f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})"
     progress = progress_line(left) if live else []
     outputs = [f"output   {show.path(path)}" for path in left.elsewhere]
-    also = [*progress, *outputs, *missing_results(left)]
+    also = [*progress, *outputs, *missing_results(left), *unreadable_lines(left)]
     if not left.files:
         return [head, no_files(live), *also]
     lines = [head, best_line(left), newest_line(left), *also, *checkpoint_lines(left)]
@@ -88,6 +88,10 @@ def missing_results(left: Results) -> list[str]:
     if left.lost:
         return [f"not kept {show.one_line(left.lost)}"]
     return []
+
+
+def unreadable_lines(left: Results) -> list[str]:
+    return [f"not read {show.path(path)}: no right to look into it" for path in left.unreadable]
 
 
 def checkpoint_lines(left: Results) -> list[str]:

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_argument
 from tao_sdk.cli.submit import detached, told, watched
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
+    from tao_sdk.model.job import Job
+
+NAMED = 3  # files that a note names
 
 
 @command("retry", watches=True)
@@ -27,5 +31,17 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
     It starts at once and is not counted towards the job's retries. Secrets are taken from the
     environment of now.
     """
+    for line in sent_again(client.get_job(job, look=False)):
+        out.note(line)
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     return detached(out, again) if detach else watched(client, out, again)
+
+
+def sent_again(job: Job) -> list[str]:
+    """That the job gets its files as they were sent at first: they may have changed here since."""
+    names: list[str] = list(job.spec.get("files", ()))
+    if not names:
+        return []
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    named = ", ".join(map(show.one_line, names[:NAMED])) + more
+    return [f"It runs {named} as sent at first. To send what is here now: tao run"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,9 @@ from tao_sdk.model import checkpoints
 from tao_sdk.model.curve_svg import curve_svg
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.job import Job
+from tao_sdk.model.prepared_job import lies_in
 from tao_sdk.model.progress import Progress
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_size
@@ -89,6 +92,8 @@ class Results:
         0.0  # without a manifest, what was written before is whole: seconds since the epoch
     )
     lost: str = ""  # what the job said of results that it could not keep
+    inputs: tuple[str, ...] = ()  # paths below `dir` under which inputs of the job lie
+    unreadable: tuple[str, ...] = ()  # folders below `dir` that could not be looked into
 
     @property
     def unsent(self) -> list[str]:
@@ -103,7 +108,7 @@ class Results:
         """All of them, the least trained first; one that was still being written, for all that is
         known, is not complete.
         """
-        files = [(stat.path, stat.size, stat.mtime) for stat in self.files]
+        files = written_files(self.files, self.inputs)
         return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
@@ -124,12 +129,13 @@ class Results:
 def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
     files = files_of(engine, job)
-    result_files = left_behind(files, job.results_dir)
+    unreadable: list[str] = []
+    result_files = left_behind(files, job.results_dir, unreadable.append)
     progress = job.progress
     manifest = read_manifest(files, job.results_dir)
-    settled = settled_at(job)
+    settled, inputs = settled_at(job), input_places(job)
     choice = checkpoints.choose(
-        [(stat.path, stat.size, stat.mtime) for stat in result_files],
+        written_files(result_files, inputs),
         job.results_dir,
         manifest,
         progress,
@@ -139,7 +145,8 @@ def results(engine: Engine, job: Job) -> Results:
     return Results(
         job.results_dir, tuple(result_files), choice.best, choice.newest, progress, manifest,
         named_elsewhere(job), settled,
-        diagnose.lost_results(engine, job) if is_cut(job, manifest) else "",
+        diagnose.lost_results(engine, job) if is_cut(job, manifest) else "", inputs,
+        tuple(unreadable),
     )  # fmt: skip
 
 
@@ -149,9 +156,8 @@ def settled_at(job: Job) -> float:
     """
     if not job.status.terminal or job.ended is None:
         return 0.0
-    return checkpoints.settled_at(
-        job.ended.timestamp(), job.exit_code, job.status is Status.CANCELED
-    )
+    asked = job.status is Status.CANCELED or job.reason_code is Reason.TIME_LIMIT
+    return checkpoints.settled_at(job.ended.timestamp(), job.exit_code, asked)
 
 
 def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
@@ -159,6 +165,26 @@ def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
     return (
         job.status in (Status.CANCELED, Status.ERROR) and (manifest or {}).get("whole") is not True
     )
+
+
+def written_files(files: Sequence[FileStat], inputs: Sequence[str]) -> list[tuple[str, int, float]]:
+    """(path, size, mtime) of the files that are no inputs of the job."""
+    return [
+        (stat.path, stat.size, stat.mtime)
+        for stat in files
+        if not any(lies_in(stat.path, place) for place in inputs)
+    ]
+
+
+def input_places(job: Job) -> tuple[str, ...]:
+    """Paths below the results under which inputs lie: a job with files starts in `work`."""
+    try:
+        data = read_data(stored_spec(job.spec))
+    except SpecError:
+        return ()
+    work = f"{job.results_dir.rstrip('/')}/work"
+    places = [posixpath.join(work, each.target) for each in data.inputs if each.target]
+    return tuple(place for place in places if lies_in(place, job.results_dir))
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:
@@ -172,20 +198,23 @@ def named_elsewhere(job: Job) -> tuple[str, ...]:
     return tuple(each for each in named if not each.startswith(job.results_dir.rstrip("/") + "/"))
 
 
-def left_behind(files: Files, results_dir: str) -> list[FileStat]:
+def left_behind(
+    files: Files, results_dir: str, on_unreadable: Callable[[str], None]
+) -> list[FileStat]:
     """All files of the results; none where the job has written nothing yet. Raises LeadsOut for
     results that are a link.
     """
     try:
-        return list(walk(files, results_dir))
+        return list(walk(files, results_dir, on_unreadable))
     except LeadsOut:
         raise
     except PathNotFound:
         return []
 
 
-def walk(files: Files, path: str) -> Iterator[FileStat]:
-    """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out.
+def walk(files: Files, path: str, on_unreadable: Callable[[str], None]) -> Iterator[FileStat]:
+    """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out. A
+    folder that may not be looked into is told, and left out.
 
     A link to a folder above itself would go round in a circle, and is not entered. Nor are folders
     deeper than DEEPEST.
@@ -196,8 +225,19 @@ def walk(files: Files, path: str) -> Iterator[FileStat]:
         if not stat.is_dir:
             yield stat
         elif below := folder.entered(stat):
-            with suppress(PathNotFound):
+            try:
                 ahead += below.entries(files)
+            except PathNotFound:
+                continue
+            except Unreachable as error:
+                refuse_unless_forbidden(error)
+                on_unreadable(stat.path)
+
+
+def refuse_unless_forbidden(error: Unreachable) -> None:
+    """Raise the error again, unless it says that this user may not look there."""
+    if not isinstance(error.__cause__, PermissionError):
+        raise error
 
 
 @dataclass(frozen=True)
@@ -240,8 +280,13 @@ def fetch(
     name, and why.
     """
     files = files_of(engine, job)
-    wanted_files = chosen(left_behind(files, job.results_dir), job.results_dir, only)
     tell_copied, tell_skipped = on_file or unheard, on_skip or unheard
+
+    def skip_folder(path: str) -> None:
+        tell_skipped(relative(path, job.results_dir), "The folder cannot be looked into.")
+
+    all_files = left_behind(files, job.results_dir, skip_folder)
+    wanted_files = chosen(all_files, job.results_dir, only)
     with writing(into):
         into.mkdir(parents=True, exist_ok=True)
     names = {relative(stat.path, job.results_dir): stat for stat in wanted_files}
@@ -262,9 +307,8 @@ def fetch(
         except PathNotFound as gone:
             return gone
         except Unreachable as error:
-            if isinstance(error.__cause__, PermissionError):
-                return PathNotFound(error.what)
-            raise
+            refuse_unless_forbidden(error)
+            return PathNotFound(error.what)
         return None
 
     with ThreadPoolExecutor(FETCHERS if in_bucket(job.results_dir) else 1) as pool:

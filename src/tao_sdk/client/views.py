@@ -82,6 +82,7 @@ def results_view(
         "checkpoints": [checkpoint_view(checkpoint) for checkpoint in left.checkpoints],
         "unsent": left.unsent,
         "lost": left.lost,
+        "unreadable": list(left.unreadable),
         "progress": left.progress.to_json(),
         "files": [file_view(file) for file in left.files],
         "fetched": None if copied is None else [str(path) for path in copied],

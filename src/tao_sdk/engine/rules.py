@@ -192,9 +192,8 @@ RULES: Sequence[Rule] = (
         what="The job reached its time limit ({seen}).",
         fault=USER,
         next=(
-            "Give it more (--time-limit 8h); "
-            "to go on where it was, name the newest checkpoint that tao results shows in the "
-            "spec."
+            "Run it again with more time: tao run --time-limit 8h (tao retry keeps the limit). "
+            "If tao results shows a newest checkpoint, name it in the spec to go on from there."
         ),
         after="it is given more time",
     ),
@@ -510,7 +509,7 @@ RULES: Sequence[Rule] = (
         fault=USER,
         next=(
             "Use an image that has it; "
-            "on the local platform, a virtual environment that has it (--venv-path)."
+            "on the local platform, a virtual environment that has it: tao run --venv-path DIR."
         ),
     ),
     Rule(

@@ -121,7 +121,10 @@ def request_anew(engine: Engine, job: Job) -> Request:
     names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
     values = secrets_now(engine, spec, names, engine.store.keyring.load(job.id))
     env_vars = {**spec.env_vars, **{name: Secret(value) for name, value in values.items()}}
-    again, packed = replace(spec, env_vars=env_vars), str(job.spec["packed"])
+    packed = str(job.spec["packed"])
+    # names alone: the contents are in the packed command
+    files = dict.fromkeys(job.spec.get("files", ()), b"")
+    again = replace(spec, env_vars=env_vars, files=files)
     return Request(again, job.platform, dict(job.options), job.parent, packed, endpoint)
 
 

@@ -304,7 +304,8 @@ def pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]
             "It has to be a mapping or a list.",
             f"Write [{wanted!r}].",
         )
-    if not isinstance(wanted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
+    # a program may pass anything
+    if not isinstance(wanted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise FieldError(field, f"{field} is {short(wanted)}.", "It has to be a mapping or a list.")
     items = wanted.items() if isinstance(wanted, Mapping) else ((key, None) for key in wanted)
     return [(key, attributes(field, key, about)) for key, about in items]
@@ -612,8 +613,11 @@ def path_inputs(wanted: Declared) -> list[Input]:
 
 
 def left_out(about: object) -> bool:
-    """An optional input that is empty."""
-    return isinstance(about, Mapping) and about.get("optional") is True and not about.get("uri")  # pyright: ignore
+    """True for an optional input that is empty."""
+    if not isinstance(about, Mapping):
+        return False
+    declared = cast("Mapping[str, object]", about)
+    return declared.get("optional") is True and not declared.get("uri")
 
 
 def path_input(path: object, about: object) -> Input:

@@ -1,0 +1,97 @@
+"""Which files of a job's results are its checkpoints, and which of them are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tao_sdk.model.settings import Settings
+from tao_sdk.platforms.local import LocalSDK
+
+SAVES = "trap 'echo 2 > {0}/model_epoch_002.pth; exit {1}' TERM"
+TRAIN = "mkdir -p {0}; echo 1 > {0}/model_epoch_001.pth; sleep 30 & wait"
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+
+
+@pytest.fixture
+def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
+    monkeypatch.chdir(tmp_path)
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
+    with LocalSDK(settings=Settings(environ)) as sdk:
+        yield sdk
+
+
+@pytest.mark.parametrize("outputs", [["out"], None])
+@pytest.mark.parametrize(("code", "whole"), [(75, True), (143, False)])
+def test_checkpoints_of_a_command_that_saved_at_its_time_limit_and_ended_are_whole(
+    sdk: LocalSDK, outputs: list[str] | None, code: int, whole: bool
+) -> None:
+    folder = "out" if outputs else "$TAO_RESULTS_DIR/out"
+    job = sdk.create_job(
+        command=f"{SAVES.format(folder, code)}; {TRAIN.format(folder)}",
+        outputs=outputs,
+        gpu_count=0,
+        time_limit=timedelta(seconds=1),
+    )
+    assert sdk.wait(job.id, timeout=30).status == "Error"
+    left = sdk.results(job.id)
+    names = [Path(each.path).name for each in left.checkpoints]
+    assert names == ["model_epoch_001.pth", "model_epoch_002.pth"]
+    assert all(each.complete for each in left.checkpoints) is whole
+    if whole:
+        assert (left.newest or "").endswith("model_epoch_002.pth")
+
+
+def test_an_input_that_lies_among_the_results_is_no_checkpoint(sdk: LocalSDK) -> None:
+    Path("model_epoch_009.pth").write_text("mine")
+    job = sdk.create_job(
+        command="sh train.sh",
+        files={"train.sh": b"cp start.pth $TAO_RESULTS_DIR/model_epoch_001.pth"},
+        inputs={"start.pth": "model_epoch_009.pth", "more/last.pth": "model_epoch_009.pth"},
+        gpu_count=0,
+    )
+    assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
+    left = sdk.results(job.id)
+    assert [Path(each.path).name for each in left.checkpoints] == ["model_epoch_001.pth"]
+    assert (left.newest or "").endswith("model_epoch_001.pth")
+
+
+LOOK = """
+import json, sys
+from tao_sdk.model.settings import Settings
+from tao_sdk.platforms.local import LocalSDK
+with LocalSDK(settings=Settings(json.loads(sys.argv[1]))) as sdk:
+    left, skipped = sdk.results(sys.argv[2]), []
+    copied = sdk.fetch_results(sys.argv[2], "copy", on_skip=lambda *told: skipped.append(told))
+    print(json.dumps([[file.path for file in left.files], left.unreadable, skipped]))
+"""
+
+
+def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_shown(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
+    command = "cd $TAO_RESULTS_DIR; mkdir a shut z; touch a/1 shut/2 z/3"
+    job = sdk.create_job(command=command, gpu_count=0)
+    assert sdk.wait(job.id, timeout=30).status == "Complete"
+    shut = Path(job.results_dir) / "shut"
+    shut.chmod(0)
+    try:
+        words = [sys.executable, "-c", LOOK, json.dumps(dict(sdk.settings.environ)), job.id]
+        ran = subprocess.run([*WITHOUT_RIGHTS, *words], capture_output=True, text=True, check=True)
+    finally:
+        shut.chmod(0o700)
+    files, unreadable, skipped = json.loads(ran.stdout)
+    assert [Path(path).name for path in files] == ["1", "3"]
+    assert unreadable == [str(shut)]
+    assert skipped == [["shut", "The folder cannot be looked into."]]
