@@ -23,7 +23,7 @@ from tao_sdk.backends.slurm.cluster import doctor, survey
 from tao_sdk.backends.slurm.cluster.site import Site, login, site
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.job import checks
-from tao_sdk.backends.slurm.job.shape import PartitionLimit
+from tao_sdk.backends.slurm.job.allocation import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.errors import CredentialError, SpecError

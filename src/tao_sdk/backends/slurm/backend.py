@@ -33,7 +33,7 @@ from tao_sdk.backends.slurm.cluster.site import Site, fetch_bytes, login, poll_s
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.job import checks
-from tao_sdk.backends.slurm.job.data import Wanted
+from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
@@ -335,7 +335,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(data.getvalue(), compresslevel=1)
 
 
-def missing_paths(lacking: Sequence[Wanted], host: str) -> Refused:
+def missing_paths(lacking: Sequence[RequiredPath], host: str) -> Refused:
     first, what = lacking[0].path, lacking[0].what
     more = "".join(f"; {each.what}: {each.path}" for each in lacking[1:])
     error = Refused(

@@ -18,7 +18,7 @@ from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.cluster.survey import Sections
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
-from tao_sdk.backends.slurm.job.shape import CLUSTER_DEFAULT, accounts
+from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, possible_accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
@@ -177,7 +177,7 @@ def partition_finding(each: Partition, facts: SlurmFacts) -> Finding:
         f"Partition {each.name}: {each.nodes} nodes of {each.gpus} GPUs "
         f"and {each.cpus} CPUs, {longest}."
     )
-    if not facts.takes(each, accounts(facts.site.account, facts)):
+    if not facts.takes(each, possible_accounts(facts.site.account, facts)):
         told = (
             f"Its jobs may not be of {facts.site.account or ', '.join(facts.accounts)}: they "
             "would never start."
@@ -194,7 +194,7 @@ def other_partition(facts: SlurmFacts) -> tuple[str, str]:
     """(what to do in words, the command): the command names a partition that starts jobs of this
     user, the default first.
     """
-    payers = accounts(facts.site.account, facts)
+    payers = possible_accounts(facts.site.account, facts)
     usable = [each for each in facts.partitions.values() if each.up and facts.takes(each, payers)]
     first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
     if first is None:
