@@ -912,7 +912,7 @@ def test_a_cluster_keeps_its_name_when_another_of_its_login_hosts_is_listed_firs
         "HOME": str(tmp_path),
     }
     before = SlurmBackend(Settings(given), tmp_path)
-    before.surveys.keep(before.surveys.path(before.endpoint), "{}")
+    before.surveys.write_cache(before.surveys.path(before.endpoint), "{}")
     assert (
         SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b,a"}), tmp_path).endpoint
         == before.endpoint
