@@ -55,16 +55,20 @@ MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear
 
 
 class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
-    """Jobs of the cluster that SLURM_HOSTNAME names. They lie below
-    SLURM_BASE_RESULTS_DIR there.
-    """
+    """Jobs of the cluster that SLURM_HOSTNAME names, with files below SLURM_BASE_RESULTS_DIR."""
 
     platform = "slurm"
     capabilities = Capabilities(
-        multi_node=True, streams_apart=True, needs_image=False, max_command=PAYLOAD,
+        multi_node=True,
+        streams_apart=True,
+        needs_image=False,
+        max_command=PAYLOAD,
         max_payload=PAYLOAD,
-        retries=10, poll_seconds=15.0, lag_seconds=5.0, files_seconds=15.0,
-    )  # fmt: skip
+        retries=10,
+        poll_seconds=15.0,
+        lag_seconds=5.0,
+        files_seconds=15.0,
+    )
     Options = SlurmOptions
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
