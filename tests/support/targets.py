@@ -15,6 +15,7 @@ from typing import Any
 
 from tao_sdk.backends.outcome import json_object, parse_manifest
 from tao_sdk.backends.slurm import look, parse
+from tao_sdk.backends.slurm.job.record import read_record, with_record
 from tao_sdk.client.job_file import read_job_file
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.progress import Progress
@@ -57,10 +58,12 @@ def sacct(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     look.sections(data)
     look.grouped(data)
-    seen = parse.seen({"squeue": (0, text, ""), "sacct": (0, text, text), "now": (0, text, "")})
-    left = parse.record(text, text, text, 1)
+    seen = parse.read_answers(
+        {"squeue": (0, text, ""), "sacct": (0, text, text), "now": (0, text, "")}
+    )
+    left = read_record(text, text, text, 1)
     for job in [*(seen.queue or {}), *(seen.accounting or {}), "1"]:
-        parse.with_record(parse.observation(job, "digits-0123456789.1", seen), left)
+        with_record(parse.observation(job, "digits-0123456789.1", seen), left)
 
 
 def s3_xml_answer(data: bytes) -> None:

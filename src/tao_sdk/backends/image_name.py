@@ -15,7 +15,9 @@ HUB = ""  # Docker Hub has no name in a reference
 
 COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 NAME = re.compile(
-    rf"(?P<path>{COMPONENT}(?:/{COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>sha256:[0-9a-f]{{64}}))?",
+    rf"(?P<path>{COMPONENT}(?:/{COMPONENT})*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
     re.ASCII,
 )
 REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?")

@@ -51,7 +51,8 @@ class LocalFiles:
 
     def stat(self, path: str) -> FileStat:
         with looking(path):
-            return file_stat(find(path), os.stat(find(path)))  # noqa: PTH116  keeps the path as a text
+            # os.stat keeps the path as a text
+            return file_stat(find(path), os.stat(find(path)))  # noqa: PTH116
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of a file, itself."""

@@ -13,7 +13,7 @@ import pytest
 from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.slurm.cluster import site, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
-from tao_sdk.backends.slurm.job.shape import PartitionLimit
+from tao_sdk.backends.slurm.job.allocation import PartitionLimit
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.backends.slurm import look, parse, rules
-from tao_sdk.backends.slurm.parse import PHASES, Record, Seen, observation, with_record
+from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
+from tao_sdk.backends.slurm.parse import PHASES, Answers, observation
 from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
@@ -57,8 +58,8 @@ def steps(state: str, exit: str = "0:0") -> list[str]:
     return [row("7.batch", state, exit, name="batch"), row("7.0", state, exit, name="sh")]
 
 
-def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str], now: str = "") -> Seen:
-    return parse.seen({"squeue": squeue, "sacct": sacct, "now": (0, now, "")})
+def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str], now: str = "") -> Answers:
+    return parse.read_answers({"squeue": squeue, "sacct": sacct, "now": (0, now, "")})
 
 
 EMPTY = (0, "", "")
@@ -306,31 +307,31 @@ def ended(phase: Phase, code: int | None = None) -> Observation:
 
 def test_the_trainings_own_status_has_the_last_word_on_success() -> None:
     said = '{"status": "RUNNING"}\n{"date": "1", "status": "FAILURE", "message": "no disk"}\n'
-    left = parse.record('{"attempt":1,"exit_code":0,"time_limit":false}', said, "", 1)
+    left = read_record('{"attempt":1,"exit_code":0,"time_limit":false}', said, "", 1)
     found = with_record(ended(Phase.SUCCEEDED, 0), left)
     assert found.phase is Phase.FAILED
     assert "no disk" in found.reason
-    fine = parse.record("", '{"status": "SUCCESS"}\n', "", 1)
+    fine = read_record("", '{"status": "SUCCESS"}\n', "", 1)
     assert with_record(ended(Phase.SUCCEEDED, 0), fine).phase is Phase.SUCCEEDED
     assert with_record(ended(Phase.FAILED, 1), fine).phase is Phase.FAILED
 
 
 def test_our_own_time_limit_is_told_from_an_exit_code_124_of_the_program() -> None:
-    ours = parse.record('{"attempt":1,"exit_code":124,"time_limit":true}', "", "", 1)
-    theirs = parse.record('{"attempt":1,"exit_code":124,"time_limit":false}', "", "", 1)
+    ours = read_record('{"attempt":1,"exit_code":124,"time_limit":true}', "", "", 1)
+    theirs = read_record('{"attempt":1,"exit_code":124,"time_limit":false}', "", "", 1)
     assert "time limit" in with_record(ended(Phase.FAILED, 124), ours).reason
     assert "time limit" not in with_record(ended(Phase.FAILED, 124), theirs).reason
 
 
 def test_a_job_that_nobody_remembers_is_told_by_its_own_record_of_the_same_attempt() -> None:
     text = '{"attempt":2,"exit_code":3,"time_limit":false}'
-    assert with_record(ended(Phase.ABSENT), parse.record(text, "", "", 2)).exit_code == 3
-    assert with_record(ended(Phase.ABSENT), parse.record(text, "", "", 1)).phase is Phase.ABSENT
+    assert with_record(ended(Phase.ABSENT), read_record(text, "", "", 2)).exit_code == 3
+    assert with_record(ended(Phase.ABSENT), read_record(text, "", "", 1)).phase is Phase.ABSENT
     whole = '{"attempt": 1, "whole": true, "exit_code": 0}'
-    assert with_record(ended(Phase.ABSENT), parse.record("", "", whole, 1)).phase is Phase.SUCCEEDED
+    assert with_record(ended(Phase.ABSENT), read_record("", "", whole, 1)).phase is Phase.SUCCEEDED
     assert (
         with_record(
-            ended(Phase.ABSENT), parse.record("", "", whole.replace("true", "false"), 1)
+            ended(Phase.ABSENT), read_record("", "", whole.replace("true", "false"), 1)
         ).phase
         is Phase.ABSENT
     )
@@ -340,7 +341,7 @@ def test_a_job_that_nobody_remembers_is_told_by_its_own_record_of_the_same_attem
     "text", ["", "{", "[]", "null", '{"attempt":"x"}', '{"attempt":1,"exit_code":"3"}', "\x00"]
 )
 def test_a_record_that_was_cut_short_says_nothing(text: str) -> None:
-    assert parse.record(text, text, text, 1).exit_code is None
+    assert read_record(text, text, text, 1).exit_code is None
     assert with_record(ended(Phase.ABSENT), Record()).phase is Phase.ABSENT
 
 

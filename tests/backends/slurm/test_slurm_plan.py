@@ -23,7 +23,7 @@ from tao_sdk.backends.slurm.cluster import doctor, survey
 from tao_sdk.backends.slurm.cluster.site import Site, login, site
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.job import checks
-from tao_sdk.backends.slurm.job.shape import PartitionLimit
+from tao_sdk.backends.slurm.job.allocation import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.errors import CredentialError, SpecError
@@ -912,7 +912,7 @@ def test_a_cluster_keeps_its_name_when_another_of_its_login_hosts_is_listed_firs
         "HOME": str(tmp_path),
     }
     before = SlurmBackend(Settings(given), tmp_path)
-    before.surveys.keep(before.surveys.path(before.endpoint), "{}")
+    before.surveys.write_cache(before.surveys.path(before.endpoint), "{}")
     assert (
         SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b,a"}), tmp_path).endpoint
         == before.endpoint

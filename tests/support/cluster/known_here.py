@@ -31,5 +31,5 @@ def keep(surroundings: Mapping[str, str], state: Path) -> None:
     """
     backend = SlurmBackend(Settings(surroundings), state)
     base = backend.site.base
-    kept = survey.Kept(time.time(), base, {**seen(), "base": base})
-    backend.surveys.keep(backend.surveys.path(backend.endpoint), json.dumps(asdict(kept)))
+    kept = survey.CachedAnswer(time.time(), base, {**seen(), "base": base})
+    backend.surveys.write_cache(backend.surveys.path(backend.endpoint), json.dumps(asdict(kept)))

@@ -179,7 +179,10 @@ find -L "$1" -mindepth 1 -maxdepth 1 -print0 > /first
 find -L "$1" -mindepth 2 -print0 | head -c {SEVERAL} > /deeper
 {{
     xargs -0 -r stat -L -c '%f %s %Y %n' < /first
-    if [ "$(wc -c < /deeper)" -lt {SEVERAL} ]; then echo whole; xargs -0 -r stat -L -c '%f %s %Y %n' < /deeper; fi
+    if [ "$(wc -c < /deeper)" -lt {SEVERAL} ]; then
+        echo whole
+        xargs -0 -r stat -L -c '%f %s %Y %n' < /deeper
+    fi
 }} > /names 2>/dev/null
 exit 0
 """

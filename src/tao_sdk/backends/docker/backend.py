@@ -72,19 +72,24 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
-from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, refuse_malformed, registry_of
+from tao_sdk.transports.dockerd import (
+    FRESH,
+    Address,
+    Daemon,
+    DaemonError,
+    refuse_malformed,
+    registry_of,
+)
 
-FULL = 1 << 20  # bytes; a disk with less than this left is full
-FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
+FULL_DISK = MiB  # a disk with less room left is full
+REMOTE_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
 STOPS = 16  # containers that are stopped at once: each waits for its own end
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
 
 @contextmanager
 def answering() -> Generator[None]:
-    """What the daemon could not do, where nobody expects that of it, may be done at
-    another time.
-    """
+    """Turn an unexpected error of the daemon into Unreachable: another try may succeed."""
     try:
         yield
     except DaemonError as error:
@@ -113,13 +118,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.address = find_address(settings)
         self.capabilities = replace(
             type(self).capabilities,
-            files_seconds=0 if is_local(self.address) else FAR_FILES_SECONDS,
+            files_seconds=0 if is_local(self.address) else REMOTE_FILES_SECONDS,
         )
-        self.endpoint = (
-            f"{self.address.url} on {this_machine()}"
-            if is_local(self.address)
-            else self.address.url
-        )
+        self.endpoint = name_endpoint(self.address)
         self.daemon = Daemon(self.address)
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
@@ -127,8 +128,8 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.networks = Networks(self.daemon, self.home / "networks")
         self.containers = Containers(self.daemon)
         self.starting = Starting(self.containers, self.images, self.networks)
-        self.gpu_words: Recent[str] = Recent()  # why the daemon gives no GPUs
-        self.counted = -math.inf  # when the daemon was asked how many containers run
+        self.gpu_words: Recent[str] = Recent()  # why the daemon gives no GPU; "" if it does
+        self.counted_at = -math.inf  # when the daemon was asked how many containers run
 
     @property
     def way(self) -> Mapping[str, str]:
@@ -141,39 +142,32 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if spec.image:
             refuse_malformed(spec.image)
         facts = look.survey(self.daemon, self.settings, job, options, self.images.seen(spec.image))
-        wants_gpus = bool(spec.gpu_count or options.gpu_ids)
-        refusals = [
-            each
-            for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus))
-            if each
-        ]
+        pulls = must_pull(spec, options, facts)
+        registry = self.login_registry(spec) if pulls else ""
+        refusals: list[Finding | None] = []
+        if pulls and not (registry and facts.plaintext_address):
+            refusals.append(self.images.refusal(spec.image))
+        if spec.gpu_count or options.gpu_ids:
+            refusals.append(self.gpu_refusal())
         return replace(
-            facts, refusals=tuple(refusals), login_registry=self.login_sent(spec, options, facts)
+            facts,
+            refusals=tuple(refusal for refusal in refusals if refusal),
+            login_registry=registry,
         )
 
-    def image_refusal(
-        self, spec: JobSpec, options: DockerOptions, facts: DockerFacts
-    ) -> Finding | None:
-        """Raises CredentialError, before anything is stored."""
-        sends = self.login_sent(spec, options, facts) and facts.plaintext_address
-        return (
-            self.images.refusal(spec.image)
-            if must_pull(spec, options, facts) and not sends
-            else None
-        )
+    def login_registry(self, spec: JobSpec) -> str:
+        """The registry of the image if a pull logs in there, else ""."""
+        login, _ = self.images.login(spec.image)
+        return registry_of(spec.image) if login else ""
 
-    def login_sent(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
-        """The registry that gets a login of ours, if one does."""
-        sends = must_pull(spec, options, facts) and self.images.login(spec.image)[0]
-        return registry_of(spec.image) if sends else ""
-
-    def gpu_refusal(self, wanted: bool) -> Finding | None:
-        if not wanted or gpus.has_runtime(self.daemon.info()):
+    def gpu_refusal(self) -> Finding | None:
+        """Why the daemon gives no GPU to a container; None if it does."""
+        if gpus.has_runtime(self.daemon.info()):
             return None
-        words = self.gpu_words.get("") or self.gpu_words.keep(
-            "", gpus.refusal(self.daemon) or "none"
-        )
-        return None if words == "none" else Finding.of_error(rules.refused(words))
+        reason = self.gpu_words.get("")
+        if reason is None:
+            reason = self.gpu_words.keep("", gpus.refusal(self.daemon))
+        return Finding.of_error(rules.refused(reason)) if reason else None
 
     def plan(
         self, job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
@@ -184,14 +178,12 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def plan_again(
         self, last: Plan[DockerRequest], job: PreparedJob, options: DockerOptions, attempt: Attempt
     ) -> Plan[DockerRequest]:
-        """In the surroundings of the first attempt, on the daemon as it now is."""
-        seen = look.survey(
-            self.daemon, self.settings, job, options, self.images.seen(job.spec.image)
-        )
-        facts = replace(seen, **asdict(last.request.surroundings))
-        return render.plan(
-            job, options, replace(facts, auto_remove=last.release_when_over), attempt
-        )
+        """A plan for the caller of the first attempt, and for the daemon as it now is."""
+        image = self.images.seen(job.spec.image)
+        now = look.survey(self.daemon, self.settings, job, options, image)
+        first_caller = asdict(last.request.surroundings)
+        facts = replace(now, **first_caller, auto_remove=last.release_when_over)
+        return render.plan(job, options, facts, attempt)
 
     def check(self, plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
         return checks.check(plan, facts)
@@ -204,23 +196,22 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     @answering()
     def submit(self, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> Ref:
         missing = missing_secret(plan.secrets, secrets)
-        if missing and not self.find_ready(plan.attempt):
+        if missing and not self.has_started(plan.attempt):
             raise no_value(missing)
-        refuse_errors(
-            checks.line_findings(self.address.url if is_open(self.address) else "", plan.secrets)
-        )
+        if is_open(self.address):
+            refuse_errors(checks.line_findings(self.address.url, plan.secrets))
         with self.turns.taken(plan.attempt.job_id):
             try:
-                started = self.starting.started(plan, secrets)
+                started = self.starting.start_attempt(plan, secrets)
             except DaemonError as error:
                 raise rules.refused(error.backend_words) from error
             except CredentialError as error:
                 raise Refused(error.what, error.why, error.next, error.command) from error
         if isinstance(started, str):
-            return self.unready(plan.attempt, started)
+            return self.waiting_ref(plan.attempt, started)
         return self.ref(started, plan.attempt, ready=True)
 
-    def find_ready(self, attempt: Attempt) -> bool:
+    def has_started(self, attempt: Attempt) -> bool:
         found = self.find(attempt)
         return found is not None and found.ready
 
@@ -228,9 +219,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def find(self, attempt: Attempt, plan: Plan[DockerRequest] | None = None) -> Ref | None:
         found = self.containers.inspect(container_name(attempt))
         if found is None or not found.is_of(attempt):
-            self.must_know(attempt, plan.request.daemon if plan else "")
+            self.check_daemon(attempt, plan.request.daemon if plan else "")
             return None
-        return self.ref(found, attempt, found.begun and self.starting.took_in(found))
+        return self.ref(found, attempt, found.begun and self.starting.has_read_input(found))
 
     def ref(self, container: Container, attempt: Attempt, ready: bool) -> Ref:
         return Ref(
@@ -248,7 +239,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             },
         )
 
-    def unready(self, attempt: Attempt, step: str) -> Ref:
+    def waiting_ref(self, attempt: Attempt, step: str) -> Ref:
         """The Ref of an attempt that has no container yet."""
         name = container_name(attempt)
         return Ref(
@@ -266,34 +257,36 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """One list for all, and one look more at each that has newly ended, or may have without
-        being listed so.
+        """List all containers in one question, and inspect those that have ended since the last
+        look, or may have.
         """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
-        seen = seen_elsewhere(self.endpoint, refs)
+        elsewhere = seen_elsewhere(self.endpoint, refs)
         try:
-            states = self.states({ref.attempt.store_id for ref in here}) if here else {}
-            if any(ref.unique_id not in states for ref in here):
-                identity(
-                    self.daemon, at_most=0
-                )  # a container that is missing is judged by who says so now
-            doubted = self.doubted(states)
-            return seen | {
-                ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted)
-                for ref in here
-            }
+            return elsewhere | self.observe_here(here)
         except (Unreachable, DaemonError) as error:
-            return seen | seen_unreachable(here, error.what)
+            return elsewhere | seen_unreachable(here, error.what)
 
-    def states(self, stores: set[str]) -> dict[str, str]:
-        """Container -> the list's word for its state."""
+    def observe_here(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        if not refs:
+            return {}
+        states = self.list_states({ref.attempt.store_id for ref in refs})
+        if any(ref.unique_id not in states for ref in refs):
+            identity(self.daemon, at_most=0)  # only the job's own daemon can say that it is gone
+        doubted = self.doubted_containers(states)
+        return {
+            ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted)
+            for ref in refs
+        }
+
+    def list_states(self, stores: set[str]) -> dict[str, str]:
+        """Container id -> the list's word for its state, for the jobs of these stores."""
         label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
-        return {each["Id"]: str(each.get("State")) for each in listed}
+        return {container["Id"]: str(container.get("State")) for container in listed}
 
-    def doubted(self, states: Mapping[str, str]) -> set[str]:
-        """Containers that are listed as running and may have ended: each of them is to be inspected
-        by itself.
+    def doubted_containers(self, states: Mapping[str, str]) -> set[str]:
+        """Containers that are listed as running and may have ended. Each is to be inspected.
 
         When a container ends while the daemon's disk is full, the daemon goes on listing it as
         running, also after there is room again. Its own count of running containers is right. So
@@ -302,29 +295,35 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         at most once in FRESH seconds, however many jobs there are.
         """
         running = [container for container, state in states.items() if state == "running"]
-        if not running or time.monotonic() - self.counted < FRESH:
+        if not running or time.monotonic() - self.counted_at < FRESH:
             return set()
+        if not self.lists_ended_containers():
+            return set()
+        return set(random.sample(running, min(DOUBTED, len(running))))
+
+    def lists_ended_containers(self) -> bool:
+        """True if the daemon lists more running containers than it counts."""
         listed = len(self.daemon.ask("GET", "/containers/json"))
-        said = self.daemon.info(at_most=0)
-        self.counted = time.monotonic()
-        counted = said.get("ContainersRunning", listed) + said.get("ContainersPaused", 0)
-        return (
-            set(random.sample(running, min(DOUBTED, len(running)))) if listed > counted else set()
-        )
+        info = self.daemon.info(at_most=0)
+        self.counted_at = time.monotonic()
+        counted = info.get("ContainersRunning", listed) + info.get("ContainersPaused", 0)
+        return listed > counted
 
     def observed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
-        if state is None and not is_the_daemon(self.daemon, ref.details.get("daemon", "")):
-            return Observation(
-                Phase.UNREACHABLE,
-                "",
-                reason=f"{another_daemon(self.daemon)}; {settled(ref.attempt)}",
-            )
+        """`state`: the list's word, None for a container that is not in it."""
         if state is None:
-            return Observation(Phase.ABSENT, "no such container")
-        believed = not doubted and self.room_left(ref) >= FULL
+            return self.unlisted(ref)
+        believed = not doubted and self.room_left(ref) >= FULL_DISK
         if believed and state in parse.PHASES and state != "created":
             return parse.living(state)
         return self.inspected(ref)
+
+    def unlisted(self, ref: Ref) -> Observation:
+        """Gone if the job's own daemon says so, else unreachable."""
+        if is_the_daemon(self.daemon, ref.details.get("daemon", "")):
+            return Observation(Phase.ABSENT, "no such container")
+        reason = f"{another_daemon(self.daemon)}; {advice_to_remove(ref.attempt)}"
+        return Observation(Phase.UNREACHABLE, "", reason=reason)
 
     def inspected(self, ref: Ref) -> Observation:
         return self.judged(ref, self.containers.inspect(ref.unique_id))
@@ -333,7 +332,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if container is None:
             return Observation(Phase.ABSENT, "no such container")
         try:
-            return parse.observation(container.seen, self.mark(ref).exists())
+            return parse.observation(container.seen, self.cancel_mark(ref).exists())
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = (
                 "what the daemon says of its container cannot be understood "
@@ -355,33 +354,33 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         def has_ended() -> bool:
             return self.inspected(ref).phase.over
 
-        return self.lost_for_good(ref, logs.read(self.daemon, ref.unique_id, request, has_ended))
+        return self.checked_log(ref, logs.read(self.daemon, ref.unique_id, request, has_ended))
 
-    def lost_for_good(self, ref: Ref, chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
-        """A log of which another daemon than the job's knows nothing is not gone."""
+    def checked_log(self, ref: Ref, chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
+        """The log; PathNotFound of it only from the job's own daemon."""
         try:
             yield from chunks
         except PathNotFound:
-            self.must_know(ref.attempt, ref.details.get("daemon", ""))
+            self.check_daemon(ref.attempt, ref.details.get("daemon", ""))
             raise
 
-    def must_know(self, attempt: Attempt, daemon: str) -> None:
-        """That a container is not there is said by the job's own daemon, or by nobody."""
-        must_be_the_daemon(
-            self.daemon, daemon, f"Start that one, or {settled(attempt)}.", at_most=0
-        )
+    def check_daemon(self, attempt: Attempt, daemon: str) -> None:
+        """Raise Unreachable unless this is the job's own daemon, which alone knows what is gone."""
+        advice = f"Start that one, or {advice_to_remove(attempt)}."
+        must_be_the_daemon(self.daemon, daemon, advice, at_most=0)
 
     def container_of(self, ref: Ref) -> Container | None:
         """None when the job's own daemon has none."""
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
-            self.must_know(ref.attempt, ref.details.get("daemon", ""))
+            self.check_daemon(ref.attempt, ref.details.get("daemon", ""))
         return container
 
     def files(self, endpoint: str = "") -> Files:
+        """The files of the daemon's machine, and those that lie in a container alone."""
         must_look_at(self.endpoint, endpoint)
-        there = HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
-        return KeptFiles(there, self.containers)
+        files = HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
+        return KeptFiles(files, self.containers)
 
     # Ending
 
@@ -398,19 +397,19 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         container = self.container_of(ref)
         if container is None or not container.is_of(ref.attempt):
             return self.judged(ref, None)
-        if not container.begun or not (ref.ready or self.starting.took_in(container)):
+        if not container.begun or not (ref.ready or self.starting.has_read_input(container)):
             self.containers.remove(container.id)
             return self.judged(ref, None)
         if (seen := self.judged(ref, container)).phase.ended:
             return seen
         make_folders(self.home)
-        self.mark(ref).touch()
+        self.cancel_mark(ref).touch()
         with suppress(DaemonError):  # what it could not do is seen
             self.containers.stop(container, grace.total_seconds())
         return self.judged(ref, self.containers.inspect(container.id))
 
-    def mark(self, ref: Ref) -> Path:
-        """Its being there says that the container's end was asked for."""
+    def cancel_mark(self, ref: Ref) -> Path:
+        """The file that is there if somebody canceled the job."""
         return self.home / f"{ref.unique_id[:32]}.canceled"
 
     @answering()
@@ -423,7 +422,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
                 raise still_runs(ref.native_id)
             self.containers.remove(container.id)
             self.networks.release(DEFAULT_NETWORK)
-        self.mark(ref).unlink(missing_ok=True)
+        self.cancel_mark(ref).unlink(missing_ok=True)
 
     # Explaining
 
@@ -431,34 +430,34 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         container = self.container_of(ref)
-        if (
-            container is None and not ref.ready
-        ):  # it waits for its image, or could not have it: the job says which
-            return Evidence(phase="", raw=ref.step)
-        if container is None:
+        if container is None and ref.ready:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
-        seen = parse.observation(container.seen, self.mark(ref).exists())
+        if container is None:  # it waits for its image, or could not have it: the job says which
+            return Evidence(phase="", raw=ref.step)
+        seen = parse.observation(container.seen, self.cancel_mark(ref).exists())
         events = parse.events(container.seen, self.containers.told(container))
-        return Evidence.of_observation(seen, (*events, *self.room(ref)))
+        return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
 
-    def room(self, ref: Ref) -> Iterator[NodeEvent]:
-        """Whether the daemon's disk is full: then a container's last words, which would say so,
-        have no room either.
+    def full_disk_events(self, ref: Ref) -> Iterator[NodeEvent]:
+        """An event if the daemon's disk is full: then the log's end, which would say so, had no
+        room either.
         """
-        if (left := self.room_left(ref)) < FULL:
-            folder = parse.folder(ref.details.get("daemon", ""))
-            yield NodeEvent(
-                "DiskFull", f"no space left on device: {folder} has {format_size(int(left))} free"
-            )
+        left = self.room_left(ref)
+        if left >= FULL_DISK:
+            return
+        folder = parse.folder(ref.details.get("daemon", ""))
+        what = f"no space left on device: {folder} has {format_size(int(left))} free"
+        yield NodeEvent("DiskFull", what)
 
     def room_left(self, ref: Ref) -> float:
-        """Bytes free for the daemon's data, where this machine can see it.
+        """Bytes free for the daemon's data; infinite where this machine cannot see that.
 
-        A daemon without room notes a container's end only where `inspect` looks: its list goes on
-        saying that it runs.
+        A daemon without room lists a container as running that has ended. Only inspecting it tells.
         """
         folder = parse.folder(ref.details.get("daemon", ""))
-        return room_left(folder) if folder and is_local(self.address) else math.inf
+        if not folder or not is_local(self.address):
+            return math.inf
+        return room_left(folder)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose(evidence)
@@ -470,13 +469,21 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.daemon.close()
 
 
+def name_endpoint(address: Address) -> str:
+    """The daemon's address. A socket's path needs the name of its machine to be one of a kind."""
+    if is_local(address):
+        return f"{address.url} on {this_machine()}"
+    return address.url
+
+
 def must_pull(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> bool:
+    """True if submit pulls the job's image."""
     policy = options.pull or facts.pull
-    return bool(spec.image) and (
-        policy == "always" or (policy == "missing" and facts.image is None)
-    )
+    if not spec.image or policy == "never":
+        return False
+    return policy == "always" or facts.image is None
 
 
-def settled(attempt: Attempt) -> str:
+def advice_to_remove(attempt: Attempt) -> str:
     """What a person does about a job whose daemon never comes back: nobody else can know that."""
     return f"if that one is gone for good: tao rm --force {attempt.job_id}"

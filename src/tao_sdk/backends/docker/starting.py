@@ -29,7 +29,7 @@ from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import DaemonError, ignored
 
 SETTLING_SECONDS = 0.3  # in which a daemon carries out what a client had still sent before it died
-STARTS = 5  # that a start may be tried again for our network's sake
+RETRIES = 5  # of a start, while other clients remove or make our network
 
 
 class Starting:
@@ -41,34 +41,38 @@ class Starting:
         self.daemon, self.containers = containers.daemon, containers
         self.images, self.networks = images, networks
 
-    def started(self, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> Container | str:
-        """The attempt's container, started: the one that is there, or a new one. Else how far the
-        pull of its image is.
+    def start_attempt(
+        self, plan: Plan[DockerRequest], secrets: Mapping[str, str]
+    ) -> Container | str:
+        """The attempt's container, started: the one that is there, or a new one.
+
+        It is a text where the image is still being pulled: how far that is.
         """
-        if new := self.made_at_once(plan):
-            return self.made(plan, secrets, new)
+        new = self.create_at_once(plan)
+        if new is not None:
+            return self.create_and_start(plan, secrets, new)
         found = self.containers.inspect(container_name(plan.attempt))
-        if container := self.adopted(found, plan.attempt):
+        if container := self.adopt(found, plan.attempt):
             return container
         must_be_the_daemon(self.daemon, plan.request.daemon)
         pulling = self.images.ready(plan)
         if pulling is not None:
             return pulling
         self.make_way(found, plan.attempt)
-        return self.made(plan, secrets)
+        return self.create_and_start(plan, secrets)
 
-    def adopted(self, found: Container | None, attempt: Attempt) -> Container | None:
-        """The one that has the job's name, if it is this attempt's and was told all
-        that it needs.
-        """
+    def adopt(self, found: Container | None, attempt: Attempt) -> Container | None:
+        """The container of the job's name, if it is this attempt's and has read its environment."""
         if found is None or not found.is_of(attempt):
             return None
-        container = found if found.begun else self.started_or_removed(found)
-        return container if container and self.took_in(container) else None
+        container = found if found.begun else self.settle(found)
+        if container is None or not self.has_read_input(container):
+            return None
+        return container
 
-    def made_at_once(self, plan: Plan[DockerRequest]) -> Container | None:
-        """A new container, made without looking first: the name decides whether there is one, or an
-        earlier attempt's.
+    def create_at_once(self, plan: Plan[DockerRequest]) -> Container | None:
+        """A new container, created without looking first. None if the name is taken, or the image
+        was not seen a moment ago.
         """
         if self.images.was_here(plan):
             must_be_the_daemon(self.daemon, plan.request.daemon)
@@ -76,22 +80,24 @@ class Starting:
                 return self.create(plan)
         return None
 
-    def made(
+    def create_and_start(
         self, plan: Plan[DockerRequest], secrets: Mapping[str, str], new: Container | None = None
     ) -> Container:
-        """A new container, started; again, a few times, while others remove or make our network."""
-        again = STARTS if plan.request.make_network else 0
+        """Start `new`, or a container made here. Retry while others remove or make our network."""
+        retries = RETRIES if plan.request.make_network else 0
+        container = new or self.create(plan)
         while True:
-            container, new, again = new or self.create(plan), None, again - 1
             try:
                 self.start(container, plan, secrets)
                 return container
             except DaemonError as error:
-                if again < 0 or not UNSETTLED.search(error.backend_words):
+                if retries == 0 or not UNSETTLED.search(error.backend_words):
                     raise
-                self.networks.forget(plan.request.network)
+            retries -= 1
+            self.networks.forget(plan.request.network)
+            container = self.create(plan)
 
-    def started_or_removed(self, container: Container) -> Container | None:
+    def settle(self, container: Container) -> Container | None:
         """What becomes of a container that is made and not started: the container once it has
         started, None once removed.
 
@@ -109,7 +115,7 @@ class Starting:
                 self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
-    def took_in(self, container: Container) -> bool:
+    def has_read_input(self, container: Container) -> bool:
         """Whether a started container has read the whole of its environment from its standard input
         (start_script.TAKE_IN).
 
@@ -130,12 +136,7 @@ class Starting:
         """
         if found is None:
             return
-        job_id, number, store = parse.names(found.seen)
-        if (
-            (job_id, store) != (attempt.job_id, attempt.store_id)
-            or not number.isdigit()
-            or int(number) > attempt.number
-        ):
+        if not is_earlier_attempt(found, attempt):
             name = container_name(attempt)
             what = f"The name {name} is taken by a container that is not of this job."
             raise Refused(what, command=f"docker rm -f {name}")
@@ -178,7 +179,7 @@ class Starting:
                 self.daemon.put_archive(
                     container.id, "/", dockerd.archive([file], self.owner(container), FOLDER)
                 )
-            with self.daemon.typing(container.id, typed(plan, secrets)):
+            with self.daemon.typing(container.id, standard_input(plan, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.containers.remove(container.id)
@@ -212,6 +213,14 @@ class Starting:
         )
 
 
+def is_earlier_attempt(container: Container, attempt: Attempt) -> bool:
+    """True if the container is of the same job and of no later attempt."""
+    job_id, number, store = parse.names(container.seen)
+    if (job_id, store) != (attempt.job_id, attempt.store_id):
+        return False
+    return number.isdigit() and int(number) <= attempt.number
+
+
 def make_folder(folder: Path) -> None:
     """For results that are kept without being told where."""
     try:
@@ -229,7 +238,7 @@ def remove_empty(folders: Iterable[str]) -> None:
             Path(folder).rmdir()
 
 
-def typed(plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> bytes:
+def standard_input(plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> bytes:
     """What the container is told through its standard input; the secrets' values go
     nowhere else.
     """

@@ -44,7 +44,7 @@ from tao_sdk.backends.slurm.cluster.site import Site, fetch_bytes, login, poll_s
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.job import checks
-from tao_sdk.backends.slurm.job.data import Wanted
+from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
@@ -67,16 +67,20 @@ MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear
 
 
 class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
-    """Jobs of the cluster that SLURM_HOSTNAME names. They lie below
-    SLURM_BASE_RESULTS_DIR there.
-    """
+    """Jobs of the cluster that SLURM_HOSTNAME names, with files below SLURM_BASE_RESULTS_DIR."""
 
     platform = "slurm"
     capabilities = Capabilities(
-        multi_node=True, streams_apart=True, needs_image=False, max_command=PAYLOAD,
+        multi_node=True,
+        streams_apart=True,
+        needs_image=False,
+        max_command=PAYLOAD,
         max_payload=PAYLOAD,
-        retries=10, poll_seconds=15.0, lag_seconds=5.0, files_seconds=15.0,
-    )  # fmt: skip
+        retries=10,
+        poll_seconds=15.0,
+        lag_seconds=5.0,
+        files_seconds=15.0,
+    )
     Options = SlurmOptions
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
@@ -350,7 +354,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(data.getvalue(), compresslevel=1)
 
 
-def missing_paths(lacking: Sequence[Wanted], host: str) -> Refused:
+def missing_paths(lacking: Sequence[RequiredPath], host: str) -> Refused:
     first, what = lacking[0].path, lacking[0].what
     more = "".join(f"; {each.what}: {each.path}" for each in lacking[1:])
     error = Refused(

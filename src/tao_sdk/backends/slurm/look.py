@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse, rules
 from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
+from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.scripts import handover
 from tao_sdk.backends.slurm.scripts.handover import plain_start
 from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
@@ -30,7 +31,7 @@ SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTIL
 class Left:
     """What an attempt has left: its record, and whether it goes on at its time limit."""
 
-    record: parse.Record
+    record: Record
     resumes: bool = False
 
 
@@ -46,17 +47,17 @@ def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     left = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
     for ref in ended:
         again = parse.observation(ref.native_id, job_name(ref.attempt), seen, left[ref].resumes)
-        found[ref] = parse.with_record(again, left[ref].record)
+        found[ref] = with_record(again, left[ref].record)
     return found
 
 
-def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
+def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
     """squeue first: it knows of a requeue before sacct does."""
     asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     answer = ssh.run(
         joined(plain_start(), questions(asked), script("capture"), script("look")), seconds=90
     )
-    return parse.seen(sections(answer.out))
+    return parse.read_answers(sections(answer.out))
 
 
 def questions(ids: Sequence[str]) -> str:
@@ -145,7 +146,7 @@ def grouped(data: bytes) -> list[dict[str, str]]:
 
 def left(parts: Mapping[str, str], number: int) -> Left:
     marks = parts["marks"].split()
-    record = parse.record(
+    record = read_record(
         parts["exit"], parts["status"], parts["manifest"], number, "begun" in marks
     )
     return Left(record, "resumes" in marks)
@@ -154,7 +155,7 @@ def left(parts: Mapping[str, str], number: int) -> Left:
 def left_of_one(data: bytes, ref: Ref) -> Left:
     """What remains.sh has printed of one attempt; nothing where it did not come to that."""
     remains = grouped(data)
-    return left(remains[0], ref.attempt.number) if remains else Left(parse.Record())
+    return left(remains[0], ref.attempt.number) if remains else Left(Record())
 
 
 # Canceling
@@ -171,11 +172,11 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
-    asked = parse.seen(sections(shown))
+    asked = parse.read_answers(sections(shown))
     seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
         records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
-    return parse.with_record(seen, left_of_one(shown, ref).record)
+    return with_record(seen, left_of_one(shown, ref).record)
 
 
 def not_canceled(reply: handover.Reply) -> TaoError:
@@ -215,8 +216,8 @@ def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Lef
     Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least
     of all for good.
     """
-    asked = parse.seen(answers)
-    seen = parse.with_record(
+    asked = parse.read_answers(answers)
+    seen = with_record(
         parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes),
         remains.record,
     )
@@ -245,7 +246,7 @@ def worth_telling(words: str) -> list[str]:
     return [line[:1000] for line in lines[-40:]]
 
 
-def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
+def failed_nodes(ref: Ref, seen: parse.Answers) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
     accounted = seen.accounting.get(ref.native_id) if seen.accounting else None
     for row in (accounted.job, *accounted.steps) if accounted else ():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from tao_sdk.model import fields as f
 from tao_sdk.model.fields import Kind, setting
@@ -22,7 +22,9 @@ def words(pattern: str, allowed: str) -> Kind:
 
 def matching(form: re.Pattern[str]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
-        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if isinstance(value, (list, tuple)):
+            value = ",".join(map(str, cast("Sequence[Any]", value)))
+        text = str(value)
         if text and not form.fullmatch(text):  # empty: as if it were not given
             raise ValueError
         return text

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
-from tao_sdk.backends.outcome import json_object
 from tao_sdk.model import words
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -49,7 +48,7 @@ PHASES: Mapping[str, Phase] = {
     "REVOKED": Phase.CANCELED,
 }
 # What sacct says of a job that the controller may be about to start again.
-PERHAPS_AGAIN = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REQUEUED"})
+MAY_RESTART = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REQUEUED"})
 REASONS: Mapping[str, Reason] = {
     "TIMEOUT": Reason.TIME_LIMIT,
     "OUT_OF_MEMORY": Reason.OUT_OF_MEMORY,
@@ -59,25 +58,26 @@ REASONS: Mapping[str, Reason] = {
     "PREEMPTED": Reason.PREEMPTED,
 }
 # Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
-OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
-OOM_BEHIND = frozenset(
-    {"FAILED", "TIMEOUT"}
-)  # what an OOM of a step leads to; other ends have a cause of their own
-NO_EXEC = "0:53"
+COMMAND_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
+# What an OOM of a step makes of its job. Other ends have a cause of their own.
+OOM_RESULTS = frozenset({"FAILED", "TIMEOUT"})
+NO_REASON = ("", "None")
+NOT_EXECUTED = "0:53"  # the exit code of a job whose script could not be started
 LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
 KILLED = 137
 NEVER = "DependencyNeverSatisfied"
-SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
-SACCT = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
-DISABLED = "accounting storage is disabled"
-UNNAMED = "allocation"  # what sacct calls a job of which the accounting has heard, but not its name
-PATIENCE = timedelta(
-    seconds=60
-)  # for so long a failure waits for the accounting, which alone has its code and cause
+CODES_IN_QUEUE = {"COMPLETED": 0, "OUT_OF_MEMORY": KILLED}  # squeue has no exit codes
+SQUEUE_FIELDS = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # those of QueueRow
+# Those of AccountRow.
+SACCT_FIELDS = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
+ACCOUNTING_DISABLED = "accounting storage is disabled"
+UNNAMED = "allocation"  # sacct's name for a job of which the accounting has no name yet
+# So long after its end a failure waits for the accounting, which alone has its code and cause.
+ACCOUNTING_DELAY = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
-class Queued:
+class QueueRow:
     """squeue's row of a job."""
 
     id: str
@@ -88,9 +88,14 @@ class Queued:
     nodes: str
     name: str
 
+    @property
+    def raw(self) -> str:
+        """`RUNNING on node1`."""
+        return f"{self.state} on {self.nodes}" if self.nodes else self.state
+
 
 @dataclass(frozen=True)
-class Row:
+class AccountRow:
     """sacct's row of a job or a step."""
 
     id: str
@@ -111,179 +116,208 @@ class Row:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has had nodes. Of one that never began, the start may be the end's time for a
-        while.
-        """
+        """True if it has had nodes. The start of a job that never began may be its end's time."""
         return self.nodes not in ("", "None assigned")
 
+    @property
+    def raw(self) -> str:
+        return f"{self.state} on {self.nodes}" if self.has_begun else self.state
+
 
 @dataclass(frozen=True)
-class Accounted:
+class JobAccount:
     """sacct's rows of one job: its own, and its steps'."""
 
-    job: Row
-    steps: tuple[Row, ...] = ()
+    job: AccountRow
+    steps: tuple[AccountRow, ...] = ()
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One look at a cluster. None for squeue or sacct that did not answer; what it said instead is
-    in `trouble`.
-    """
+class Answers:
+    """What squeue and sacct have answered in one exec."""
 
-    queue: Mapping[str, Queued] | None
-    accounting: Mapping[str, Accounted] | None
-    trouble: str = ""
-    accounts: bool = True  # False: the site keeps no accounts, so sacct's silence means nothing
+    queue: Mapping[str, QueueRow] | None  # job id -> row; None: squeue did not answer
+    accounting: Mapping[str, JobAccount] | None  # job id -> rows; None: sacct did not answer
+    trouble: str = ""  # what the one that did not answer said instead
+    keeps_accounts: bool = True  # False: the site has no accounting, sacct's silence means nothing
     now: datetime | None = None  # by the cluster's clock
 
 
-@dataclass(frozen=True)
-class Record:
-    """What an attempt itself has left: the batch script's record, TAO's own last word, the
-    manifest.
-    """
-
-    exit_code: int | None = None
-    time_limit: bool = False
-    tao_status: str = ""
-    tao_message: str = ""
-    whole: bool = False  # whether it tells the end of the attempt that was asked for
-    begun: bool = False  # whether its batch script has run
+# Asking
 
 
 def squeue_command(ids: Sequence[str]) -> str:
-    """One query for any number of jobs. It fails for an id that it has forgotten only when that is
-    asked for alone.
+    """One query for any number of jobs.
+
+    squeue fails for an id that it has forgotten, but only if that is the single one.
     """
     return (
-        f"timeout 25 squeue --noheader --states=all --format='{'|'.join(SQUEUE)}' "
+        f"timeout 25 squeue --noheader --states=all --format='{'|'.join(SQUEUE_FIELDS)}' "
         f"--jobs={','.join(ids)}"
     )
 
 
 def sacct_command(ids: Sequence[str]) -> str:
-    return f"timeout 25 sacct --noheader --parsable2 --format={SACCT} --jobs={','.join(ids)}"
+    """One query for any number of jobs."""
+    return f"timeout 25 sacct --noheader --parsable2 --format={SACCT_FIELDS} --jobs={','.join(ids)}"
 
 
-def queue(rc: int, text: str, said: str) -> Mapping[str, Queued] | None:
-    """Id -> row; None when the controller did not answer. An id it has forgotten is no row."""
-    if rc != 0 and "Invalid job id" not in said:
+# Reading the answers
+
+
+def read_answers(texts: Mapping[str, tuple[int, str, str]]) -> Answers:
+    """`texts`: squeue, sacct and now -> exit code, output, error text."""
+    queue_code, queue_text, queue_error = texts["squeue"]
+    account_code, account_text, account_error = texts["sacct"]
+    queue = read_squeue(queue_code, queue_text, queue_error)
+    return Answers(
+        queue=queue,
+        accounting=read_sacct(account_code, account_text),
+        trouble=last_line(queue_error if queue is None else account_error),
+        keeps_accounts=ACCOUNTING_DISABLED not in account_error,
+        now=moment(texts["now"][1]) if "now" in texts else None,
+    )
+
+
+def read_squeue(code: int, text: str, error: str) -> Mapping[str, QueueRow] | None:
+    """Job id -> row; None if the controller did not answer. A forgotten job has no row."""
+    if code != 0 and "Invalid job id" not in error:
         return None
     rows = (line.split("|") for line in text.splitlines())
-    return {cells[0]: Queued(*cells) for cells in rows if len(cells) == len(SQUEUE)}
+    return {cells[0]: QueueRow(*cells) for cells in rows if len(cells) == len(SQUEUE_FIELDS)}
 
 
-def accounting(rc: int, text: str) -> Mapping[str, Accounted] | None:
-    """Id -> rows, the job's own first."""
-    if rc != 0:
+def read_sacct(code: int, text: str) -> Mapping[str, JobAccount] | None:
+    """Job id -> rows; None if the accounting did not answer. A job's own row comes first."""
+    if code != 0:
         return None
-    found: dict[str, Accounted] = {}
+    accounts: dict[str, JobAccount] = {}
     for cells in (line.split("|") for line in text.splitlines()):
-        if len(cells) != SACCT.count(",") + 1:
-            continue
-        row = Row(*cells)
-        job = row.id.partition(".")[0]
-        if "." not in row.id:
-            found[job] = Accounted(row)
-        elif job in found:
-            found[job] = replace(found[job], steps=(*found[job].steps, row))
-    return found
+        if len(cells) == len(SACCT_FIELDS.split(",")):
+            add_row(accounts, AccountRow(*cells))
+    return accounts
 
 
-def seen(answers: Mapping[str, tuple[int, str, str]]) -> Seen:
-    """A look, from the exit code, the output and the words of squeue and sacct."""
-    rc, text, said = answers["squeue"]
-    in_queue = queue(rc, text, said)
-    rc_a, text_a, said_a = answers["sacct"]
-    trouble = said if in_queue is None else said_a
-    now = moment(answers["now"][1]) if "now" in answers else None
-    return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in said_a, now)
+def add_row(accounts: dict[str, JobAccount], row: AccountRow) -> None:
+    """Add the row of a job, or of a step of a job that is there."""
+    job_id, dot, _ = row.id.partition(".")
+    if not dot:
+        accounts[job_id] = JobAccount(row)
+    elif job_id in accounts:
+        account = accounts[job_id]
+        accounts[job_id] = replace(account, steps=(*account.steps, row))
 
 
-def last_line(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip()]
+def last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1].strip() if lines else "no answer"
 
 
-def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observation:
-    """What a look says of the job `id`, which has to have the name `name`: ids are used again,
-    names are not.
+# From the answers to an observation
+
+
+def observation(id: str, name: str, answers: Answers, resumes: bool = False) -> Observation:
+    """What the answers say of the job `id`.
+
+    The job has to have the name `name`: SLURM uses ids again. `resumes`: a preempted job goes on in
+    a new SLURM job.
     """
-    queued = named(look.queue.get(id) if look.queue else None, name)
-    accounted = look.accounting.get(id) if look.accounting else None
-    if accounted is not None and accounted.job.name not in (name, UNNAMED):
-        accounted = None
+    queued = find_queued(id, name, answers)
+    account = find_account(id, name, answers)
     if queued is not None and not phase(queued.state).ended:
         return in_queue(queued)
-    doubtful = look.queue is None and accounted is not None and accounted.job.word in PERHAPS_AGAIN
-    if accounted is not None and phase(accounted.job.word).ended and not doubtful:
-        return ended(accounted, resumes)
-    if queued is not None:
-        return in_doubt(queued) if is_untold(queued, look) else ended_in_queue(queued, resumes)
-    return unseen(look, accounted)
+    if account is not None and has_surely_ended(account, answers):
+        return ended(account, resumes)
+    if queued is None:
+        return unseen(answers, account)
+    if awaits_cause(queued, answers):
+        return without_cause(queued)
+    return ended_in_queue(queued, resumes)
 
 
-def is_untold(row: Queued, look: Seen) -> bool:
-    """Whether a failure's code and cause are still on their way to the accounting: squeue has
-    neither.
+def find_queued(id: str, name: str, answers: Answers) -> QueueRow | None:
+    row = answers.queue.get(id) if answers.queue else None
+    return row if row is not None and row.name == name else None
+
+
+def find_account(id: str, name: str, answers: Answers) -> JobAccount | None:
+    account = answers.accounting.get(id) if answers.accounting else None
+    if account is None or account.job.name not in (name, UNNAMED):
+        return None
+    return account
+
+
+def has_surely_ended(account: JobAccount, answers: Answers) -> bool:
+    """True if the accounting has an end that the controller cannot take back.
+
+    Only squeue knows of a requeue at once. Where it did not answer, a job that it may have started
+    again has no sure end.
     """
+    if not phase(account.job.word).ended:
+        return False
+    return answers.queue is not None or account.job.word not in MAY_RESTART
+
+
+def awaits_cause(row: QueueRow, answers: Answers) -> bool:
+    """True if a failure's code and cause are on their way to the accounting. squeue has neither."""
+    if row.state != "FAILED" or not answers.keeps_accounts:
+        return False
     end = moment(row.end)
-    recent = look.now is not None and end is not None and look.now - end < PATIENCE
-    return row.state == "FAILED" and look.accounts and recent
+    if answers.now is None or end is None:
+        return False
+    return answers.now - end < ACCOUNTING_DELAY
 
 
-def in_doubt(row: Queued) -> Observation:
-    seen = Observation(Phase.RUNNING, f"{row.state} on {row.nodes}", started_at=moment(row.start))
-    return explained(seen, words.why(Reason.CAUSE_NOT_TOLD_YET, what=row.state))
+def without_cause(row: QueueRow) -> Observation:
+    """The job counts as running until the accounting tells how it has failed."""
+    raw = f"{row.state} on {row.nodes}"
+    observed = Observation(Phase.RUNNING, raw, started_at=moment(row.start))
+    return explained(observed, words.why(Reason.CAUSE_NOT_TOLD_YET, what=row.state))
 
 
-def explained(seen: Observation, reason: Why) -> Observation:
-    return replace(seen, reason=reason.text, reason_code=reason.code)
+def explained(observed: Observation, reason: Why) -> Observation:
+    return replace(observed, reason=reason.text, reason_code=reason.code)
 
 
-def unseen(look: Seen, accounted: Accounted | None) -> Observation:
+def unseen(answers: Answers, account: JobAccount | None) -> Observation:
     """No end is known: squeue or sacct did not answer, or neither has the job any more."""
-    raw = accounted.job.state if accounted else ""
-    if look.queue is None:
-        return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {look.trouble}")
-    if look.accounting is None and look.accounts:
-        return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's accounting: {look.trouble}")
-    if accounted is None:
+    raw = account.job.state if account else ""
+    if answers.queue is None:
+        return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {answers.trouble}")
+    if answers.accounting is None and answers.keeps_accounts:
+        return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's accounting: {answers.trouble}")
+    if account is None:
         return Observation(Phase.ABSENT, "SLURM does not know it")
     return Observation(Phase.ABSENT, f"squeue has forgotten it; sacct says {raw}")
 
 
-def named(row: Queued | None, name: str) -> Queued | None:
-    return row if row is not None and row.name == name else None
-
-
 def phase(state: str) -> Phase:
-    """SLURM's state in our words; UNKNOWN for one that is not in the table, which people see as it
-    is.
-    """
+    """The phase of a SLURM state; UNKNOWN for one that is not in the table."""
     return PHASES.get(state, Phase.UNKNOWN)
 
 
-def in_queue(row: Queued) -> Observation:
-    raw = f"{row.state} on {row.nodes}" if row.nodes else row.state
+# Of a job in the queue
+
+
+def in_queue(row: QueueRow) -> Observation:
+    """A job that squeue shows and that has not ended."""
     if phase(row.state) is Phase.PENDING:
-        return explained(pending(row, raw), why_pending(row))
-    return Observation(phase(row.state), raw, started_at=moment(row.start), backend_words=row.state)
+        return explained(pending(row), why_pending(row))
+    started_at = moment(row.start)
+    return Observation(phase(row.state), row.raw, started_at=started_at, backend_words=row.state)
 
 
-def pending(row: Queued, raw: str) -> Observation:
+def pending(row: QueueRow) -> Observation:
     """A waiting job, with squeue's own reason and its estimate of the start."""
-    if row.reason in ("", "None"):
-        return Observation(Phase.PENDING, raw, backend_words=row.state)
-    return Observation(
-        Phase.PENDING, raw, backend_words=row.reason, expected_start=moment(row.start)
-    )
+    if row.reason in NO_REASON:
+        return Observation(Phase.PENDING, row.raw, backend_words=row.state)
+    start = moment(row.start)
+    return Observation(Phase.PENDING, row.raw, backend_words=row.reason, expected_start=start)
 
 
-def why_pending(row: Queued) -> Why:
+def why_pending(row: QueueRow) -> Why:
     """`Resources; expected to start 2026-11-21 14:20 UTC`."""
-    if row.reason in ("", "None"):
+    if row.reason in NO_REASON:
         return UNEXPLAINED
     start = moment(row.start)
     if start is None:
@@ -296,103 +330,137 @@ def expected(start: datetime) -> str:
     return words.sentence(Reason.QUEUED, "start", start=f"{start:%Y-%m-%d %H:%M}")
 
 
-def ended(accounted: Accounted, resumes: bool) -> Observation:
-    job, word = accounted.job, accounted.job.word
+def ended_in_queue(row: QueueRow, resumes: bool) -> Observation:
+    """A job that has ended and that only squeue knows: it shows it for a while, without its code.
+
+    squeue gives a job that never began its end's time as the start.
+    """
+    if row.reason == NEVER:
+        return given_up(row.state)
+    observed = Observation(
+        phase=ended_phase(row.state, resumes),
+        raw=row.raw,
+        exit_code=CODES_IN_QUEUE.get(row.state),
+        started_at=moment(row.start) if row.nodes else None,
+        ended_at=moment(row.end),
+        backend_words=row.state,
+    )
+    reason = why_ended(row.state, None, row.reason, "")
+    return with_queue_reason(explained(observed, reason), row.reason)
+
+
+# Of a job in the accounting
+
+
+def ended(account: JobAccount, resumes: bool) -> Observation:
+    """How a job ended, by its rows in the accounting."""
+    job = account.job
     if is_given_up(job):
         return given_up(job.state)
-    if was_not_started(accounted):
-        unstarted = Observation(
-            Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=moment(job.end)
-        )
-        return explained(unstarted, words.why(Reason.SCRIPT_NOT_STARTED))
-    oom = word in OOM_BEHIND and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
-    word = "OUT_OF_MEMORY" if oom else word
+    if was_not_started(account):
+        return unstarted(job)
+    word = end_word(account)
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
-    told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
-    raw = f"{job.state} on {job.nodes}" if job.has_begun else job.state
-    seen = Observation(
+    observed = Observation(
         phase=ended_phase(word, resumes),
-        raw=raw,
-        exit_code=code if told else None,
+        raw=job.raw,
+        exit_code=code if is_commands_code(word, code) else None,
         started_at=moment(job.start) if job.has_begun else None,
         ended_at=moment(job.end),
         backend_words=word,
     )
-    return with_slurms_words(explained(seen, why(word, code, job.reason, job.exit)), job.reason)
+    reason = why_ended(word, code, job.reason, job.exit)
+    return with_queue_reason(explained(observed, reason), job.reason)
 
 
-def with_slurms_words(seen: Observation, reason: str) -> Observation:
-    return replace(seen, backend_words=reason) if seen.reason_code is Reason.QUEUE_REASON else seen
+def end_word(account: JobAccount) -> str:
+    """The job's state, or OUT_OF_MEMORY if a step ran out of memory and the job failed by that."""
+    word = account.job.word
+    if word in OOM_RESULTS and any(step.word == "OUT_OF_MEMORY" for step in account.steps):
+        return "OUT_OF_MEMORY"
+    return word
 
 
-def is_given_up(job: Row) -> bool:
-    """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it
-    says "CANCELLED by" and an id.
+def is_commands_code(word: str, code: int | None) -> bool:
+    """True if the exit code is the command's own, and not what SLURM's end made of it."""
+    return word == "COMPLETED" or (word in COMMAND_ENDS and bool(code))
+
+
+def with_queue_reason(observed: Observation, reason: str) -> Observation:
+    """Keep SLURM's reason as its words where the reason is all that is known."""
+    if observed.reason_code is Reason.QUEUE_REASON:
+        return replace(observed, backend_words=reason)
+    return observed
+
+
+def is_given_up(job: AccountRow) -> bool:
+    """True if SLURM itself ended a job that had not begun.
+
+    Of a job that a person canceled it says "CANCELLED by" and an id.
     """
     return job.state == "CANCELLED" and not job.has_begun
 
 
-def was_not_started(accounted: Accounted) -> bool:
-    """Whether the exit code is not the script's, but what SLURM says where a node has refused to
-    start it.
+def given_up(raw: str) -> Observation:
+    observed = Observation(Phase.FAILED, raw, backend_words=NEVER)
+    return explained(observed, words.why(Reason.CONVERSION_FAILED, what=NEVER))
+
+
+def was_not_started(account: JobAccount) -> bool:
+    """True if a node refused to start the script, so that the exit code is not the script's.
 
     A node does so when it was lost and is back with what it ran: SLURM has that ended there, and
     starts the job again at once.
     """
-    batch = next((step for step in accounted.steps if step.name == "batch"), None)
-    never_ran = batch is not None and phase(batch.word).ended and batch.exit in ("", "0:0")
-    return accounted.job.word == "FAILED" and never_ran and bool(exit_code(accounted.job.exit))
+    batch = next((step for step in account.steps if step.name == "batch"), None)
+    if batch is None or account.job.word != "FAILED":
+        return False
+    never_ran = phase(batch.word).ended and batch.exit in ("", "0:0")
+    return never_ran and bool(exit_code(account.job.exit))
 
 
-def given_up(raw: str) -> Observation:
-    seen = Observation(Phase.FAILED, raw, backend_words=NEVER)
-    return explained(seen, words.why(Reason.CONVERSION_FAILED, what=NEVER))
+def unstarted(job: AccountRow) -> Observation:
+    observed = Observation(Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=moment(job.end))
+    return explained(observed, words.why(Reason.SCRIPT_NOT_STARTED))
 
 
 def ended_phase(word: str, resumes: bool) -> Phase:
-    """Preempted is canceled, unless the job said that it goes on in a new SLURM job."""
-    return Phase.FAILED if word == "PREEMPTED" and resumes else phase(word)
+    """A preempted job is canceled, unless it goes on in a new SLURM job."""
+    if word == "PREEMPTED" and resumes:
+        return Phase.FAILED
+    return phase(word)
 
 
-def ended_in_queue(row: Queued, resumes: bool) -> Observation:
-    """Without accounting: squeue still shows it for a while, and has no exit code."""
-    if row.reason == NEVER:
-        return given_up(row.state)
-    seen = Observation(
-        phase=ended_phase(row.state, resumes),
-        raw=f"{row.state} on {row.nodes}" if row.nodes else row.state,
-        exit_code=CODES_IN_QUEUE.get(row.state),
-        started_at=moment(row.start)
-        if row.nodes
-        else None,  # squeue gives one that never began its end's time
-        ended_at=moment(row.end),
-        backend_words=row.state,
-    )
-    return with_slurms_words(explained(seen, why(row.state, None, row.reason, "")), row.reason)
+# Why it ended
 
 
-CODES_IN_QUEUE = {"COMPLETED": 0, "OUT_OF_MEMORY": KILLED}  # squeue has no exit codes
-
-
-def why(word: str, code: int | None, reason: str, exit: str) -> Why:
+def why_ended(word: str, code: int | None, reason: str, exit: str) -> Why:
+    """`reason` and `exit`: SLURM's own words for both. `code`: the exit code, read from `exit`."""
     if word in ("COMPLETED", "CANCELLED"):
-        return UNEXPLAINED  # why it waited before it was canceled is no reason
+        return UNEXPLAINED  # the reason says why it waited before
     if word in REASONS:
         return words.why(REASONS[word], "slurm")
-    launch_failed = reason in LAUNCH_FAILURES
-    if exit == NO_EXEC or (launch_failed and not has_ended_by_signal(exit)):
-        return words.why(Reason.NOT_LAUNCHED, what=reason if launch_failed else exit)
-    if word == "FAILED" and has_ended_by_signal(
-        exit
-    ):  # of the command's own end the script makes an exit code
-        return words.why(Reason.SCRIPT_KILLED, "signal", signal=exit[2:])
+    failed_launch = launch_failure(reason, exit)
+    if failed_launch:
+        return words.why(Reason.NOT_LAUNCHED, what=failed_launch)
+    if word == "FAILED" and has_ended_by_signal(exit):
+        # It has hit the batch script: of the command's signal the script makes an exit code.
+        return words.why(Reason.SCRIPT_KILLED, "signal", signal=exit.removeprefix("0:"))
     if word == "FAILED" and code is not None:
         return words.why(Reason.EXIT_CODE, code=code)
     return in_slurms_words(reason)
 
 
+def launch_failure(reason: str, exit: str) -> str:
+    """SLURM's words for a script that it could not start; "" for one that was started."""
+    if reason not in LAUNCH_FAILURES:
+        return exit if exit == NOT_EXECUTED else ""
+    was_killed = has_ended_by_signal(exit) and exit != NOT_EXECUTED
+    return "" if was_killed else reason
+
+
 def in_slurms_words(reason: str) -> Why:
-    if reason in ("", "None", "NonZeroExitCode"):
+    if reason in (*NO_REASON, "NonZeroExitCode"):
         return UNEXPLAINED
     return words.why(Reason.QUEUE_REASON, what=reason)
 
@@ -402,12 +470,14 @@ def has_ended_by_signal(exit: str) -> bool:
 
 
 def exit_code(text: str) -> int | None:
-    """`3:0` -> 3, `0:9` -> 137 (128 + the signal)."""
+    """The exit code of `3:0`, as shells count it: `0:9` is 137 (128 + the signal)."""
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if match is None:
         return None
     code, signal = int(match[1]), int(match[2])
-    return 128 + signal if signal and not code and signal < 65 else code
+    if code == 0 and 0 < signal < 65:
+        return 128 + signal
+    return code
 
 
 def moment(text: str) -> datetime | None:
@@ -416,80 +486,3 @@ def moment(text: str) -> datetime | None:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
     except ValueError:
         return None
-
-
-# What an attempt itself has left
-
-
-def record(
-    exit_text: str, status_text: str, manifest_text: str, number: int, begun: bool = False
-) -> Record:
-    """The batch script's record, the last line of TAO's status.json, and the manifest, as far as
-    they are of this attempt.
-    """
-    texts = (exit_text, manifest_text, last_status(status_text))
-    left, manifest, status = (json_object(text) or {} for text in texts)
-    own = left.get("attempt") == number
-    kept = manifest.get("attempt") == number and manifest.get("whole") is True
-    code = left.get("exit_code") if own else manifest.get("exit_code") if kept else None
-    return Record(
-        exit_code=code if isinstance(code, int) else None,
-        time_limit=own and left.get("time_limit") is True,
-        tao_status=str(status.get("status", "")).upper(),
-        tao_message=str(status.get("message", "")),
-        whole=own or kept,
-        begun=begun,
-    )
-
-
-def last_status(text: str) -> str:
-    lines = [line for line in text.splitlines() if '"status"' in line]
-    return lines[-1] if lines else ""
-
-
-def with_record(seen: Observation, left: Record) -> Observation:
-    """The end as the attempt itself tells it: its exit code, our time limit, and TAO's last word on
-    success.
-    """
-    if left.time_limit and seen.phase is Phase.FAILED:
-        return explained(replace(seen, exit_code=124), words.why(Reason.TIME_LIMIT, "slurm, ours"))
-    if (
-        seen.reason_code is Reason.NOT_LAUNCHED and left.begun and seen.exit_code is None
-    ):  # squeue has one word for both
-        return explained(seen, words.why(Reason.SCRIPT_KILLED))
-    if seen.phase is Phase.SUCCEEDED and left.tao_status in TAO_FAILURES:
-        return explained(replace(seen, phase=Phase.FAILED), tao_failure(left))
-    if (
-        seen.phase is Phase.FAILED and left.exit_code
-    ):  # of a code above 128, SLURM keeps what is above
-        return with_exit_code(seen, left.exit_code)
-    if seen.phase is Phase.ABSENT and left.whole and left.exit_code is not None:
-        return from_record(left)
-    return seen
-
-
-TAO_FAILURES = ("FAILURE", "FAILED", "ERROR")  # what status.json says of a training that has failed
-
-
-def tao_failure(left: Record) -> Why:
-    what = f"{left.tao_status}: {left.tao_message}" if left.tao_message else left.tao_status
-    return words.why(Reason.STATUS_FILE_FAILED, what=what)
-
-
-def with_exit_code(seen: Observation, code: int) -> Observation:
-    """The exit code is the record's; a reason that says more than a code stays."""
-    if seen.reason_code in (None, Reason.EXIT_CODE):
-        return explained(replace(seen, exit_code=code), words.why(Reason.EXIT_CODE, code=code))
-    return replace(seen, exit_code=code)
-
-
-def from_record(left: Record) -> Observation:
-    """How a job ended that SLURM has forgotten, by what it has written down itself."""
-    raw = "by its own record"
-    if left.exit_code == 0 and left.tao_status not in TAO_FAILURES:
-        reason = words.why(Reason.TIME_LIMIT, "slurm") if left.time_limit else UNEXPLAINED
-        return explained(Observation(Phase.SUCCEEDED, raw, 0), reason)
-    failed = Observation(Phase.FAILED, raw, left.exit_code)
-    if left.time_limit:
-        return explained(failed, words.why(Reason.TIME_LIMIT, "slurm"))
-    return explained(failed, words.why(Reason.EXIT_CODE, code=left.exit_code))

@@ -25,11 +25,12 @@ from tao_sdk.backends.results_place import named_folder, own_place, root_variabl
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.images import containers, image_plan
 from tao_sdk.backends.slurm.images.containers import NONE, Task
+from tao_sdk.backends.slurm.images.image_plan import ImagePlan
 from tao_sdk.backends.slurm.job import data
-from tao_sdk.backends.slurm.job.checks import findings
-from tao_sdk.backends.slurm.job.directives import directives
-from tao_sdk.backends.slurm.job.paths import Paths, sbatch_words
-from tao_sdk.backends.slurm.job.shape import Shape, shape, slurm_seconds
+from tao_sdk.backends.slurm.job.allocation import Allocation, plan_allocation, slurm_seconds
+from tao_sdk.backends.slurm.job.checks import spec_findings
+from tao_sdk.backends.slurm.job.directives import sbatch_directives
+from tao_sdk.backends.slurm.job.paths import Paths, sbatch_command
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.scripts.job_scripts import batch_script, task_script
@@ -57,44 +58,53 @@ def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisi
     """Everything about a job but the number of its attempt. A further attempt is built from the
     same.
     """
-    spec, wants = job.spec, shape(job.spec, options, facts)
+    spec = job.spec
+    allocation = plan_allocation(spec, options, facts)
     runtime = container_runtime(spec, options, facts)
-    image = (
-        image_plan.plan(spec.image, options, facts)
-        if runtime not in ("", NONE) and spec.image
-        else None
-    )
+    image = plan_image(spec, options, facts, runtime)
     root = results_root(spec, facts)
-    mounts = data.mounts(job, facts, root) if image else []
+    mounts = data.all_mounts(job, facts, root) if image else []
+    image_notes = image.notes if image else ()
     return Decisions(
         base=facts.base,
         results_root=root,
         bucket_root=remote_root(spec),
         accounting=facts.accounting,
-        directives=directives(spec, options, facts, wants),
-        nodes=wants.nodes,
-        gpus=wants.gpus,
-        exclusive=wants.exclusive,
-        timeout=wants.timeout,
-        grace=grace(wants),
+        directives=sbatch_directives(spec, options, facts, allocation),
+        nodes=allocation.nodes,
+        gpus=allocation.gpus,
+        exclusive=allocation.exclusive,
+        timeout=allocation.timeout,
+        grace=grace_seconds(allocation),
         kill_wait=facts.kill_wait,
         runtime=runtime,
         image=image,
-        container=containers.start(runtime, Task(mounts, gpus=wants.gpus), facts),
+        container=containers.start(runtime, Task(mounts, gpus=allocation.gpus), facts),
         environment=environment(spec, root),
-        checks=tuple(data.wanted(job)),
+        checks=tuple(data.required_paths(job)),
         resume_on_timeout=options.resume_on_timeout,
         cluster=facts.cluster,
-        findings=tuple(findings(job, options, runtime, facts, mounts)),
-        notes=(*wants.notes, *(image.notes if image else ())),
+        findings=tuple(spec_findings(job, options, runtime, facts, mounts)),
+        notes=(*allocation.notes, *image_notes),
     )
 
 
-def grace(wants: Shape) -> int:
-    """Seconds between the end of the timeout and that of the time limit, less what the runner needs
-    at the end.
+def plan_image(
+    spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, runtime: str
+) -> ImagePlan | None:
+    """How the image gets ready; None for a job without one, or a cluster that runs none."""
+    if not spec.image or runtime in ("", NONE):
+        return None
+    return image_plan.plan(spec.image, options, facts)
+
+
+def grace_seconds(allocation: Allocation) -> int:
+    """Seconds that the command has to end, after it was asked to at its timeout.
+
+    It is the time left before SLURM's limit, less what the runner needs at the end.
     """
-    return max(LAST_SECONDS, int(slurm_seconds(wants.time) - wants.timeout) - LAST_SECONDS)
+    left = int(slurm_seconds(allocation.time) - allocation.timeout)
+    return max(LAST_SECONDS, left - LAST_SECONDS)
 
 
 def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[SlurmRequest]:
@@ -103,7 +113,7 @@ def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[Slur
     texts = staged(decisions, job, at, attempt, batch)
     return Plan(
         attempt=attempt,
-        request=SlurmRequest(batch, tuple(sbatch_words(at, attempt)), at.job, decisions),
+        request=SlurmRequest(batch, tuple(sbatch_command(at, attempt)), at.job, decisions),
         files=tuple(StagedFile(path, encoded(text)) for path, text in texts.items()),
         secrets=secret_names(decisions.environment),
         results_dir=decisions.results_dir(attempt),
@@ -160,7 +170,7 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
         return f"{facts.base}/results"
     path = path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
     if not posixpath.isabs(path):
-        raise data.local("TAO_RESULTS_ROOT", asked)
+        raise data.path_of_this_machine("TAO_RESULTS_ROOT", asked)
     return posixpath.normpath(path)
 
 

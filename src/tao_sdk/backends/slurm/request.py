@@ -11,7 +11,7 @@ from typing import Any
 from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
 from tao_sdk.backends.slurm.images.containers import Start
 from tao_sdk.backends.slurm.images.image_plan import ImagePlan
-from tao_sdk.backends.slurm.job.data import Wanted
+from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt
@@ -36,7 +36,7 @@ class Decisions:
     image: ImagePlan | None
     container: Start
     environment: Variables
-    checks: tuple[Wanted, ...]  # paths that must be there
+    checks: tuple[RequiredPath, ...]  # paths that must be there
     resume_on_timeout: bool
     cluster: str
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class Decisions:
             "image": self.image.to_json() if self.image else None,
             "container": asdict(self.container),
             "environment": variables_to_json(self.environment),
-            "checks": [[each.path, each.what] for each in self.checks],
+            "checks": [[required.path, required.what] for required in self.checks],
             "findings": [finding_to_json(each) for each in self.findings],
             "notes": list(self.notes),
         }
@@ -71,7 +71,7 @@ class Decisions:
             "image": ImagePlan.from_json(data["image"]) if data["image"] else None,
             "container": Start(**data["container"]),
             "environment": variables_from_json(data["environment"]),
-            "checks": tuple(Wanted(path, what) for path, what in data["checks"]),
+            "checks": tuple(RequiredPath(path, what) for path, what in data["checks"]),
             "findings": tuple(finding_from_json(each) for each in data["findings"]),
             "notes": tuple(data["notes"]),
         }

@@ -38,48 +38,70 @@ DOCKER = {APT: "docker.io", DNF: "docker-ce", ZYPPER: "docker"}
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the host's software: who tells its version, and the oldest that the
-    documents name.
-    """
+    """A part of the host's GPU software, and how to ask for its version."""
 
     code: str
     name: str
-    argv: Sequence[str]
+    argv: Sequence[str]  # the program that prints the version
     version: str  # a pattern whose first group is the version
-    wanted: str
-    packages: Mapping[str, str]
+    oldest: str  # the oldest version that the documents name
+    packages: Mapping[str, str]  # installer -> package
 
 
 PARTS = (
-    Part("docker.driver", "NVIDIA driver", ("nvidia-smi", "--query-gpu=driver_version",
-         "--format=csv,noheader"),
-         r"^(\d+(?:\.\d+)+)\s*$", "580", DRIVER),
-    Part("docker.cuda", "The driver's CUDA", ("nvidia-smi",), r"CUDA Version:\s*(\d+\.\d+)", "13.0",
-         DRIVER),
-    Part("docker.cuda_toolkit", "CUDA Toolkit", ("nvcc", "--version"), r"release (\d+\.\d+)",
-         "13.0", CUDA),
-    Part("docker.toolkit_version", "NVIDIA Container Toolkit", ("nvidia-ctk", "--version"),
-         r"version (\d+\.\d+\.\d+)", "1.19.0", TOOLKIT),
-)  # fmt: skip
+    Part(
+        code="docker.driver",
+        name="NVIDIA driver",
+        argv=("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+        version=r"^(\d+(?:\.\d+)+)\s*$",
+        oldest="580",
+        packages=DRIVER,
+    ),
+    Part(
+        code="docker.cuda",
+        name="The driver's CUDA",
+        argv=("nvidia-smi",),
+        version=r"CUDA Version:\s*(\d+\.\d+)",
+        oldest="13.0",
+        packages=DRIVER,
+    ),
+    Part(
+        code="docker.cuda_toolkit",
+        name="CUDA Toolkit",
+        argv=("nvcc", "--version"),
+        version=r"release (\d+\.\d+)",
+        oldest="13.0",
+        packages=CUDA,
+    ),
+    Part(
+        code="docker.toolkit_version",
+        name="NVIDIA Container Toolkit",
+        argv=("nvidia-ctk", "--version"),
+        version=r"version (\d+\.\d+\.\d+)",
+        oldest="1.19.0",
+        packages=TOOLKIT,
+    ),
+)
 
 
 def version_findings() -> Iterator[Finding]:
-    """Nothing is said of a part that does not tell its version."""
+    """One finding for each part that prints its version."""
     for part in PARTS:
-        if seen := re.search(part.version, said_by(part.argv), re.MULTILINE):
-            yield judged(part, seen[1])
+        match = re.search(part.version, read_output(part.argv), re.MULTILINE)
+        if match:
+            yield version_finding(part, match[1])
 
 
-def judged(part: Part, version: str) -> Finding:
-    what = f"{part.name} {version}; TAO's images are made for {part.wanted}."
-    if numbers(version) < numbers(part.wanted):
+def version_finding(part: Part, version: str) -> Finding:
+    what = f"{part.name} {version}; TAO's images are made for {part.oldest}."
+    if version_numbers(version) < version_numbers(part.oldest):
         return Finding(
             Severity.WARNING, part.code, what, "It is older.", command=install(part.packages)
         )
     return Finding(Severity.OK, part.code, what)
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
@@ -89,7 +111,7 @@ def install(packages: Mapping[str, str]) -> str:
     return f"{installer} {packages[installer]}"
 
 
-def said_by(argv: Sequence[str]) -> str:
+def read_output(argv: Sequence[str]) -> str:
     path = shutil.which(argv[0]) or shutil.which(argv[0], path=os.pathsep.join(PLACES))
     if path is None:
         return ""

@@ -110,7 +110,8 @@ def main() -> None:
             pull(Daemon(Address(*message["address"])), message["image"], message["login"], path)
         except TaoError as error:
             tell(path, {"error": f"{str(error)[:LONGEST_ERROR]} {message['failure']}".strip()})
-        except Exception as error:  # noqa: BLE001  the end of this process; untold, the pull would begin anew
+        # The end of this process: if nobody is told, the next client begins the pull anew.
+        except Exception as error:  # noqa: BLE001
             tell(
                 path,
                 {"error": f"it ended unforeseen: {type(error).__name__}: {error}"[:LONGEST_ERROR]},

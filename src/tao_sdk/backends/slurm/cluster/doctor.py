@@ -18,7 +18,7 @@ from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.cluster.survey import Sections
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
-from tao_sdk.backends.slurm.job.shape import CLUSTER_DEFAULT, accounts
+from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, possible_accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
@@ -28,16 +28,15 @@ from tao_sdk.model.units import format_duration
 from tao_sdk.transports.ssh import DENIED, Ssh
 
 OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
-OLDEST = (
-    20,
-    11,
-    # the first with --kill-on-invalid-dep in sbatch for every user, and squeue's fields as we read
-    # them
-)
+# The first version whose sbatch has --kill-on-invalid-dep for every user, and whose squeue has the
+# fields that parse.py reads.
+OLDEST = (20, 11)
 NODE_SECONDS = 30  # how long the job on a node is waited for, in scripts/doctor.sh
 GiB = 2**30
 AGAIN = "tao doctor slurm"
-LITTLE = 20 * GiB  # a handful of checkpoints
+MOST_NAMES = 5  # of converted images
+NO_FOLDER = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
+LITTLE_SPACE = 20 * GiB  # room for a handful of checkpoints
 
 
 def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
@@ -89,13 +88,13 @@ def questions(here: Site) -> str:
     return joined(survey.questions(here), variables(values), *own)
 
 
-# Telling
+# Reading the answer
 
 
 def findings(seen: Sections, here: Site) -> Iterator[Finding]:
     yield from command_findings(seen)
     try:
-        facts = survey.read(seen, here, datetime.now(timezone.utc))
+        facts = survey.read_facts(seen, here, datetime.now(timezone.utc))
     except TaoError as error:
         yield Finding.of_error(error)
         return
@@ -110,43 +109,35 @@ def findings(seen: Sections, here: Site) -> Iterator[Finding]:
 
 
 def command_findings(seen: Sections) -> Iterator[Finding]:
+    """An error for programs of SLURM that a command over ssh does not find."""
     missing = seen["missing"].split()
-    if missing:
-        what = f"MISSING: {', '.join(missing)} not found on the login node."
-        fix = (
-            "Log in and find them, then add their folder to PATH in ~/.bashrc there, above any "
-            "test for interactivity."
-        )
-        yield Finding(
-            ERROR,
-            "slurm.commands",
-            what,
-            "PATH of a command over ssh has no folder with them.",
-            fix,
-        )
+    if not missing:
+        return
+    yield Finding(
+        ERROR,
+        "slurm.commands",
+        f"MISSING: {', '.join(missing)} not found on the login node.",
+        "PATH of a command over ssh has no folder with them.",
+        "Log in and find them, then add their folder to PATH in ~/.bashrc there, above any "
+        "test for interactivity.",
+    )
+
+
+def version_finding(facts: SlurmFacts) -> Finding:
+    what = f"SLURM {facts.version} of the cluster {facts.cluster}."
+    numbers = tuple(int(part) for part in re.findall(r"\d+", facts.version)[:2])
+    if not numbers or numbers >= OLDEST:
+        return Finding(OK, "slurm.version", what)
+    too_old = f"{what} 20.11 is the oldest that can be expected to work."
+    return Finding(WARNING, "slurm.old", too_old, "", "Ask the site.")
 
 
 def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
-    numbers = tuple(int(part) for part in re.findall(r"\d+", facts.version)[:2])
-    what = f"SLURM {facts.version} of the cluster {facts.cluster}."
-    if numbers and numbers < OLDEST:
-        yield Finding(
-            WARNING,
-            "slurm.old",
-            f"{what} 20.11 is the oldest that can be expected to work.",
-            "",
-            "Ask the site.",
-        )
-    else:
-        yield Finding(OK, "slurm.version", what)
-    if "is DOWN" in seen["ping"] and "is UP" not in seen["ping"]:
-        yield Finding(
-            ERROR,
-            "slurm.controller",
-            "The controller is down.",
-            seen["ping"].strip(),
-            command=AGAIN,
-        )
+    """The version, whether the controller is up, and whether the cluster keeps accounts."""
+    yield version_finding(facts)
+    ping = seen["ping"].strip()
+    if "is DOWN" in ping and "is UP" not in ping:
+        yield Finding(ERROR, "slurm.controller", "The controller is down.", ping, command=AGAIN)
     if not facts.accounting:
         what = (
             "The cluster keeps no accounting: the end of a job is known for some minutes after "
@@ -158,35 +149,44 @@ def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
 
 
 def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
-    """The ones that are named, else the cluster's default."""
-    asked = "" if facts.site.partition == CLUSTER_DEFAULT else facts.site.partition
-    named = [name.strip() for name in asked.split(",") if name.strip()]
-    if wrong := [name for name in named if name not in facts.partitions]:
-        what = f"The cluster has no partition {', '.join(wrong)}."
+    """One finding for each partition that SLURM_PARTITION names, else for the default."""
+    named = named_partitions(facts)
+    unknown = [name for name in named if name not in facts.partitions]
+    if unknown:
+        what = f"The cluster has no partition {', '.join(unknown)}."
         evidence = f"SLURM_PARTITION names it; there are {', '.join(sorted(facts.partitions))}."
         yield Finding(ERROR, "slurm.partition", what, evidence, *other_partition(facts))
-    known = [facts.partitions[name] for name in named if name in facts.partitions]
-    default = [facts.default_partition] if facts.default_partition else []
-    for each in known or default:
-        yield partition_finding(each, facts)
+    partitions = [facts.partitions[name] for name in named if name in facts.partitions]
+    if not partitions and facts.default_partition:
+        partitions = [facts.default_partition]
+    for partition in partitions:
+        yield partition_finding(partition, facts)
 
 
-def partition_finding(each: Partition, facts: SlurmFacts) -> Finding:
-    longest = format_duration(each.max_time) if each.max_time else "any time"
-    what = (
-        f"Partition {each.name}: {each.nodes} nodes of {each.gpus} GPUs "
-        f"and {each.cpus} CPUs, {longest}."
-    )
-    if not facts.takes(each, accounts(facts.site.account, facts)):
-        told = (
-            f"Its jobs may not be of {facts.site.account or ', '.join(facts.accounts)}: they "
-            "would never start."
-        )
-        return Finding(WARNING, "slurm.partition", what, told, *other_partition(facts))
-    if each.up:
-        return Finding(OK, "slurm.partition", what)
-    return Finding(
-        WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", ""
+def named_partitions(facts: SlurmFacts) -> list[str]:
+    setting = facts.site.partition
+    if setting == CLUSTER_DEFAULT:
+        return []
+    return [name.strip() for name in setting.split(",") if name.strip()]
+
+
+def partition_finding(partition: Partition, facts: SlurmFacts) -> Finding:
+    what = describe_partition(partition)
+    accounts = possible_accounts(facts.site.account, facts)
+    if not facts.takes(partition, accounts):
+        why = f"Its jobs may not be of {', '.join(accounts)}: they would never start."
+        return Finding(WARNING, "slurm.partition", what, why, *other_partition(facts))
+    if not partition.up:
+        why = "It starts no jobs now: its state is not UP."
+        return Finding(WARNING, "slurm.partition", what, why, "")
+    return Finding(OK, "slurm.partition", what)
+
+
+def describe_partition(partition: Partition) -> str:
+    longest = format_duration(partition.max_time) if partition.max_time else "any time"
+    return (
+        f"Partition {partition.name}: {partition.nodes} nodes of {partition.gpus} GPUs "
+        f"and {partition.cpus} CPUs, {longest}."
     )
 
 
@@ -194,7 +194,7 @@ def other_partition(facts: SlurmFacts) -> tuple[str, str]:
     """(what to do in words, the command): the command names a partition that starts jobs of this
     user, the default first.
     """
-    payers = accounts(facts.site.account, facts)
+    payers = possible_accounts(facts.site.account, facts)
     usable = [each for each in facts.partitions.values() if each.up and facts.takes(each, payers)]
     first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
     if first is None:
@@ -217,9 +217,13 @@ def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
 def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
     account, yours = facts.site.account, ", ".join(facts.accounts)
     if account and facts.accounts and account.lower() not in facts.accounts:
-        what = f"You cannot charge the account {account}."
-        yield Finding(ERROR, "slurm.account", what, f"SLURM_ACCOUNT names it; yours are {yours}.",
-                      command=f"export SLURM_ACCOUNT={shlex.quote(facts.accounts[0])}")  # fmt: skip
+        yield Finding(
+            ERROR,
+            "slurm.account",
+            f"You cannot charge the account {account}.",
+            f"SLURM_ACCOUNT names it; yours are {yours}.",
+            command=f"export SLURM_ACCOUNT={shlex.quote(facts.accounts[0])}",
+        )
     elif account:
         most = facts.longest(account, "")
         lasts = f", and may last {format_duration(most)}" if most else ""
@@ -241,84 +245,92 @@ def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
     }
     yield Finding(OK, "slurm.images", f"Images run with {kinds.get(chosen, chosen + '.')}")
     if chosen in (containers.PYXIS, containers.ENROOT):
-        has = NGC in seen["logins"].split()
-        yield (
-            Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.")
-            if has
-            else enroot_login.missing()
-        )
+        yield login_finding(seen)
     yield from conversion_findings(seen, facts)
 
 
+def login_finding(seen: Sections) -> Finding:
+    """Whether enroot on the login node can log in at NGC."""
+    if NGC in seen["logins"].split():
+        return Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.")
+    return enroot_login.missing()
+
+
 def conversion_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
-    if made := seen.get("images", "").splitlines():
-        size = sum(int(line.split(" ", 1)[0]) for line in made) / GiB
-        names = ", ".join(sorted(line.split(" ", 1)[1] for line in made)[:5]) + (
-            ", ..." if len(made) > 5 else ""
-        )
-        yield Finding(
-            OK, "slurm.converted", f"Converted images: {len(made)} ({size:.1f} GiB): {names}."
-        )
+    """The images that earlier jobs have converted. The section holds lines `BYTES NAME`."""
+    converted = seen.get("images", "").splitlines()
+    if converted:
+        yield Finding(OK, "slurm.converted", describe_images(converted))
     elif "images" in seen and facts.site.sqsh:
-        yield Finding(
-            OK,
-            "slurm.converted",
-            "No image is converted yet: the first job of each waits for that.",
-        )
+        what = "No image is converted yet: the first job of each waits for that."
+        yield Finding(OK, "slurm.converted", what)
+
+
+def describe_images(lines: list[str]) -> str:
+    sizes_and_names = [line.split(" ", 1) for line in lines]
+    size = sum(int(size) for size, _ in sizes_and_names) / GiB
+    names = sorted(name for _, name in sizes_and_names)
+    shown = [*names[:MOST_NAMES], "..."] if len(names) > MOST_NAMES else names
+    return f"Converted images: {len(lines)} ({size:.1f} GiB): {', '.join(shown)}."
 
 
 def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
-    wrong_place = (
-        "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
-    )
-    if seen["writable"].strip() != "yes":
-        what = f"MISSING: {here.base} cannot be written to on the login node."
-        yield Finding(ERROR, "slurm.base", what, seen["writable"].strip(), wrong_place)
-        return
-    said = seen["node"].strip()
-    if re.search(r"^visible from ", said, re.MULTILINE):
-        yield Finding(
-            OK, "slurm.base", f"{here.base} can be written to, and is {said.splitlines()[-1]}."
-        )
-    elif re.search(r"^invisible from ", said, re.MULTILINE):
-        what = f"{here.base} is not there on the nodes: a job could not read what is staged for it."
-        yield Finding(ERROR, "slurm.base", what, said.splitlines()[-1], wrong_place)
+    """Whether the base directory can be written to, and whether the nodes see it."""
+    writable = seen["writable"].strip()
+    if writable == "yes":
+        yield node_finding(seen["node"].strip(), here)
     else:
-        what = f"{here.base} can be written to; whether a node sees it is not known, none was free."
-        said = said.splitlines()[-1] if said else f"no answer within {NODE_SECONDS} s"
-        yield Finding(WARNING, "slurm.base", what, said, command=AGAIN)
+        what = f"MISSING: {here.base} cannot be written to on the login node."
+        yield Finding(ERROR, "slurm.base", what, writable, NO_FOLDER)
+
+
+def node_finding(text: str, here: Site) -> Finding:
+    """`text`: what the job on a node has printed, `visible from NODE` in its last line."""
+    last = text.splitlines()[-1] if text else f"no answer within {NODE_SECONDS} s"
+    if re.search(r"^visible from ", text, re.MULTILINE):
+        return Finding(OK, "slurm.base", f"{here.base} can be written to, and is {last}.")
+    if re.search(r"^invisible from ", text, re.MULTILINE):
+        what = f"{here.base} is not there on the nodes: a job could not read what is staged for it."
+        return Finding(ERROR, "slurm.base", what, last, NO_FOLDER)
+    what = f"{here.base} can be written to; whether a node sees it is not known, none was free."
+    return Finding(WARNING, "slurm.base", what, last, command=AGAIN)
 
 
 def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:
-    left = [each for each in (quota_left(seen["quota"]), free(seen["space"])) if each is not None]
-    if not left:
+    """The room that is left by the user's quota and on the file system, whichever is less."""
+    rooms = (quota_left(seen["quota"]), disk_free(seen["space"]))
+    room = [left for left in rooms if left is not None]
+    if not room:
         return
-    least = min(left)
-    what = f"{least / GiB:.0f} GiB are left to you at {here.base}."
+    what = f"{min(room) / GiB:.0f} GiB are left to you at {here.base}."
+    if min(room) >= LITTLE_SPACE:
+        yield Finding(OK, "slurm.space", what)
+        return
     fix = (
         f"Remove old results below {here.base}/results, or set "
         "SLURM_BASE_RESULTS_DIR to another folder."
     )
-    yield (
-        Finding(WARNING, "slurm.space", what, "", fix)
-        if least < LITTLE
-        else Finding(OK, "slurm.space", what)
-    )
+    yield Finding(WARNING, "slurm.space", what, "", fix)
 
 
 def quota_left(text: str) -> int | None:
-    """Bytes, by lfs' or quota's last line: `PLACE USED QUOTA LIMIT ...` in KiB; None without a
-    limit.
+    """Bytes that the quota leaves, or None without a limit.
+
+    `text`: the last line of lfs or quota, `PLACE USED QUOTA LIMIT ...` in KiB.
     """
     cells = text.replace("*", "").split()
     if len(cells) < 4 or not all(cell.isdigit() for cell in cells[1:4]):
         return None
     used, soft, hard = map(int, cells[1:4])
     most = hard or soft
-    return max(0, most - used) * 1024 if most else None
+    if not most:
+        return None
+    return max(0, most - used) * 1024
 
 
-def free(text: str) -> int | None:
-    """Bytes, by df's line."""
+def disk_free(text: str) -> int | None:
+    """Bytes free on the file system, or None where df's line does not say."""
     cells = text.split()
-    return int(cells[3]) * 1024 if len(cells) >= 4 and cells[3].isdigit() else None
+    if len(cells) < 4 or not cells[3].isdigit():
+        return None
+    return int(cells[3]) * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -23,9 +23,10 @@ LOGIN_SETTINGS = LoginSettings(
 )
 POLITE_SECONDS = 15
 FETCH_GB = 10  # some checkpoints: fetched in a minute or two
-PLAIN_PATH = re.compile(
-    r"/[A-Za-z0-9_./@+=-]*"
-)  # what sbatch, srun and the mounts' syntax all take literally
+# A path that sbatch, srun and the syntax of mounts all take literally.
+PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")
+# A host or a user that ssh cannot take for an option.
+LOGIN_NAME = re.compile(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*")
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,16 @@ def site(settings: Settings) -> Site:
         partition=settings.get("SLURM_PARTITION") or "",
         account=settings.get("SLURM_ACCOUNT") or "",
         mounts=settings.get("SLURM_CONTAINER_MOUNTS") or "",
-        time=hours(settings, "SLURM_TIME_HOURS"),
-        timeout=hours(settings, "SLURM_TIMEOUT_HOURS"),
-        cpus_per_gpu=number(settings, "SLURM_CPUS_PER_TASK", 16),
-        gpus_per_node=number(settings, "SLURM_MAX_GPUS_PER_NODE", 8),
-        requeue=yes(settings, "SLURM_USE_REQUEUE", True),
+        time=read_hours(settings, "SLURM_TIME_HOURS"),
+        timeout=read_hours(settings, "SLURM_TIMEOUT_HOURS"),
+        cpus_per_gpu=read_number(settings, "SLURM_CPUS_PER_TASK", 16),
+        gpus_per_node=read_number(settings, "SLURM_MAX_GPUS_PER_NODE", 8),
+        requeue=read_yes(settings, "SLURM_USE_REQUEUE", True),
         runtime=settings.get("SLURM_CONTAINER_RUNTIME") or "",
-        sqsh=yes(settings, "SLURM_USE_SQSH", True),
+        sqsh=read_yes(settings, "SLURM_USE_SQSH", True),
         conversion_partition=settings.get("SLURM_CONVERSION_PARTITION") or "",
-        conversion_minutes=number(settings, "SLURM_CONVERSION_TIMEOUT_MINUTES", 30),
-        conversion_memory_gb=number(settings, "SLURM_CONVERSION_MEMORY_GB", 32),
+        conversion_minutes=read_number(settings, "SLURM_CONVERSION_TIMEOUT_MINUTES", 30),
+        conversion_memory_gb=read_number(settings, "SLURM_CONVERSION_MEMORY_GB", 32),
         sqsh_cache=(settings.get("SLURM_SQSH_CACHE_DIR") or "").rstrip("/"),
     )
 
@@ -88,95 +89,121 @@ def site(settings: Settings) -> Site:
 def login(settings: Settings) -> Login:
     """Raises CredentialError naming the variable that is missing."""
     hosts = settings.get("SLURM_HOSTNAME") or settings.get("SSH_HOST") or ""
-    names = tuple(dict.fromkeys(host.strip() for host in hosts.split(",") if host.strip()))
+    names = host_names(hosts)
     user = settings.get("SLURM_USER") or settings.get("SSH_USER") or ""
     if not names or not user:
-        raise not_set({"SLURM_USER": user, "SLURM_HOSTNAME": hosts,
-                       "SLURM_BASE_RESULTS_DIR": settings.get("SLURM_BASE_RESULTS_DIR")})  # fmt: skip
-    if wrong := [
-        name
-        for name in (*names, user)
-        if not re.fullmatch(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*", name)
-    ]:
-        raise SpecError(
-            f"{wrong[0]!r} is no name of a host or a user.",
-            "",
-            "Correct SLURM_HOSTNAME or SLURM_USER.",
+        base = settings.get("SLURM_BASE_RESULTS_DIR")
+        raise missing_settings(
+            {"SLURM_USER": user, "SLURM_HOSTNAME": hosts, "SLURM_BASE_RESULTS_DIR": base}
         )
+    for name in (*names, user):
+        check_login_name(name)
+    key = settings.get("SSH_KEY_PATH")
     return Login(
         hosts=names,
         user=user,
-        key=str(Path(key).expanduser()) if (key := settings.get("SSH_KEY_PATH")) else "",
+        key=str(Path(key).expanduser()) if key else "",
         config=settings.get("TAO_SSH_CONFIG") or own_config(settings),
-        reuse_only=yes(settings, "SLURM_SSH_REUSE", False),
-        connect_seconds=number(settings, "SLURM_SSH_CONNECT_SECONDS", 10),
+        reuse_only=read_yes(settings, "SLURM_SSH_REUSE", False),
+        connect_seconds=read_number(settings, "SLURM_SSH_CONNECT_SECONDS", 10),
         environ=settings.environ,
         settings=LOGIN_SETTINGS,
     )
 
 
-def not_set(wanted: Mapping[str, str | None]) -> CredentialError:
-    """All that is missing at once, in the document's words."""
-    missing = [name for name, value in wanted.items() if not value]
-    *first, last = missing
-    base = "SLURM_BASE_RESULTS_DIR" in missing
+def host_names(hosts: str) -> tuple[str, ...]:
+    """The names in a list with commas between, each of them once."""
+    stripped = [host.strip() for host in hosts.split(",")]
+    return tuple(dict.fromkeys(filter(None, stripped)))
+
+
+def check_login_name(name: str) -> None:
+    """Raises SpecError for what is no name of a host or a user."""
+    if LOGIN_NAME.fullmatch(name):
+        return
+    what = f"{name!r} is no name of a host or a user."
+    raise SpecError(what, "", "Correct SLURM_HOSTNAME or SLURM_USER.")
+
+
+def missing_settings(settings: Mapping[str, str | None]) -> CredentialError:
+    """One error for all that are not set, in the document's words."""
+    missing = [name for name, value in settings.items() if not value]
+    fix = (
+        "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env "
+        "(~/.config/tao/.env)."
+    )
+    if "SLURM_BASE_RESULTS_DIR" in missing:
+        fix = f"{fix} {NO_BASE}"
     return CredentialError(
-        f"MISSING: {', '.join(first)}{' and ' if first else ''}{last} "
-        f"{'are' if first else 'is'} not set.",
+        f"MISSING: {list_missing(missing)} not set.",
         "Jobs are handed over on a login node of the cluster.",
-        (
-            "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env "
-            "(~/.config/tao/.env)."
-        )
-        + (f" {NO_BASE}" if base else ""),
+        fix,
     )
 
 
+def list_missing(names: Sequence[str]) -> str:
+    """`A is`, `A and B are`, `A, B and C are`."""
+    *first, last = names
+    if not first:
+        return f"{last} is"
+    return f"{', '.join(first)} and {last} are"
+
+
 def own_config(settings: Settings) -> str:
-    """The ssh_config in HOME, where HOME is not the home of the password file: ssh by itself reads
-    only the latter's.
+    """The ssh_config in HOME, where ssh would not read it; "" where it does.
+
+    ssh by itself reads the one in the home that the password file names.
     """
     config = settings.home / ".ssh" / "config"
     try:
         standard = Path(getpwuid(os.getuid()).pw_dir)
     except KeyError:
         standard = Path("/")
-    return str(config) if settings.home != standard and config.is_file() else ""
+    if settings.home == standard or not config.is_file():
+        return ""
+    return str(config)
 
 
-def hours(settings: Settings, name: str) -> timedelta | None:
+def read_hours(settings: Settings, name: str) -> timedelta | None:
+    """The setting as a time; None where it is not set. Raises SpecError."""
     text = settings.get(name)
+    if not text:
+        return None
     try:
-        return timedelta(hours=float(text)) if text else None
+        return timedelta(hours=float(text))
     except ValueError:
         raise SpecError(f"{name} is {text!r}.", "", "It is a number of hours, such as 4.") from None
 
 
 def poll_seconds(settings: Settings) -> float:
-    """How often a controller is asked: it serves a whole site, so only its owner should want it
-    more often.
-    """
-    return float(number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
+    """Seconds between two questions to a controller. It serves a whole site: ask it seldom."""
+    return float(read_number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
 
 
 def fetch_bytes(settings: Settings) -> int:
     """Above how many bytes of inputs in S3 a job with GPUs is warned; 0 for never."""
-    text = settings.get("SLURM_S3_WARN_GB")
+    text = settings.get("SLURM_S3_WARN_GB") or str(FETCH_GB)
     try:
-        return int(float(text) * 1e9) if text else FETCH_GB * 10**9
+        return int(float(text) * 1e9)
     except (ValueError, OverflowError):
         raise SpecError(
             f"SLURM_S3_WARN_GB is {text!r}.", "", "It is a number of gigabytes, such as 10."
         ) from None
 
 
-def number(settings: Settings, name: str, default: int) -> int:
+def read_number(settings: Settings, name: str, default: int) -> int:
+    """The setting as a number. Raises SpecError for what is no whole number."""
     text = settings.get(name)
-    if text and not text.isdigit():
+    if not text:
+        return default
+    if not text.isdigit():
         raise SpecError(f"{name} is {text!r}.", "", "It is a whole number.")
-    return int(text) if text else default
+    return int(text)
 
 
-def yes(settings: Settings, name: str, default: bool) -> bool:
+def read_yes(settings: Settings, name: str, default: bool) -> bool:
+    """The setting as a yes or no; any word but the four is a no."""
     text = settings.get(name)
-    return text.lower() in ("1", "true", "yes", "on") if text else default
+    if not text:
+        return default
+    return text.lower() in ("1", "true", "yes", "on")

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -23,6 +23,7 @@ from tao_sdk.store.private_files import make_folders
 
 FRESH_SECONDS = 600.0
 NEW_SECONDS = 5.0  # a look this young would say the same again
+KILL_WAIT = 30  # seconds; SLURM's default
 SECTION = "=== "
 Sections = Mapping[str, str]
 
@@ -37,7 +38,7 @@ def sections(text: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
+def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
     """Pure. Raises Refused when this is no cluster, or its controller does not answer."""
     config = settings_of(seen["config"])
     if "ClusterName" not in config:
@@ -56,30 +57,32 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         base=seen["base"].strip() or site.base,
         partitions=partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
-        kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
-        accounts=tuple(
-            dict.fromkeys(
-                line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line
-            )
-        ),
+        kill_wait=whole(config.get("KillWait", "")) or KILL_WAIT,
+        accounts=account_names(seen["accounts"]),
         walls=walls(seen["accounts"]) if heeds_limits(config) else {},
         default_qos=default_qos(seen["accounts"]),
         above=above(seen.get("above", "")),  # an answer that an older release has kept lacks it
-        qos={
-            line.split("|")[0]: limit(line.split("|")[1])
-            for line in seen["qos"].splitlines()
-            if "|" in line
-        },
+        qos=qos_limits(seen["qos"]),
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
         folders=tuple(seen["folders"].split()),
     )
 
 
+def account_names(text: str) -> tuple[str, ...]:
+    """The user's accounts, each once, from lines `account|...`."""
+    rows = (line.partition("|") for line in text.splitlines())
+    return tuple(dict.fromkeys(account for account, bar, _ in rows if bar))
+
+
+def qos_limits(text: str) -> dict[str, timedelta | None]:
+    """qos -> the longest time of its jobs, from lines `qos|maxwall`."""
+    rows = [line.split("|") for line in text.splitlines() if "|" in line]
+    return {cells[0]: limit(cells[1]) for cells in rows}
+
+
 def heeds_limits(config: Mapping[str, str]) -> bool:
-    """Whether the limits of accounts hold jobs up; many sites only keep account of who has used
-    what.
-    """
+    """True if limits of accounts hold jobs up. Many sites only record who has used what."""
     return re.search(r"limits|safe|all", config.get("AccountingStorageEnforce", "")) is not None
 
 
@@ -97,9 +100,9 @@ def partitions(shown: str, nodes: str) -> dict[str, Partition]:
     """scontrol's lines, with sinfo's figures of the largest nodes of each."""
     known: dict[str, Partition] = {}
     for line in shown.splitlines():
-        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        words = read_words(line)
         if "PartitionName" in words:
-            known[words["PartitionName"]] = partition(words)
+            known[words["PartitionName"]] = read_partition(words)
     for line in nodes.splitlines():
         cells = line.split("|")
         if len(cells) == 4 and cells[0] in known:
@@ -107,7 +110,13 @@ def partitions(shown: str, nodes: str) -> dict[str, Partition]:
     return known
 
 
-def partition(words: Mapping[str, str]) -> Partition:
+def read_words(line: str) -> dict[str, str]:
+    """The `Name=value` words of a line."""
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
+def read_partition(words: Mapping[str, str]) -> Partition:
+    own_qos = words.get("QoS", "N/A")
     return Partition(
         name=words["PartitionName"],
         max_time=limit(words.get("MaxTime", "")),
@@ -118,7 +127,7 @@ def partition(words: Mapping[str, str]) -> Partition:
         denied=names(words.get("DenyAccounts", "ALL")),
         qos=names(words.get("AllowQos", "ALL")),
         denied_qos=names(words.get("DenyQos", "ALL")),
-        own_qos="" if words.get("QoS", "N/A") == "N/A" else words["QoS"],
+        own_qos="" if own_qos == "N/A" else own_qos,
     )
 
 
@@ -128,14 +137,16 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def walls(text: str) -> dict[str, timedelta]:
-    """Account -> how long a job of it may last, where it may not last for ever in any partition."""
+    """Account -> the longest time of its jobs. An account without a limit in some partition has
+    none here.
+    """
     rows = [(cells[0], limit(cells[3])) for cells in associations(text)]
     free = {account for account, most in rows if most is None}
-    found: dict[str, timedelta] = {}
+    longest: dict[str, timedelta] = {}
     for account, most in rows:
         if most is not None and account not in free:
-            found[account] = max(most, found.get(account, most))
-    return found
+            longest[account] = max(most, longest.get(account, most))
+    return longest
 
 
 def default_qos(text: str) -> dict[str, str]:
@@ -155,18 +166,17 @@ def above(text: str) -> dict[str, frozenset[str]]:
     """Account -> all above it, from lines `account|parent`. An account may be in the trees of
     several clusters.
     """
-    pairs = {
-        (account, parent)
-        for account, bar, parent in (line.partition("|") for line in text.splitlines())
-        if bar
-    }
-    found: dict[str, frozenset[str]] = {}
-    for account, _ in pairs:
-        known = {account}
-        while more := {parent for child, parent in pairs if child in known} - known:
-            known |= more
-        found[account] = frozenset(known - {account, ""})
-    return found
+    rows = [line.partition("|") for line in text.splitlines()]
+    pairs = {(account, parent) for account, bar, parent in rows if bar}
+    return {account: ancestors(account, pairs) for account, _ in pairs}
+
+
+def ancestors(account: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
+    """All accounts above one, by pairs (account, parent)."""
+    known = {account}
+    while more := {parent for child, parent in pairs if child in known} - known:
+        known |= more
+    return frozenset(known - {account, ""})
 
 
 def with_nodes(known: Partition, cells: list[str]) -> Partition:
@@ -198,27 +208,25 @@ def limit(text: str) -> timedelta | None:
 
 
 def whole(text: str) -> int | None:
-    """The number at the start of `12`, `128+`; None for UNLIMITED."""
+    """The number at the start of `12`, `128+`, `30 sec`; None for UNLIMITED."""
     match = re.match(r"\d+", text)
     return int(match[0]) if match else None
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A cluster's answer as it is kept: when it was given, and for which base directory."""
+class CachedAnswer:
+    """A cluster's answer in the cache: when it was given, and for which base directory."""
 
     time: float
     base: str
     seen: dict[str, str]
 
     def facts(self, site: Site) -> SlurmFacts:
-        return read(self.seen, site, datetime.fromtimestamp(self.time, timezone.utc))
+        return read_facts(self.seen, site, datetime.fromtimestamp(self.time, timezone.utc))
 
 
 class Surveys:
-    """Answers of a cluster, kept beside the store for a while: a submit then takes
-    one round trip.
-    """
+    """Answers of a cluster, cached beside the store: a submit then takes one round trip."""
 
     def __init__(self, folder: Path, ask: Callable[[str], str]) -> None:
         self.folder, self.ask = folder, ask
@@ -230,34 +238,33 @@ class Surveys:
         return self.path(name).exists()
 
     def last(self, site: Site, name: str) -> SlurmFacts | None:
-        """The last answer, however old it is: good enough for settings that a site hardly ever
-        changes.
-        """
-        kept = self.kept(self.path(name), site, math.inf)
-        return kept.facts(site) if kept else None
+        """The cached answer, however old: good enough for what a site hardly ever changes."""
+        cached = self.read_cache(self.path(name), site, math.inf)
+        return cached.facts(site) if cached else None
 
     def facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
+        """The cached answer while it is young, else a new one. `fresh`: a new one in any case."""
         path = self.path(name)
-        kept = None if fresh else self.kept(path, site)
-        if kept is not None:
-            return kept.facts(site)
-        seen = Kept(time.time(), site.base, sections(self.ask(questions(site))))
-        facts = seen.facts(site)
-        self.keep(path, json.dumps(asdict(seen)))
+        cached = None if fresh else self.read_cache(path, site)
+        if cached is not None:
+            return cached.facts(site)
+        answer = CachedAnswer(time.time(), site.base, sections(self.ask(questions(site))))
+        facts = answer.facts(site)
+        self.write_cache(path, json.dumps(asdict(answer)))
         return facts
 
-    def kept(self, path: Path, site: Site, seconds: float = FRESH_SECONDS) -> Kept | None:
+    def read_cache(
+        self, path: Path, site: Site, seconds: float = FRESH_SECONDS
+    ) -> CachedAnswer | None:
         try:
-            record = Kept(**json.loads(path.read_text()))
+            record = CachedAnswer(**json.loads(path.read_text()))
             young = 0 <= time.time() - record.time < seconds
         except (OSError, ValueError, TypeError):
             return None
         return record if young and record.base == site.base else None
 
-    def keep(self, path: Path, text: str) -> None:
-        """Where the folder cannot be written to, the cluster is asked again next time; nothing else
-        is lost.
-        """
+    def write_cache(self, path: Path, text: str) -> None:
+        """Where the folder cannot be written to, the cluster is asked again next time."""
         try:
             make_folders(self.folder)
             partial = path.with_name(f".{path.name}.{os.getpid()}")

@@ -9,70 +9,92 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers
 from tao_sdk.backends.slurm.images.containers import NONE
 from tao_sdk.backends.slurm.job import data
-from tao_sdk.backends.slurm.job.shape import accounts, fits
+from tao_sdk.backends.slurm.job.partitions import can_hold, possible_accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.prepared_job import PreparedJob
 
+NEVER_STARTS = "SLURM would take the job and never start it."
 
-def findings(
+
+# From the spec, while the job is planned
+
+
+def spec_findings(
     job: PreparedJob,
     options: SlurmOptions,
     runtime: str,
     facts: SlurmFacts,
     mounts: Sequence[Mount],
 ) -> Iterator[Finding]:
-    """What would stop the job (errors), and what it should know (warnings), by what it asks for."""
+    """Errors that would stop the job and warnings for its user, from what it asks for."""
     spec = job.spec
     if spec.image:
         yield from containers.check(options, facts)
+        yield from container_findings(job, mounts)
     elif runtime != NONE:
         fix = "Name one: image: ..., or use --container-runtime none."
         yield error("spec.image", f"{runtime} needs an image.", "", fix)
-    for path in data.lost_outputs(job, mounts) if spec.image else []:
-        what = f"The output {path} lies in the container and is lost with it."
-        fix = (
-            "Leave it empty, and it is kept with the results; or name a path "
-            "of the cluster that is mounted."
-        )
-        yield warning("output.lost", what, "Nothing of the cluster is mounted there.", fix)
-    if spec.image:
-        yield from unmounted_finding(data.unmounted(job, mounts))
-    if spec.mount_path and spec.image:
-        yield from cache_finding(spec.mount_path, [each.target for each in mounts])
     if spec.shm_size:
+        what = "shm_size is not used: on SLURM /dev/shm is the node's."
+        yield warning("slurm.shm_unused", what, "", "Leave it out.")
+
+
+def container_findings(job: PreparedJob, mounts: Sequence[Mount]) -> Iterator[Finding]:
+    """Warnings for paths that lie in the job's container and end with it."""
+    for path in data.lost_outputs(job, mounts):
         yield warning(
-            "slurm.shm_unused",
-            "shm_size is not used: on SLURM /dev/shm is the node's.",
-            "",
-            "Leave it out.",
+            "output.lost",
+            f"The output {path} lies in the container and is lost with it.",
+            "Nothing of the cluster is mounted there.",
+            "Leave it empty, and it is kept with the results; or name a path "
+            "of the cluster that is mounted.",
         )
+    yield from unmounted_finding(data.unmounted_paths(job, mounts))
+    if job.spec.mount_path:
+        yield from cache_finding(job.spec.mount_path, [mount.target for mount in mounts])
+
+
+# From the plan, before it is sent
 
 
 def check(plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
+    """Errors that would stop the job, and warnings that its user should read."""
     decisions = plan.request.decisions
+    partitions = chosen_partitions(decisions, facts)
     return [
         *decisions.findings,
-        *account_findings(decisions, facts),
-        *shut_findings(decisions, facts),
-        *qos_findings(decisions, facts),
+        *name_findings(decisions, facts),
+        *account_findings(decisions, facts, partitions),
+        *qos_findings(decisions, facts, partitions),
         *down_findings(decisions, facts),
     ]
 
 
-def account_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
-    account, qos = decisions.directives.get("account", ""), decisions.directives.get("qos", "")
+def chosen_partitions(decisions: Decisions, facts: SlurmFacts) -> list[Partition]:
+    """The partitions that SLURM is asked for, as far as they are known; without a directive its
+    default.
+    """
+    directive = decisions.directives.get("partition", "")
+    if directive:
+        names = directive.split(",")
+        return [facts.partitions[name] for name in names if name in facts.partitions]
+    return [facts.default_partition] if facts.default_partition else []
+
+
+def name_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
+    """Errors for an account or a qos that the user does not have."""
+    account = decisions.directives.get("account", "")
     if is_strange(account, facts):
-        fix = f"Use --account {facts.accounts[0]}."
-        known = ", ".join(facts.accounts)
         yield error(
             "slurm.account",
             f"You cannot charge the account {account}.",
-            f"Yours are: {known}.",
-            fix,
+            f"Yours are: {', '.join(facts.accounts)}.",
+            f"Use --account {facts.accounts[0]}.",
         )
+    qos = decisions.directives.get("qos", "")
     if qos and facts.qos and qos.lower() not in facts.qos:
         yield error(
             "slurm.qos",
@@ -82,116 +104,142 @@ def account_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Findin
         )
 
 
-def qos_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
-    """Partitions take the jobs of some qos only, too."""
-    qos, asked = decisions.directives.get("qos", ""), chosen(decisions, facts)
-    if not asked or any(each.takes_qos(qos) for each in asked):
+def is_strange(account: str, facts: SlurmFacts) -> bool:
+    """True for an account that is not the user's. SLURM's own names are in lower case."""
+    if not account or not facts.accounts:
+        return False
+    return account.lower() not in facts.accounts
+
+
+# Partitions that take the jobs of some qos only
+
+
+def qos_findings(
+    decisions: Decisions, facts: SlurmFacts, partitions: Sequence[Partition]
+) -> Iterator[Finding]:
+    qos = decisions.directives.get("qos", "")
+    if not partitions or any(partition.takes_qos(qos) for partition in partitions):
         return
-    takes = (
-        f"{each.name} takes {', '.join(each.qos) or 'all but ' + ', '.join(each.denied_qos)}."
-        for each in asked
-    )
-    others = elsewhere(decisions, facts, lambda each: each.takes_qos(qos))
-    fix = f"Use another --qos{f', or {others[0]}' if others else ''}."
-    why = f"{' '.join(takes)} SLURM would take the job and never start it."
+    rules = " ".join(qos_rule(partition) for partition in partitions)
+    others = other_partitions(decisions, facts, lambda partition: partition.takes_qos(qos))
+    fix = f"Use another --qos, or {others[0]}." if others else "Use another --qos."
     yield error(
         "slurm.qos",
-        f"Jobs of the qos {qos} may not run in {', '.join(each.name for each in asked)}.",
-        why,
+        f"Jobs of the qos {qos} may not run in {join_names(partitions)}.",
+        f"{rules} {NEVER_STARTS}",
         fix,
     )
 
 
-def is_strange(account: str, facts: SlurmFacts) -> bool:
-    return (
-        bool(account and facts.accounts) and account.lower() not in facts.accounts
-    )  # SLURM's are in lower case
+def qos_rule(partition: Partition) -> str:
+    if partition.qos:
+        return f"{partition.name} takes {', '.join(partition.qos)}."
+    return f"{partition.name} takes all but {', '.join(partition.denied_qos)}."
 
 
-def shut_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
-    """Partitions take the jobs of some accounts only: SLURM would take another's job and never
-    start it.
-    """
-    named, asked = decisions.directives.get("account", ""), chosen(decisions, facts)
-    own = accounts(named, facts)
-    if is_strange(named, facts) or not asked or not own:
+# Partitions that take the jobs of some accounts only
+
+
+def account_findings(
+    decisions: Decisions, facts: SlurmFacts, partitions: Sequence[Partition]
+) -> Iterator[Finding]:
+    """An error if no account of the job may use its partitions, a warning if only some may."""
+    named = decisions.directives.get("account", "")
+    accounts = possible_accounts(named, facts)
+    if is_strange(named, facts) or not partitions or not accounts:
         return
-    taken = [account for account in own if any(facts.takes(each, [account]) for each in asked)]
-    where = ", ".join(each.name for each in asked)
-    takes = (
-        f"{' '.join(who_may(each) for each in asked if who_may(each))} SLURM would take the job "
-        "and never start it."
-    )
-    if not taken:
-        who = f"the account {own[0]}" if len(own) == 1 else f"your accounts ({', '.join(own)})"
-        fix = way_in(decisions, asked, own, facts)
-        yield error("slurm.account", f"Jobs of {who} may not run in {where}.", takes, fix)
-    elif len(taken) < len(own):
-        what = f"No account is named, and in {where} only jobs of {' and '.join(taken)} may run."
+    admitted = [account for account in accounts if is_admitted(account, partitions, facts)]
+    if not admitted:
+        yield shut_out(decisions, facts, partitions, accounts)
+    elif len(admitted) < len(accounts):
+        where = join_names(partitions)
         yield warning(
             "slurm.account",
-            what,
-            takes,
-            f"Use --account {taken[0]}, unless the cluster chooses it for you.",
+            f"No account is named, and in {where} only jobs of {' and '.join(admitted)} may run.",
+            account_rules(partitions),
+            f"Use --account {admitted[0]}, unless the cluster chooses it for you.",
         )
 
 
-def chosen(decisions: Decisions, facts: SlurmFacts) -> list[Partition]:
-    """The partitions that SLURM is asked for, as far as they are known; without a directive its
-    default.
-    """
-    asked: str = decisions.directives.get("partition", "")
-    default = facts.default_partition
-    if not asked:
-        return [default] if default else []
-    return [facts.partitions[name] for name in asked.split(",") if name in facts.partitions]
+def is_admitted(account: str, partitions: Sequence[Partition], facts: SlurmFacts) -> bool:
+    """True if a job of the account may start in one of the partitions."""
+    return any(facts.takes(partition, [account]) for partition in partitions)
 
 
-def who_may(partition: Partition) -> str:
-    if not partition.accounts:
-        return (
-            f"{partition.name} takes all but {', '.join(partition.denied)}."
-            if partition.denied
-            else ""
-        )
-    return f"{partition.name} takes {', '.join(partition.accounts)}."
+def shut_out(
+    decisions: Decisions,
+    facts: SlurmFacts,
+    partitions: Sequence[Partition],
+    accounts: Sequence[str],
+) -> Finding:
+    who = f"your accounts ({', '.join(accounts)})"
+    if len(accounts) == 1:
+        who = f"the account {accounts[0]}"
+    return error(
+        "slurm.account",
+        f"Jobs of {who} may not run in {join_names(partitions)}.",
+        account_rules(partitions),
+        way_in(decisions, facts, partitions, accounts),
+    )
+
+
+def account_rules(partitions: Sequence[Partition]) -> str:
+    """Whose jobs each of the partitions takes, and what SLURM does with others."""
+    rules = [account_rule(partition) for partition in partitions]
+    return f"{' '.join(filter(None, rules))} {NEVER_STARTS}"
+
+
+def account_rule(partition: Partition) -> str:
+    if partition.accounts:
+        return f"{partition.name} takes {', '.join(partition.accounts)}."
+    if partition.denied:
+        return f"{partition.name} takes all but {', '.join(partition.denied)}."
+    return ""
 
 
 def way_in(
-    decisions: Decisions, asked: Sequence[Partition], own: Sequence[str], facts: SlurmFacts
+    decisions: Decisions,
+    facts: SlurmFacts,
+    partitions: Sequence[Partition],
+    accounts: Sequence[str],
 ) -> str:
-    """An account or a partition with which the job would start."""
-    ways = [
-        f"--account {each}"
-        for each in facts.accounts
-        if any(facts.takes(there, [each]) for there in asked)
-    ]
-    ways += elsewhere(decisions, facts, lambda each: facts.takes(each, own))
-    ask = "ask the site for an account that it takes"
-    return f"Use {' or '.join(ways[:3])}, or {ask}." if ways else f"{ask.capitalize()}."
+    """Advice: an account or a partition with which the job would start."""
+    admitted = [each for each in facts.accounts if is_admitted(each, partitions, facts)]
+    ways = [f"--account {account}" for account in admitted]
+    ways += other_partitions(decisions, facts, lambda other: facts.takes(other, accounts))
+    if not ways:
+        return "Ask the site for an account that it takes."
+    return f"Use {' or '.join(ways[:3])}, or ask the site for an account that it takes."
 
 
-def elsewhere(
+def other_partitions(
     decisions: Decisions, facts: SlurmFacts, takes: Callable[[Partition], bool]
 ) -> list[str]:
-    """The partitions that could run the job, of those that take it."""
-    nodes, gpus = decisions.nodes, decisions.gpus
-    open_ones = (
-        each
-        for each in facts.partitions.values()
-        if each.up and takes(each) and fits(each, nodes, gpus)
-    )
-    return [f"--partition {each.name}" for each in open_ones]
+    """`--partition NAME` for each partition that takes the job and could run it."""
+    return [
+        f"--partition {partition.name}"
+        for partition in facts.partitions.values()
+        if takes(partition) and can_run(partition, decisions)
+    ]
+
+
+def can_run(partition: Partition, decisions: Decisions) -> bool:
+    return partition.up and can_hold(partition, decisions.nodes, decisions.gpus)
+
+
+def join_names(partitions: Sequence[Partition]) -> str:
+    return ", ".join(partition.name for partition in partitions)
 
 
 def down_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
-    names: Sequence[str] = decisions.directives.get("partition", "").split(",")
-    down = [name for name in names if name in facts.partitions and not facts.partitions[name].up]
+    """A warning for partitions that the job names and that start no jobs now."""
+    names = decisions.directives.get("partition", "").split(",")
+    known = [facts.partitions[name] for name in names if name in facts.partitions]
+    down = [partition for partition in known if not partition.up]
     if down:
-        what = f"The partition {', '.join(down)} starts no jobs now."
         yield warning(
             "slurm.partition_down",
-            what,
+            f"The partition {join_names(down)} starts no jobs now.",
             "Its state is not UP.",
             "Wait, or choose another with --partition.",
         )

@@ -22,27 +22,49 @@ STAGE = "Copy it to the cluster's shared file system, and name it lustre:///abso
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequiredPath:
     """A path that has to be there on the cluster, and who says so."""
 
     path: str
-    what: str
+    what: str  # `The input train_data`
 
 
-def wanted(job: PreparedJob) -> list[Wanted]:
-    """Every path on the cluster that the job declares. Raises SpecError for one on this machine."""
-    found = [*inputs(job), *addresses(job), *sources(job.spec)]
-    return list({each.path: each for each in reversed(found)}.values())[::-1]
+# What the job names
 
 
-def inputs(job: PreparedJob) -> Iterator[Wanted]:
-    for each in job.here_inputs():
-        if each.scheme == "file" or not posixpath.isabs(each.path):
-            raise local(f"The input {each.key}", each.uri)
-        yield Wanted(each.path, f"The input {each.key}")
+def required_paths(job: PreparedJob) -> list[RequiredPath]:
+    """Every path on the cluster that the job declares. Raises SpecError for one on this machine.
+
+    A path that is declared twice is there once, under its first name.
+    """
+    first_ones: dict[str, RequiredPath] = {}
+    for required in (*input_paths(job), *shared_paths(job), *mount_sources(job.spec)):
+        first_ones.setdefault(required.path, required)
+    return list(first_ones.values())
 
 
-def local(what: str, value: str) -> SpecError:
+def input_paths(job: PreparedJob) -> Iterator[RequiredPath]:
+    for data in job.here_inputs():
+        if data.scheme == "file" or not posixpath.isabs(data.path):
+            raise path_of_this_machine(f"The input {data.key}", data.uri)
+        yield RequiredPath(data.path, f"The input {data.key}")
+
+
+def shared_paths(job: PreparedJob) -> Iterator[RequiredPath]:
+    """Paths in lustre:// and slurm:// values that no input declares.
+
+    The job gets them without the scheme.
+    """
+    for key, path in job.data.shared:
+        yield RequiredPath(path, f"The value {key}")
+
+
+def mount_sources(spec: JobSpec) -> Iterator[RequiredPath]:
+    for mount in requested_mounts(spec):
+        yield RequiredPath(mount.source, f"The mount {mount.target}")
+
+
+def path_of_this_machine(what: str, value: str) -> SpecError:
     return SpecError(
         f"{what} is {value}, a path of this machine.",
         "The nodes of the cluster cannot read this machine's files.",
@@ -50,25 +72,30 @@ def local(what: str, value: str) -> SpecError:
     )
 
 
-def addresses(job: PreparedJob) -> Iterator[Wanted]:
-    """Paths in lustre:// and slurm:// values that are not declared as inputs; the job gets them
-    without the scheme.
+# Mounts
+
+
+def all_mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
+    """The job's own mounts, then the site's, then what neither covers of base directory, results
+    and data.
     """
-    for key, path in job.data.shared:
-        yield Wanted(path, f"The value {key}")
+    mounts = requested_mounts(job.spec)
+    targets = {mount.target for mount in mounts}
+    mounts += [mount for mount in site_mounts(facts) if mount.target not in targets]
+    for needed in needed_mounts(job, facts, root):
+        if not any(shows_path(mount, needed.source) for mount in mounts):
+            mounts.append(needed)
+    return mounts
 
 
-def sources(spec: JobSpec) -> Iterator[Wanted]:
-    for each in asked_mounts(spec):
-        yield Wanted(each.source, f"The mount {each.target}")
-
-
-def asked_mounts(spec: JobSpec) -> list[Mount]:
-    found = read_mounts(without_scheme(spec.mounts), HERE, HERE)
-    for each in found:
-        if each.volume or within(each.source, HERE):
-            raise local(f"The mount {each.target}", each.source.removeprefix(f"{HERE}/"))
-    return found
+def requested_mounts(spec: JobSpec) -> list[Mount]:
+    """What the spec's `mounts` asks for. Raises SpecError for a path of this machine."""
+    mounts = read_mounts(without_scheme(spec.mounts), HERE, HERE)
+    for mount in mounts:
+        if mount.volume or within(mount.source, HERE):
+            source = mount.source.removeprefix(f"{HERE}/")
+            raise path_of_this_machine(f"The mount {mount.target}", source)
+    return mounts
 
 
 def without_scheme(given: Any) -> Any:
@@ -79,51 +106,49 @@ def without_scheme(given: Any) -> Any:
         items = cast("Mapping[str, Any]", given).items()
         return {without_scheme(key): without_scheme(value) for key, value in items}
     if isinstance(given, (list, tuple)):
-        return [without_scheme(each) for each in cast("Sequence[Any]", given)]
+        return [without_scheme(item) for item in cast("Sequence[Any]", given)]
     return given
-
-
-def mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
-    """The job's own mounts, then the site's, then those of base directory, results and data that
-    neither covers.
-    """
-    found = asked_mounts(job.spec)
-    for default in site_mounts(facts):
-        if all(each.target != default.target for each in found):
-            found.append(default)
-    read = (Mount(each.path, each.path, read_only=True) for each in inputs(job))
-    named = (
-        Mount(each.path, each.path) for each in addresses(job)
-    )  # writable: nobody has said what they are for
-    for each in (Mount(facts.base, facts.base), Mount(root, root), *read, *named):
-        if not any(has(mount, each.source) for mount in found):
-            found.append(each)
-    return found
-
-
-def lost_outputs(job: PreparedJob, mounted: Sequence[Mount]) -> list[str]:
-    """Outputs that the spec places on no writable mount: they are gone when the container ends."""
-    kept = [mount.target for mount in mounted if not mount.read_only]
-    return [
-        path for path in job.data.chosen_outputs if not any(within(path, target) for target in kept)
-    ]
-
-
-def unmounted(job: PreparedJob, mounted: Sequence[Mount]) -> list[tuple[str, str]]:
-    """(key, path) of what the spec names, nobody declares and no mount holds."""
-    return [
-        (key, path)
-        for key, path in job.data.undeclared
-        if not any(within(path, each.target) for each in mounted)
-    ]
-
-
-def has(mount: Mount, path: str) -> bool:
-    """Whether the mount shows a path of the cluster at the same path in the job."""
-    return mount.source == mount.target and within(path, mount.source)
 
 
 def site_mounts(facts: SlurmFacts) -> list[Mount]:
     """SLURM_CONTAINER_MOUNTS, else the documented /lustre where the cluster has it."""
-    given = facts.site.mounts.split(",") if facts.site.mounts else list(facts.folders)
-    return read_mounts([each.strip() for each in given if each.strip()], HERE, HERE)
+    texts = facts.site.mounts.split(",") if facts.site.mounts else list(facts.folders)
+    stripped = [text.strip() for text in texts]
+    return read_mounts([text for text in stripped if text], HERE, HERE)
+
+
+def needed_mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> Iterator[Mount]:
+    """What the job cannot do without, each at its own path.
+
+    Shared paths are writable: nobody has said what they are for.
+    """
+    yield Mount(facts.base, facts.base)
+    yield Mount(root, root)
+    for required in input_paths(job):
+        yield Mount(required.path, required.path, read_only=True)
+    for required in shared_paths(job):
+        yield Mount(required.path, required.path)
+
+
+def shows_path(mount: Mount, path: str) -> bool:
+    """True if the mount shows a path of the cluster at the same path in the job."""
+    return mount.source == mount.target and within(path, mount.source)
+
+
+# What no mount holds
+
+
+def lost_outputs(job: PreparedJob, mounts: Sequence[Mount]) -> list[str]:
+    """Outputs that the spec places on no writable mount: they are gone when the container ends."""
+    writable = [mount.target for mount in mounts if not mount.read_only]
+    return [path for path in job.data.chosen_outputs if not is_below(path, writable)]
+
+
+def unmounted_paths(job: PreparedJob, mounts: Sequence[Mount]) -> list[tuple[str, str]]:
+    """(key, path) of what the spec names, nobody declares and no mount holds."""
+    targets = [mount.target for mount in mounts]
+    return [(key, path) for key, path in job.data.undeclared if not is_below(path, targets)]
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(within(path, folder) for folder in folders)

@@ -7,100 +7,148 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tao_sdk.backends.slurm.facts import SlurmFacts
-from tao_sdk.backends.slurm.job.shape import Shape, minutes
+from tao_sdk.backends.slurm.job.allocation import Allocation, format_minutes
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import parse_size
 
-# Directives that `native` may not change: by them a job is found again, or they belong to the way
-# in which it is submitted.
-OURS = frozenset(
-    {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir",
-         "wait", "hold",
-     "test-only", "dependency", "input", "batch", "clusters"}
-)  # fmt: skip
-
-
-def directives(
-    spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, wants: Shape
-) -> dict[str, str]:
-    """Name -> value; "" for a flag."""
-    requeue = facts.site.requeue if options.requeue is None else options.requeue
-    account = options.account or word(facts.site.account, "SLURM_ACCOUNT")
-    given = {
-        "nodes": str(wants.nodes),
-        "ntasks": str(wants.nodes),
-        "ntasks-per-node": "1",
-        "gres": f"gpu:{wants.gpus}" if wants.gpus else None,
-        "cpus-per-task": str(wants.cpus),
-        "mem": f"{max(1, parse_size(spec.memory) // 2**20)}M" if spec.memory else None,
-        "exclusive": "" if wants.exclusive else None,
-        "wait-all-nodes": "1" if wants.nodes > 1 else None,
-        "time": minutes(wants.time),
-        "partition": wants.partition or None,
-        "account": account or None,
-        "qos": options.qos or None,
-        "constraint": options.constraint or None,
-        "reservation": options.reservation or None,
-        "nodelist": options.nodelist or None,
-        "exclude": options.exclude or None,
-        "mail-user": options.mail_user or None,
-        "mail-type": "END,FAIL" if options.mail_user else None,
-        "requeue" if requeue else "no-requeue": "",
+# What `native` may not change: a job is found again by these, or its submission depends on them.
+PROTECTED = frozenset(
+    {
+        "array",
+        "batch",
+        "chdir",
+        "clusters",
+        "comment",
+        "dependency",
+        "error",
+        "hold",
+        "input",
+        "job-name",
+        "open-mode",
+        "output",
+        "parsable",
+        "test-only",
+        "wait",
+        "wrap",
     }
-    return patched({name: value for name, value in given.items() if value is not None}, spec.native)
+)
+DIRECTIVE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_.@+-]+")
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+")  # the shell leaves it as it is
 
 
-def word(value: str, name: str) -> str:
-    if value and not re.fullmatch(r"[A-Za-z0-9_.@+-]+", value):
+def sbatch_directives(
+    spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, allocation: Allocation
+) -> dict[str, str]:
+    """Directive -> value; "" for a flag. The job's `native` is laid over ours."""
+    given = {**resource_directives(spec, allocation), **option_directives(options, facts)}
+    if wants_requeue(options, facts):
+        given["requeue"] = ""
+    else:
+        given["no-requeue"] = ""
+    return lay_native_over(given, spec.native)
+
+
+def resource_directives(spec: JobSpec, allocation: Allocation) -> dict[str, str]:
+    """The directives for nodes, GPUs, CPUs, memory and time."""
+    given = {
+        "nodes": str(allocation.nodes),
+        "ntasks": str(allocation.nodes),
+        "ntasks-per-node": "1",
+    }
+    if allocation.gpus:
+        given["gres"] = f"gpu:{allocation.gpus}"
+    given["cpus-per-task"] = str(allocation.cpus)
+    if spec.memory:
+        given["mem"] = f"{max(1, parse_size(spec.memory) // 2**20)}M"
+    if allocation.exclusive:
+        given["exclusive"] = ""
+    if allocation.nodes > 1:
+        given["wait-all-nodes"] = "1"
+    given["time"] = format_minutes(allocation.time)
+    if allocation.partition:
+        given["partition"] = allocation.partition
+    return given
+
+
+def option_directives(options: SlurmOptions, facts: SlurmFacts) -> dict[str, str]:
+    """The directives that an option or a setting names."""
+    given = {
+        "account": options.account or read_account(facts.site.account),
+        "qos": options.qos,
+        "constraint": options.constraint,
+        "reservation": options.reservation,
+        "nodelist": options.nodelist,
+        "exclude": options.exclude,
+        "mail-user": options.mail_user,
+        "mail-type": "END,FAIL" if options.mail_user else "",
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def wants_requeue(options: SlurmOptions, facts: SlurmFacts) -> bool:
+    return facts.site.requeue if options.requeue is None else options.requeue
+
+
+def read_account(account: str) -> str:
+    """SLURM_ACCOUNT, "" where it is not set. Raises SpecError for what is no account's name."""
+    if account and not ACCOUNT_NAME.fullmatch(account):
         raise SpecError(
-            f"{name} is {value!r}.", "", "It is a name of letters, digits and _ . @ + -."
+            f"SLURM_ACCOUNT is {account!r}.", "", "It is a name of letters, digits and _ . @ + -."
         )
-    return value
+    return account
 
 
-def patched(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, str]:
-    """`native`, a map of sbatch's directives, laid over ours: true for a flag, false or null to
-    leave one out.
+def lay_native_over(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, str]:
+    """Our directives with the job's `native` over them. Raises SpecError.
+
+    A value true makes a flag; false and null leave the directive out.
     """
     merged = dict(given)
-    for name, value in native.items():
-        plain_name = name.removeprefix("--")
-        if not re.fullmatch(r"[a-z][a-z0-9-]*", plain_name):
-            raise FieldError(
-                "native",
-                f"native has {name!r}, which is no directive of sbatch.",
-                "",
-                "Write e.g. mail-type: END",
-            )
-        if plain_name in OURS:
-            raise FieldError(
-                "native",
-                f"native has {plain_name}.",
-                "By that the job is found again; it stays as it is.",
-                "Leave it out.",
-            )
+    for key, value in native.items():
+        name = read_directive_name(key)
         if value is None or value is False:
-            merged.pop(plain_name, None)
+            merged.pop(name, None)
+        elif value is True:
+            merged[name] = ""
         else:
-            merged[plain_name] = "" if value is True else directive_value(plain_name, value)
+            merged[name] = read_directive_value(name, value)
     return merged
 
 
-def directive_value(name: str, value: Any) -> str:
-    text = (
-        ",".join(map(str, cast("Sequence[Any]", value)))
-        if isinstance(value, (list, tuple))
-        else str(value)
-    )
-    if not re.fullmatch(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+", text):
-        why = "It would stand in the batch script, where spaces, quotes and $ mean something."
+def read_directive_name(key: str) -> str:
+    """`mail-type` of `mail-type` and `--mail-type`."""
+    name = key.removeprefix("--")
+    if not DIRECTIVE_NAME.fullmatch(name):
+        raise FieldError(
+            "native",
+            f"native has {key!r}, which is no directive of sbatch.",
+            "",
+            "Write e.g. mail-type: END",
+        )
+    if name in PROTECTED:
+        raise FieldError(
+            "native",
+            f"native has {name}.",
+            "By that the job is found again; it stays as it is.",
+            "Leave it out.",
+        )
+    return name
+
+
+def read_directive_value(name: str, value: Any) -> str:
+    """The value as text, a list with commas between."""
+    if isinstance(value, (list, tuple)):
+        value = ",".join(map(str, cast("Sequence[Any]", value)))
+    text = str(value)
+    if not PLAIN_VALUE.fullmatch(text):
         raise FieldError(
             "native",
             f"native.{name} is {text!r}.",
-            why,
+            "It would stand in the batch script, where spaces, quotes and $ mean something.",
             "Use letters, digits and _ . , : ; @ % / & | ( ) [ ] * ! = + -.",
         )
     return text

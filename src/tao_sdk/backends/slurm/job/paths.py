@@ -37,10 +37,16 @@ def job_name(attempt: Attempt) -> str:
     return f"{attempt.job_id}.{attempt.number}"
 
 
-def sbatch_words(at: Paths, attempt: Attempt) -> list[str]:
+def sbatch_command(at: Paths, attempt: Attempt) -> list[str]:
+    """The call of sbatch that hands an attempt's batch script over."""
     return [
-        "sbatch", "--parsable", "--export=ALL", f"--job-name={job_name(attempt)}",
+        "sbatch",
+        "--parsable",
+        "--export=ALL",
+        f"--job-name={job_name(attempt)}",
         f"--comment=tao:{attempt.store_id}",
-        f"--output={at.logs}/slurm.out", f"--error={at.logs}/slurm.err", "--open-mode=append",
+        f"--output={at.logs}/slurm.out",
+        f"--error={at.logs}/slurm.err",
+        "--open-mode=append",
         at.script,
-    ]  # fmt: skip
+    ]

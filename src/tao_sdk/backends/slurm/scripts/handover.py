@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse
-from tao_sdk.backends.slurm.job.data import Wanted
-from tao_sdk.backends.slurm.job.paths import JobHome, job_name, sbatch_words
+from tao_sdk.backends.slurm.job.data import RequiredPath
+from tao_sdk.backends.slurm.job.paths import JobHome, job_name, sbatch_command
 from tao_sdk.backends.slurm.request import Decisions
 from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
 from tao_sdk.model.plan import Attempt
@@ -131,14 +131,14 @@ def submit(decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage
         function("check_paths", path_checks(decisions.checks)),
         function("stage", stage),
         function("prepare_image", decisions.image.prepare if decisions.image else ""),
-        function("call_sbatch", sbatch_call(sbatch_words(home.paths(attempt), attempt))),
+        function("call_sbatch", sbatch_call(sbatch_command(home.paths(attempt), attempt))),
         *map(script, COMMON),
         f"set -- {shlex.join(other_folders(home, attempt, folders))}",
         script("submit"),
     )
 
 
-def path_checks(checks: Sequence[Wanted]) -> str:
+def path_checks(checks: Sequence[RequiredPath]) -> str:
     """Shell text that says which of the paths are not there, by their numbers."""
     return "\n".join(
         f"need {number} {shlex.quote(check.path)}" for number, check in enumerate(checks)

@@ -29,7 +29,7 @@ def batch_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
         "tao_image_wanted": yes_or_no(decisions.image is not None),
         "tao_requeue": yes_or_no("no-requeue" not in decisions.directives),
     }
-    start_task = function("start_task", f'  {srun(decisions)} /bin/sh "$d/task.sh"')
+    start_task = function("start_task", f'  {srun_command(decisions)} /bin/sh "$d/task.sh"')
     return joined("#!/bin/bash", *directives, "\n" + variables(values), start_task, script("batch"))
 
 
@@ -37,15 +37,21 @@ def yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def srun(decisions: Decisions) -> str:
+def srun_command(decisions: Decisions) -> str:
     """Shell text: srun, and the words that start a task in the job's image."""
-    n = decisions.nodes
-    flags = [f"--nodes={n}", f"--ntasks={n}", "--ntasks-per-node=1",
-         '--cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"',
-             "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]  # fmt: skip
-    return " ".join(
-        filter(None, ["srun", *flags, decisions.container.srun, decisions.container.task])
-    )
+    words = [
+        "srun",
+        f"--nodes={decisions.nodes}",
+        f"--ntasks={decisions.nodes}",
+        "--ntasks-per-node=1",
+        '--cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"',
+        "--mpi=none",
+        "--input=none",
+        "--kill-on-bad-exit=1",
+        decisions.container.srun,
+        decisions.container.task,
+    ]
+    return " ".join(filter(None, words))
 
 
 def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:

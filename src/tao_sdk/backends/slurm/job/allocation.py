@@ -1,0 +1,303 @@
+"""Allocation: nodes, GPUs, CPUs, partitions and time of a job, decided from what it asks for and
+what the cluster has. Pure.
+
+What SLURM would accept and leave pending for ever is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.job.partitions import (
+    PartitionChoice,
+    allows_time,
+    can_hold,
+    choose_partitions,
+    drop_short_partitions,
+    most_nodes,
+    partition_directive,
+    possible_accounts,
+)
+from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import format_duration
+
+DEFAULT_TIME = timedelta(hours=4)
+CPUS_WITHOUT_GPU = 16
+# The command is asked to end this part of the time limit early, to save what it has.
+LEAD = 0.05
+MINUTE = timedelta(minutes=1)
+NEVER_STARTS = "SLURM would take the job and never start it."
+
+
+class PartitionLimit(SpecError):
+    """SLURM would take the job and never start it."""
+
+    code = "slurm.partition_limit"
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What is asked of SLURM for one job."""
+
+    nodes: int
+    gpus: int  # per node
+    cpus: int  # per node
+    exclusive: bool
+    partition: str  # as sbatch takes it; "" for the cluster's default
+    time: timedelta
+    timeout: float  # seconds after which the command is asked to end; 0 for never
+    notes: tuple[str, ...] = ()
+
+
+def plan_allocation(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Allocation:
+    """Raises SpecError for what the cluster cannot give, with what it can."""
+    payers = possible_accounts(options.account or facts.site.account, facts)
+    choice = choose_partitions(options, facts, payers)
+    largest = largest_gpu_count(choice, facts)
+    nodes, gpus = spread_gpus(spec, largest)
+    choice = drop_small_partitions(choice, nodes, gpus)
+    limit = time_limit(choice, account_limit(facts, choice, payers, options.qos))
+    time, time_notes = choose_time(spec, facts, limit)
+    choice = drop_short_partitions(choice.add_notes(*time_notes), time)
+    return Allocation(
+        nodes=nodes,
+        gpus=gpus,
+        cpus=choose_cpus(spec, gpus, choice.partitions, facts.site.cpus_per_gpu),
+        exclusive=is_exclusive(options, gpus, largest),
+        partition=partition_directive(options, facts, choice),
+        time=time,
+        timeout=choose_timeout(spec, options, facts, time),
+        notes=choice.notes,
+    )
+
+
+# Nodes, GPUs, CPUs
+
+
+def largest_gpu_count(choice: PartitionChoice, facts: SlurmFacts) -> int:
+    """GPUs of the largest node; the site's setting where the cluster shows no partition."""
+    largest = max((partition.gpus for partition in choice.partitions), default=0)
+    if not largest and not facts.partitions:
+        return facts.site.gpus_per_node
+    return largest
+
+
+def spread_gpus(spec: JobSpec, largest: int) -> tuple[int, int]:
+    """(nodes, GPUs on each of them). Raises SpecError.
+
+    With num_nodes, gpu_count is per node. Without, it is the total, spread evenly over as few
+    nodes as possible.
+    """
+    count = largest if spec.gpu_count < 0 else spec.gpu_count
+    per_node = spec.num_nodes is not None or not largest
+    if per_node and count > largest:
+        raise too_many_gpus(count, largest)
+    if spec.num_nodes is not None:
+        return spec.num_nodes, count
+    if count <= largest:
+        return 1, count
+    nodes = math.ceil(count / largest)
+    if count % nodes:
+        raise uneven_gpus(count, nodes, largest)
+    return nodes, count // nodes
+
+
+def too_many_gpus(count: int, largest: int) -> SpecError:
+    what = f"gpu_count is {count}, which is per node."
+    if not largest:
+        why, advice = "No node of these partitions has one.", "Choose another partition."
+        return FieldError("gpu_count", what, why, advice)
+    return FieldError(
+        "gpu_count",
+        what,
+        f"The largest node of these partitions has {largest} GPUs.",
+        "Leave num_nodes out, and gpu_count is the total; or ask for fewer.",
+    )
+
+
+def uneven_gpus(count: int, nodes: int, largest: int) -> SpecError:
+    fewer = next(each for each in range(count - 1, 0, -1) if is_even(each, largest))
+    more = next(each for each in range(count + 1, count * 2) if is_even(each, largest))
+    return SpecError(
+        f"{count} GPUs do not spread evenly over {nodes} nodes of {largest}.",
+        "Every node of a job has as many as the others.",
+        f"Ask for {fewer} ({describe_spread(fewer, largest)}) or {more} "
+        f"({describe_spread(more, largest)}), or say num_nodes yourself.",
+    )
+
+
+def is_even(count: int, largest: int) -> bool:
+    """True if so many GPUs spread evenly over the fewest nodes of the largest kind."""
+    return count % math.ceil(count / largest) == 0
+
+
+def describe_spread(count: int, largest: int) -> str:
+    """`2 x 6`: nodes, and GPUs on each."""
+    nodes = math.ceil(count / largest)
+    return f"{nodes} x {count // nodes}"
+
+
+def drop_small_partitions(choice: PartitionChoice, nodes: int, gpus: int) -> PartitionChoice:
+    """Leave out the partitions that can never hold the job. Raises SpecError if none can."""
+    if any(can_hold(partition, nodes, gpus) for partition in choice.partitions):
+        return choice.narrow(
+            lambda partition: can_hold(partition, nodes, gpus), f"{nodes} nodes with {gpus} GPUs"
+        )
+    first = choice.partitions[0]
+    if gpus > first.gpus:
+        raise too_many_gpus(gpus, first.gpus)
+    most = most_nodes(first)
+    raise PartitionLimit(
+        f"{nodes} nodes are more than a job may have in {choice.names} ({most}).",
+        NEVER_STARTS,
+        f"Use --nodes {most}, or another partition.",
+    )
+
+
+def is_exclusive(options: SlurmOptions, gpus: int, largest: int) -> bool:
+    """As asked; else true for a job that takes all GPUs of its nodes."""
+    if options.exclusive is not None:
+        return options.exclusive
+    return gpus > 0 and gpus >= largest
+
+
+def choose_cpus(spec: JobSpec, gpus: int, partitions: Sequence[Partition], per_gpu: int) -> int:
+    """CPUs per node. The default is no more than the smallest of the partitions' nodes has."""
+    if spec.cpus is not None:
+        return math.ceil(spec.cpus)
+    default = per_gpu * gpus if gpus else CPUS_WITHOUT_GPU
+    known = [partition.cpus for partition in partitions if partition.cpus]
+    return max(1, min([default, *known]))
+
+
+# Time
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """The longest time that the cluster allows the job, and who says so."""
+
+    longest: timedelta | None  # None: no limit, or none known
+    source: str  # `polar`, `polar with account vision`
+    by_account: timedelta | None = None  # what the qos or the account allows in any partition
+
+
+def account_limit(
+    facts: SlurmFacts, choice: PartitionChoice, payers: Sequence[str], qos: str
+) -> TimeLimit:
+    """What the job's qos or account allows, whatever the partition does."""
+    no_limit = TimeLimit(None, "")
+    if any(partition.own_qos for partition in choice.partitions):
+        return no_limit
+    limits = [facts.longest(account, qos) for account in payers or [""]]
+    known = [limit for limit in limits if limit is not None]
+    if len(known) < len(limits):
+        return no_limit
+    longest = max(known)
+    return TimeLimit(longest, limit_source(facts, payers, qos), longest)
+
+
+def limit_source(facts: SlurmFacts, payers: Sequence[str], qos: str) -> str:
+    if qos and facts.qos.get(qos.lower()):
+        return f" with qos {qos}"
+    if payers:
+        return f" with account {' or '.join(payers)}"
+    return ""
+
+
+def time_limit(choice: PartitionChoice, account: TimeLimit) -> TimeLimit:
+    """The stricter of what the partitions and the account allow."""
+    partition = longest_time(choice.partitions)
+    if account.longest is None:
+        return TimeLimit(partition, choice.names)
+    if partition is not None and partition < account.longest:
+        return TimeLimit(partition, choice.names, account.longest)
+    return TimeLimit(account.longest, f"{choice.names}{account.source}", account.longest)
+
+
+def longest_time(partitions: Sequence[Partition]) -> timedelta | None:
+    """The longest time limit of the partitions; None if one has none."""
+    limits = [partition.max_time for partition in partitions]
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(known) == len(limits) else None
+
+
+def choose_time(
+    spec: JobSpec, facts: SlurmFacts, limit: TimeLimit
+) -> tuple[timedelta, tuple[str, ...]]:
+    """The job's time limit, and notes. Raises PartitionLimit.
+
+    A time that was asked for has to be allowed. The default is shortened to what is allowed.
+    """
+    asked = spec.time_limit or facts.site.time
+    if asked is None:
+        return default_time(limit)
+    if limit.longest is not None and asked > limit.longest:
+        raise too_long(asked, limit.longest, limit, facts)
+    return asked, ()
+
+
+def default_time(limit: TimeLimit) -> tuple[timedelta, tuple[str, ...]]:
+    if limit.longest is None or limit.longest >= DEFAULT_TIME:
+        return DEFAULT_TIME, ()
+    note = (
+        f"The time limit is {format_duration(limit.longest)}, all that {limit.source} allows; "
+        f"the default is 4h."
+    )
+    return limit.longest, (note,)
+
+
+def too_long(
+    asked: timedelta, longest: timedelta, limit: TimeLimit, facts: SlurmFacts
+) -> PartitionLimit:
+    """The error names another partition where that would help, which it does not against a limit of
+    the account.
+    """
+    another = ""
+    if limit.by_account is None or asked <= limit.by_account:
+        another = longer_partition(asked, facts)
+    return PartitionLimit(
+        f"{format_duration(asked)} is longer than {limit.source} allows "
+        f"({format_duration(longest)}).",
+        NEVER_STARTS,
+        f"Use --time-limit {format_duration(longest)}{another}.",
+    )
+
+
+def longer_partition(asked: timedelta, facts: SlurmFacts) -> str:
+    """`, or --partition NAME, which allows it`; "" where no partition does."""
+    for partition in facts.partitions.values():
+        if allows_time(partition, asked):
+            return f", or --partition {partition.name}, which allows it"
+    return ""
+
+
+def choose_timeout(
+    spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, time: timedelta
+) -> float:
+    """Seconds after which the command is asked to end: as asked, else LEAD before SLURM's end."""
+    if options.timeout is not None:
+        return min(options.timeout, time).total_seconds()
+    if spec.time_limit is None and facts.site.timeout is not None:
+        return min(facts.site.timeout, time).total_seconds()
+    return min(time.total_seconds(), round(slurm_seconds(time) * (1 - LEAD), 3))
+
+
+def slurm_seconds(time: timedelta) -> float:
+    """What SLURM makes of a time limit: whole minutes, as seconds."""
+    return max(1, math.ceil(time / MINUTE)) * 60.0
+
+
+def format_minutes(time: timedelta) -> str:
+    """`1-04:30:00`, as sbatch reads it, in whole minutes: it knows no shorter time."""
+    total = int(slurm_seconds(time) / 60)
+    days, rest = divmod(total, 24 * 60)
+    clock = f"{rest // 60:02}:{rest % 60:02}:00"
+    return f"{days}-{clock}" if days else clock

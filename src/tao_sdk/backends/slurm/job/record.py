@@ -1,0 +1,119 @@
+"""Record: what an attempt has left on the cluster of its own end, and what that changes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tao_sdk.backends.outcome import json_object
+from tao_sdk.backends.slurm.parse import explained
+from tao_sdk.model import words
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.words import UNEXPLAINED, Why
+
+TIMED_OUT = 124  # the exit code of a command that was ended at its timeout
+TAO_FAILURES = ("FAILURE", "FAILED", "ERROR")  # what status.json says of a training that has failed
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known from the batch script's file, TAO's status.json and the manifest."""
+
+    exit_code: int | None = None
+    time_limit: bool = False  # the command was ended at its timeout
+    tao_status: str = ""  # the last status of status.json, in upper case
+    tao_message: str = ""
+    whole: bool = False  # it tells the end of the attempt that was asked for
+    begun: bool = False  # the batch script has run
+
+    @property
+    def tao_failed(self) -> bool:
+        return self.tao_status in TAO_FAILURES
+
+
+def read_record(
+    exit_text: str, status_text: str, manifest_text: str, number: int, begun: bool = False
+) -> Record:
+    """The record of attempt `number`, from the texts of the three files.
+
+    The batch script's file counts before the manifest; what is of another attempt does not count.
+    """
+    script = json_object(exit_text) or {}
+    manifest = json_object(manifest_text) or {}
+    status = json_object(last_status(status_text)) or {}
+    by_script = script.get("attempt") == number
+    by_manifest = manifest.get("attempt") == number and manifest.get("whole") is True
+    code: Any = None
+    if by_script:
+        code = script.get("exit_code")
+    elif by_manifest:
+        code = manifest.get("exit_code")
+    return Record(
+        exit_code=code if isinstance(code, int) else None,
+        time_limit=by_script and script.get("time_limit") is True,
+        tao_status=str(status.get("status", "")).upper(),
+        tao_message=str(status.get("message", "")),
+        whole=by_script or by_manifest,
+        begun=begun,
+    )
+
+
+def last_status(text: str) -> str:
+    """The last line of status.json with a status in it."""
+    lines = [line for line in text.splitlines() if '"status"' in line]
+    return lines[-1] if lines else ""
+
+
+def with_record(observed: Observation, record: Record) -> Observation:
+    """The observation, corrected by what the attempt itself tells of its end."""
+    if observed.phase is Phase.FAILED and record.time_limit:
+        reason = words.why(Reason.TIME_LIMIT, "slurm, ours")
+        return explained(replace(observed, exit_code=TIMED_OUT), reason)
+    if is_killed_script(observed, record):
+        return explained(observed, words.why(Reason.SCRIPT_KILLED))
+    if observed.phase is Phase.SUCCEEDED and record.tao_failed:
+        return explained(replace(observed, phase=Phase.FAILED), tao_failure(record))
+    if observed.phase is Phase.FAILED and record.exit_code:
+        return with_exit_code(observed, record.exit_code)
+    if observed.phase is Phase.ABSENT and record.whole and record.exit_code is not None:
+        return from_record(record)
+    return observed
+
+
+def is_killed_script(observed: Observation, record: Record) -> bool:
+    """True if the script was killed: squeue has one word for that and for a failed launch."""
+    if observed.reason_code is not Reason.NOT_LAUNCHED:
+        return False
+    return record.begun and observed.exit_code is None
+
+
+def tao_failure(record: Record) -> Why:
+    what = record.tao_status
+    if record.tao_message:
+        what = f"{record.tao_status}: {record.tao_message}"
+    return words.why(Reason.STATUS_FILE_FAILED, what=what)
+
+
+def with_exit_code(observed: Observation, code: int) -> Observation:
+    """The record's exit code: SLURM keeps a code above 128 as a signal.
+
+    A reason that says more than a code stays.
+    """
+    with_code = replace(observed, exit_code=code)
+    if observed.reason_code in (None, Reason.EXIT_CODE):
+        return explained(with_code, words.why(Reason.EXIT_CODE, code=code))
+    return with_code
+
+
+def from_record(record: Record) -> Observation:
+    """How a job ended that SLURM has forgotten."""
+    raw = "by its own record"
+    succeeded = record.exit_code == 0 and not record.tao_failed
+    phase = Phase.SUCCEEDED if succeeded else Phase.FAILED
+    observed = Observation(phase, raw, record.exit_code)
+    if record.time_limit:
+        return explained(observed, words.why(Reason.TIME_LIMIT, "slurm"))
+    if succeeded:
+        return explained(observed, UNEXPLAINED)
+    return explained(observed, words.why(Reason.EXIT_CODE, code=record.exit_code))
