@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from support.bucket_jobs import Store, finish, let_go, opened, run, start, waits, write
+from support.bucket_jobs import finish, let_go, opened, run, start, waits, write
 from support.servers import link_here, s3_here
 from support.servers.endpoint_here import Endpoint, Keys, called
 
@@ -182,17 +182,6 @@ def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio):
     assert ran.code == 0, ran.raw
     assert len(endpoint.asked) > 1
     assert {f"results_dir/{n}.pth" for n in range(1, 7)} <= set(minio.listed())
-
-
-@pytest.fixture
-def minio_line(jobs):
-    """A store that knows sessions, behind a line that fails on demand."""
-    jobs.env["TAO_LOCAL_ROOT"] = str(jobs.root)
-    server = s3_here.minio()
-    with link_here.Link(server.address) as link:
-        store = Store(server, link.url)
-        store.link = link
-        yield store
 
 
 LARGE = "head -c 60000000 /dev/urandom > large.pth; for i in 1 2 3 4; do echo $i > $i.pth; done"
