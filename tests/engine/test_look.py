@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.backends.contract import cancel_one
+from tao_sdk.backends.news import NoNews
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
 from tao_sdk.engine.look import look
@@ -177,6 +178,9 @@ class Costly:
         self.missing = False
         self.hold: threading.Event | None = None
         client.engine._backends["local", endpoint] = self  # pyright: ignore
+
+    def news(self) -> NoNews:
+        return NoNews()
 
     def observe(self, refs: Any) -> Any:
         self.looks.append(len(refs))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from tao_sdk.backends.news import News, NoNews
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding
@@ -226,6 +227,13 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         Phase.ABSENT.
         """
         ...
+
+    def news(self) -> News:
+        """For one who wants to know of changes without asking again and again.
+
+        Here it is that everything may have changed. A backend that can tell says more.
+        """
+        return NoNews()
 
     def outcome(self, ref: Ref) -> Outcome | None:
         """How the attempt ended by the record that outlives it, asked for once `observe` has found

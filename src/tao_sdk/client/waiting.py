@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from tao_sdk.client.background import BackgroundWatch
@@ -32,8 +33,7 @@ class Follower:
         seconds, UsageError.
         """
         give_up_at = time.monotonic() + timeout_seconds(timeout)
-        waiting = Waiting(self.engine)
-        with self.background.carrying() as carry:
+        with closing(Waiting(self.engine)) as waiting, self.background.carrying() as carry:
             jobs = self.fire(
                 waiting.look([self.engine.store.get(self.engine.store.resolve(job)) for job in ids])
             )
@@ -43,7 +43,7 @@ class Follower:
                     raise gave_up(jobs, timeout)
                 if any(job.waits_for_next_attempt for job in jobs):
                     carry()
-                time.sleep(max(0.0, min(waiting.pause(jobs), give_up_at - time.monotonic())))
+                waiting.rest(jobs, give_up_at - time.monotonic())
                 jobs = self.fire(waiting.look(jobs))
                 yield jobs
 
@@ -51,8 +51,7 @@ class Follower:
         """The events after number `since`, of one job until it has ended, of all jobs (None)
         without end.
         """
-        waiting = Waiting(self.engine)
-        with self.background.carrying() as carry:
+        with closing(Waiting(self.engine)) as waiting, self.background.carrying() as carry:
             while True:
                 has_ended = self._look_for_end(job_id, waiting, carry)
                 for event in self.engine.store.events(job_id, since):

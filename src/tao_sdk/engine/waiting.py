@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.listening import Listener
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.reading import look_and_read
 from tao_sdk.model.errors import TaoError
@@ -27,6 +29,7 @@ class Waiting:
 
     engine: Engine
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
+    _listeners: dict[Endpoint, Listener] = field(default_factory=dict[Endpoint, Listener])
 
     def look(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs as they now are, and how far: seen where it is time to look again, remembered
@@ -34,10 +37,9 @@ class Waiting:
         """
         due = {endpoint for endpoint in map(endpoint_of, jobs) if self.pace(endpoint).is_due()}
         asked = [job for job in jobs if endpoint_of(job) in due and not job.status.terminal]
-        seen = {
-            job.id: job
-            for job in look_and_read(self.engine, [self.engine.store.get(job.id) for job in asked])
-        }
+        known = [self.engine.store.get(job.id) for job in asked]
+        seen = {job.id: job for job in known}
+        seen.update({job.id: job for job in look_and_read(self.engine, self._worth_a_look(known))})
         changed = {endpoint_of(job) for job in asked if seen[job.id].standing != job.standing}
         for endpoint in due:
             self.pace(endpoint).looked(endpoint in changed)
@@ -45,6 +47,34 @@ class Waiting:
             seen.get(job.id) or (job if job.status.terminal else self.engine.store.get(job.id))
             for job in jobs
         ]
+
+    def _worth_a_look(self, jobs: Sequence[Job]) -> list[Job]:
+        groups: dict[Endpoint, list[Job]] = defaultdict(list)
+        for job in jobs:
+            groups[endpoint_of(job)].append(job)
+        return [
+            job
+            for endpoint, group in groups.items()
+            for job in self._listener(endpoint).worth_a_look(group, nothing_more)
+        ]
+
+    def _listener(self, endpoint: Endpoint) -> Listener:
+        return self._listeners.setdefault(endpoint, Listener(self.engine, endpoint))
+
+    def rest(self, jobs: Sequence[Job], longest: float = NEVER) -> None:
+        """Wait until it is time to look at one of them again, or there are news of them."""
+        seconds = max(0.0, min(self.pause(jobs), longest))
+        live = {endpoint_of(job) for job in jobs if not job.status.terminal}
+        telling = [endpoint for endpoint in live if self._listener(endpoint).tells]
+        if len(live) > 1 or not telling:
+            time.sleep(seconds)
+        elif self._listener(telling[0]).hears(seconds):
+            self.pace(telling[0]).next_look = time.monotonic()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        for listener in self._listeners.values():
+            listener.close()
 
     def pause(self, jobs: Sequence[Job]) -> float:
         """Seconds until one of those that have not ended is to be looked at again."""
@@ -55,6 +85,11 @@ class Waiting:
         if endpoint not in self._paces:
             self._paces[endpoint] = Pace.of_waiting(polite_seconds(self.engine, endpoint))
         return self._paces[endpoint]
+
+
+def nothing_more(_: Job) -> bool:
+    """Who waits wants to know of changes alone."""
+    return False
 
 
 def endpoint_of(job: Job) -> Endpoint:

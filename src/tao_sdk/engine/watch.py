@@ -15,6 +15,7 @@ from functools import partial
 
 from tao_sdk.engine import hooks, progress, reading
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.listening import Listener
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.resubmit import resubmit
@@ -44,6 +45,7 @@ class Watcher:
     stop: threading.Event = field(default_factory=threading.Event)
     poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
+    _listeners: dict[Endpoint, Listener] = field(default_factory=dict[Endpoint, Listener])
     _away: dict[Endpoint, str] = field(
         default_factory=dict[Endpoint, str]
     )  # why it cannot be had, as was said
@@ -57,6 +59,8 @@ class Watcher:
         try:
             self._run()
         finally:
+            for listener in list(self._listeners.values()):
+                listener.close()
             for endpoint in list(self._paces):
                 self._safely(
                     partial(self.engine.leave_watch, lease_of(endpoint))
@@ -92,10 +96,13 @@ class Watcher:
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
         for endpoint in self.engine.store.live_endpoints():
-            if endpoint not in self._paces or self._paces[endpoint].is_due():
+            if self._is_due(endpoint) or self._listeners[endpoint].tells:
                 self._work("/".join(endpoint), partial(self._attend, endpoint))
         if self.callbacks.of_job:
             self._work("callbacks", self.fire_callbacks)
+
+    def _is_due(self, endpoint: Endpoint) -> bool:
+        return endpoint not in self._paces or self._paces[endpoint].is_due()
 
     def _work(self, name: str, task: Callable[[], object]) -> None:
         """Do it in the thread of that name, unless that is still busy with the last one."""
@@ -123,6 +130,10 @@ class Watcher:
             return any(thread.is_alive() for thread in self._busy.values())
 
     def _attend(self, endpoint: Endpoint) -> None:
+        """Look at its jobs when it is time to, or as soon as there are news of them."""
+        listener = self._listeners.setdefault(endpoint, Listener(self.engine, endpoint))
+        if not self._is_due(endpoint) and not listener.hears(TURN_SECONDS):
+            return
         polite = self.poll_seconds or polite_seconds(self.engine, endpoint)
         pace = self._paces.setdefault(endpoint, Pace.of_watcher(polite))
         changed = False
@@ -130,7 +141,8 @@ class Watcher:
             if self._is_here(endpoint) and self.engine.keep_watch(
                 lease_of(endpoint), LEASE_SECONDS
             ):
-                changed = self._look_and_act(self.engine.store.live_at(endpoint))
+                jobs = self.engine.store.live_at(endpoint)
+                changed = self._look_and_act(listener.worth_a_look(jobs, self._wants_epochs))
         finally:
             pace.looked(changed)
 

@@ -32,6 +32,7 @@ from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.ending import Ending, wait_for_all
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.folder import Folder, create, take
+from tao_sdk.backends.local.news import LocalNews
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.local.supervisor_message import SupervisorMessage
@@ -220,6 +221,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         look = sight.Sight()
         return {ref: self.observed(ref, look) for ref in refs}
+
+    def news(self) -> LocalNews:
+        return LocalNews(lambda ref: self.folder(ref.attempt))
 
     def observed(self, ref: Ref, look: sight.Sight) -> Observation:
         if ref.endpoint != self.endpoint:

@@ -1,0 +1,94 @@
+"""Listening: which live jobs are worth a look, so that nobody asks while nothing happens.
+
+A backend tells which attempts may have changed. A job that does not run, or with which something
+is the matter, is always worth a look. All are, now and then, for no news are quite sure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from tao_sdk.backends.news import News, NoNews
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.job import Endpoint, Job
+from tao_sdk.model.plan import Ref
+from tao_sdk.model.status import Status
+
+WHOLE_SECONDS = 60.0  # between looks at all jobs, whatever the news say
+
+
+class Listener:
+    """The news of one endpoint. For one thread at a time."""
+
+    def __init__(self, engine: Engine, endpoint: Endpoint) -> None:
+        self._engine, self._endpoint = engine, endpoint
+        self._news: News | None = None
+        self._refs: dict[str, Ref] = {}  # job -> where its newest attempt lives
+        self._heard: set[Ref] = set()  # of these there are news that nobody has looked for
+        self._next_whole_look = 0.0
+
+    @property
+    def tells(self) -> bool:
+        """Whether the backend can tell that nothing has changed."""
+        return self._news is not None and not isinstance(self._news, NoNews)
+
+    def hears(self, seconds: float) -> bool:
+        """Wait for news of the jobs that were last asked about. True once there are some."""
+        if self._news is not None and self.tells and not self._heard:
+            self._heard.update(self._news.changed(list(self._refs.values()), seconds))
+        return bool(self._heard)
+
+    def worth_a_look(self, jobs: Sequence[Job], is_eager: Callable[[Job], bool]) -> list[Job]:
+        """Those that may have changed. `is_eager` says of which we want to know more than that."""
+        self._remember(jobs)
+        refs = list(self._refs.values())
+        news = self._listen()
+        changed = {*self._heard, *news.changed(refs, 0), *news.grown(refs)}
+        self._heard.clear()
+        if self._is_time_for_all():
+            return list(jobs)
+        return [
+            job
+            for job in jobs
+            if is_eager(job) or not self._is_calm(job) or self._refs[job.id] in changed
+        ]
+
+    def close(self) -> None:
+        if self._news is not None:
+            self._news.close()
+
+    def _listen(self) -> News:
+        if self._news is None:
+            try:
+                self._news = self._engine.backend(*self._endpoint).news()
+            except TaoError:  # it cannot be had from here; the look says so
+                return NoNews()
+        return self._news
+
+    def _remember(self, jobs: Sequence[Job]) -> None:
+        """Where the jobs live: asked of the store only for those that are new, or on the move."""
+        self._refs = {
+            job.id: ref
+            for job in jobs
+            if (ref := self._refs.get(job.id)) and ref.attempt.number == job.attempt and ref.ready
+        }
+        rows = self._engine.store.newest_attempts(
+            [job.id for job in jobs if job.id not in self._refs]
+        )
+        self._refs.update({job_id: row.ref for job_id, row in rows.items() if row.ref is not None})
+
+    def _is_calm(self, job: Job) -> bool:
+        """It runs, and nothing is the matter with it."""
+        ref = self._refs.get(job.id)
+        is_placed = ref is not None and ref.ready
+        is_in_doubt = job.reason_code or job.absent_looks or job.cancel_asked
+        return is_placed and job.status is Status.RUNNING and not is_in_doubt
+
+    def _is_time_for_all(self) -> bool:
+        now = time.monotonic()
+        if self.tells and now < self._next_whole_look:
+            return False
+        self._next_whole_look = now + WHOLE_SECONDS
+        return True
