@@ -1,5 +1,7 @@
-"""A Docker daemon over its API: requests and answers, nothing decided. How the bytes travel is
-dockerd_http.py's; the docker library reads addresses and logins, and is loaded at the first request.
+"""A Docker daemon over its API: requests and answers, nothing decided.
+
+How the bytes travel is dockerd_http.py's. The docker library reads addresses and logins, and is
+loaded at the first request.
 
 Errors: Unreachable when the daemon did not answer, DaemonError when it did and refused.
 """
@@ -452,8 +454,10 @@ def archive(
 FORM = "Write registry/name:tag, without https:// or docker:// before it."
 PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?"
+DIGEST = r"(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?"
 REFERENCE = re.compile(
-    rf"(?:{HOST}/)?{PART}(?:/{PART})*(?::[A-Za-z0-9_][\w.-]{{0,127}})?(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?",
+    rf"(?:{HOST}/)?{PART}(?:/{PART})*{TAG}{DIGEST}",
     re.ASCII,
 )
 

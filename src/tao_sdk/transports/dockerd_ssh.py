@@ -104,9 +104,10 @@ class Target:
         """What the far side's shell runs."""
         url = f"unix://{self.path}" if self.path else ""
         host = f"--host {shlex.quote(url)} " if url else ""
+        by_python = f"exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}"
         return (
             f"command -v docker >/dev/null 2>&1 && exec docker {host}system dial-stdio; "
-            f"command -v python3 >/dev/null 2>&1 && exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}; "
+            f"command -v python3 >/dev/null 2>&1 && {by_python}; "
             f"echo {shlex.quote(NOTHING)} >&2; exit 127"
         )
 
@@ -157,8 +158,9 @@ WORDS = (
          "Install it: apt-get install openssh-client"),
     (r"Could not resolve hostname", "there is no host {host}",
          "Check the name in DOCKER_HOST, or in ~/.ssh/config"),
-    (r"Connection refused|timed out|No route to host|Network is unreachable|Connection (?:closed|reset)|not responding|"
-     r"kex_exchange_identification|Broken pipe", "{host} does not answer ssh",
+    (r"Connection refused|timed out|No route to host|Network is unreachable|"
+     r"Connection (?:closed|reset)|not responding|kex_exchange_identification|Broken pipe",
+     "{host} does not answer ssh",
      "Check that it is up, and its port: {ssh}"),
 )  # fmt: skip
 
