@@ -259,8 +259,8 @@ def edited(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
     for start, end, pieces in edits:
         if start < done:
             raise SpecError(
-                f"One word of the command has two placeholders, and one of them has no value or several: "
-                f"{command[start:end]}",
+                f"One word of the command has two placeholders, and one of them "
+                f"has no value or several: {command[start:end]}",
                 next="Give each a word of its own.",
             )
         yield command[done:start]

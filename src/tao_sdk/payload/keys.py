@@ -63,7 +63,8 @@ def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
         ):
             parent[step] = {}
         parent = child(parent, step)
-    if isinstance(parent, dict) and isinstance(last, str):  # noqa: SIM114  each branch knows its types
+    # two branches, as each knows its types
+    if isinstance(parent, dict) and isinstance(last, str):  # noqa: SIM114
         parent[last] = value
     elif isinstance(parent, list) and isinstance(last, int) and last < len(parent):
         parent[last] = value

@@ -148,8 +148,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
         _code_of_message(),
         # 5 s after the look that saw the first attempt fail, 10 s after the second's, ... at most
         # 300
-        """UPDATE jobs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', coalesce(seen_at, 'now'),
-            min(300, 5 * (1 << min(attempt - 1, 10))) || ' seconds')
+        """UPDATE jobs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%f+00:00',
+            coalesce(seen_at, 'now'), min(300, 5 * (1 << min(attempt - 1, 10))) || ' seconds')
             WHERE status = 'Pending' AND reason_code = 'next_attempt'""",
     ),
 )

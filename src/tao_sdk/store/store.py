@@ -74,7 +74,8 @@ INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({_places(JOB_COLUMNS)})"
 INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES ({_places(ATTEMPT_COLUMNS)})"
 FORGET_WAYS = """
     DELETE FROM meta WHERE name GLOB 'way:*'
-    AND NOT EXISTS (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
+    AND NOT EXISTS
+        (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
 
 
 class Store:
@@ -170,7 +171,8 @@ class Store:
         """The id of the job whose id, or else name, is `text`, or else whose id begins with it.
         UsageError when several are.
         """
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass a Job
+        # a program may pass a Job
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             what = f"A job is named by its id, not by a {type(text).__name__}."
             raise UsageError(what, "", "Pass job.id.")
         with self._db.read() as db:

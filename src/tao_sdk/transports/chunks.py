@@ -1,4 +1,6 @@
-"""The body of an HTTP answer in large blocks, whatever the sizes in which the server wrote it."""
+"""The body of a chunked HTTP answer in large blocks, whatever the sizes in which the server wrote
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,11 @@ class Chunks:
     has said the end.
     """
 
-    def __init__(self, reader: Reader, chunked: bool) -> None:
-        self.reader, self.chunked = reader, chunked
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.ended_cleanly = False  # True: nothing of the answer is left on its connection
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._unframed() if self.chunked else iter(lambda: self.reader.read1(BLOCK), b"")
-
-    def _unframed(self) -> Iterator[bytes]:
         rest = b""
         while block := self.reader.read1(BLOCK):
             data = rest + block
@@ -32,6 +32,7 @@ class Chunks:
             if parts:
                 yield b"".join(parts)
             if over:
+                self.ended_cleanly = rest == b"\r\n"
                 return
         raise ConnectionError("the answer ended in the middle")
 

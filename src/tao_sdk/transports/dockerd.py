@@ -1,5 +1,7 @@
-"""A Docker daemon over its API: requests and answers, nothing decided. The library is loaded at the
-first request.
+"""A Docker daemon over its API: requests and answers, nothing decided.
+
+How the bytes travel is dockerd_http.py's. The docker library reads addresses and logins, and is
+loaded at the first request.
 
 Errors: Unreachable when the daemon did not answer, DaemonError when it did and refused.
 """
@@ -18,6 +20,7 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +32,7 @@ from tao_sdk.model.errors import (
     UsageError,
     install_command,
 )
-from tao_sdk.transports.chunks import Chunks
+from tao_sdk.transports.dockerd_http import Answer, Connect, Session, Timeout, connect_to, words_of
 
 TIMEOUT = 60.0  # seconds for an answer to begin
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was
@@ -40,7 +43,7 @@ LONGEST_WORDS = 8000  # characters of a refusal
 BECOME_ONE = (
     "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
 )
-OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
+NEWEST = "1.47"  # version of the API that we speak
 
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
 
@@ -88,12 +91,12 @@ class Daemon:
     """One daemon. Safe to use from several threads."""
 
     address: Address
-    _session: Any = None
+    _session: Session | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _info: tuple[float, Json] = (-math.inf, {})  # when it was asked for, and the answer
 
     @property
-    def session(self) -> Any:
+    def session(self) -> Session:
         with self._lock:
             if self._session is None:
                 self._session = connect(self.address)
@@ -137,10 +140,15 @@ class Daemon:
         if not data:
             yield
             return
-        answer = self.request("POST", f"/containers/{container}/attach",
-             params={"stream": 1, "stdin": 1},
-                              headers={"Connection": "Upgrade", "Upgrade": "tcp"}, stream=True, timeout=TIMEOUT)  # fmt: skip
-        line = raw_socket(self.session, answer)
+        answer = self.request(
+            "POST",
+            f"/containers/{container}/attach",
+            params={"stream": 1, "stdin": 1},
+            headers={"Connection": "Upgrade", "Upgrade": "tcp"},
+            stream=True,
+            timeout=TIMEOUT,
+        )
+        line = answer.line
         sender = threading.Thread(target=send, args=(line, data), daemon=True)
         try:
             (sender.start if len(data) > AT_ONCE else sender.run)()
@@ -165,7 +173,7 @@ class Daemon:
         return self.ask("GET", path)
 
     @contextmanager
-    def stream(self, path: str, **query: Any) -> Generator[Chunks]:
+    def stream(self, path: str, **query: Any) -> Generator[Iterable[bytes]]:
         """The bytes of an answer that may go on for ever. Raises Unreachable when the daemon goes
         away in the middle.
         """
@@ -173,22 +181,20 @@ class Daemon:
             "GET", path, params=parameters(query), stream=True, timeout=(TIMEOUT, None)
         )
         try:
-            yield Chunks(answer.raw._fp.fp, answer.headers.get("Transfer-Encoding") == "chunked")
-        except OSError as error:
+            yield answer.large_blocks()
+        except (OSError, HTTPException) as error:
             raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
         finally:
             answer.close()
 
     @contextmanager
-    def reading(self, answer: Any) -> Generator[None]:
+    def reading(self, answer: Answer) -> Generator[None]:
         """Raises Unreachable where the answer breaks off, has no end, or is not in the form that it
         should have.
         """
-        import requests
-
         try:
             yield
-        except (requests.RequestException, TooMuch) as error:
+        except (OSError, HTTPException, TooMuch) as error:
             raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
         except (ValueError, RecursionError, tarfile.TarError) as error:
             what = f"The answer of {self.address.url} cannot be understood."
@@ -209,7 +215,7 @@ class Daemon:
             timeout=(TIMEOUT, None),
         )
         with self.reading(answer):
-            for line in short_lines(answer.iter_content(AT_ONCE)):
+            for line in short_lines(answer.blocks()):
                 said = json.loads(line)
                 if isinstance(said, dict):
                     yield cast("Json", said)
@@ -233,59 +239,87 @@ class Daemon:
             content = archive.extractfile(member) if member and member.isreg() else None
             return content.read() if content else None
 
-    def request(self, method: str, path: str, **more: Any) -> Any:
-        session = self.session  # says what is missing, before anything that comes with it is needed
-        import requests
-
+    def request(
+        self,
+        method: str,
+        path: str,
+        timeout: Timeout,
+        stream: bool = False,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        data: bytes | None = None,
+    ) -> Answer:
+        """The answer, read to its end and closed unless `stream`. Raises DaemonError for a refusal,
+        Unreachable when none comes.
+        """
+        session = self.session
+        where = f"/v{session.agreed}{path}"
         try:
-            answer = session.request(method, f"{session.base_url}/v{session.agreed}{path}", **more)
-        except requests.RequestException as error:
-            raise Unreachable(
-                f"The Docker daemon at {self.address.url} does not answer.", cause_of(error)
-            ) from error
-        if answer.status_code >= 400:
-            raise DaemonError(answer.status_code, words(answer)[:LONGEST_WORDS])
+            answer = session.request(method, where, timeout, params, headers, json, data)
+        except (OSError, HTTPException) as error:
+            what = f"The Docker daemon at {self.address.url} does not answer."
+            raise Unreachable(what, cause_of(error)) from error
+        if answer.status >= 400:
+            with self.reading(answer):
+                refusal = words(answer)
+            raise DaemonError(answer.status, refusal)
+        if not stream:
+            with self.reading(answer):
+                bounded(answer, MOST_JSON)
         return answer
 
 
-def connect(address: Address) -> Any:
-    """A session of the docker library, with the newest API that both sides know."""
+def connect(address: Address) -> Session:
+    """A session with the newest API that both sides know. Raises MissingExtra, UsageError or
+    Unreachable.
+    """
+    check_config()
+    must_have_certificates(address)
     try:
-        import docker
-        from docker.errors import DockerException, TLSParameterError
-        from docker.tls import TLSConfig
+        session = Session(address.url, connect_by(address))
+        answer = session.request("GET", "/version", TIMEOUT)
+        try:
+            session.agreed = min(newest_api(address, answer), NEWEST, key=numbers)
+        finally:
+            answer.close()
+        return session
+    except (OSError, HTTPException, TooMuch) as error:
+        raise unreachable(address, cause_of(error)) from error
+
+
+def connect_by(address: Address) -> Connect:
+    """How connections to the daemon are opened. Raises OSError for certificates that cannot be
+    used.
+    """
+    import docker.utils
+    from docker.errors import DockerException
+
+    if address.url.startswith("ssh://"):
+        from tao_sdk.transports.dockerd_ssh import connect_through
+
+        return connect_through(address.url)
+    if address.url.startswith("npipe://"):
+        raise unreachable(address, "The npipe:// protocol is only supported on Windows")
+    try:
+        url = docker.utils.parse_host(address.url, tls=bool(address.certificates))
+    except DockerException as error:
+        raise unreachable(address, str(error)) from error
+    return connect_to(str(url), address.certificates, address.verify)
+
+
+def check_config() -> None:
+    """Raises UsageError where the docker command could not read its own config file, either."""
+    try:
+        import docker.auth
+        import docker.utils.config
     except ImportError as error:
         what = "The docker library is not installed."
         raise MissingExtra(what, str(error), "Run:", install_command("docker")) from error
-    import requests
-
-    tls: Any = None
-    must_have_certificates(address)
-    try:
-        if address.certificates:
-            folder = address.certificates
-            pair = (f"{folder}/cert.pem", f"{folder}/key.pem")
-            tls = TLSConfig(client_cert=pair, ca_cert=f"{folder}/ca.pem", verify=address.verify)
-        through_ssh = address.url.startswith("ssh://")
-        with reading_config():
-            session: Any = docker.APIClient(
-                base_url="unix://ssh" if through_ssh else address.url,
-                tls=tls,  # pyright: ignore[reportArgumentType]
-                version=OLDEST,
-                timeout=int(TIMEOUT),
-            )
-        if through_ssh:
-            from tao_sdk.transports.dockerd_ssh import SshAdapter
-
-            session.mount("http+docker://", SshAdapter(address.url, TIMEOUT))
-        session.trust_env = (
-            False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
-        )
-        answer = session.get(f"{session.base_url}/version", timeout=TIMEOUT)
-        session.agreed = min(newest_api(address, answer), NEWEST, key=numbers)
-        return session
-    except (DockerException, TLSParameterError, requests.RequestException, OSError) as error:
-        raise unreachable(address, cause_of(error)) from error
+    with reading_config():
+        config: Any = docker.utils.config.load_general_config()  # pyright: ignore
+        config.get("proxies", {}).get("default")  # pyright: ignore
+        docker.auth.load_config(config_dict=config)  # pyright: ignore
 
 
 def must_have_certificates(address: Address) -> None:
@@ -320,12 +354,14 @@ def reading_config(path: str | None = None) -> Generator[None]:
         ) from error
 
 
-def newest_api(address: Address, answer: Any) -> str:
+def newest_api(address: Address, answer: Answer) -> str:
     """The newest version that the other side speaks."""
+    said = bounded(answer, MOST_JSON)
     try:
-        return answer.json()["ApiVersion"]
-    except (ValueError, KeyError, TypeError):
-        raise unreachable(address, f"What answers there is none: {words(answer)[:200]}") from None
+        return str(json.loads(said)["ApiVersion"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        shown = (words_of(said) or f"HTTP status {answer.status}")[:200]
+        raise unreachable(address, f"What answers there is none: {shown}") from None
 
 
 def unreachable(address: Address, why: str) -> Unreachable:
@@ -336,12 +372,6 @@ def unreachable(address: Address, why: str) -> Unreachable:
     return Unreachable(
         what, cause, "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs."
     )
-
-
-def raw_socket(session: Any, answer: Any) -> Any:
-    """What is under an answer that has become a plain connection."""
-    found = session._get_raw_response_socket(answer)
-    return getattr(found, "_sock", found)
 
 
 def send(line: Any, data: bytes) -> None:
@@ -364,9 +394,9 @@ class TooMuch(Exception):
     """An answer is longer than anything that is asked for."""
 
 
-def bounded(answer: Any, most: int) -> bytes:
+def bounded(answer: Answer, most: int) -> bytes:
     data = bytearray()
-    for block in answer.iter_content(AT_ONCE):
+    for block in answer.blocks():
         data += block
         if len(data) > most:
             raise TooMuch(f"it sends more than {most >> 20} MiB at once")
@@ -385,11 +415,10 @@ def short_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def words(answer: Any) -> str:
-    try:
-        return str(answer.json()["message"])
-    except (ValueError, KeyError, TypeError):
-        return answer.text.strip() or f"HTTP status {answer.status_code}"
+def words(answer: Answer) -> str:
+    """What a refusal says, at most LONGEST_WORDS characters."""
+    said = words_of(bounded(answer, MOST_JSON))
+    return (said or f"HTTP status {answer.status}")[:LONGEST_WORDS]
 
 
 def cause_of(error: BaseException) -> str:
@@ -425,8 +454,10 @@ def archive(
 FORM = "Write registry/name:tag, without https:// or docker:// before it."
 PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?"
+DIGEST = r"(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?"
 REFERENCE = re.compile(
-    rf"(?:{HOST}/)?{PART}(?:/{PART})*(?::[A-Za-z0-9_][\w.-]{{0,127}})?(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?",
+    rf"(?:{HOST}/)?{PART}(?:/{PART})*{TAG}{DIGEST}",
     re.ASCII,
 )
 

@@ -2,8 +2,7 @@
 on the far side.
 
 OpenSSH's own client is run, so that ~/.ssh/config, agents and jump hosts hold; it never asks, and
-an unknown host key is refused. Imported by dockerd.py at the first such request, as it needs the
-docker library's own dependencies.
+an unknown host key is refused.
 """
 
 from __future__ import annotations
@@ -13,17 +12,12 @@ import shlex
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
-import requests
-import urllib3.connection
-import urllib3.connectionpool
-from docker.transport.basehttpadapter import BaseHTTPAdapter
-
 from tao_sdk.model.errors import Unreachable, UsageError
+from tao_sdk.transports.dockerd_http import Connect
 
 OPTIONS = {
     "BatchMode": "yes",
@@ -35,7 +29,6 @@ OPTIONS = {
     "ForwardX11": "no",
 }
 SOCKET = "/var/run/docker.sock"
-CONNECTIONS = 10  # kept open for the next request; sshd serves so many at once
 MOST_SAID = 64 * 1024  # bytes of what an ssh has said
 END_SECONDS = 5.0  # in which an ssh whose connection broke has ended and said why
 
@@ -111,9 +104,10 @@ class Target:
         """What the far side's shell runs."""
         url = f"unix://{self.path}" if self.path else ""
         host = f"--host {shlex.quote(url)} " if url else ""
+        by_python = f"exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}"
         return (
             f"command -v docker >/dev/null 2>&1 && exec docker {host}system dial-stdio; "
-            f"command -v python3 >/dev/null 2>&1 && exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}; "
+            f"command -v python3 >/dev/null 2>&1 && {by_python}; "
             f"echo {shlex.quote(NOTHING)} >&2; exit 127"
         )
 
@@ -164,8 +158,9 @@ WORDS = (
          "Install it: apt-get install openssh-client"),
     (r"Could not resolve hostname", "there is no host {host}",
          "Check the name in DOCKER_HOST, or in ~/.ssh/config"),
-    (r"Connection refused|timed out|No route to host|Network is unreachable|Connection (?:closed|reset)|not responding|"
-     r"kex_exchange_identification|Broken pipe", "{host} does not answer ssh",
+    (r"Connection refused|timed out|No route to host|Network is unreachable|"
+     r"Connection (?:closed|reset)|not responding|kex_exchange_identification|Broken pipe",
+     "{host} does not answer ssh",
      "Check that it is up, and its port: {ssh}"),
 )  # fmt: skip
 
@@ -210,27 +205,32 @@ class Line:
         self.said.close()
 
 
-class Connection(urllib3.connection.HTTPConnection):
-    def __init__(self, target: Target, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self.target = target
+class SshConnection(HTTPConnection):
+    """A connection to a daemon through an ssh of its own. Raises Unreachable with what that ssh
+    said, when it ends before the answer.
+    """
+
+    def __init__(self, url: str, target: Target) -> None:
+        super().__init__("localhost")
+        self.url, self.target = url, target
         self.line: Line | None = None
 
     def connect(self) -> None:
-        self.line = Line(self.target)
-        self.sock = self.line.socket
-        self.sock.settimeout(self.timeout)  # pyright: ignore[reportArgumentType]
-
-    def getresponse(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        line, self.line = self.line, None  # a connection that breaks is closed before we hear of it
         try:
-            answer = super().getresponse()
+            self.line = Line(self.target)
+        except Ended as error:
+            raise explained(self.url, self.target, str(error)) from error
+        self.sock = self.line.socket
+
+    def getresponse(self) -> HTTPResponse:
+        line, self.line = self.line, None  # the base class closes a broken connection
+        try:
+            return super().getresponse()
         except ConnectionError as error:
             said = line.last_words() if line else ""
-            raise Ended(said) from error
+            raise explained(self.url, self.target, said) from error
         finally:
             self.line = line
-        return answer
 
     def close(self) -> None:
         super().close()
@@ -239,52 +239,12 @@ class Connection(urllib3.connection.HTTPConnection):
             line.close()
 
 
-class Pool(urllib3.connectionpool.HTTPConnectionPool):
-    def __init__(self, target: Target, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout, maxsize=CONNECTIONS)
-        self.target = target
-
-    def _new_conn(self) -> Connection:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return Connection(self.target, self.timeout)  # pyright: ignore[reportArgumentType]
-
-
-class SshAdapter(BaseHTTPAdapter):
-    """Gives a session of `requests` its way through ssh."""
-
-    def __init__(self, url: str, timeout: float) -> None:
-        self.url, self.target = url, Target.parse(url)
-        self.pool = Pool(self.target, timeout)
-        super().__init__()
-
-    def get_connection(self, url: Any, proxies: Any = None) -> Pool:  # pyright: ignore # noqa: ARG002
-        return self.pool
-
-    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Pool:  # pyright: ignore
-        return self.pool
-
-    def request_url(self, request: Any, proxies: Any) -> str:  # noqa: ARG002
-        return request.path_url
-
-    def send(self, *args: Any, **more: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        try:
-            return super().send(*args, **more)
-        except requests.RequestException as error:
-            ended = next((each for each in chain(error) if isinstance(each, Ended)), None)
-            if ended is None:
-                raise
-            raise explained(self.url, self.target, str(ended)) from error
-
-    def close(self) -> None:
-        self.pool.close()
-        super().close()
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that led to it."""
-    each: BaseException | None = error
-    while each is not None:
-        yield each
-        each = each.__cause__ or each.__context__
+def connect_through(url: str) -> Connect:
+    """How connections through ssh are opened. Raises UsageError for an address that ssh cannot
+    take.
+    """
+    target = Target.parse(url)
+    return lambda: SshConnection(url, target)
 
 
 def explained(url: str, target: Target, said: str) -> Unreachable:

@@ -1,0 +1,201 @@
+"""HTTP to a daemon, against a small server of the test's own: connections, answers that break off,
+TLS.
+"""
+
+from __future__ import annotations
+
+import ast
+import http.server
+import socket
+import subprocess
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import tao_sdk.transports
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.transports.dockerd import Address, Daemon, DaemonError
+from tao_sdk.transports.dockerd_http import connect_to, target, tls_context
+
+VERSION = b'{"ApiVersion": "1.41"}'
+
+
+class Served:
+    """A daemon that answers every request with `body`, and what it was asked."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.paths: list[str] = []
+        self.connections: set[tuple[str, int]] = set()
+        self.lines: list[socket.socket] = []
+        self.is_chunked = False
+
+
+@contextmanager
+def serving(body: bytes = b"{}", length: int | None = None) -> Generator[tuple[Served, Daemon]]:
+    served = Served(body)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            served.paths.append(self.path)
+            served.connections.add(self.client_address)
+            served.lines.append(self.connection)
+            answer = VERSION if self.path == "/version" else served.body
+            self.send_response(404 if "missing" in self.path else 200)
+            if served.is_chunked and answer is not VERSION:
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(answer + b"0\r\n\r\n")
+                return
+            declared = len(answer) if length is None or answer is VERSION else length
+            self.send_header("Content-Length", str(declared))
+            self.end_headers()
+            self.wfile.write(answer)
+            self.close_connection = declared != len(answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    daemon = Daemon(Address(f"tcp://127.0.0.1:{server.server_port}"))
+    try:
+        yield served, daemon
+    finally:
+        daemon.close()
+        server.shutdown()
+        server.server_close()
+
+
+def test_requests_in_a_row_use_one_connection() -> None:
+    with serving() as (served, daemon):
+        for _ in range(3):
+            assert daemon.get("/info") == {}
+        with pytest.raises(DaemonError):
+            daemon.get("/missing")
+        assert daemon.get("/info") == {}
+        assert len(served.connections) == 1
+
+
+@pytest.mark.parametrize("chunks", [b"", b"3\r\nabc\r\n1\r\nd\r\n"])
+def test_a_stream_that_has_ended_leaves_its_connection_to_the_next_request(chunks: bytes) -> None:
+    with serving(chunks, length=None) as (served, daemon):
+        served.is_chunked = True
+        for _ in range(2):
+            with daemon.stream("/logs") as blocks:
+                assert b"".join(blocks) == (b"abcd" if chunks else b"")
+        assert len(served.connections) == 1
+
+
+def test_a_stream_that_was_left_in_the_middle_gives_no_rest_to_the_next_request() -> None:
+    with serving(b"3\r\nabc\r\n" * 1000) as (served, daemon):
+        served.is_chunked = True
+        with daemon.stream("/logs") as blocks:
+            assert next(iter(blocks)).startswith(b"abc")
+        served.is_chunked, served.body = False, b"{}"
+        assert daemon.get("/info") == {}
+
+
+def test_a_connection_that_the_daemon_has_closed_is_not_used_again() -> None:
+    with serving() as (served, daemon):
+        daemon.get("/info")
+        for line in served.lines:
+            line.shutdown(socket.SHUT_RDWR)
+        assert daemon.get("/info") == {}
+
+
+def test_requests_of_several_threads_do_not_mix_up_their_answers() -> None:
+    with serving(b'"x"' + b" " * 100_000) as (_, daemon):
+        said: list[object] = []
+        threads = [
+            threading.Thread(target=lambda: said.append(daemon.get("/info"))) for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert said == ["x"] * 20
+
+
+def test_an_answer_that_ends_before_its_length_is_not_taken_for_whole() -> None:
+    with serving(b"{}", length=50) as (_, daemon):
+        with pytest.raises(Unreachable, match="broke"):
+            daemon.get("/info")
+        answer = daemon.request("GET", "/archive", timeout=10, stream=True)
+        assert answer.raw.read(10) == b"{}"
+        with pytest.raises(Unreachable, match="broke"):
+            answer.raw.read(10)
+        answer.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("/images/a/b:1@sha256:0/json", "/images/a/b:1@sha256:0/json"),
+        ("/networks/a b\r\nX: y", "/networks/a%20b%0D%0AX:%20y"),
+        ("/networks/a?force=1#b", "/networks/a%3Fforce=1%23b"),
+        ("/networks/ü", "/networks/%C3%BC"),
+    ],
+)
+def test_a_name_in_a_path_cannot_become_another_request(path: str, written: str) -> None:
+    assert target(path, None) == written
+    assert target(path, {"a": "x&y", "b": None}) == f"{written}?a=x%26y"
+
+
+def test_a_socket_path_is_taken_as_the_docker_command_takes_it(tmp_path: Path) -> None:
+    for url in (f"unix://{tmp_path}/s", f"unix://{str(tmp_path)[1:]}/s"):
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "s"))
+            with pytest.raises(Unreachable, match="refused"):
+                Daemon(Address(url)).get("/info")
+        (tmp_path / "s").unlink()
+
+
+def test_a_pipe_of_windows_is_told_as_that() -> None:
+    with pytest.raises(Unreachable) as told:
+        Daemon(Address("npipe:////./pipe/docker_engine")).get("/info")
+    assert "only supported on Windows" in told.value.why
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Path:
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:hidden"]
+    names = ["-subj", "/CN=x", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run([*argv, *names], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "ca.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
+    return tmp_path
+
+
+def test_the_password_of_a_key_is_never_asked_for(certificates: Path) -> None:
+    with pytest.raises(OSError, match="private key is encrypted"):
+        tls_context(str(certificates), verify=True)
+    with pytest.raises(Unreachable, match="cannot be reached") as told:
+        Daemon(Address("tcp://127.0.0.1:1", str(certificates))).get("/info")
+    assert "private key is encrypted" in told.value.why
+
+
+def test_a_daemon_is_trusted_by_its_own_authority_alone(certificates: Path) -> None:
+    make = ["openssl", "rsa", "-passin", "pass:hidden", "-in", "key.pem", "-out", "key.pem"]
+    subprocess.run(make, cwd=certificates, check=True, capture_output=True)
+    trusts = tls_context(str(certificates), verify=True)
+    assert len(trusts.get_ca_certs()) == 1 and trusts.check_hostname
+    assert connect_to("https://127.0.0.1:1", str(certificates), verify=False)
+
+
+def test_the_transports_use_public_names_of_other_libraries_only() -> None:
+    for file in Path(tao_sdk.transports.__path__[0]).glob("*.py"):
+        private = [
+            f"{file.name}:{node.lineno} {ast.unparse(node)}"
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.Attribute)
+            and node.attr.startswith("_")
+            and not node.attr.endswith("__")
+            and ast.unparse(node.value) not in ("self", "cls")
+        ]
+        assert private == []
