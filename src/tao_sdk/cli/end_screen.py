@@ -50,7 +50,7 @@ def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -
 
 
 def checkpoint_fact(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> str:
-    """How many there are; of a job that was cut off, of how many it is known that they are whole."""
+    """How many there are; of a job that was cut off, how many are known to be whole."""
     all_whole = all(checkpoint.complete for checkpoint in checkpoints)
     if job.status is Status.COMPLETE or all_whole:
         return show.plural(len(checkpoints), "checkpoint") + best_epoch(progress)

@@ -272,7 +272,8 @@ def event(happened: Event, out: Output) -> str:
         if value not in (None, "", {}, [])
     ]
     when = happened.time.astimezone().strftime("%H:%M:%S")
-    return f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}  {'  '.join(words)}".rstrip()
+    head = f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}"
+    return "  ".join([head, *words]).rstrip()
 
 
 def finding(found: Finding, out: Output | None = None) -> str:
