@@ -46,24 +46,22 @@ MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
 
 
-def progress_of(job: Job) -> Progress:
-    return job.progress
-
-
 def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[str]:
     """`14/20`, `loss 2.000 -> 0.150`, `ETA 0:06`, and of a live job whose log was not read just
     now, `5m ago`.
     """
-    progress = progress_of(job)
+    progress = job.progress
     if not progress.epoch:
         return []
-    told = [epoch(progress), *trends(progress)[:most_metrics]]
+    words = [epoch(progress), *trends(progress)[:most_metrics]]
     if job.status.terminal:
-        return told if job.reading.whole else [*told, "(its log was not read to its end yet)"]
+        return words if job.reading.whole else [*words, "(its log was not read to its end yet)"]
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
-        told.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
-    return told if since < NOW_SECONDS else [*told, f"{age(since)} ago"]
+        words.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
+    if since >= NOW_SECONDS:
+        words.append(f"{age(since)} ago")
+    return words
 
 
 def seconds_since_reading(job: Job, now: datetime) -> float:
@@ -77,14 +75,12 @@ def trends(progress: Progress) -> list[str]:
 
 
 def with_first(progress: Progress, text: str) -> str:
+    """`loss 0.150` as `loss 2.000 -> 0.150`; unchanged where the job told one value only."""
     name, _, value = text.partition(" ")
-    values = (entry.metrics[name] for entry in progress.history if name in entry.metrics)
-    first = next(values, None)
-    return (
-        text
-        if first is None or next(values, None) is None
-        else f"{name} {number(first)} -> {value}"
-    )
+    values = [entry.metrics[name] for entry in progress.history if name in entry.metrics]
+    if len(values) < 2:
+        return text
+    return f"{name} {number(values[0])} -> {value}"
 
 
 def listing(
@@ -101,16 +97,14 @@ def listing(
     not shown: all jobs have them. With `narrow`, long labels are cut. `causes` tells, by id, why
     jobs failed.
     """
-    rows = [
-        row(job, now, causes[job.id], metric, hidden, LABELS_WIDTH if narrow else None)
-        for job in jobs
+    width = LABELS_WIDTH if narrow else None
+    rows = [row(job, now, causes[job.id], metric, hidden, width) for job in jobs]
+    columns = [
+        column
+        for column, name in enumerate(HEAD)
+        if name in ALWAYS_SHOWN or any(cells[column] for cells in rows)
     ]
-    shown = [
-        at
-        for at, name in enumerate(HEAD)
-        if name in ALWAYS_SHOWN or any(cells[at] for cells in rows)
-    ]
-    return [tuple(cells[at] for at in shown) for cells in (HEAD, *rows)]
+    return [tuple(cells[column] for column in columns) for cells in (HEAD, *rows)]
 
 
 def row(
@@ -140,23 +134,21 @@ def best(job: Job, metric: str | None = None) -> str:
     """`accuracy 0.957 @14`: the best value and its epoch; of `metric`, or of the one that tells
     most.
     """
-    progress = progress_of(job)
-    found = best_value(progress, metric) if metric else progress.best
-    return one_line(f"{found.metric} {number(found.value)} @{found.epoch}") if found else ""
+    shown = best_value(job.progress, metric) if metric else job.progress.best
+    if shown is None:
+        return ""
+    return one_line(f"{shown.metric} {number(shown.value)} @{shown.epoch}")
 
 
 def labels(job: Job, hidden: Collection[str] = ()) -> str:
-    return one_line(
-        " ".join(f"{name}={value}" for name, value in job.labels.items() if name not in hidden)
-    )
+    shown = {name: value for name, value in job.labels.items() if name not in hidden}
+    return one_line(" ".join(f"{name}={value}" for name, value in shown.items()))
 
 
 def more_metrics(progress: Progress) -> str:
     """The metrics that are not beside the epoch, the most telling first."""
     beside = {text.partition(" ")[0] for text in metrics(progress)}
-    names = [name for name in sorted(progress.metrics, key=telling_order) if name not in beside][
-        :MORE_METRICS
-    ]
+    names = sorted(progress.metrics.keys() - beside, key=telling_order)[:MORE_METRICS]
     return "  ".join(f"{name} {number(progress.metrics[name])}" for name in names)
 
 
@@ -183,16 +175,18 @@ def epoch(progress: Progress) -> str:
 
 def metrics(progress: Progress) -> list[str]:
     """The loss and the most telling metric, as `loss 0.093`."""
-    return [f"{name} {number(progress.metrics[name])}" for name in telling_metrics(progress)] + [
-        f"{name} is not finite" for name in progress.not_finite[:1]
-    ]
+    values = [f"{name} {number(progress.metrics[name])}" for name in telling_metrics(progress)]
+    return values + [f"{name} is not finite" for name in progress.not_finite[:1]]
 
 
 def number(value: float) -> str:
     """`0.093`, `12.3`, `1.2e-05`: three digits that say something."""
-    if value == 0 or 0.001 <= abs(value) < 10:
+    size = abs(value)
+    if size == 0 or 0.001 <= size < 10:
         return f"{value:.3f}"
-    return f"{value:.1f}" if 10 <= abs(value) < 100_000 else f"{value:.2g}"
+    if 10 <= size < 100_000:
+        return f"{value:.1f}"
+    return f"{value:.2g}"
 
 
 def one_line(text: str) -> str:
@@ -215,10 +209,18 @@ def path(text: str) -> str:
 
 def details(job: Job, out: Output) -> list[str]:
     """Everything worth knowing about one job."""
+    facts = job_facts(job)
+    status = "  ".join([out.status(job.status.value), message(job)]).rstrip()
+    lines = {"status": status, **{name: printable(str(value)) for name, value in facts.items()}}
+    indent = max(map(len, lines)) + 2
+    rows = [f"  {name:<{indent}}{value}" for name, value in lines.items()]
+    return [out.paint(job.id, bold=True), *rows]
+
+
+def job_facts(job: Job) -> dict[str, str | int]:
+    """The facts of a job below its status, by the words they stand behind; none is empty."""
     now = utc_now()
-    said = {"backend_type": job.platform, "num_gpu": job.gpu_count, "results_dir": job.results_dir}
     facts: Mapping[str, Any] = {
-        "status": "  ".join([out.status(job.status.value), message(job)]).rstrip(),
         "attempt": job.attempt if job.attempt > 1 else "",
         "exit code": job.exit_code,
         "platform": job.platform,
@@ -226,7 +228,7 @@ def details(job: Job, out: Output) -> list[str]:
         "image": job.image,
         "gpus": job.gpu_count,
         "epoch": "  ".join(how_far(job, now)),
-        "metrics": more_metrics(progress_of(job)),
+        "metrics": more_metrics(job.progress),
         "best": best(job),
         "created": moment(job.created),
         "started": moment(job.started),
@@ -235,25 +237,24 @@ def details(job: Job, out: Output) -> list[str]:
         "results": path(job.results_dir),
         "labels": "  ".join(f"{name}={value}" for name, value in job.labels.items()),
         "parent": job.parent,
-        **{
-            name.replace("_", " "): value
-            for name, value in job.details.items()
-            if value != said.get(name)
-        },
+        **platform_facts(job),
     }
-    told = {
+    return {
         name: value
         for name, value in facts.items()
         if isinstance(value, (str, int)) and value != ""
     }
-    told = {
-        name: value if name == "status" else printable(str(value)) for name, value in told.items()
+
+
+def platform_facts(job: Job) -> dict[str, Any]:
+    """What the platform tells of the job beside what every job has."""
+    common = {
+        "backend_type": job.platform,
+        "num_gpu": job.gpu_count,
+        "results_dir": job.results_dir,
     }
-    indent = max(map(len, told)) + 2
-    return [
-        out.paint(job.id, bold=True),
-        *(f"  {name:<{indent}}{value}" for name, value in told.items()),
-    ]
+    own = {name: value for name, value in job.details.items() if value != common.get(name)}
+    return {name.replace("_", " "): value for name, value in own.items()}
 
 
 def moment(when: datetime | None) -> str:
@@ -271,7 +272,8 @@ def event(happened: Event, out: Output) -> str:
         if value not in (None, "", {}, [])
     ]
     when = happened.time.astimezone().strftime("%H:%M:%S")
-    return f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}  {'  '.join(words)}".rstrip()
+    head = f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}"
+    return "  ".join([head, *words]).rstrip()
 
 
 def finding(found: Finding, out: Output | None = None) -> str:
@@ -284,10 +286,10 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("s" if count != 1 else "")
 
 
-def known_whole(found: Sequence[Checkpoint]) -> str:
+def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
     """Of how many checkpoints it is known that they were written to their end."""
-    whole = sum(each.complete for each in found)
-    return f"{plural(len(found), 'checkpoint')}, {whole or 'none'} known to be whole"
+    whole = sum(checkpoint.complete for checkpoint in checkpoints)
+    return f"{plural(len(checkpoints), 'checkpoint')}, {whole or 'none'} known to be whole"
 
 
 def waiting_time(job: Job, now: datetime) -> str:
@@ -295,12 +297,11 @@ def waiting_time(job: Job, now: datetime) -> str:
     if job.status is Status.PENDING:
         minutes = (now - job.created).total_seconds() / 60
         return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
-    since = took(job, now)
-    return (
-        f"{job.status} {'after' if job.status.terminal else 'for'} {since}"
-        if since
-        else str(job.status)
-    )
+    duration = took(job, now)
+    if not duration:
+        return str(job.status)
+    preposition = "after" if job.status.terminal else "for"
+    return f"{job.status} {preposition} {duration}"
 
 
 def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
@@ -333,15 +334,15 @@ def labelled(label: str, text: str, width: int | None) -> list[str]:
     """
     indent = " " * (len(label) + 1)
     room = width and max(width - len(indent), 20)
-    lines = [
-        part for line in text.strip("\n").splitlines() for part in wrapped(printable(line), room)
-    ]
-    return (
-        [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])]
-        if lines
-        else []
-    )
+    lines: list[str] = []
+    for line in text.strip("\n").splitlines():
+        lines += wrapped(printable(line), room)
+    if not lines:
+        return []
+    return [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])]
 
 
 def wrapped(line: str, width: int | None) -> Sequence[str]:
-    return [line] if width is None else textwrap.wrap(line, width, break_on_hyphens=False) or [""]
+    if width is None:
+        return [line]
+    return textwrap.wrap(line, width, break_on_hyphens=False) or [""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -40,13 +40,13 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
     The exit code is 1 if any ended in Error, else 6 if any is Canceled.
     """
 
-    told: set[str] = set()  # ids of jobs whose end was told
+    reported: set[str] = set()  # ids of jobs whose end was told
 
-    def changed(job: Job) -> None:
+    def tell_change(job: Job) -> None:
         if not job.status.terminal:
             out.note(standing(job, out))
-        elif job.id not in told:
-            told.add(job.id)
+        elif job.id not in reported:
+            reported.add(job.id)
             out.line(standing(job, out))
             if out.as_lines:
                 out.json_line(job.to_json())
@@ -55,29 +55,35 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
     ids = [job.id for job in known]
     for job in known:
         if job.status.terminal:
-            changed(job)
+            tell_change(job)
     try:
-        ended = client.wait_all(
-            ids, timeout.total_seconds() if timeout is not None else None, on_change=changed
-        )
+        seconds = timeout.total_seconds() if timeout is not None else None
+        ended = client.wait_all(ids, seconds, on_change=tell_change)
     except KeyboardInterrupt:
         raise Detached("Detached; the jobs go on.", f"tao wait {' '.join(ids)}") from None
     if not out.as_lines:
         out.object(one_or_list([job.to_json() for job in ended], len(jobs)))
     for job in ended:
-        changed(job)
+        tell_change(job)
     return exit_codes.of_statuses(job.status for job in ended)
 
 
 def standing(job: Job, out: Output) -> str:
+    """`digits-7f3k2q9d1x  Running for 0:21  epoch 3/20  loss 0.5`."""
     now = utc_now()
-    since = show.waiting_time(job, now)[len(job.status.value) :]
-    message = (
-        f"attempt {job.attempt + 1} follows" if job.waits_for_next_attempt else show.message(job)
-    )
-    if job.status is Status.RUNNING and (far := show.how_far(job, now)):
-        message = "  ".join(["epoch", *far, show.message(job)]).rstrip()
-    return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
+    duration = show.waiting_time(job, now)[len(job.status.value) :]
+    head = f"{job.id}  {out.status(job.status.value)}{duration}"
+    message = standing_message(job, now)
+    return f"{head}  {message}" if message else head
+
+
+def standing_message(job: Job, now: datetime) -> str:
+    """How far it is, what follows, or what its platform says."""
+    if job.waits_for_next_attempt:
+        return f"attempt {job.attempt + 1} follows"
+    message = show.message(job)
+    epochs = show.how_far(job, now) if job.status is Status.RUNNING else []
+    return "  ".join(["epoch", *epochs, message]).rstrip() if epochs else message
 
 
 @command("cancel")
@@ -140,7 +146,8 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(told_to_stop, stop))
     live = count_live(client)
-    out.note(f"Watching {live} live job{'s' * (live != 1)}. Ctrl-C stops watching; the jobs go on.")
+    jobs = show.plural(live, "live job")
+    out.note(f"Watching {jobs}. Ctrl-C stops watching; the jobs go on.")
     try:
         client.watch(stop)
         while forever and not stop.wait(POLL_SECONDS):
@@ -149,14 +156,11 @@ def watch(client: Client, out: Output, forever: bool) -> int:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
     left = count_live(client)
     out.object(watch_view(left))
-    out.note(
-        "No job is live."
-        if not left
-        else "No longer watching; the jobs go on. Come back: tao watch"
-    )
-    if untold := client.jobs_with_failed_hooks():
+    come_back = "No longer watching; the jobs go on. Come back: tao watch"
+    out.note(come_back if left else "No job is live.")
+    if undelivered := client.jobs_with_failed_hooks():
         out.note(
-            f"Hooks of {', '.join(untold)} have failed and are tried again by "
+            f"Hooks of {', '.join(undelivered)} have failed and are tried again by "
             "whoever watches later: tao watch"
         )
     return exit_codes.DONE

@@ -12,8 +12,9 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tao_sdk.cli import screen, show
-from tao_sdk.cli.screen import Line, Plain
+from tao_sdk.cli import end_screen, screen, show
+from tao_sdk.cli.plain_scene import Plain
+from tao_sdk.cli.styled_line import Line, fit, text_of
 from tao_sdk.client.following import began_at, follow_job
 from tao_sdk.client.job_end import curve_of, results_of
 from tao_sdk.client.scene import Scene
@@ -103,12 +104,13 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     checkpoints = left.checkpoints if left else []
     out.lines(
         painted(out, line)
-        for line in screen.final(scene.job, progress, checkpoints, out.width or UNBOUNDED)
+        for line in end_screen.end_lines(scene.job, progress, checkpoints, out.width or UNBOUNDED)
     )
     if scene.job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
     out.lines(
-        painted(out, line) for line in screen.places(places(scene.job, progress, left), out.width)
+        painted(out, line)
+        for line in end_screen.place_lines(places(scene.job, progress, left), out.width)
     )
 
 
@@ -132,7 +134,7 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
     if scene.log_tail:
         out.line(out.paint("  The end of its log:", dim=True))
         out.lines(
-            screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED))
+            text_of(fit([("  | ", ""), (line, "")], out.width or UNBOUNDED))
             for line in scene.log_tail
         )
 

@@ -282,7 +282,9 @@ def code_point(character: str | int) -> str:
 REMEDIES = {
     "mapping values are not allowed": "Put a text that holds a colon and a space in quotes.",
     "could not find expected ':'": "Write `key: value`.",
-    "did not find expected key": "Indent it like its neighbours, or put the text before it in quotes.",
+    "did not find expected key": (
+        "Indent it like its neighbours, or put the text before it in quotes."
+    ),
     "did not find expected ',' or": "A [ or { is not closed.",
     "did not find expected alphabetic or numeric": "Put a text that starts with * or & in quotes.",
     "that cannot start any token": "Put a text that starts with this character in quotes.",

@@ -131,7 +131,7 @@ def read_top(path: Path) -> Value:
 
 
 def can_be_written(path: Path) -> bool:
-    """True where `tao init` can write this job file: its folder is there, and nothing of its name."""
+    """True where `tao init` can write this job file: its folder is there, and no such file."""
     return path.suffix in (".yaml", ".yml") and path.parent.is_dir() and not os.path.lexists(path)
 
 

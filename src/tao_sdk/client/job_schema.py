@@ -43,11 +43,15 @@ ABOUT: Schema = {
         },
         "extract": {
             "type": "boolean",
-            "description": "false: an archive stays packed; true: archives in a folder are unpacked, too.",
+            "description": (
+                "false: an archive stays packed; true: archives in a folder are unpacked, too."
+            ),
         },
         "extract_to_parent": {
             "type": "boolean",
-            "description": "Archives in a folder are unpacked, without a folder of its own for each.",
+            "description": (
+                "Archives in a folder are unpacked, without a folder of its own for each."
+            ),
         },
         "patterns": {
             "type": ["array", "string"],

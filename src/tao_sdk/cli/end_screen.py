@@ -1,0 +1,87 @@
+"""How a job ended, as lines of styled text: what it came to, and where to look further. Pure.
+
+Not here: why it failed (show.py) and where the lines go (watching.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tao_sdk.cli import show
+from tao_sdk.cli.styled_line import Line, flat, length
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress
+from tao_sdk.model.status import Status
+from tao_sdk.model.units import format_clock
+
+if TYPE_CHECKING:
+    from tao_sdk.model.checkpoints import Checkpoint
+
+MARKS = {Status.COMPLETE: "✓", Status.ERROR: "✗", Status.CANCELED: "■"}
+STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magenta"}
+APART = " · "
+
+
+def end_lines(
+    job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int
+) -> list[Line]:
+    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)`; in several
+    lines where there is no room for one.
+    """
+    facts = end_facts(job, progress, checkpoints)
+    one_line = APART.join(facts)
+    first, *more = [one_line] if len(one_line) + 2 <= width else facts
+    mark = (f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, ""))
+    return [[mark, (first, "bold")], *([("  ", ""), (fact, "bold")] for fact in more)]
+
+
+def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> list[str]:
+    """How it ended and after which time, its exit code, its metric, its checkpoints."""
+    preposition = "in" if job.status is Status.COMPLETE else "after"
+    facts = [f"{job.status} {preposition} {format_clock(seconds_taken(job))}"]
+    if job.status is Status.ERROR and job.exit_code is not None:
+        facts.append(f"exit code {job.exit_code}")
+    if progress.epoch:
+        facts += show.metrics(progress)[-1:]
+    if checkpoints:
+        facts.append(checkpoint_fact(job, progress, checkpoints))
+    return facts
+
+
+def checkpoint_fact(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> str:
+    """How many there are; of a job that was cut off, how many are known to be whole."""
+    all_whole = all(checkpoint.complete for checkpoint in checkpoints)
+    if job.status is Status.COMPLETE or all_whole:
+        return show.plural(len(checkpoints), "checkpoint") + best_epoch(progress)
+    return show.known_whole(checkpoints)
+
+
+def seconds_taken(job: Job) -> float:
+    end = job.ended or job.seen_at
+    if end is None:
+        return 0
+    return max((end - (job.started or job.created)).total_seconds(), 0)
+
+
+def best_epoch(progress: Progress) -> str:
+    """`, best is epoch 17 (0.975)`; the metric is named where the line does not end with that
+    one.
+    """
+    best = progress.best
+    if best is None:
+        return ""
+    value = show.number(best.value)
+    last_metrics = show.metrics(progress)[-1:]
+    if not any(text.startswith(f"{best.metric} ") for text in last_metrics):
+        value = f"{best.metric} {value}"
+    return f", best is epoch {best.epoch} ({value})"
+
+
+def place_lines(places: Sequence[tuple[str, str]], width: int | None) -> list[Line]:
+    """`  results  runs/x/      curve  runs/x/curve.svg`: in one line where there is room."""
+    lines: list[Line] = [[("  ", ""), (f"{name}  ", "dim"), (path, "")] for name, path in places]
+    one_line: Line = flat([[("    ", ""), *line] for line in lines])[1:]
+    if not lines or (width is not None and length(one_line) > width):
+        return lines
+    return [one_line]

@@ -1,0 +1,98 @@
+"""The scene of a running job for a log: plain lines, each printed once.
+
+Not here: the same scene on a terminal (screen.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tao_sdk.cli import show
+from tao_sdk.cli.screen import SAVING, STAGES, waiting
+from tao_sdk.cli.styled_line import text_of
+from tao_sdk.model.progress import Progress
+from tao_sdk.model.status import Status
+
+if TYPE_CHECKING:
+    from tao_sdk.client.scene import Scene
+
+TOLD_SECONDS = 10.0  # between two lines about a transfer
+SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
+
+
+class Plain:
+    """The scene for a log: one line per stage and per epoch, each once."""
+
+    def __init__(self) -> None:
+        self.said: set[tuple[int, str]] = set()
+        self.epoch = 0  # the last that was printed
+        # by attempt and stage: when one whose size is not known yet began, and when its transfer
+        # was last told
+        self.entered: dict[tuple[int, str], float] = {}
+        self.moved: dict[tuple[int, str], float] = {}
+        self.held: Progress | None = None  # an epoch whose values may still change
+        self.held_since = 0.0
+
+    def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
+        """What is new since the last call. `at` is the time in seconds, by any steady clock."""
+        new = [line for line in self._stage_lines(scene, at) if self._is_new(scene.attempt, line)]
+        for progress in epochs:
+            if self.held and progress.epoch > self.held.epoch:
+                new += self._epoch_line(self.held)
+            self.held, self.held_since = progress, at
+        if self.held and (scene.job.status.terminal or self._is_settled(self.held, at)):
+            new += self._epoch_line(self.held)
+        return new
+
+    def _is_settled(self, progress: Progress, at: float) -> bool:
+        """True when the epoch has told its own metrics, and nothing new for a while."""
+        own = bool(progress.history) and progress.history[-1].epoch == progress.epoch
+        return own and (progress.fraction == 1 or at - self.held_since > SETTLED_SECONDS)
+
+    def _stage_lines(self, scene: Scene, at: float) -> Iterator[str]:
+        head = f"{scene.job.id}  {scene.job.place}"
+        yield f"{head}  attempt {scene.attempt}" if scene.attempt > 1 else head
+        if scene.server_wait:
+            yield scene.server_wait
+        elif not (scene.stages or scene.job.status.terminal or self._log_may_tell(scene, at)):
+            yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
+        for stage, size in scene.stages.items():
+            yield from self._transfer(scene, stage, at)
+            yield from self._stage(scene, stage, size, at)
+        yield from (f"warning: {text}" for text in scene.warnings)
+
+    def _transfer(self, scene: Scene, stage: str, at: float) -> Iterator[str]:
+        """How far the stage's transfer is, from time to time."""
+        if stage not in scene.transfers:
+            return
+        last_told = self.moved.setdefault((scene.attempt, stage), at)
+        if at - last_told > TOLD_SECONDS:
+            self.moved[scene.attempt, stage] = at
+            yield f"{STAGES[stage]} {scene.transfers[stage]}"
+
+    def _stage(self, scene: Scene, stage: str, size: str, at: float) -> Iterator[str]:
+        """The stage with its size; without one, once it takes long."""
+        if size or stage == "command":
+            yield f"{STAGES[stage]} {size}".rstrip()
+            return
+        began = self.entered.setdefault((scene.attempt, stage), at)
+        if at - began > SETTLED_SECONDS:
+            yield f"{SAVING if stage == 'outputs' else STAGES[stage]} ..."
+
+    def _log_may_tell(self, scene: Scene, at: float) -> bool:
+        """A job that has just been seen running tells its stages itself, in their order."""
+        if scene.job.status is not Status.RUNNING:
+            return False
+        return at - self.entered.setdefault((scene.attempt, ""), at) <= TOLD_SECONDS
+
+    def _is_new(self, attempt: int, line: str) -> bool:
+        known = (attempt, line) in self.said
+        self.said.add((attempt, line))
+        return not known
+
+    def _epoch_line(self, progress: Progress) -> list[str]:
+        if progress.epoch <= self.epoch:
+            return []
+        self.epoch = progress.epoch
+        return ["  ".join([f"epoch {show.epoch(progress)}", *show.metrics(progress)])]
