@@ -19,7 +19,7 @@ import pytest
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import Daemon
-from support.dockerd.registry_here import ADDRESS, PASSWORD, USER, Registry
+from support.dockerd.registry_here import PASSWORD, USER, Registry
 from support.dockerd.slow_link import SlowLink
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.registry.pull import Layers, Pulled
@@ -57,7 +57,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 @pytest.fixture
 def link(registry: Registry, here: Daemon, surroundings: dict[str, str]) -> Iterator[SlowLink]:
     """The registry behind 450 kB/s, and the caller logged in there."""
-    link = SlowLink(ADDRESS, registry.port, 450_000)
+    link = SlowLink(registry.address, registry.port, 450_000)
     registry.trust(link.port)
     registry.login(here, Path(surroundings["HOME"]) / ".docker", link.port)
     yield link
@@ -67,7 +67,7 @@ def link(registry: Registry, here: Daemon, surroundings: dict[str, str]) -> Iter
 
 
 def image(link: SlowLink) -> str:
-    return f"{ADDRESS}:{link.port}/team/noise:1"
+    return f"{link.host}:{link.port}/team/noise:1"
 
 
 def submit(client: Client, name: str) -> Job:
@@ -205,8 +205,8 @@ class Silent:
     """A registry that takes every connection and says nothing, until it hangs up on all."""
 
     def __init__(self) -> None:
-        self.listening = socket.create_server((ADDRESS, 0))
-        self.name = f"{ADDRESS}:{self.listening.getsockname()[1]}"
+        self.listening = socket.create_server((dockerd_here.address(), 0))
+        self.name = f"{dockerd_here.address()}:{self.listening.getsockname()[1]}"
         self.image = f"{self.name}/silent"
         self.taken: list[socket.socket] = []
         threading.Thread(target=self.serve, daemon=True).start()
@@ -258,7 +258,7 @@ class Recovering(SlowLink):
     def __init__(self, registry: Registry) -> None:
         self.silent = True
         self.taken: list[socket.socket] = []
-        super().__init__(ADDRESS, registry.port, 50_000_000)
+        super().__init__(registry.address, registry.port, 50_000_000)
 
     def _serve(self, near: socket.socket) -> None:
         if self.silent:

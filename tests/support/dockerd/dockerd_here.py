@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,8 +30,8 @@ from support.servers import debian
 
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "docker"
-LOCK = Path(tempfile.gettempdir()) / "tao-tests-dockerd.lock"
-BRIDGE, ADDRESS = "tao-tests", "10.213.7.1"
+START_LOCK = Path(tempfile.gettempdir()) / "tao-tests-dockerd-start.lock"
+PLACES = 2  # daemons at once: each has a bridge, networks and a data folder of its own
 VARIABLE = "TAO_TEST_DOCKER_HOST"
 PYTHON, BUSYBOX, EMPTY = "tao-test-python", "tao-test-busybox", "tao-test-empty"
 DOCUMENTED = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"  # a small image stands for it
@@ -71,11 +71,14 @@ class Daemon:
             "--live-restore", *self.flags,
         ]  # fmt: skip
         forget_dead(self.folder / "exec/containerd/containerd.pid")
-        with (self.folder / "dockerd.log").open("ab") as log:
+        with (self.folder / "dockerd.log").open("ab") as log, START_LOCK.open("w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # two that start at once undo each other's iptables
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        until(
-            self.answers, START_SECONDS, lambda: (self.folder / "dockerd.log").read_text()[-2000:]
-        )
+            until(
+                self.answers,
+                START_SECONDS,
+                lambda: (self.folder / "dockerd.log").read_text()[-2000:],
+            )
 
     def answers(self) -> bool:
         if self.process is not None and self.process.poll() is not None:
@@ -181,10 +184,15 @@ def started() -> Daemon:
         debian.missing("docker", "dockerd needs Linux")
     need("dockerd", "debootstrap", "busybox", "ip")
     CACHE.mkdir(parents=True, exist_ok=True)
-    lock = turn()
-    make_bridge()
-    here = Daemon(CACHE / "data", Path(tempfile.mkdtemp(prefix="taod-")), f"--bridge={BRIDGE}")
-    atexit.register(end, here, lock)
+    place, lock = turn()
+    make_bridge(place)
+    here = Daemon(
+        CACHE / (f"data-{place}" if place else "data"),
+        Path(tempfile.mkdtemp(prefix="taod-")),
+        f"--bridge={bridge(place)}",
+        f"--default-address-pool=base={networks(place)},size=26",
+    )
+    atexit.register(end, here, place, lock)
     here.start()
     clear(here)
     make_images(here)
@@ -193,27 +201,56 @@ def started() -> Daemon:
 
 
 @functools.cache
-def turn() -> IO[str]:
-    """One test session at a time, of whichever clone, has the bridge. A daemon that did not start
-    is tried in the same turn.
+def turn() -> tuple[int, IO[str]]:
+    """The number of a place that no other test session has, of whichever clone, and what holds it.
+    Where all are taken, the first is waited for. A daemon that did not start is tried in the same
+    turn.
     """
-    lock = LOCK.open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+    locks = [lock_file(place).open("w") for place in range(PLACES)]
+    for place, lock in enumerate(locks):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return place, lock
+    fcntl.flock(locks[0], fcntl.LOCK_EX)
+    return 0, locks[0]
 
 
-def make_bridge() -> None:
+def lock_file(place: int) -> Path:
+    name = f"tao-tests-dockerd-{place}.lock" if place else "tao-tests-dockerd.lock"
+    return Path(tempfile.gettempdir()) / name
+
+
+def bridge(place: int) -> str:
+    return f"tao-tests-{place}" if place else "tao-tests"
+
+
+def address() -> str:
+    """Where containers of the session's daemon reach this machine."""
+    return address_in(turn()[0])
+
+
+def address_in(place: int) -> str:
+    return f"10.213.{7 + place}.1"
+
+
+def networks(place: int) -> str:
+    """Those that a daemon makes: two that choose from one pool at once may choose the same."""
+    return f"10.213.{128 + 64 * place}.0/18"
+
+
+def make_bridge(place: int) -> None:
     """One of our own: docker0 is removed by every daemon that starts without a bridge, as those
     `apart` do.
     """
-    remove_bridge()
-    for words in (["link", "add", BRIDGE, "type", "bridge"], ["addr", "add", f"{ADDRESS}/24", "dev", BRIDGE],
-                  ["link", "set", BRIDGE, "up"]):  # fmt: skip
+    remove_bridge(place)
+    name = bridge(place)
+    for words in (["link", "add", name, "type", "bridge"], ["addr", "add", f"{address_in(place)}/24", "dev", name],
+                  ["link", "set", name, "up"]):  # fmt: skip
         subprocess.run(["ip", *words], check=True)
 
 
-def remove_bridge() -> None:
-    subprocess.run(["ip", "link", "delete", BRIDGE], capture_output=True)  # it may not be there
+def remove_bridge(place: int) -> None:
+    subprocess.run(["ip", "link", "delete", bridge(place)], capture_output=True)  # it may not be
 
 
 def host() -> str:
@@ -224,13 +261,13 @@ def host() -> str:
     return os.environ.get(VARIABLE) or daemon().host
 
 
-def end(here: Daemon, lock: object) -> None:
+def end(here: Daemon, place: int, lock: object) -> None:
     if here.process is None:
         here.start()
     clear(here)
     here.stop()
     here.leave_no_mounts()
-    remove_bridge()
+    remove_bridge(place)
     shutil.rmtree(here.folder, ignore_errors=True)
     del lock
 

@@ -19,26 +19,26 @@ from pathlib import Path
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import Daemon
 
-# of the test daemon's bridge; on loopback a daemon falls back to plain HTTP, whose error hides the
-# first
-ADDRESS = dockerd_here.ADDRESS
 USER, PASSWORD = "somebody", "registry-Passwort-1"
 
 
 class Registry:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # Of the daemon's bridge: on loopback a daemon falls back to plain HTTP, whose error hides
+        # the first.
+        self.address = dockerd_here.address()
         with socket.socket() as free:
-            free.bind((ADDRESS, 0))
+            free.bind((self.address, 0))
             self.port = free.getsockname()[1]
-        self.name = f"{ADDRESS}:{self.port}"
+        self.name = f"{self.address}:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         dockerd_here.need("docker-registry", "openssl", "htpasswd")
         run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem",
              "-out", "cert.pem",
-               "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:10.213.7.1"]  # fmt: skip
+               "-days", "2", "-subj", "/CN=localhost", "-addext", f"subjectAltName=DNS:localhost,IP:{self.address}"]  # fmt: skip
         subprocess.run(run, cwd=self.folder, check=True, capture_output=True)
         made = subprocess.run(
             ["htpasswd", "-nbB", USER, PASSWORD], check=True, capture_output=True, text=True
@@ -46,7 +46,7 @@ class Registry:
         (self.folder / "users").write_text(made.stdout.strip() + "\n")
         (self.folder / "config.yml").write_text(
             f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {self.folder}/store}}}}\n"
-            f"http: {{addr: '{ADDRESS}:{self.port}', tls: {{certificate: {self.folder}/cert.pem, key: {self.folder}/key.pem}}}}\n"
+            f"http: {{addr: '{self.name}', tls: {{certificate: {self.folder}/cert.pem, key: {self.folder}/key.pem}}}}\n"
             f"auth: {{htpasswd: {{realm: test, path: {self.folder}/users}}}}\n"
         )
         with (self.folder / "registry.log").open("wb") as log:
@@ -59,16 +59,16 @@ class Registry:
 
     def answers(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex((ADDRESS, self.port)) == 0
+            return probe.connect_ex((self.address, self.port)) == 0
 
     def trust(self, port: int) -> None:
         """Let daemons trust the certificate at this port, too."""
-        trusted = Path("/etc/docker/certs.d") / f"{ADDRESS}:{port}"
+        trusted = Path("/etc/docker/certs.d") / f"{self.address}:{port}"
         trusted.mkdir(parents=True, exist_ok=True)
         shutil.copy(self.folder / "cert.pem", trusted / "ca.crt")
 
     def distrust(self, port: int) -> None:
-        shutil.rmtree(Path("/etc/docker/certs.d") / f"{ADDRESS}:{port}", ignore_errors=True)
+        shutil.rmtree(Path("/etc/docker/certs.d") / f"{self.address}:{port}", ignore_errors=True)
 
     def stop(self) -> None:
         self.distrust(self.port)
@@ -77,7 +77,7 @@ class Registry:
             self.process.wait(10)
 
     def login(self, here: Daemon, config: Path, port: int = 0) -> None:
-        name = f"{ADDRESS}:{port or self.port}"
+        name = f"{self.address}:{port or self.port}"
         argv = [
             "docker",
             "--config",
@@ -97,7 +97,7 @@ class Registry:
         config.mkdir()
         word = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         (config / "config.json").write_text(
-            json.dumps({"auths": {f"{ADDRESS}:{port}": {"auth": word}}})
+            json.dumps({"auths": {f"{self.address}:{port}": {"auth": word}}})
         )
 
     def push(self, here: Daemon, image: str, name: str, config: Path) -> str:
