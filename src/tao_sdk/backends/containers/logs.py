@@ -19,8 +19,8 @@ READABLE = (
     "One that does is named so in a job file: native: {HostConfig: {LogConfig: {Type: local}}}"
 )
 
-# The daemon's statuses for a log that nobody will get, whoever asks again -> what is told. Any
-# other says nothing of it.
+# HTTP status of the daemon -> the error for a log that is lost for good. With any other status the
+# log may be there at the next try.
 LOST: Mapping[int, tuple[type[PathNotFound], str, str]] = {
     404: (PathNotFound, "The container is gone, and its log with it.", ""),
     409: (
@@ -39,7 +39,10 @@ LOST: Mapping[int, tuple[type[PathNotFound], str, str]] = {
 def read(
     daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]
 ) -> Iterator[LogChunk]:
-    """The bytes that are wanted. A reader that was cut off goes on where it was."""
+    """Yield the log from the request's cursor on. A connection that breaks is opened again.
+
+    Raises UsageError for a rank other than 0, NoLog and PathNotFound for a log that is lost.
+    """
     if request.rank:
         raise UsageError(
             f"There is no rank {request.rank}.", "A container has one process group, rank 0."
@@ -47,7 +50,7 @@ def read(
     try:
         yield from chunks(daemon, container, request, has_ended)
     except DaemonError as error:
-        raise told(error) from error
+        raise log_error(error) from error
     except (ValueError, KeyError) as error:  # a stream or a time that is none
         why = f"What the daemon sends is no log of a container ({error})."
         raise NoLog(
@@ -55,8 +58,8 @@ def read(
         ) from error
 
 
-def told(error: DaemonError) -> TaoError:
-    """What the daemon's refusal to give a log means."""
+def log_error(error: DaemonError) -> TaoError:
+    """The error for a daemon that does not give a log."""
     if error.status not in LOST:
         return Unreachable("The Docker daemon could not give the log.", error.what, "Try again.")
     kind, what, remedy = LOST[error.status]
@@ -74,9 +77,8 @@ def chunks(
         if not request.follow:
             return
     while True:
-        over = (
-            not request.follow or has_ended()
-        )  # looked before reading: what is there afterwards is all
+        # Asked before the log is read: what is there after that is all of it.
+        over = not request.follow or has_ended()
         frames = Frames(places.resumed(), request.stream)
         yield from blocks(daemon, container, frames, follow=not over)
         places = frames.places

@@ -1,5 +1,5 @@
-"""Start script: what /bin/sh does in a container before the job's command, and what it is told
-through its input. Pure.
+"""Start script: what /bin/sh does in a container before the job's command, and the environment that
+it reads from standard input. Pure.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 NOT_BEGUN = 125  # the exit code of what could not begin
 NOT_WHOLE = "start.not_whole"  # the code of the event that tells it
-NOT_WHOLE_BEFORE = (
-    "tao: the environment did not arrive whole"  # what plans of earlier versions print instead
-)
+# What the start scripts of earlier versions print instead of the event.
+NOT_WHOLE_BEFORE = "tao: the environment did not arrive whole"
 TELL_NOT_WHOLE = (
     f"""printf '@tao {{"event": "failed", "time": %d, "code": "{NOT_WHOLE}", """
     """"what": "The environment did not arrive whole."}\\n' "$(date +%s 2>/dev/null)" >&2"""
@@ -41,13 +40,13 @@ USE_BASH = 'if command -v bash >/dev/null; then set -- bash "$@"; else set -- /b
 
 
 def is_long(command: str) -> bool:
-    """Whether a command is delivered as a file."""
+    """True if the command is too long for an argument, and is delivered as a file."""
     return len(command.encode()) > MAX_ARGUMENT
 
 
 def start_script(command: str, time_limit: timedelta | None, takes_environment: bool) -> str:
-    """What /bin/sh does before the command: takes in the environment, and hands over to bash where
-    there is one.
+    """Shell text that reads the environment, sets the time limit and runs the command, in bash
+    where the image has it.
     """
     return "\n".join(steps(command, time_limit, takes_environment))
 
