@@ -8,7 +8,7 @@ command runs.
 Read from the environment here: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT,
 TAO_ATTEMPT (1), TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0
 turns it off). Read elsewhere: TAO_RETRY_SECONDS (web.py); TAO_UNPACK_BYTES and TAO_UNPACK_FILES
-(archive.py); TMPDIR (private.py); proxies and certificates (wire.py); what AWS (s3.py,
+(archive.py); TMPDIR (private.py); proxies (proxy.py) and certificates (wire.py); what AWS (s3.py,
 s3_credentials.py), Hugging Face (hub_source.py) and NGC (ngc_source.py) need.
 """
 

@@ -33,90 +33,107 @@ class Copies:
     def __init__(self, copies: list[Copy], place: Place, excludes: list[str]) -> None:
         self.excludes = excludes  # by the names below the results
         self.place = place
-        folder = (
-            place.folder if place.rank == 0 else os.path.join(place.folder, f".rank-{place.rank}")
-        )
-        self.kept = [
+        folder = place.folder
+        if place.rank:
+            folder = os.path.join(folder, f".rank-{place.rank}")
+        # (path in the container, path of its copy, name below the results)
+        self.copied_paths = [
             (path, os.path.join(folder, name), name) for path, name in brought(copies, place)
         ]
-        self.seen: dict[str, Shape] = {}
+        self.last_shapes: dict[str, Shape] = {}  # of the sources, at the last look
         self.unproven: set[str] = set()  # continued, and not compared but at the seam
-        self.made: dict[
-            str, tuple[Shape, Shape]
-        ] = {}  # copy -> the shape of what it is of, and its own
+        # copy -> (shape of its source, shape of the copy)
+        self.made: dict[str, tuple[Shape, Shape]] = {}
         self.missing: list[str] = []
         self.failed: list[str] = []
         self.problems: list[str] = []
 
     def renew(self, final: bool) -> list[str]:
-        """Copy what is new and complete; at the end everything. What could not be looked at."""
-        self.missing, self.failed = [], []
-        self.problems = []
-        problems = self.problems
-        for source, target, name in self.kept:
+        """Copy what is new and complete, or everything if `final`. Returns a line for each path
+        that could not be read.
+        """
+        self.missing, self.failed, self.problems = [], [], []
+        for source, target, name in self.copied_paths:
             if os.path.isdir(source):
-                tree = Tree(source, others(source, self.place))
-                problems += [f"{source}: {each}" for each in tree.problems]
-                for path, shape in tree.files.items():
-                    if not any(covers(each, os.path.join(name, path)) for each in self.excludes):
-                        self.copy(
-                            os.path.join(source, path), os.path.join(target, path), shape, final
-                        )
+                self.copy_folder(source, target, name, final)
             elif os.path.isfile(source):
                 self.copy(source, target, shape_of(source), final)
-            elif os.path.exists(source):
-                problems.append(
-                    f"{source}: not a file"
-                )  # a pipe has no end that could be waited for
+            elif os.path.exists(source):  # a pipe has no end that could be waited for
+                self.problems.append(f"{source}: not a file")
             elif not written_there(name, self.place):
                 self.missing.append(source)
-        return problems
+        return self.problems
+
+    def copy_folder(self, source: str, target: str, name: str, final: bool) -> None:
+        """Copy the files of a folder, but for those that are excluded by their names."""
+        tree = Tree(source, others(source, self.place))
+        self.problems += [f"{source}: {problem}" for problem in tree.problems]
+        for path, shape in tree.files.items():
+            if not self.is_excluded(os.path.join(name, path)):
+                self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
+
+    def is_excluded(self, name: str) -> bool:
+        return any(covers(prefix, name) for prefix in self.excludes)
 
     def copy(self, source: str, target: str, shape: Shape, final: bool) -> None:
-        """One file, if it is its turn. A failure costs only this file; one that nobody can read is
-        no failure of ours.
+        """Copy one file if it is due. An error costs only this file, and fails the job only if
+        the file could be read.
         """
-        still = self.seen.get(source) == shape
-        self.seen[source] = shape
-        unproven = final and source in self.unproven
-        if (self.same(target, shape) and not unproven) or not (final or still or growing(source)):
+        if not self.is_due(source, target, shape, final):
             return
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            if growing(source) and continued(source, target, final):
-                self.unproven.add(source)
-            else:
-                whole(source, target)
+            self.write_copy(source, target, final)
             if shape_of(source) == shape:
                 self.made[target] = shape, shape_of(target)
         except FileNotFoundError:
             return  # removed since the look; a temporary file of the program's own
         except OSError as error:
-            told = self.failed if os.access(source, os.R_OK) else self.problems
-            told.append(f"{source}: {error.strerror}")
+            errors = self.failed if os.access(source, os.R_OK) else self.problems
+            errors.append(f"{source}: {error.strerror}")
 
-    def same(self, target: str, shape: Shape) -> bool:
-        """Whether it is the copy of a file of that shape. A disk may have times
-        only to the second.
+    def is_due(self, source: str, target: str, shape: Shape, final: bool) -> bool:
+        """True if a file has changed and is complete: unchanged since the last look, or `final`.
+
+        A growing file is due at every look. One that is not proven yet is due at the end.
         """
-        of, made = self.made.get(target, (shape, shape))
+        is_still = self.last_shapes.get(source) == shape
+        self.last_shapes[source] = shape
+        if final and source in self.unproven:
+            return True
+        if self.is_copied(target, shape):
+            return False
+        return final or is_still or growing(source)
+
+    def write_copy(self, source: str, target: str, final: bool) -> None:
+        """Append to the copy of a growing file, or write a whole one."""
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if growing(source) and append_new(source, target, final):
+            self.unproven.add(source)
+        else:
+            copy_whole(source, target)
+
+    def is_copied(self, target: str, shape: Shape) -> bool:
+        """True if the target is the copy of a file of that shape."""
+        source_shape, copy_shape = self.made.get(target, (shape, shape))
+        if source_shape != shape:
+            copy_shape = shape
         try:
-            return shape_of(target) == (made if of == shape else shape)
+            return shape_of(target) == copy_shape  # a disk may have times only to the second
         except OSError:
             return False
 
 
-def continued(source: str, target: str, thorough: bool) -> bool:
-    """Append what is new. False when the source is not a continuation of the target, which is then
-    as it was.
+def append_new(source: str, target: str, thorough: bool) -> bool:
+    """Append what the source has more than the target. False if the source does not begin with the
+    target, which then stays as it was.
 
-    A file that is written anew may begin and end as it did: who looks is `thorough` once, at the
-    end.
+    Compares the start and the end of the target, or all of it if `thorough`: a file that is
+    written anew may begin and end as before.
     """
     if not (os.path.isfile(target) and os.access(target, os.W_OK)):
         return False
     with open(source, "rb") as new, open(target, "r+b") as old:
-        found = os.fstat(new.fileno())
+        before = os.fstat(new.fileno())
         size = old.seek(0, os.SEEK_END)
         for at in range(0, size, BLOCK) if thorough else (0, max(0, size - OVERLAP)):
             new.seek(at)
@@ -126,31 +143,32 @@ def continued(source: str, target: str, thorough: bool) -> bool:
                 return False
         new.seek(size)
         old.seek(size)
-        pour(new, old)
-    like(found, target)
+        append_rest(new, old)
+    take_times_and_mode(before, target)
     return True
 
 
-def whole(source: str, target: str) -> None:
-    """A complete copy under the name, or nothing."""
+def copy_whole(source: str, target: str) -> None:
+    """Write a complete copy, or nothing."""
     with open(source, "rb") as new, replacing(target) as file:
-        found = os.fstat(new.fileno())
-        pour(new, file)
+        before = os.fstat(new.fileno())
+        append_rest(new, file)
         file.flush()
-        like(found, file.fileno())
+        take_times_and_mode(before, file.fileno())
 
 
-def pour(new: IO[bytes], old: IO[bytes]) -> None:
+def append_rest(new: IO[bytes], old: IO[bytes]) -> None:
+    """Write the rest of `new` to `old`."""
     while True:
-        data = new.read(1 << 20)
+        data = new.read(BLOCK)
         if not data:
             return
         old.write(data)
 
 
-def like(found: os.stat_result, target: str | int) -> None:
-    """Give the copy the mode of what it was copied from, and the time that had before it was read:
-    what is written to it later, or put in its place, is copied then.
+def take_times_and_mode(source: os.stat_result, target: str | int) -> None:
+    """Give a copy the mode and the times that its source had before it was read: a later change of
+    the source is then seen.
     """
-    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-    os.chmod(target, stat.S_IMODE(found.st_mode))
+    os.utime(target, ns=(source.st_atime_ns, source.st_mtime_ns))
+    os.chmod(target, stat.S_IMODE(source.st_mode))
