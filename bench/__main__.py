@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench import docker, entrypoint, logs, progress, s3, start, store, table
+from bench import docker, entrypoint, logs, many_jobs, progress, s3, start, store, table
 from bench.figure import Figure
 from bench.machine import load, this_machine
 from bench.page import page
@@ -27,6 +27,7 @@ GROUPS: Mapping[str, Callable[[Scale, Rivals], Iterator[Figure]]] = {
     "progress": progress.figures,
     "store": store.figures,
     "docker": docker.figures,
+    "many": many_jobs.figures,
     "s3": s3.figures,
 }
 
