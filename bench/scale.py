@@ -17,6 +17,9 @@ class Scale:
     s3_megabytes: int  # of the large object
     s3_files: int  # of 256 KiB
     s3_memory_megabytes: int
+    many_jobs: int  # that are submitted and canceled
+    watched_jobs: int
+    watched_seconds: float  # longer than a minute, after which all jobs are looked at
 
 
 FULL = Scale(
@@ -30,6 +33,9 @@ FULL = Scale(
     s3_megabytes=512,
     s3_files=1_000,
     s3_memory_megabytes=5_120,
+    many_jobs=200,
+    watched_jobs=1_000,
+    watched_seconds=65.0,
 )
 QUICK = Scale(
     rounds=2,
@@ -42,4 +48,7 @@ QUICK = Scale(
     s3_megabytes=64,
     s3_files=100,
     s3_memory_megabytes=512,
+    many_jobs=16,
+    watched_jobs=20,
+    watched_seconds=3.0,
 )
