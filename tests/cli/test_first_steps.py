@@ -118,7 +118,7 @@ def test_the_version_is_told_to_people_and_programs(typed: Callable[..., Ran]) -
         (("ls", "-n", "5"), "tao ls --limit N"),
         (("ls", "-a"), "tao ls --limit 0"),
         (("ls", "--failed"), "tao ls --status error"),
-        (("ls", "--status", "failed"), "that failed has the status error"),
+        (("ls", "--status", "failed"), "Did you mean error?"),
         (("ls", "--filter", "a"), "--label NAME=VALUE"),
         (("ls", "--watch"), "tao events --follow"),
         (("logs", "x", "--lines", "3"), "tao logs JOB --tail N"),

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
 
 
+NOT_RELEASED = "; its platform could not be asked, what it has of the job stays"
+
+
 @command("rm")
 @jobs_argument
 @click.option(
@@ -29,16 +32,14 @@ def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
     """
     from tao_sdk.client.cleaning import refuse_live
 
-    found = [client.get_job(job) for job in jobs]
-    for job in [] if force else found:
-        refuse_live(job)  # none is forgotten where one still runs
-    ids = list(dict.fromkeys(job.id for job in found))
-    for job in ids:
-        gone = client.remove(job, force=force)
-        out.line(
-            f"{job}  removed"
-            + ("" if gone else "; its platform could not be asked, what it has of the job stays")
-        )
+    named = [client.get_job(job) for job in jobs]
+    if not force:
+        for job in named:
+            refuse_live(job)  # none is forgotten where one still runs
+    ids = list(dict.fromkeys(job.id for job in named))
+    for job_id in ids:
+        released = client.remove(job_id, force=force)
+        out.line(f"{job_id}  removed{'' if released else NOT_RELEASED}")
     out.object(removed_view(ids))
 
 
@@ -60,9 +61,10 @@ def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> Non
     for job in cleaned:
         out.line(f"{job}  {'would be cleaned' if dry_run else 'cleaned'}")
     if not cleaned:
-        which = (
-            f"jobs that ended more than {format_duration(older_than)} ago"
-            if older_than
-            else "ended jobs"
-        )
-        out.note(f"Nothing is left of {which}.")
+        out.note(f"Nothing is left of {which_jobs(older_than)}.")
+
+
+def which_jobs(older_than: timedelta) -> str:
+    if not older_than:
+        return "ended jobs"
+    return f"jobs that ended more than {format_duration(older_than)} ago"

@@ -68,16 +68,11 @@ class Output:
         if self.json or not text:
             return
         text = printable(text)
-        shown = (
-            textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns)
-            if sys.stderr.isatty()
-            else text
-        )
-        print(
-            click.style(shown, dim=True) if has_color(sys.stderr) else shown,
-            file=sys.stderr,
-            flush=True,
-        )
+        if sys.stderr.isatty():
+            text = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns)
+        if has_color(sys.stderr):
+            text = click.style(text, dim=True)
+        print(text, file=sys.stderr, flush=True)
 
     def aside(self, text: str, value: Any) -> None:
         """What is worth knowing and no result: a line on stderr, with --json an object there."""
@@ -126,8 +121,8 @@ class Output:
             self.line(self._with_colors(line))
 
     def _with_colors(self, line: str) -> str:
-        words = [word for word in line.split() if word in COLORS]
-        return line.replace(words[0], self.status(words[0]), 1) if words and self.color else line
+        word = next((word for word in line.split() if word in COLORS), "")
+        return line.replace(word, self.status(word), 1) if word else line
 
 
 # What stands for our signs where the terminal's encoding has no letters for them.

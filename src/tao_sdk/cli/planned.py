@@ -44,11 +44,8 @@ def summary(planned: Planned, out: Output) -> list[str]:
 def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     spec = planned.spec
     yield "image", spec.image
-    yield (
-        "gpus",
-        str(spec.gpu_count)
-        + (f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else ""),
-    )
+    on_nodes = f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else ""
+    yield "gpus", f"{spec.gpu_count}{on_nodes}"
     yield "time", f"at most {format_duration(spec.time_limit)}" if spec.time_limit else ""
     yield "command", shortened(spec.command)
     yield "results", show.path(planned.plan.results_dir)

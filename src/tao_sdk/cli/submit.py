@@ -66,29 +66,25 @@ class Submitting(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {
-            "Options": [],
-            "What to run": [],
-            "How to run it": [],
+        headings = {
+            "": "Options",
+            SPEC: "What to run",
+            OPTION: f"How to run it on {ctx.meta['tao.platform']}",
         }
-        groups[(how := f"How to run it on {ctx.meta['tao.platform']}")] = groups.pop(
-            "How to run it"
-        )
+        groups: dict[str, list[tuple[str, str]]] = {prefix: [] for prefix in headings}
         for param in self.get_params(ctx):
-            name = param.name or ""
-            group = (
-                "What to run"
-                if name.startswith(SPEC)
-                else how
-                if name.startswith(OPTION)
-                else "Options"
-            )
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
-                groups[group].append(record)
-        for title, records in groups.items():
+                groups[prefix_of(param)].append(record)
+        for prefix, records in groups.items():
             if records:
-                with formatter.section(title):
+                with formatter.section(headings[prefix]):
                     formatter.write_dl(records)
+
+
+def prefix_of(param: click.Parameter) -> str:
+    """SPEC for a flag of the job, OPTION for one of the platform, "" for one of the verb."""
+    name = param.name or ""
+    return next((prefix for prefix in (SPEC, OPTION) if name.startswith(prefix)), "")
 
 
 def meant(
