@@ -178,7 +178,7 @@ class BucketFiles:
         return sorted(listed, key=lambda stat: stat.path)
 
     def sweep(self, folder: str) -> None:
-        """Give up the uploads that were begun below a folder. They stay where that is not allowed."""
+        """Give up the unfinished uploads below a folder. They stay where that is not allowed."""
         from tao_sdk.net.s3_put import sweep
 
         bucket, key = parts(folder)
@@ -244,7 +244,7 @@ def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """Raises the Failure of s3_source.look where nothing is at an address. Lists no whole folder."""
+    """Raises the Failure of s3_source.look where there is nothing. Lists no whole folder."""
     from tao_sdk.net.s3 import S3
     from tao_sdk.net.s3_source import nothing, single
 

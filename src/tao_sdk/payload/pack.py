@@ -77,7 +77,8 @@ done
 [ "$p" ] || {{
 what='this job needs python3 (3.8 or later) in its image, and there is none.'
 echo "tao: $what" >&2
-printf '@tao {{"event": "failed", "time": %d, "code": "python3.missing", "what": "%s"}}\\n' "$(date +%s 2>/dev/null)" "$what" >&2
+printf '@tao {{"event": "failed", "time": %d, "code": "python3.missing", "what": "%s"}}\\n' \\
+  "$(date +%s 2>/dev/null)" "$what" >&2
 exit 127
 }}
 exec "$p" -ISXutf8 -c "$b" "$b" 8 "${{LC_CTYPE+x}}" 9<<'TAO_PAYLOAD'
