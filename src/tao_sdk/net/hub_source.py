@@ -54,11 +54,13 @@ class Repository:
         )
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
-        url = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}/{verb}/{percent.quote(revision)}"
+        repository = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}"
+        url = f"{repository}/{verb}/{percent.quote(revision)}"
         return url + ("/" + percent.path(path) if path else "")
 
     def file_url(self, commit: str, path: str) -> str:
-        return f"{self.endpoint}/{self.page}{percent.path(self.name)}/resolve/{commit}/{percent.path(path)}"
+        repository = f"{self.endpoint}/{self.page}{percent.path(self.name)}"
+        return f"{repository}/resolve/{commit}/{percent.path(path)}"
 
     def commit(self) -> str:
         """What the revision's name points to now."""
