@@ -54,13 +54,13 @@ class Repository:
         )
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
-        name = percent.path(self.name)
-        url = f"{self.endpoint}/api/{self.api}/{name}/{verb}/{percent.quote(revision)}"
-        return f"{url}/{percent.path(path)}" if path else url
+        repository = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}"
+        url = f"{repository}/{verb}/{percent.quote(revision)}"
+        return url + ("/" + percent.path(path) if path else "")
 
     def file_url(self, commit: str, path: str) -> str:
-        name = percent.path(self.name)
-        return f"{self.endpoint}/{self.page}{name}/resolve/{commit}/{percent.path(path)}"
+        repository = f"{self.endpoint}/{self.page}{percent.path(self.name)}"
+        return f"{repository}/resolve/{commit}/{percent.path(path)}"
 
     def commit(self) -> str:
         """What the revision's name points to now."""

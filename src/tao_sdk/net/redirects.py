@@ -27,7 +27,7 @@ LOCAL_IPV6_STARTS = ("fe8", "fe9", "fea", "feb", "fd00:ec2:")
 
 
 def redirect_target(url: str, to: str) -> str:
-    """The address that the server at `url` leads to. Raises Failure where it is not followed."""
+    """The address that the server at `url` leads to. Raises Failure if it is not followed."""
     onward = resolve_location(url, to.replace(" ", "%20"))
     scheme, host, _ = split(onward)[0]
     if not in_one_line(onward):

@@ -61,9 +61,9 @@ def no_store(answer: Answer, store: Endpoint) -> Failure:
         f"{store.endpoint or 'AWS'} answers, but not as an S3 store does.",
         f"What came is {kind} (status {answer.status}){through}: "
         "a captive portal that wants a login, a proxy, or another server.",
-        "Check that S3_ENDPOINT_URL is the address of the store's API and not of its console, and "
-        "that nothing stands between: open a page of the network's own to log in, or name the "
-        "store in NO_PROXY.",
+        "Check that S3_ENDPOINT_URL is the address of the store's API and not of its "
+        "console, and that nothing stands "
+        "between: open a page of the network's own to log in, or name the store in NO_PROXY.",
     )
 
 

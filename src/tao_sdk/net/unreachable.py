@@ -31,8 +31,8 @@ WORDS = {
         "web.tls",
         "The certificate of %s is not trusted",
         "For a certificate of your own authority, mount its file into the job and name it in "
-        "AWS_CA_BUNDLE or SSL_CERT_FILE. An image without certificates needs its package "
-        "ca-certificates.",
+        "AWS_CA_BUNDLE or SSL_CERT_FILE. An image without certificates needs its "
+        "package ca-certificates.",
     ),
     "SSLError": (
         "web.tls",
