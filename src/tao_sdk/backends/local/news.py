@@ -2,7 +2,7 @@
 processes.
 
 A look at one job opens five files; this takes two questions to the file system. However many jobs
-there are, listening takes at most a hundredth of a core.
+there are, listening takes at most a three-hundredth of a core.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tao_sdk.backends.local.folder import Folder
 from tao_sdk.model.plan import Ref
 
-PAUSES = 100  # a pause is so many times as long as the check before it
+PAUSES = 300  # a pause is so many times as long as the check before it
 CLOCK_TICK = 50_000_000  # nanoseconds; clocks of file systems tick each 10 ms at the slowest
 QUICK = 0.1  # seconds, the shortest pause
 
