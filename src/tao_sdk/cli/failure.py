@@ -53,9 +53,11 @@ def is_interrupt(error: BaseException | None) -> bool:
     """Ctrl-C, also where Python has made another error of it (while a class was being made, for
     one).
     """
-    return error is not None and (
-        isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__)
-    )
+    causes: list[BaseException] = []
+    while error is not None and error not in causes:
+        causes.append(error)
+        error = error.__cause__
+    return any(isinstance(cause, KeyboardInterrupt) for cause in causes)
 
 
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:

@@ -71,7 +71,9 @@ class AttemptLog:
         """
         kept = kept_log(self.engine, self.row, self.rank)
         if kept is None and not self.bytes_read:
-            raise error if isinstance(error, NoLog) else removed_log(self.row) from error
+            if isinstance(error, NoLog):
+                raise error
+            raise removed_log(self.row) from error
         if self._wants_all and (kept is None or kept.is_bytewise):
             return read_from(kept, self.bytes_read)
         return read_as_asked(kept, self.request)

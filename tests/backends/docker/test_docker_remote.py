@@ -162,14 +162,14 @@ def test_no_secret_goes_to_a_daemon_whose_connection_everybody_can_read(
         with Client(
             settings=Settings({**surroundings, "DOCKER_HOST": host, "NGC_KEY": "nvapi-hidden"})
         ) as client:
-            with pytest.raises(Refused, match="NGC_KEY would go to .*ssh://.*TLS") as refused:
+            with pytest.raises(Refused, match="NGC_KEY would be sent to .*ssh://.*TLS") as refused:
                 client.submit(spec, "docker", {"network": "none"})
             assert (refused.value.code, client.list_jobs()) == ("docker.open_line", [])
             [found] = client.plan(spec, "docker", {"network": "none"}).findings
             assert found.severity is Severity.ERROR
             planned = client.plan(spec, "docker", {"network": "none"})
             with pytest.raises(
-                Refused, match="NGC_KEY would go to"
+                Refused, match="NGC_KEY would be sent to"
             ):  # a further attempt, which is not checked
                 client.engine.backend("docker").submit(planned.plan, planned.secrets)
             with pytest.raises(Refused, match="the login at nvcr.io would go to"):
