@@ -158,10 +158,25 @@ def meaning(spec: dict[str, Any]) -> dict[str, Any]:
     for hook in [hook for found in hooks.values() for hook in found]:
         hook.setdefault("env", ["NVIDIA_CTK_DEBUG=false"])
     process, linux = spec.get("process", {}), spec.get("linux", {})
+    user = {key: value for key, value in process.get("user", {}).items() if value}
     return {
-        "env": process.get("env"), "user": {key: value for key, value in process.get("user", {}).items() if value}, "hooks": hooks,
-        "mounts": spec.get("mounts"), "devices": linux.get("devices"), "rules": linux.get("resources", {}).get("devices"),
-    }  # fmt: skip
+        "env": process.get("env"),
+        "user": user,
+        "hooks": hooks,
+        "mounts": spec.get("mounts"),
+        "devices": in_any_order(linux.get("devices")),
+        "rules": in_any_order(linux.get("resources", {}).get("devices")),
+    }
+
+
+def in_any_order(nodes: list[Any] | None) -> list[Any] | None:
+    """Device nodes and their rules mean the same in any order."""
+    return nodes and sorted(nodes, key=json.dumps)
+
+
+def lacks_graphics_driver(said: str) -> bool:
+    """The original refuses graphics on a machine without a driver; ours warns (decisions.md)."""
+    return "libnvidia-ml.so" in said
 
 
 def nothing_requested(ours: str) -> bool:
@@ -177,6 +192,9 @@ def test_a_generated_container_comes_out_the_same(pair: Host, box: dict[str, Any
     (pair.bundle / "config.json").write_bytes(before)
     pair.log.unlink(missing_ok=True)
     our_code, our_spec, our_said = outcome(pair, pair.prefix / "bin/nvidia-container-runtime")
+    if lacks_graphics_driver(go_said):
+        assert our_code == 0
+        return
     assert our_code == go_code, (go_said, our_said)
     if go_code:
         assert pair.raw_spec() == before

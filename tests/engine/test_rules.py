@@ -520,7 +520,7 @@ def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
     ("name", "flag"), [("time_limit", "--time-limit"), ("module_missing", "--venv-path")]
 )
 def test_a_flag_that_is_advised_stands_beside_the_verb_that_has_it(name: str, flag: str) -> None:
-    advice = next(rule.suggestion for rule in RULES if rule.code == name)
+    advice = next(rule.next for rule in RULES if rule.code == name)
     assert f"tao run {flag}" in advice
 
 
