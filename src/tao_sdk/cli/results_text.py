@@ -127,7 +127,8 @@ def unsure_lines(left: Results) -> list[str]:
     return [
         "A job that was cut off may have left half of what it wrote in its last "
         f"{SETTLED:.0f} seconds.",
-        "tao retry goes on from the newest whole checkpoint; without one it begins anew.",
+        "tao retry gives the newest whole checkpoint to a spec with a resume key; any other job "
+        "begins anew.",
     ]
 
 

@@ -25,8 +25,10 @@ NAMED = 3  # files that a note names
 )
 @click.option("--detach", "-d", is_flag=True, help="Start it and return at once.")
 def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> int:
-    """Try a job again that ended in Error or was canceled, and watch it: its next attempt, from its
-    last checkpoint.
+    """Try a job again that ended in Error or was canceled, and watch it: its next attempt.
+
+    Where the spec has a resume key, it goes on from the newest whole checkpoint; else it begins
+    anew.
 
     It starts at once and is not counted towards the job's retries. Secrets are taken from the
     environment of now.

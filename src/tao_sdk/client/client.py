@@ -382,8 +382,9 @@ class Client:
         return answer
 
     def retry_job(self, job_id: str) -> Job:
-        """Start the next attempt of a job that ended in Error or was canceled, at once, from its
-        last checkpoint.
+        """Start the next attempt of a job that ended in Error or was canceled, at once.
+
+        A spec with a resume key gets the newest whole checkpoint; any other job begins anew.
 
         It is not counted towards `retries`. Raises UsageError for a live or Complete job;
         CredentialError, SpecError and Unreachable, then nothing has changed; Refused.
