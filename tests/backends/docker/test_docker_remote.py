@@ -172,7 +172,7 @@ def test_no_secret_goes_to_a_daemon_whose_connection_everybody_can_read(
                 Refused, match="NGC_KEY would be sent to"
             ):  # a further attempt, which is not checked
                 client.engine.backend("docker").submit(planned.plan, planned.secrets)
-            with pytest.raises(Refused, match="the login at nvcr.io would go to"):
+            with pytest.raises(Refused, match="the login at nvcr.io would be sent to"):
                 client.submit(
                     replace(spec, image="nvcr.io/any:1", env_vars={"NGC_KEY": ""}), "docker"
                 )
