@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
 SHORTEST_PAUSE = 1e-9  # seconds between two looks: more than none
+GRACE_MEANING = "It is the time that the command has to end."
 
 
 class Client:
@@ -374,9 +375,9 @@ class Client:
         """True when the job is over, by this or before it; False when that could not be seen in
         time.
         """
-        call_checks.refuse_no_seconds("grace", grace, "It is the time that the command has to end.")
+        call_checks.refuse_no_seconds("grace", grace, GRACE_MEANING)
         known = self.store.resolve(job_id)
-        answer = self.cancel_jobs([known], grace)[known]
+        answer = self._end_jobs([known], grace)[known]
         if isinstance(answer, TaoError):
             raise answer
         return answer
@@ -409,14 +410,18 @@ class Client:
         error that it raised.
         """
         call_checks.refuse_one_text("job_ids", job_ids)
-        call_checks.refuse_no_seconds("grace", grace, "It is the time that the command has to end.")
+        call_checks.refuse_no_seconds("grace", grace, GRACE_MEANING)
         named = list(dict.fromkeys(job_ids))
         meant = dict(zip(named, side_by_side(self.store.resolve, named), strict=True))
         ids = list(dict.fromkeys(job for job in meant.values() if isinstance(job, str)))
-        over = cancel.cancel_all(self.engine, ids, timedelta(seconds=float(grace)))
-        for job_id in ids:
+        answers = self._end_jobs(ids, grace)
+        return {name: answers[job] if isinstance(job, str) else job for name, job in meant.items()}
+
+    def _end_jobs(self, job_ids: Sequence[str], grace: float) -> dict[str, bool | TaoError]:
+        answers = cancel.cancel_all(self.engine, job_ids, timedelta(seconds=float(grace)))
+        for job_id in job_ids:
             self._fire_for(job_id)
-        return {name: over[job] if isinstance(job, str) else job for name, job in meant.items()}
+        return answers
 
     def _fire_for(self, job_id: str) -> None:
         """Call the callbacks that the job's end has made due."""

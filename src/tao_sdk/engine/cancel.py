@@ -44,19 +44,12 @@ class Target:
         return self.job.platform, self.job.endpoint or self.ref.endpoint
 
 
-def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
-    """True when the job is over, by this or before it; False when that could not be seen in time.
-
-    Raises JobNotFound, Unreachable, and Refused in the backend's words. Idempotent.
-    """
-    answer = cancel_all(engine, [job_id], grace)[job_id]
-    if isinstance(answer, TaoError):
-        raise answer
-    return answer
-
-
 def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answers:
-    """As `cancel` for many, in one go: of each what that returns, or the error that it raises."""
+    """End the jobs in one go. Idempotent.
+
+    Of each job True when it is over, by this or before it; False when that could not be seen in
+    time; or the error that it met: JobNotFound, Unreachable, Refused in the backend's words.
+    """
     found = side_by_side(lambda job_id: _target(engine, job_id), job_ids)
     targets = [target for target in found if isinstance(target, Target)]
     answers: Answers = {

@@ -143,13 +143,12 @@ def is_for_checkers(node: ast.stmt) -> bool:
     """What no longer says anything once the annotations are gone."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
-    name = (
-        node.test
-        if isinstance(node, ast.If)
-        else node.targets[0]
-        if isinstance(node, ast.Assign)
-        else None
-    )
+    if isinstance(node, ast.If):
+        name = node.test
+    elif isinstance(node, ast.Assign):
+        name = node.targets[0]
+    else:
+        return False
     return isinstance(name, ast.Name) and name.id == "TYPE_CHECKING"
 
 
