@@ -16,20 +16,7 @@ from tao_sdk.backends.below import READ, LeadsOut
 from tao_sdk.backends.this_machine import ResultFiles, looking_below
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.errors import PathNotFound
-from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
-
-
-@pytest.fixture
-def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with LocalSDK(settings=Settings(environ)) as sdk:
-        yield sdk
 
 
 def written(sdk: LocalSDK, command: str) -> tuple[str, Path]:

@@ -6,30 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
 SAVES = "trap 'echo 2 > {0}/model_epoch_002.pth; exit {1}' TERM"
 TRAIN = "mkdir -p {0}; echo 1 > {0}/model_epoch_001.pth; sleep 30 & wait"
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
-
-
-@pytest.fixture
-def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with LocalSDK(settings=Settings(environ)) as sdk:
-        yield sdk
 
 
 @pytest.mark.parametrize("outputs", [["out"], None])
