@@ -120,15 +120,21 @@ def limited_to(seconds: int, part: str) -> str:
 
 
 # In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its
-# own gets the command's pid.
+# own gets the command's pid. The timer's own short programs take pids too: the first tries may get
+# the next one.
 STRANGER = r"""
 import os, subprocess, sys, time
 folder, timer = sys.argv[1:]
 command = subprocess.Popen(["sh", "-c", f"set -- {folder}\n{timer}\nexec true"])
 command.wait()
-with open("/proc/sys/kernel/ns_last_pid", "w") as last:
-    last.write(str(command.pid - 1))
-stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+for attempt in range(100):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+        last.write(str(command.pid - 1))
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    if stranger.pid == command.pid:
+        break
+    stranger.kill()
+    stranger.wait()
 assert stranger.pid == command.pid
 time.sleep(4)
 print("alive" if stranger.poll() is None else "killed")
