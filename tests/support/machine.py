@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import LogRequest, cancel_one
-from tao_sdk.backends.local import gpu_locks
 from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.backends.local.facts import LocalFacts
-from tao_sdk.backends.local.folder import Folder
+from tao_sdk.backends.local.job import gpu_locks
+from tao_sdk.backends.local.job.folder import Folder
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.model.finding import Finding

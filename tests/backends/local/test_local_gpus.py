@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from support.machine import NO_OPTIONS, Machine, until
-from tao_sdk.backends.local import gpu_locks, parse
+from tao_sdk.backends.local import parse
+from tao_sdk.backends.local.job import gpu_locks
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.observation import Phase

@@ -259,12 +259,12 @@ def opened(pid: int) -> set[str]:
 def test_the_supervisor_starts_without_heavy_imports() -> None:
     """Each would be time that every submit takes, and memory that every job holds."""
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import tao_sdk.backends.local.supervisor; "
+        "import sys; sys.path.insert(0, sys.argv[1]); import tao_sdk.backends.local.job.supervisor; "
         "print(*sys.modules)"
     )
     argv = [sys.executable, "-I", "-S", "-c", script, str(SOURCE)]
     loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
-    assert "tao_sdk.backends.local.supervisor" in loaded
+    assert "tao_sdk.backends.local.job.supervisor" in loaded
     heavy = {
         "argparse",
         "contextlib",

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from support.machine import Machine, all_processes, until
-from tao_sdk.backends.local.folder import take
-from tao_sdk.backends.local.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.job.folder import take
+from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
 from tao_sdk.client.job_file import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase

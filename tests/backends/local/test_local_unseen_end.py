@@ -15,7 +15,7 @@ import pytest
 
 from support.machine import Machine, until
 from tao_sdk.backends.local import parse
-from tao_sdk.backends.local.folder import take
+from tao_sdk.backends.local.job.folder import take
 from tao_sdk.backends.local.parse import Life, Seen
 from tao_sdk.backends.outcome import parse_manifest
 from tao_sdk.model.observation import Outcome, Phase

@@ -27,15 +27,16 @@ from tao_sdk.backends.contract import (
     cancel_one,
 )
 from tao_sdk.backends.job_environment import revealed
-from tao_sdk.backends.local import input_links, logs, parse, render, sight
+from tao_sdk.backends.local import logs, parse, render
 from tao_sdk.backends.local import survey as look
-from tao_sdk.backends.local.ending import Ending, wait_for_all
 from tao_sdk.backends.local.facts import LocalFacts
-from tao_sdk.backends.local.folder import Folder, create, take
+from tao_sdk.backends.local.job import input_links, sight
+from tao_sdk.backends.local.job.ending import Ending, wait_for_all
+from tao_sdk.backends.local.job.folder import Folder, create, take
+from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
 from tao_sdk.backends.local.news import LocalNews
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
-from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.backends.refusals import (
     elsewhere,
@@ -59,8 +60,8 @@ from tao_sdk.transports import process
 from tao_sdk.transports.process import NotStarted
 
 BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from tao_sdk.backends.local.supervisor import "
-    "main; sys.exit(main())"
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from tao_sdk.backends.local.job.supervisor import main; sys.exit(main())"
 )
 SOURCE = Path(__file__).parents[3]  # where the package lies
 START_SECONDS = 30.0  # a supervisor is ready within 0.1

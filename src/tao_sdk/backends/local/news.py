@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tao_sdk.backends.local.folder import Folder
+from tao_sdk.backends.local.job.folder import Folder
 from tao_sdk.model.plan import Ref
 
 PAUSES = 300  # a pause is so many times as long as the check before it

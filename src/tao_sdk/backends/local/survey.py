@@ -11,8 +11,9 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from tao_sdk.backends.local import gpu_locks, input_links, parse, render
+from tao_sdk.backends.local import parse, render
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
+from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.finding import Finding, Severity

@@ -17,9 +17,9 @@ import signal
 import sys
 import time
 
-from tao_sdk.backends.local import gpu_locks, input_links
-from tao_sdk.backends.local.folder import Folder, create, discard, take
-from tao_sdk.backends.local.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.job import gpu_locks, input_links
+from tao_sdk.backends.local.job.folder import Folder, create, discard, take
+from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
 from tao_sdk.transports.process import Identity, ask_to_end, departed, groups, identify, kill, send
 
 TYPE_CHECKING = False

@@ -11,8 +11,9 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from tao_sdk.backends.local import parse, sight
-from tao_sdk.backends.local.folder import Folder, is_taken, take
+from tao_sdk.backends.local import parse
+from tao_sdk.backends.local.job import sight
+from tao_sdk.backends.local.job.folder import Folder, is_taken, take
 from tao_sdk.transports import process
 
 QUICK, SLOW = 0.02, 0.2  # seconds between looks at what has not ended

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from tao_sdk.backends.local.folder import Folder, is_taken
+from tao_sdk.backends.local.job.folder import Folder, is_taken
 from tao_sdk.backends.local.parse import Life, Seen, exit_record
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import LocalFiles

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from tao_sdk.backends.local.folder import Folder, create, discard, is_taken
+from tao_sdk.backends.local.job.folder import Folder, create, discard, is_taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
