@@ -1,4 +1,4 @@
-"""The contract between the engine and a backend: one place that can run jobs, behind a dozen verbs.
+"""The contract between the engine and a backend: one place that can run jobs, behind the verbs of Backend.
 
 The engine knows these verbs and the declared Capabilities, never a backend's name. `plan` and
 `check` are pure; every other verb may be called again after a crash or a lost reply and then
@@ -47,11 +47,9 @@ class Capabilities:
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
-    files_seconds: float = (
-        0.0  # how often looking into files is polite; 0 where it costs next to nothing
-    )
-    # in S3, above which inputs should not be fetched by a job that holds GPUs; 0: no matter how
-    # many
+    # how often looking into files is polite; 0 where it costs next to nothing
+    files_seconds: float = 0.0
+    # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
@@ -66,9 +64,8 @@ class FileStat:
     size: int = 0  # bytes; 0 for a directory
     mtime: float = 0.0  # seconds since the epoch
     leads_to: str = ""  # of a link to a folder, that folder; "" also where links are not told apart
-    on_disk: int | None = field(
-        default=None, compare=False
-    )  # bytes that it takes there, if known: less with holes
+    # bytes that it takes there, if known: less than its size where it has holes
+    on_disk: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -186,10 +183,10 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     def plan_again(
         self, last: Plan[RequestT], job: PreparedJob, options: OptionsT, attempt: Attempt
     ) -> Plan[RequestT]:
-        """The plan of a further attempt: with the results and the surroundings of `last`, whoever
-        asks for it from where.
+        """The plan of a retry. It keeps the results and the environment of `last`.
 
-        The place may be looked at again, it may be different by now.
+        The caller may be another process, in another folder. The place may be surveyed again,
+        because it may have changed.
         """
         ...
 
@@ -245,7 +242,12 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         """The log's bytes in order, unchanged, with flat memory."""
         ...
 
-    def files(self, endpoint: str = "") -> Files: ...
+    def files(self, endpoint: str = "") -> Files:
+        """Files by their paths, as this endpoint sees them.
+
+        There is no Ref: the path alone must lead to the place, also after the job has gone.
+        """
+        ...
 
     def cancel(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
         """End the attempts, all in one go, and answer for each as `observe` would at the end:
@@ -264,7 +266,7 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     def evidence(self, ref: Ref) -> Evidence:
         """What is known about a pending or failed attempt.
 
-        Of its log only what ranks but the first said last: the engine adds the first's.
+        The log tails of all ranks except rank 0. The engine adds rank 0's.
         """
         ...
 
@@ -287,9 +289,8 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         ...
 
 
-AnyBackend = Backend[
-    Any, Any, Any
-]  # for the engine, which hands options, facts and requests on without reading them
+# For the engine, which hands options, facts and requests on without reading them.
+AnyBackend = Backend[Any, Any, Any]
 
 
 def read_plan(backend: Backend[OptionsT, FactsT, RequestT], row: AttemptRow) -> Plan[RequestT]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tao_sdk.backends.gpu_spread import spread_gpus, too_many_gpus
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.job.partitions import (
     PartitionChoice,
@@ -24,7 +25,6 @@ from tao_sdk.backends.slurm.job.partitions import (
 )
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.fields import FieldError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_duration
 
@@ -33,6 +33,7 @@ CPUS_WITHOUT_GPU = 16
 # The command is asked to end this part of the time limit early, to save what it has.
 LEAD = 0.05
 MINUTE = timedelta(minutes=1)
+OF_PARTITIONS = "of these partitions"
 NEVER_STARTS = "SLURM would take the job and never start it."
 
 
@@ -61,7 +62,7 @@ def plan_allocation(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> 
     payers = possible_accounts(options.account or facts.site.account, facts)
     choice = choose_partitions(options, facts, payers)
     largest = largest_gpu_count(choice, facts)
-    nodes, gpus = spread_gpus(spec, largest)
+    nodes, gpus = spread_gpus(spec, largest, OF_PARTITIONS)
     choice = drop_small_partitions(choice, nodes, gpus)
     limit = time_limit(choice, account_limit(facts, choice, payers, options.qos))
     time, time_notes = choose_time(spec, facts, limit)
@@ -89,61 +90,6 @@ def largest_gpu_count(choice: PartitionChoice, facts: SlurmFacts) -> int:
     return largest
 
 
-def spread_gpus(spec: JobSpec, largest: int) -> tuple[int, int]:
-    """(nodes, GPUs on each of them). Raises SpecError.
-
-    With num_nodes, gpu_count is per node. Without, it is the total, spread evenly over as few
-    nodes as possible.
-    """
-    count = largest if spec.gpu_count < 0 else spec.gpu_count
-    per_node = spec.num_nodes is not None or not largest
-    if per_node and count > largest:
-        raise too_many_gpus(count, largest)
-    if spec.num_nodes is not None:
-        return spec.num_nodes, count
-    if count <= largest:
-        return 1, count
-    nodes = math.ceil(count / largest)
-    if count % nodes:
-        raise uneven_gpus(count, nodes, largest)
-    return nodes, count // nodes
-
-
-def too_many_gpus(count: int, largest: int) -> SpecError:
-    what = f"gpu_count is {count}, which is per node."
-    if not largest:
-        why, advice = "No node of these partitions has one.", "Choose another partition."
-        return FieldError("gpu_count", what, why, advice)
-    return FieldError(
-        "gpu_count",
-        what,
-        f"The largest node of these partitions has {largest} GPUs.",
-        "Leave num_nodes out, and gpu_count is the total; or ask for fewer.",
-    )
-
-
-def uneven_gpus(count: int, nodes: int, largest: int) -> SpecError:
-    fewer = next(each for each in range(count - 1, 0, -1) if is_even(each, largest))
-    more = next(each for each in range(count + 1, count * 2) if is_even(each, largest))
-    return SpecError(
-        f"{count} GPUs do not spread evenly over {nodes} nodes of {largest}.",
-        "Every node of a job has as many as the others.",
-        f"Ask for {fewer} ({describe_spread(fewer, largest)}) or {more} "
-        f"({describe_spread(more, largest)}), or say num_nodes yourself.",
-    )
-
-
-def is_even(count: int, largest: int) -> bool:
-    """True if so many GPUs spread evenly over the fewest nodes of the largest kind."""
-    return count % math.ceil(count / largest) == 0
-
-
-def describe_spread(count: int, largest: int) -> str:
-    """`2 x 6`: nodes, and GPUs on each."""
-    nodes = math.ceil(count / largest)
-    return f"{nodes} x {count // nodes}"
-
-
 def drop_small_partitions(choice: PartitionChoice, nodes: int, gpus: int) -> PartitionChoice:
     """Leave out the partitions that can never hold the job. Raises SpecError if none can."""
     if any(can_hold(partition, nodes, gpus) for partition in choice.partitions):
@@ -152,7 +98,7 @@ def drop_small_partitions(choice: PartitionChoice, nodes: int, gpus: int) -> Par
         )
     first = choice.partitions[0]
     if gpus > first.gpus:
-        raise too_many_gpus(gpus, first.gpus)
+        raise too_many_gpus(gpus, first.gpus, OF_PARTITIONS)
     most = most_nodes(first)
     raise PartitionLimit(
         f"{nodes} nodes are more than a job may have in {choice.names} ({most}).",
