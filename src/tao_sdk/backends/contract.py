@@ -1,4 +1,4 @@
-"""The contract between the engine and a backend: one place that can run jobs, behind the verbs of Backend.
+"""The contract between the engine and a backend, which is one place that can run jobs.
 
 The engine knows these verbs and the declared Capabilities, never a backend's name. `plan` and
 `check` are pure; every other verb may be called again after a crash or a lost reply and then
