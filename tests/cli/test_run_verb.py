@@ -148,7 +148,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_p
     while not tao("logs", job).out:
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=90)
     assert running.returncode == 130
     assert f"Detached; {job} goes on. Come back: tao attach {job}" in err
     assert "Traceback" not in err

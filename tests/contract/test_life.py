@@ -15,6 +15,7 @@ import pytest
 
 from support import TESTS
 from support.places import Place, until_it_runs
+from support.waiting import until
 from tao_sdk.backends.contract import Backend, cancel_one
 from tao_sdk.client import Client
 from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout
@@ -110,11 +111,7 @@ def until_ended_unseen(client: Client, job: Job) -> None:
     """The backend knows the end, and our records do not yet."""
     ref = client.engine.ref_of(job)
     assert ref is not None
-    for _ in range(1200):
-        if client.engine.backend_of(job).observe([ref])[ref].phase.ended:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{job.id} does not end")
+    until(lambda: client.engine.backend_of(job).observe([ref])[ref].phase.ended)
 
 
 def test_a_job_that_ended_by_itself_before_the_cancel_came_is_not_canceled(
@@ -251,11 +248,8 @@ def test_an_infrastructure_failure_is_tried_again_as_the_first_attempt_was_by_wh
 
 def test_reading_a_status_never_starts_another_attempt(client: Client, place: Place) -> None:
     job = submit(client, place, place.fails_by_infrastructure, retries=2)
-    for _ in range(100):
-        seen = client.get_job(job.id)
-        if "waits for a watcher" in seen.message:
-            break
-        time.sleep(0.05)
+    until(lambda: "waits for a watcher" in client.get_job(job.id).message)
+    seen = client.get_job(job.id)
     assert (seen.status, seen.attempt) == (Status.PENDING, 1)
     assert seen.message == "attempt 2 waits for a watcher: tao watch"
 
@@ -334,10 +328,7 @@ def test_callbacks_fire_once_whoever_polls(client: Client, place: Place) -> None
     polls.start()
     client.wait(job.id, timeout=60)
     polls.join()
-    for _ in range(100):
-        if ("complete", job.id) in fired:
-            break
-        time.sleep(0.05)
+    until(lambda: ("complete", job.id) in fired)
     assert fired == [("epoch", 10), ("epoch", 20), ("complete", job.id)]
 
 

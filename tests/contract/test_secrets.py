@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import stat
-import time
 from pathlib import Path
 
 import pytest
 
 from support.places import Place, processes_of
+from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
@@ -45,14 +45,11 @@ def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(
     seen = tmp_path / "seen"
     command = (
         'for each in "$API_KEY" "$MARKED" "$WRAPPED"; do printf %s "$each" | '
-        f"sha256sum; done > {seen}; sleep 30"
+        f"sha256sum; done > {seen}; sleep 300"
     )
     spec = JobSpec(command=command, gpu_count=0, env_vars=given, secrets=("MARKED",))
     job = client.submit(spec, place.platform).job
-    for _ in range(200):
-        if seen.exists() and seen.read_text().count("\n") == len(given):
-            break
-        time.sleep(0.05)
+    until(lambda: seen.exists() and seen.read_text().count("\n") == len(given))
     assert {line.split()[0] for line in seen.read_text().splitlines()} == {
         hashlib.sha256(VALUE.encode()).hexdigest()
     }

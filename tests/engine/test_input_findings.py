@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.servers import s3_here
+from support.servers.ports import free_port
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError, Unreachable, UsageError
 from tao_sdk.model.finding import Severity
@@ -92,7 +93,7 @@ def test_a_job_that_cannot_have_its_input_is_not_submitted(client, bucket, path,
 
 
 def test_a_store_that_only_the_job_may_reach_is_a_warning(client, bucket):
-    elsewhere = f"http://127.0.0.1:{s3_here.free_port()}"
+    elsewhere = f"http://127.0.0.1:{free_port()}"
     found = client.plan(
         reading(f"s3://{bucket}/data", AWS_ENDPOINT_URL=elsewhere), "local"
     ).findings

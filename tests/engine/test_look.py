@@ -57,7 +57,7 @@ def run(client: Client, command: str, **more: Any) -> str:
 
 
 def until(client: Client, job: str, words: str) -> Job:
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 90
     while words not in f"{(seen := client.get_job(job)).status} {seen.message}":
         assert time.monotonic() < give_up, f"never {words}: {seen.status} {seen.message}"
         time.sleep(0.05)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine import hooks, retry
 from tao_sdk.engine.look import look
@@ -213,7 +214,7 @@ def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -
     hangs, fired = threading.Event(), threading.Event()
 
     def hang(job: object) -> None:
-        hangs.wait(20)
+        hangs.wait(90)
 
     def fail(job: object) -> None:
         fired.set()
@@ -221,13 +222,9 @@ def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -
 
     run(client, "true", hooks={"on_complete": hang})
     second = run(client, "sleep 1", hooks={"on_complete": fail})
-    for _ in range(200):
-        if client.get_job(second, look=False).status is Status.COMPLETE:
-            break
-        time.sleep(0.05)
-    assert client.get_job(second, look=False).status is Status.COMPLETE
+    until(lambda: client.get_job(second, look=False).status is Status.COMPLETE)
     hangs.set()
-    assert fired.wait(10)
+    assert fired.wait(90)
 
 
 def test_callbacks_come_in_order_however_many_poll(client: Client) -> None:
@@ -262,7 +259,7 @@ def test_a_callback_that_has_begun_is_finished_before_the_client_closes(client: 
 
     with Client(settings=client.settings) as second:
         run(second, "true", hooks={"on_complete": slow})
-        assert begun.wait(20)
+        assert begun.wait(90)
     assert finished.is_set()
 
 
@@ -274,10 +271,7 @@ def test_a_milestone_is_not_missed_between_two_looks(client: Client) -> None:
         hooks={"on_epoch_milestone": lambda job, epoch, total: seen.append(epoch)},
     )
     client.wait(job, timeout=30)
-    for _ in range(100):
-        if len(seen) >= 1:
-            break
-        time.sleep(0.05)
+    until(lambda: seen)
     assert seen == [20], "10 was never printed, 20 was, though not as the last line"
 
 
@@ -300,10 +294,7 @@ class Sometimes:
 
 def test_a_backend_that_cannot_be_asked_changes_no_status(client: Client) -> None:
     job = run(client, "sleep 30")
-    for _ in range(100):
-        if client.get_job(job).status is Status.RUNNING:
-            break
-        time.sleep(0.05)
+    until(lambda: client.get_job(job).status is Status.RUNNING)
     endpoint = client.store.attempt(job).attempt.endpoint
     sometimes = Sometimes(client.engine.backend("local", endpoint))
     client.engine._backends["local", endpoint] = sometimes  # pyright: ignore

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.servers import link_here, s3_here
+from support.servers.ports import free_port
 from support.servers.web_server import Reply, WebServer
 from tao_sdk.net import retries
 from tao_sdk.net.failure import Failure
@@ -323,7 +324,7 @@ def test_a_server_that_does_not_answer_is_told_of_once_while_it_is_waited_for():
     told = []
     asking = Web({"TAO_RETRY_SECONDS": "3"})
     asking.tell = lambda event, **facts: told.append((event, facts))
-    address = f"127.0.0.1:{s3_here.free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     for _ in range(2):
         with pytest.raises(Failure):
             asking.ask("GET", f"http://{address}/")

@@ -42,7 +42,7 @@ def submit(client: Client, command: str, **more: Any) -> Job:
 
 
 def begun(client: Client, job: Job) -> None:
-    dockerd_here.until(lambda: "begun" in client.get_job_logs(job.id), 30)
+    dockerd_here.until(lambda: "begun" in client.get_job_logs(job.id))
     until(client, job, Status.RUNNING)
 
 
@@ -51,7 +51,7 @@ def until(client: Client, job: Job, status: Status, words: str = "") -> None:
         seen = client.get_job(job.id)
         return seen.status is status and words in seen.message
 
-    dockerd_here.until(so, 30, lambda: str(client.get_job(job.id)))
+    dockerd_here.until(so, words=lambda: str(client.get_job(job.id)))
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
@@ -115,9 +115,7 @@ def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(
         )
         waiting.start()
         there.stop(signal.SIGKILL)
-        dockerd_here.until(
-            lambda: "not seen since" in client.get_job(job.id, look=False).message, 30
-        )
+        dockerd_here.until(lambda: "not seen since" in client.get_job(job.id, look=False).message)
         with pytest.raises(Unreachable):
             client.cancel_job(job.id)
         there.start()
@@ -290,7 +288,7 @@ def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_ag
         lost = f"tao-job-{jobs[0].id}"
         filler = fill(there.data)
         os.kill(there.inspect(lost)["State"]["Pid"], signal.SIGTERM)
-        dockerd_here.until(lambda: there.inspect(lost)["State"]["Status"] == "exited", 30)
+        dockerd_here.until(lambda: there.inspect(lost)["State"]["Status"] == "exited")
         filler.unlink()
         listed = there.docker("ps", "--format", "{{.Names}} {{.State}}").stdout.split("\n")
         assert f"{lost} running" in listed
@@ -322,9 +320,9 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
             read.append("".join(each.decode() for each in client.follow_logs(job.id, **part)))
             return "Error grabbing logs: " in read[-1]
 
-        dockerd_here.until(is_told, 30)
+        dockerd_here.until(is_told)
         assert read[-1].count("Error grabbing logs") == 1
-        dockerd_here.until(lambda: is_told(tail=5, follow=False), 30)
+        dockerd_here.until(lambda: is_told(tail=5, follow=False))
         assert client.diagnose(job.id) is not None
         assert client.gc(older_than=timedelta(0)) == [job.id]
         assert there.docker("ps", "-aq").stdout == ""

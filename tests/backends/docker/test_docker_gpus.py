@@ -79,7 +79,7 @@ def submit(
 ) -> tuple[Job, list[Finding]]:
     spec = JobSpec(image=BUSYBOX, command=f"echo {shown}; sleep 60", gpu_count=gpu_count)
     submission = client.submit(spec, "docker", options)
-    dockerd_here.until(lambda: client.get_job_logs(submission.job.id) != "", 20)
+    dockerd_here.until(lambda: client.get_job_logs(submission.job.id) != "")
     return submission.job, list(submission.findings)
 
 
@@ -316,7 +316,7 @@ def test_on_a_tegra_board_the_nvidia_runtime_and_its_variables_are_used(
     container = f"tao-job-{plan.attempt.job_id}"
     seen = there.inspect(container)
     assert (seen["HostConfig"]["Runtime"], seen["HostConfig"]["DeviceRequests"]) == ("nvidia", None)
-    dockerd_here.until(lambda: not there.inspect(container)["State"]["Running"], 20)
+    dockerd_here.until(lambda: not there.inspect(container)["State"]["Running"])
     said = there.docker("logs", container).stdout.split()
     assert said == ["NVIDIA_DRIVER_CAPABILITIES=all", "NVIDIA_VISIBLE_DEVICES=all"]
 

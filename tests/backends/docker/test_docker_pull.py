@@ -119,7 +119,7 @@ def test_canceling_the_only_job_that_waits_for_a_pull_ends_the_pull(
     assert link.busy > 0
     assert client.cancel_job(job.id) is True
     assert client.get_job(job.id).status is Status.CANCELED
-    dockerd_here.until(lambda: link.busy == 0, 20)
+    dockerd_here.until(lambda: link.busy == 0)
     assert not has(here, image(link))
     assert here.docker("ps", "-aq", "--filter", f"name=tao-job-{job.id}").stdout == ""
 
@@ -241,7 +241,7 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
             registry.hang_up()
             return any('"error"' in each.read_text() for each in said.iterdir() if each.is_file())
 
-        dockerd_here.until(has_failed, 60)
+        dockerd_here.until(has_failed)
         later = client.submit(
             JobSpec(image=registry.image, command="true", gpu_count=0), "docker"
         ).job
@@ -297,7 +297,7 @@ def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries
             recovering.hang_up()
             return not client.get_job(job.id).message.startswith("pulling")
 
-        dockerd_here.until(has_failed, 60)
+        dockerd_here.until(has_failed)
         recovering.silent = False
         why = client.diagnose(job.id)
         assert why is not None
@@ -318,7 +318,7 @@ def test_a_job_that_waits_for_another_try_of_its_pull_says_why_and_can_be_cancel
         recovering.hang_up()
         return client.get_job(job.id).message == "attempt 2 waits for a watcher: tao watch"
 
-    dockerd_here.until(has_failed, 60)
+    dockerd_here.until(has_failed)
     why = client.diagnose(job.id)
     assert why is not None
     assert (why.rule, why.suggestion) == ("docker.registry_unreachable", diagnose.FOLLOWS)
@@ -349,7 +349,7 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
                 argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
             dockerd_here.until(
-                lambda: any("pulling" in job.message for job in client.list_jobs(look=False)), 30
+                lambda: any("pulling" in job.message for job in client.list_jobs(look=False))
             )
             [waiting] = client.list_jobs(look=False)
             why = client.diagnose(waiting.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
+from support.servers.ports import free_port
 from tao_sdk.backends.docker.daemon.address import find_address
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
@@ -84,7 +84,7 @@ def test_a_container_that_was_removed_far_away_is_judged_by_its_manifest_there(
         spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0, mounts=[f"{there}:/results"])
         job = client.submit(spec, "docker", {"network": "none"}).job
         assert job.results_dir == f"{there}/{job.id}"
-        dockerd_here.until((there / job.id / ".tao" / "manifest.json").exists, 30)
+        dockerd_here.until((there / job.id / ".tao" / "manifest.json").exists)
         daemon.docker("rm", "-f", f"tao-job-{job.id}")
         assert client.wait(job.id, timeout=60).status == Status.COMPLETE
         client.remove(job.id)
@@ -154,9 +154,7 @@ def test_a_far_daemon_keeps_results_in_its_volume(
 def test_no_secret_goes_to_a_daemon_whose_connection_everybody_can_read(
     surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        host = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    host = f"tcp://127.0.0.1:{free_port()}"
     spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0)
     with dockerd_here.apart(tmp_path_factory.mktemp("open"), "--host", host) as there:
         with Client(

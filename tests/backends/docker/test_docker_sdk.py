@@ -161,7 +161,7 @@ def test_a_daemon_that_is_away_for_a_moment_ends_no_run_that_a_workflow_follows(
         recorder.listening.close()
         way.unlink()
         sdk.engine.close()
-        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen since"), 10)
+        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen since"))
         assert run.sync_from_sdk(sdk, job.id).status is Status.RUNNING
         assert [each["job_id"] for each in run.active_jobs] == [job.id]
         back = Recorder(way, here.socket)
@@ -236,7 +236,7 @@ def test_a_job_of_auto_remove_ends_as_it_did_however_much_the_daemon_has_to_tell
         job = client.submit(
             JobSpec(image=BUSYBOX, command="echo said; exit 3", gpu_count=0), "docker"
         ).job
-        dockerd_here.until(lambda: not here.inspect(f"tao-job-{job.id}")["State"]["Running"], 30)
+        dockerd_here.until(lambda: not here.inspect(f"tao-job-{job.id}")["State"]["Running"])
         backend: Any = client.engine.backend_of(job)
         for _ in range(300):
             backend.daemon.ask("POST", f"/images/{BUSYBOX}/tag", repo="tao-told", tag="1")

@@ -74,8 +74,7 @@ def test_a_canary_in_every_field_is_found_nowhere_in_the_open(
         job = client.submit(spec, "docker", {"user": user}).job
         dockerd_here.until(
             lambda: client.get_job_logs(job.id).count("\n") == len(names),
-            30,
-            lambda: client.get_job_logs(job.id),
+            words=lambda: client.get_job_logs(job.id),
         )
         expected = [
             digest(inside, values[name]) for inside, name in zip(INSIDE, CREDENTIALS, strict=True)
@@ -232,9 +231,7 @@ def test_a_container_that_got_half_of_its_environment_can_be_canceled(
 ) -> None:
     with Client(settings=Settings(half_told)) as client:
         job = client.list_jobs(look=False)[0]
-        dockerd_here.until(
-            lambda: here.inspect(f"tao-job-{job.id}")["State"]["ExitCode"] == 125, 30
-        )
+        dockerd_here.until(lambda: here.inspect(f"tao-job-{job.id}")["State"]["ExitCode"] == 125)
         cancel.ask(client.engine, job)
         assert client.cancel_job(job.id) is True
         assert client.get_job(job.id).status is Status.CANCELED

@@ -70,7 +70,7 @@ def test_a_job_runs_is_read_and_is_ended_behind_ssh(through: Client, behind: Dae
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.extend(through.follow_logs(job)))
     reader.start()
-    dockerd_here.until(lambda: bool(read), 30)
+    dockerd_here.until(lambda: bool(read))
     assert through.cancel_job(job, grace=1) is True
     reader.join(30)
     assert (b"".join(read), through.get_job(job).status) == (b"ready\n", Status.CANCELED)
@@ -162,11 +162,11 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
     through.get_job(job)
     sshd.stop()
     try:
-        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen since"), 30)
+        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen since"))
         assert through.get_job(job).status is Status.RUNNING
     finally:
         sshd.start(DOCKER_HOST=behind.host)
-    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"), 30)
+    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"))
 
 
 def test_every_ssh_ends_with_its_client(
