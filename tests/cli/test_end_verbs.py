@@ -87,7 +87,7 @@ def test_waiting_tells_each_end_once_when_it_comes(tao: Tao) -> None:
     assert waiting.stdout is not None
     told = [waiting.stdout.readline()]
     (tao.home / "go").touch()
-    rest, err = waiting.communicate(timeout=60)
+    rest, err = waiting.communicate(timeout=120)
     told += rest.splitlines()
     assert [line.split()[:2] for line in told] == [[first, "Complete"], [last, "Complete"]]
     assert "Complete" not in err
@@ -101,7 +101,7 @@ def test_waiting_with_jsonl_prints_each_job_when_it_ends(tao: Tao) -> None:
     assert (job["id"], job["status"]) == (first, "Complete")
     assert tao("status", last, "--json").json["status"] == "Running"
     tao("cancel", last, "--grace", "0.1s")
-    rest, err = waiting.communicate(timeout=60)
+    rest, err = waiting.communicate(timeout=120)
     assert [json.loads(line)["id"] for line in rest.splitlines()] == [last], err
     assert tao("wait", "--jsonl", last, first, last).json_lines == [json.loads(rest), job]
 

@@ -429,7 +429,7 @@ def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
             assert time.monotonic() < give_up
             time.sleep(0.1)
     (tao.home / "go").touch()
-    watching.communicate(timeout=30)
+    watching.communicate(timeout=120)
 
 
 def test_the_curve_is_written_through_no_link_that_the_job_has_planted(tao: Tao) -> None:

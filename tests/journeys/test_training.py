@@ -111,7 +111,7 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(
     running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.2"}, tmp_path)
     until_a_checkpoint_is_kept(surroundings, tmp_path, job_id)
     running.send_signal(signal.SIGINT)
-    rest, _ = running.communicate(timeout=30)
+    rest, _ = running.communicate(timeout=120)
     assert running.returncode == 130, rest
     assert f"tao attach {job_id}" in rest
     assert tao(surroundings, tmp_path, "cancel", job_id).returncode == 0
@@ -146,8 +146,8 @@ def test_two_clients_and_a_watcher_see_the_same_end(
         [*TAO, "watch"], env=surroundings, cwd=tmp_path, stdout=subprocess.DEVNULL
     )
     assert tao(surroundings, tmp_path, "wait", job_id).returncode == 0
-    assert watching.wait(timeout=30) == 0
-    running.communicate(timeout=30)
+    assert watching.wait(timeout=120) == 0
+    running.communicate(timeout=120)
     assert running.returncode == 0
     events = json.loads(tao(surroundings, tmp_path, "events", job_id, "--json").stdout)
     assert [event["status"] for event in events if event["kind"] == "status"][-1] == "Complete"

@@ -136,7 +136,7 @@ def test_why_a_daemon_of_the_network_cannot_be_reached_is_told_in_words(
                 "/info"
             )
         over.set()
-        serving.join(10)
+        serving.join(120)
     assert told.value.why == why
 
 

@@ -39,7 +39,7 @@ def submit(
 
 
 def ended(client: Client, job: Job) -> Job:
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     return client.get_job(job.id)
 
 
@@ -161,7 +161,7 @@ def test_a_job_and_its_log_survive_a_restart_of_the_daemon_and_the_log_its_conta
     assert client.gc(older_than=timedelta(0)) == [long.id]
     assert begin + b"".join(half_read) == b"".join(b"%d\n" % i for i in range(1, 300_001))
     assert ended(client, job).status is Status.COMPLETE
-    reader.join(30)
+    reader.join(120)
     assert b"".join(read) == b"".join(b"line %d\n" % i for i in range(1, 151))
 
 
@@ -563,7 +563,7 @@ def test_an_ended_job_began_when_the_daemon_says_not_when_it_was_first_looked_at
     job = submit(client, "until [ -e /go ]; do sleep 0.05; done", BUSYBOX)
     seen = client.get_job(job.id)
     here.docker("exec", container(job), "touch", "/go")
-    client.wait(job.id, timeout=30)
+    client.wait(job.id, timeout=120)
     began = parse.moment(here.inspect(container(job))["State"]["StartedAt"])
     assert (seen.status, client.get_job(job.id).started) == (Status.RUNNING, began)
 

@@ -72,7 +72,7 @@ def test_a_job_runs_is_read_and_is_ended_behind_ssh(through: Client, behind: Dae
     reader.start()
     dockerd_here.until(lambda: bool(read))
     assert through.cancel_job(job, grace=1) is True
-    reader.join(30)
+    reader.join(120)
     assert (b"".join(read), through.get_job(job).status) == (b"ready\n", Status.CANCELED)
 
 
@@ -87,7 +87,7 @@ def test_no_docker_command_is_needed_there(
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         spec = JobSpec(image=BUSYBOX, command="seq 50000", gpu_count=0)
         job = client.submit(spec, "docker").job
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         assert client.get_job_logs(job.id).count("\n") == 50000
         client.remove(job.id)
 
@@ -228,7 +228,7 @@ def run(folder):
     spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True)
     with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": folder + "/state"})) as client:
         job = client.submit(spec, "docker").job.id
-        client.wait(job, timeout=60)
+        client.wait(job, timeout=120)
         fetched = client.fetch_results(job, Path(folder) / "fetched")
         seen = client.get_job_logs(job).strip(), client.get_job_results_dir(job), *fetched
         client.remove(job)

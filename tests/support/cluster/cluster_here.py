@@ -371,7 +371,7 @@ class Cluster:
         process.send_signal(signal.SIGCONT)
         process.send_signal(how)
         try:
-            process.wait(10)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
