@@ -5,8 +5,10 @@ what it uses.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,7 +53,7 @@ class Lane:
 
 def lanes() -> list[Lane]:
     text = (ROOT / "tools" / "test").read_text(encoding="utf-8")
-    return [Lane(shlex.split(words)) for words in re.findall(r"\) tests (.+) ;;", text)]
+    return [Lane(shlex.split(words)) for words in re.findall(r"\btests (-m .+) ;;", text)]
 
 
 def registered() -> list[str]:
@@ -91,6 +93,18 @@ def test_the_lanes_that_run_when_none_is_named_are_all() -> None:
     text = (ROOT / "tools" / "test").read_text(encoding="utf-8")
     [named] = re.findall(r"\|\| set -- (.+)", text)
     assert sorted(named.split()) == sorted(re.findall(r"^    (\w+)\) ", text, re.M))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes networks")
+def test_each_process_of_the_docker_lane_has_a_network_of_its_own() -> None:
+    show = [
+        str(ROOT / "tools" / "python-apart"),
+        "-c",
+        "import os; print(os.stat('/proc/self/ns/net').st_ino)",
+    ]
+    networks = {subprocess.run(show, capture_output=True, check=True).stdout for _ in range(2)}
+    assert len(networks) == 2
+    assert str(Path("/proc/self/ns/net").stat().st_ino).encode() + b"\n" not in networks
 
 
 SERVERS: dict[str, Callable[[], object]] = {

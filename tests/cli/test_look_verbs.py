@@ -372,7 +372,7 @@ def running(tao: Tao) -> str:
         "do sleep 0.1; done"
     )
     job = tao.run_detached(epochs)
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 90
     while "epoch 2/10" not in tao("logs", job).out:
         assert time.monotonic() < give_up
     return job
@@ -423,13 +423,13 @@ def test_events_and_waiting_tell_epochs_while_the_job_runs(tao: Tao) -> None:
 def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
     job = running(tao)
     watching = tao.start("watch")
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 90
     with Store.open(tao.home / "state" / "jobs.db") as store:
         while store.get(job).progress.epoch != 2:
             assert time.monotonic() < give_up
             time.sleep(0.1)
     (tao.home / "go").touch()
-    watching.communicate(timeout=30)
+    watching.communicate(timeout=120)
 
 
 def test_the_curve_is_written_through_no_link_that_the_job_has_planted(tao: Tao) -> None:

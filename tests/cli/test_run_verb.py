@@ -148,7 +148,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_p
     while not tao("logs", job).out:
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=90)
     assert running.returncode == 130
     assert f"Detached; {job} goes on. Come back: tao attach {job}" in err
     assert "Traceback" not in err
@@ -197,7 +197,7 @@ def test_a_job_that_is_removed_while_it_is_watched_is_not_said_to_go_on(tao: Tao
     assert running.stdout is not None
     job = running.stdout.readline().split()[0]
     assert tao("rm", "--force", job).code == 0
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=120)
     assert (running.returncode, f"no job {job!r}" in err, "goes on" in err) == (3, True, False)
 
 

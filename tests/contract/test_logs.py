@@ -11,6 +11,7 @@ from pathlib import Path
 
 from support import TESTS
 from support.places import Place
+from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.client import Client
 from tao_sdk.model.spec import JobSpec
@@ -63,10 +64,7 @@ def test_a_tail_is_the_end_and_following_goes_on_from_it(
 ) -> None:
     go = tmp_path / "go"
     job = run(client, place, f"seq 1 5000; until [ -e {go} ]; do sleep 0.05; done; seq 5001 5003")
-    for _ in range(200):
-        if client.get_job_logs(job, tail=1) == "5000\n":
-            break
-        time.sleep(0.05)
+    until(lambda: client.get_job_logs(job, tail=1) == "5000\n")
     assert client.get_job_logs(job, tail=2) == "4999\n5000\n"
     got = b""
     for data in client.follow_logs(job, tail=1):
@@ -83,10 +81,7 @@ def test_a_tail_counts_the_commands_lines_and_not_the_runners(
     job = run(
         client, place, f"seq 5; until [ -e {go} ]; do sleep 0.05; done; echo last", outputs=["out"]
     )
-    for _ in range(600):
-        if client.get_job_logs(job, tail=1) == "5\n":
-            break
-        time.sleep(0.05)
+    until(lambda: client.get_job_logs(job, tail=1) == "5\n")
     got = b""
     for data in client.follow_logs(job, tail=2):
         got += data
@@ -153,4 +148,4 @@ def test_a_follower_that_dies_disturbs_nobody(client: Client, place: Place, tmp_
     follower.kill()
     follower.wait()
     assert b"".join(client.follow_logs(job)) == b"".join(f"{i}\n".encode() for i in range(1, 21))
-    assert client.wait(job, timeout=60).status == "Complete"
+    assert client.wait(job, timeout=120).status == "Complete"

@@ -170,7 +170,7 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_by_its_manifest_in_the_bucket(
     row = client.store.attempt(job.id)
     assert row.ref is not None
     client.engine.backend(place.platform).release(row.ref)  # as somebody does who tidies up
-    assert client.wait(job.id, timeout=60).status == "Complete"
+    assert client.wait(job.id, timeout=120).status == "Complete"
 
 
 def whole(client: Client, job: Job) -> bool:

@@ -99,7 +99,8 @@ def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(
                     mount_path=str(cache),
                     env_vars={"GOES": "on"},
                 )
-                line.faults(latency_ms=50)
+                # Every request is refused until the hook is set: no download is ahead of it.
+                line.faults(busy=1, methods="GET", match="data/large")
                 job = client.submit(
                     spec, place.platform, {"network": "host"} if place.platform == "docker" else {}
                 ).job

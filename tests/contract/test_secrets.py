@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import stat
-import time
 from pathlib import Path
 
 import pytest
 
 from support.places import Place, processes_of
+from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
@@ -45,14 +45,11 @@ def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(
     seen = tmp_path / "seen"
     command = (
         'for each in "$API_KEY" "$MARKED" "$WRAPPED"; do printf %s "$each" | '
-        f"sha256sum; done > {seen}; sleep 30"
+        f"sha256sum; done > {seen}; sleep 300"
     )
     spec = JobSpec(command=command, gpu_count=0, env_vars=given, secrets=("MARKED",))
     job = client.submit(spec, place.platform).job
-    for _ in range(200):
-        if seen.exists() and seen.read_text().count("\n") == len(given):
-            break
-        time.sleep(0.05)
+    until(lambda: seen.exists() and seen.read_text().count("\n") == len(given))
     assert {line.split()[0] for line in seen.read_text().splitlines()} == {
         hashlib.sha256(VALUE.encode()).hexdigest()
     }
@@ -126,7 +123,7 @@ def test_why_a_job_failed_does_not_show_the_secret_that_it_printed(
         command="echo the key is $MY_KEY; exit 1", gpu_count=0, env_vars={"MY_KEY": VALUE}
     )
     job = client.submit(spec, place.platform).job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     why = client.diagnose(job.id)
     assert why is not None
     assert "the key is ***" in why.evidence
@@ -137,7 +134,7 @@ def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Pa
     with place.client(MY_PASSWORD=VALUE, MONGOSECRET=VALUE, PLAIN="visible") as client:
         seen = tmp_path / "env"
         job = client.submit(JobSpec(command=f"env > {seen}", gpu_count=0), place.platform).job
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
     assert VALUE not in seen.read_text()
     assert f"TAO_JOB_ID={job.id}" in seen.read_text()
 

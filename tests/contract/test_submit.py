@@ -100,7 +100,7 @@ def test_two_clients_that_submit_at_once_get_a_job_each(place: Place, tmp_path: 
         done = list(threads.map(lambda n: crash(place, tmp_path / f"both-{n}", 0), range(4)))
     assert [one.returncode for one in done] == [0] * 4
     with place.client() as client:
-        ended = client.wait_all([job.id for job in client.list_jobs()], timeout=60)
+        ended = client.wait_all([job.id for job in client.list_jobs()], timeout=120)
     assert [job.status for job in ended] == [Status.COMPLETE] * 4
     assert [(tmp_path / f"both-{n}").read_text() for n in range(4)] == ["started\n"] * 4
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.servers import s3_here
+from support.servers.ports import free_port
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError, Unreachable, UsageError
 from tao_sdk.model.finding import Severity
@@ -92,7 +93,7 @@ def test_a_job_that_cannot_have_its_input_is_not_submitted(client, bucket, path,
 
 
 def test_a_store_that_only_the_job_may_reach_is_a_warning(client, bucket):
-    elsewhere = f"http://127.0.0.1:{s3_here.free_port()}"
+    elsewhere = f"http://127.0.0.1:{free_port()}"
     found = client.plan(
         reading(f"s3://{bucket}/data", AWS_ENDPOINT_URL=elsewhere), "local"
     ).findings
@@ -190,7 +191,7 @@ def test_a_job_that_reads_from_a_bucket_gets_the_keys_of_the_profile_as_secrets_
         assert set(planned.plan.secrets) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
         assert s3_here.SECRET not in json.dumps(planned.plan.to_json()) + repr(planned)
         job = client.submit(reads, "local").job
-        assert client.wait(job.id, timeout=60).status == "Complete", client.get_job_logs(job.id)
+        assert client.wait(job.id, timeout=120).status == "Complete", client.get_job_logs(job.id)
         assert client.get_job_logs(job.id).endswith("x")
         assert client.plan(JobSpec(command="true", gpu_count=0), "local").plan.secrets == ()
         own = replace(

@@ -106,7 +106,7 @@ def start(client: Client, command: str, **more: Any) -> Job:
 
 
 def seen(client: Client, job: Job, when: Callable[[Job], bool]) -> Job:
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 90
     while not when(now := client.get_job(job.id)):
         assert time.monotonic() < give_up, now
         time.sleep(0.05)
@@ -143,7 +143,7 @@ def explained(client: Client, job: Job) -> tuple[str, bool]:
 
 def watch(client: Client) -> None:
     watcher = Watcher(client.engine)
-    give_up = threading.Timer(30, watcher.stop.set)
+    give_up = threading.Timer(90, watcher.stop.set)
     give_up.start()
     watcher.run()
     give_up.cancel()
@@ -175,7 +175,7 @@ def test_a_restart_of_the_machine_is_told_from_a_lost_supervisor(client: Client)
     job = start(client, KILLS_ITS_SUPERVISOR)
     for name in ("supervisor", "process"):
         path = folder(client, job) / name
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 90
         while not path.exists():
             assert time.monotonic() < give_up
             time.sleep(0.02)

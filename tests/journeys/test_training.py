@@ -8,10 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -98,13 +99,19 @@ def test_killing_the_client_in_mid_training_loses_nothing(
     assert Path(job["results_dir"]).parent == tmp_path / "runs"
 
 
+def until_a_checkpoint_is_kept(surroundings: dict[str, str], folder: Path, job_id: str) -> None:
+    until(
+        lambda: json.loads(tao(surroundings, folder, "results", job_id, "--json").stdout)["newest"]
+    )
+
+
 def test_ctrl_c_detaches_and_says_how_to_come_back(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.2"}, tmp_path)
-    time.sleep(1)
+    until_a_checkpoint_is_kept(surroundings, tmp_path, job_id)
     running.send_signal(signal.SIGINT)
-    rest, _ = running.communicate(timeout=30)
+    rest, _ = running.communicate(timeout=120)
     assert running.returncode == 130, rest
     assert f"tao attach {job_id}" in rest
     assert tao(surroundings, tmp_path, "cancel", job_id).returncode == 0
@@ -119,8 +126,7 @@ def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(
     running, job_id = started(
         {**surroundings, "TAO_SYNC_SECONDS": "0.5"}, tmp_path, "--retries", "1"
     )
-    while not json.loads(tao(surroundings, tmp_path, "results", job_id, "--json").stdout)["newest"]:
-        time.sleep(0.1)
+    until_a_checkpoint_is_kept(surroundings, tmp_path, job_id)
     for pid in processes(job_id):
         os.kill(pid, signal.SIGKILL)
     rest, _ = running.communicate(timeout=90)
@@ -140,8 +146,8 @@ def test_two_clients_and_a_watcher_see_the_same_end(
         [*TAO, "watch"], env=surroundings, cwd=tmp_path, stdout=subprocess.DEVNULL
     )
     assert tao(surroundings, tmp_path, "wait", job_id).returncode == 0
-    assert watching.wait(timeout=30) == 0
-    running.communicate(timeout=30)
+    assert watching.wait(timeout=120) == 0
+    running.communicate(timeout=120)
     assert running.returncode == 0
     events = json.loads(tao(surroundings, tmp_path, "events", job_id, "--json").stdout)
     assert [event["status"] for event in events if event["kind"] == "status"][-1] == "Complete"

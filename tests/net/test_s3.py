@@ -15,6 +15,7 @@ import pytest
 
 from support.servers import link_here, s3_here
 from support.servers.endpoint_here import called, session
+from support.servers.ports import free_port
 from support.servers.web_server import Reply, WebServer, etag
 from tao_sdk.engine.bucket_files import level
 from tao_sdk.net import s3_put, s3_source, wire
@@ -608,7 +609,7 @@ def test_a_server_that_was_restarted_meanwhile_is_reached_again():
 
 
 def test_nothing_listens_there_is_told_at_once_by_its_own_words():
-    s3 = s3_here.minio().s3(f"http://127.0.0.1:{s3_here.free_port()}", TAO_RETRY_SECONDS="0.1")
+    s3 = s3_here.minio().s3(f"http://127.0.0.1:{free_port()}", TAO_RETRY_SECONDS="0.1")
     with pytest.raises(Failure) as failure:
         s3.head("bucket", "k")
     assert failure.value.code == "web.refused"

@@ -207,7 +207,7 @@ def test_parts_that_arrive_in_any_order_have_the_checksum_of_the_whole(tmp_path)
         def read(self, start, stop):
             last.set() if stop == self.size else None
             if not start:
-                last.wait(10)
+                last.wait(120)
             good = start or late.is_set()
             late.set() if not start else None
             yield memoryview(content if good else bytes(len(content)))[start:stop]

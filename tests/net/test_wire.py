@@ -1,4 +1,4 @@
-"""One connection: the pieces in which an answer's bytes are passed on."""
+"""One connection: its address, and the pieces in which an answer's bytes are passed on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from support.servers.authority_here import authority
 from tao_sdk.net import wire
-from tao_sdk.net.wire import Connection, TlsTrust
+from tao_sdk.net.wire import Connection, TlsTrust, split
 
 RECORD = 16 << 10  # bytes that TLS gives at a time
 
@@ -62,10 +62,19 @@ def test_what_came_before_a_line_fell_silent_is_passed_on(monkeypatch):
         plain.recv(RECORD)
         plain.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n")
         plain.sendall(b"x" * 10)
-        over.wait(30)
+        over.wait(120)
 
     passed_on: list[bytes] = []
     with pytest.raises(OSError, match="timed out"):
         passed_on.extend(pieces("http", server(give), TlsTrust({})))
     over.set()
     assert b"".join(passed_on) == b"x" * 10
+
+
+def test_addresses_are_taken_apart():
+    assert split("https://u:p@Host.example/a%20b?c#d") == (
+        ("https", "host.example", 443),
+        "/a%20b?c",
+    )
+    assert split("http://[::1]:8080") == (("http", "::1", 8080), "/")
+    assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")

@@ -91,7 +91,7 @@ def test_a_slow_reader_gets_every_byte_of_both_streams_after_the_command_has_end
         stderr=subprocess.PIPE,
     )
     waits_for_a_reader(process.pid)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert (out.count(b"\0"), err.count(b"\0")) == (150_000, 150_000)
 
 
@@ -135,8 +135,8 @@ def test_a_signal_that_is_no_end_lets_the_command_go_on(jobs):
 
 def test_a_command_that_ignores_the_end_is_killed_after_the_grace_with_its_whole_group(jobs):
     job = jobs.start(
-        "trap '' TERM; (echo child $BASHPID; while :; do sleep 0.05; done) & sleep 0.2; echo "
-        "ready; while :; do sleep 0.05; done",
+        "trap '' TERM; (echo child $BASHPID; echo ready; while :; do sleep 0.05; done) & "
+        "while :; do sleep 0.05; done",
         env={"TAO_GRACE": "0.3"},
     )
     job.until(b"ready\n")
@@ -162,7 +162,8 @@ def test_what_the_command_leaves_running_is_ended_with_it(jobs):
 
 
 def test_a_daemon_that_left_the_group_does_not_hold_the_job(jobs):
-    ran = jobs.run("setsid sleep 30 & echo $!; sleep 0.2; exit 4")
+    apart = "until [ $(cut -d' ' -f6 /proc/$!/stat) = $! ]; do sleep 0.05; done"
+    ran = jobs.run(f"setsid sleep 300 & echo $!; {apart}; exit 4")
     os.kill(int(ran.out), signal.SIGKILL)
     assert ran.code == 4
 
@@ -224,7 +225,7 @@ def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(job
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         told = stream.read()
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (143, b"")
     assert b'"event": "ended"' in told
 
@@ -360,7 +361,7 @@ NAMESPACES = (
 @pytest.mark.skipif(not NAMESPACES, reason="needs the right to make a PID namespace")
 def test_as_process_1_it_reaps_orphans_and_ends_on_a_signal(jobs):
     text = build_entrypoint(
-        command="for i in 1 2 3; do (sleep 0.05 & ) ; done; sleep 0.4; for i in $(seq 100); do "
+        command="for i in 1 2 3; do (sleep 0.05 & ) ; done; sleep 0.4; for i in $(seq 1000); do "
         "left=$(cat /proc/[0-9]*/stat | grep -c ') Z'); [ $left = 0 ] && break; sleep 0.05; done; "
         "echo $left; echo ready; sleep 1000"
     )["command"]
@@ -374,7 +375,7 @@ def test_as_process_1_it_reaps_orphans_and_ends_on_a_signal(jobs):
     lines = [process.stdout.readline(), process.stdout.readline()]
     inside = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
     os.kill(int(inside), signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert lines == [b"0\n", b"ready\n"]
     assert process.returncode == 143
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from support.waiting import until
 from tao_sdk.backends.contract import LogRequest, cancel_one
 from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.backends.local.facts import LocalFacts
@@ -30,17 +30,6 @@ from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.transports import process
 
 NO_OPTIONS = LocalOptions()
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What `condition` answers once that is true. A test that waits here fails by running out of
-    time.
-    """
-    latest = time.monotonic() + seconds
-    while not (answer := condition()):
-        assert time.monotonic() < latest, "it did not come to that in time"
-        time.sleep(0.01)
-    return answer
 
 
 def all_processes() -> list[str]:

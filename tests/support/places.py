@@ -15,6 +15,7 @@ from typing import Any
 
 from support.cluster import cluster_files, cluster_here, cluster_images, known_here
 from support.dockerd import dockerd_here
+from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine.submit import Planned, Submission
 from tao_sdk.model.job import Job
@@ -100,14 +101,12 @@ def _lives(process: Path) -> bool:
 
 
 def until_it_runs(client: Client, job: Job, words: bytes = b"") -> None:
-    for _ in range(400):
-        seen = client.get_job(job.id)
-        if seen.status is not Status.PENDING and words in b"".join(
-            client.follow_logs(job.id, follow=False)
-        ):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{job.id} does not run: {seen}")
+    def runs() -> bool:
+        if client.get_job(job.id).status is Status.PENDING:
+            return False
+        return words in b"".join(client.follow_logs(job.id, follow=False))
+
+    until(runs, words=lambda: f"{client.get_job(job.id)} does not run")
 
 
 def local(folder: Path) -> Place:

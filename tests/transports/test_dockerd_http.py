@@ -120,7 +120,7 @@ def test_requests_of_several_threads_do_not_mix_up_their_answers() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(120)
         assert said == ["x"] * 20
 
 

@@ -15,16 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import until
 from tao_sdk.transports import process
 from tao_sdk.transports.process import Identity, NotStarted
-
-
-def until(condition: Callable[[], object]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come to that within 5 s")
 
 
 def known(pid: int) -> Identity:
@@ -128,7 +121,7 @@ def test_one_that_is_to_begin_a_session_and_has_not_yet_is_ended_alone(
 ) -> None:
     child = subprocess.Popen(["sleep", "300"])
     end(known(child.pid))
-    assert child.wait(10) == -number
+    assert child.wait(90) == -number
 
 
 def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(

@@ -19,6 +19,7 @@ import pytest
 
 from support.servers import sshd_here
 from support.servers.sshd_here import ME, Sshd
+from support.waiting import until
 from tao_sdk.model.errors import CredentialError, Unreachable
 from tao_sdk.transports import ssh
 from tao_sdk.transports.ssh import HostKeyChanged, Login, LoginSettings, NotOpen, Ssh
@@ -79,15 +80,23 @@ def test_what_a_profile_prints_is_no_part_of_the_answer(start: Callable[..., Ssh
     assert Ssh(noisy.login()).run("printf mine").out == b"mine"
 
 
-def test_neither_the_script_nor_its_input_shows_in_a_command_line(sshd: Sshd) -> None:
+def test_neither_the_script_nor_its_input_shows_in_a_command_line(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     client = Ssh(sshd.login())
+    begun, seen = tmp_path / "begun", tmp_path / "seen"
     thread = threading.Thread(
         target=client.run,
-        args=("echo private-name >/dev/null; cat >/dev/null; sleep 1", b"private-value"),
+        args=(
+            f"echo private-name >/dev/null; cat >/dev/null; touch {begun}; "
+            f"until [ -e {seen} ]; do sleep 0.05; done",
+            b"private-value",
+        ),
     )
     thread.start()
-    time.sleep(0.5)
+    until(begun.exists)
     shown = b"".join(map(command_line, Path("/proc").iterdir()))
+    seen.touch()
     thread.join()
     assert b"private-" not in shown
 
@@ -171,7 +180,7 @@ def test_a_connection_that_hangs_is_closed_and_another_opened(
     try:
         with pytest.raises(Unreachable):
             client.run("true", seconds=0.5)
-        assert client.run("echo here", seconds=10).out == b"here\n"
+        assert client.run("echo here", seconds=60).out == b"here\n"
     finally:
         for pid in hung:
             os.kill(pid, 9)

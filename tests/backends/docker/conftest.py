@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from support import marks
 from support.dockerd import dockerd_here, registry_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
+from support.servers.ports import free_port
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
 
@@ -89,9 +89,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, str,
     folder = tmp_path_factory.mktemp("far")
     (folder / "certificates").mkdir()
     certificates(folder / "certificates")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     pair = folder / "certificates"
     flags = [
         "--bridge=none",

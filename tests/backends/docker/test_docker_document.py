@@ -99,7 +99,7 @@ def test_the_documents_preflight_runs_as_written(
         " docker network create tao_default",
     )
     job = client.submit(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     assert snippet("network.sh", surroundings, tmp_path).returncode == 0
     without_gpus = snippet(
         "direct-docker.sh", {**surroundings, "SETUP_SCRIPT": "setup.sh"}, tmp_path
@@ -190,7 +190,7 @@ def test_the_preflights_network_check_finds_the_network(
     client: Client, here: Daemon, surroundings: dict[str, str]
 ) -> None:
     job = client.submit(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     check = (
         'DOCKER_NETWORK_NAME="${DOCKER_NETWORK:-tao_default}"; '
         "docker network ls --format '{{.Name}}' | grep -qx \"$DOCKER_NETWORK_NAME\""

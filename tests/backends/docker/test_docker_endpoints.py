@@ -74,7 +74,7 @@ def test_jobs_of_two_daemons_and_of_this_machine_live_in_one_process(
         }
         for place, job in jobs.items():
             dockerd_here.until(
-                lambda job=job, place=place: f"on {place}" in client.get_job_logs(job.id), 30
+                lambda job=job, place=place: f"on {place}" in client.get_job_logs(job.id)
             )
         listed = {job.id: job for job in client.list_jobs()}
         assert {job.endpoint_name for job in listed.values()} == {"desk", "gpu-box", ""}
@@ -108,7 +108,7 @@ def test_a_job_is_reached_through_its_own_endpoint_whatever_the_settings_are_by_
     with Client(settings=Settings({**environ, "DOCKER_HOST": there.host})) as client:
         job = submit(client, "docker", "echo there; sleep 60")
     with Client(settings=Settings({**environ, "DOCKER_HOST": here.host})) as client:
-        dockerd_here.until(lambda: "there" in client.get_job_logs(job.id), 30)
+        dockerd_here.until(lambda: "there" in client.get_job_logs(job.id))
         assert client.get_job(job.id).status is Status.RUNNING
         assert client.cancel_job(job.id, grace=0)
         assert client.remove(job.id)
@@ -120,7 +120,7 @@ def test_an_endpoint_that_is_away_blinds_only_its_own_jobs_and_is_named(
 ) -> None:
     with Client(settings=Settings(named)) as client:
         near, far = (submit(client, place, "sleep 60") for place in ("desk", "gpu-box"))
-        dockerd_here.until(lambda: client.get_job(far.id).status is Status.RUNNING, 30)
+        dockerd_here.until(lambda: client.get_job(far.id).status is Status.RUNNING)
         there.stop()
         seen = {job.id: job for job in client.list_jobs()}
         assert seen[near.id].status is Status.RUNNING
@@ -128,7 +128,7 @@ def test_an_endpoint_that_is_away_blinds_only_its_own_jobs_and_is_named(
         assert "not seen since" in seen[far.id].message
         assert there.host.removeprefix("unix://") in seen[far.id].message
         there.start()
-        dockerd_here.until(lambda: "not seen since" not in client.get_job(far.id).message, 30)
+        dockerd_here.until(lambda: "not seen since" not in client.get_job(far.id).message)
         for job in (near, far):
             client.remove(job.id, force=True)
 

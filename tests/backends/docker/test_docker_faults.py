@@ -42,7 +42,7 @@ def submit(client: Client, command: str, **more: Any) -> Job:
 
 
 def begun(client: Client, job: Job) -> None:
-    dockerd_here.until(lambda: "begun" in client.get_job_logs(job.id), 30)
+    dockerd_here.until(lambda: "begun" in client.get_job_logs(job.id))
     until(client, job, Status.RUNNING)
 
 
@@ -51,7 +51,7 @@ def until(client: Client, job: Job, status: Status, words: str = "") -> None:
         seen = client.get_job(job.id)
         return seen.status is status and words in seen.message
 
-    dockerd_here.until(so, 30, lambda: str(client.get_job(job.id)))
+    dockerd_here.until(so, words=lambda: str(client.get_job(job.id)))
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
@@ -68,7 +68,7 @@ def test_with_live_restore_a_job_outlives_its_daemon(
         there.start()
         until(client, job, Status.RUNNING, "running")
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (
             7,
             "begun\nover\n",
@@ -91,12 +91,12 @@ def test_without_live_restore_a_job_ends_with_its_daemon_and_is_tried_again(
             begun(client, job)
         there.stop(how)
         there.start()
-        assert client.wait(lost.id, timeout=60).status is Status.ERROR
+        assert client.wait(lost.id, timeout=120).status is Status.ERROR
         found = client.diagnose(lost.id)
         assert found is not None
         assert (found.rule, found.retryable) == ("docker.stopped_outside", True)
         assert client.get_job_logs(lost.id) == "begun\n"
-        assert client.wait(tried.id, timeout=60).status is Status.COMPLETE
+        assert client.wait(tried.id, timeout=120).status is Status.COMPLETE
         assert client.get_job(tried.id).attempt == 2
 
 
@@ -115,14 +115,12 @@ def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(
         )
         waiting.start()
         there.stop(signal.SIGKILL)
-        dockerd_here.until(
-            lambda: "not seen since" in client.get_job(job.id, look=False).message, 30
-        )
+        dockerd_here.until(lambda: "not seen since" in client.get_job(job.id, look=False).message)
         with pytest.raises(Unreachable):
             client.cancel_job(job.id)
         there.start()
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
-        waiting.join(60)
+        waiting.join(120)
         assert seen == [Status.COMPLETE]
 
 
@@ -146,7 +144,7 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
             other.leave_no_mounts()
         there.start()
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         assert client.get_job(job.id).status is Status.COMPLETE
 
 
@@ -155,7 +153,7 @@ def test_the_rest_of_an_ended_job_waits_for_its_own_daemon_and_its_log_is_here(
 ) -> None:
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job, lost = submit(client, "echo kept"), submit(client, "echo begun; sleep 300")
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         begun(client, lost)
         unconfirmed(client, lost)
         there.stop()
@@ -260,8 +258,8 @@ def test_a_daemon_without_room_refuses_in_words_and_works_once_it_has_some(
         assert there.docker("ps", "-aq").stdout.count("\n") == 1
         filler.unlink()
         there.docker("exec", f"tao-job-{running.id}", "touch", "/tmp/end")
-        assert client.wait(submit(client, "echo works").id, timeout=60).status is Status.COMPLETE
-        client.wait(running.id, timeout=60)
+        assert client.wait(submit(client, "echo works").id, timeout=120).status is Status.COMPLETE
+        client.wait(running.id, timeout=120)
         assert client.get_job(running.id).exit_code == 3
 
 
@@ -270,7 +268,7 @@ def test_a_job_that_fills_the_daemons_disk_is_told_so_although_its_own_words_fou
 ) -> None:
     with dockerd_here.apart(small) as there, opened(surroundings, there) as client:
         job = submit(client, "dd if=/dev/zero of=/big bs=4k")
-        assert client.wait(job.id, timeout=60).status is Status.ERROR
+        assert client.wait(job.id, timeout=120).status is Status.ERROR
         found = client.diagnose(job.id)
         assert found is not None
         assert found.rule in ("docker.no_space", "disk_full")
@@ -290,7 +288,7 @@ def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_ag
         lost = f"tao-job-{jobs[0].id}"
         filler = fill(there.data)
         os.kill(there.inspect(lost)["State"]["Pid"], signal.SIGTERM)
-        dockerd_here.until(lambda: there.inspect(lost)["State"]["Status"] == "exited", 30)
+        dockerd_here.until(lambda: there.inspect(lost)["State"]["Status"] == "exited")
         filler.unlink()
         listed = there.docker("ps", "--format", "{{.Names}} {{.State}}").stdout.split("\n")
         assert f"{lost} running" in listed
@@ -310,7 +308,7 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
     """
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job = submit(client, "echo begun; exit 3")
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         container = there.inspect(f"tao-job-{job.id}")["Id"]
         with (there.data / "containers" / container / "local-logs" / "container.log").open(
             "ab"
@@ -322,9 +320,9 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
             read.append("".join(each.decode() for each in client.follow_logs(job.id, **part)))
             return "Error grabbing logs: " in read[-1]
 
-        dockerd_here.until(is_told, 30)
+        dockerd_here.until(is_told)
         assert read[-1].count("Error grabbing logs") == 1
-        dockerd_here.until(lambda: is_told(tail=5, follow=False), 30)
+        dockerd_here.until(lambda: is_told(tail=5, follow=False))
         assert client.diagnose(job.id) is not None
         assert client.gc(older_than=timedelta(0)) == [job.id]
         assert there.docker("ps", "-aq").stdout == ""
@@ -347,7 +345,7 @@ def test_a_container_that_the_daemon_cannot_remove_is_told_with_a_remedy_and_its
 ) -> None:
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job = submit(client, "touch /kept")
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         kept = Path(there.inspect(f"tao-job-{job.id}")["GraphDriver"]["Data"]["UpperDir"]) / "kept"
         if subprocess.run(["chattr", "+i", str(kept)], capture_output=True).returncode:
             pytest.skip("the disk of the tests knows no files that cannot be removed")
@@ -380,12 +378,12 @@ def test_a_failure_is_explained_at_once_although_the_daemon_has_another_time(
     with monkeypatch.context() as clock:
         clock.setattr(time, "time", lambda: now() + ahead)
         asking.start()
-        asking.join(30)
+        asking.join(120)
     assert explained == ["docker.stopped_outside"]
 
 
 def found(client: Client, job: Job) -> Diagnosis:
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     why = client.diagnose(job.id)
     assert why is not None
     return why

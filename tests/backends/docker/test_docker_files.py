@@ -179,7 +179,7 @@ def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followe
     client: Client, tmp_path: Path, here: Daemon
 ) -> None:
     job = client.submit(JobSpec(image=BUSYBOX, command=WRITES, gpu_count=0), "docker").job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     left, folder = client.results(job.id), f"/results/{job.id}"
     assert client.get_job(job.id).results_at == f"container tao-job-{job.id}"
     assert {each.path: each.size for each in left.files} == {
@@ -204,7 +204,7 @@ def test_results_of_more_files_than_can_be_looked_at_in_a_container_are_told_wit
 ) -> None:
     command = 'cd "$TAO_RESULTS_DIR"; i=0; while [ $i -lt 2100 ]; do : > f$i; i=$((i+1)); done'
     job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     with pytest.raises(Unreachable, match="docker cp"):
         client.results(job.id)
 
@@ -215,7 +215,7 @@ def test_with_a_mount_the_results_are_looked_at_without_the_daemon(
     job = client.submit(
         JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker"
     ).job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     files = client.engine.backend("docker").files()
     daemon = client.engine.backend("docker").daemon  # pyright: ignore
     there, daemon.address = daemon.address, Address("unix:///nobody/there")

@@ -39,12 +39,12 @@ def submit(
 
 
 def ended(client: Client, job: Job) -> Job:
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     return client.get_job(job.id)
 
 
 def until(client: Client, job: Job, words: str) -> None:
-    dockerd_here.until(lambda: words in client.get_job_logs(job.id), 30)
+    dockerd_here.until(lambda: words in client.get_job_logs(job.id))
 
 
 def container(job: Job) -> str:
@@ -113,7 +113,7 @@ def test_a_log_that_was_read_outlives_a_container_that_is_removed_by_hand(
     client: Client, here: Daemon
 ) -> None:
     job = submit(client, "echo epoch 1/9 loss 0.5; sleep 300")
-    dockerd_here.until(lambda: client.get_job(job.id).progress.epoch == 1, 30)
+    dockerd_here.until(lambda: client.get_job(job.id).progress.epoch == 1)
     here.docker("rm", "-f", container(job))
     ended(client, job)
     assert client.get_job_logs(job.id) == "epoch 1/9 loss 0.5\n"
@@ -132,7 +132,7 @@ def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(
 ) -> None:
     job = submit(client, "echo 1 > /results/out", outputs=["/results/out"], keep_results=True)
     manifest = Path(client.get_job_results_dir(job.id)) / ".tao" / "manifest.json"
-    dockerd_here.until(lambda: manifest.exists() and '"whole": true' in manifest.read_text(), 30)
+    dockerd_here.until(lambda: manifest.exists() and '"whole": true' in manifest.read_text())
     here.docker("rm", "-f", container(job))
     over = ended(client, job)
     assert (over.status, over.exit_code) == (Status.COMPLETE, 0)
@@ -154,14 +154,14 @@ def test_a_job_and_its_log_survive_a_restart_of_the_daemon_and_the_log_its_conta
     reader.start()
     here.stop()
     try:
-        dockerd_here.until(lambda: client.get_job(job.id).message.startswith("not seen since"), 30)
+        dockerd_here.until(lambda: client.get_job(job.id).message.startswith("not seen since"))
         assert client.get_job(job.id).status is Status.RUNNING
     finally:
         here.start()
     assert client.gc(older_than=timedelta(0)) == [long.id]
     assert begin + b"".join(half_read) == b"".join(b"%d\n" % i for i in range(1, 300_001))
     assert ended(client, job).status is Status.COMPLETE
-    reader.join(30)
+    reader.join(120)
     assert b"".join(read) == b"".join(b"line %d\n" % i for i in range(1, 151))
 
 
@@ -208,7 +208,7 @@ def test_a_container_that_docker_starts_again_and_again_runs_until_it_is_cancele
         seen[now.raw] = now.phase
         return now.raw == "restarting"
 
-    dockerd_here.until(restarts, 30)
+    dockerd_here.until(restarts)
     assert set(seen.values()) == {Phase.RUNNING}
     assert client.cancel_job(job.id, grace=0) is True
 
@@ -540,7 +540,7 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     short = submit(client, "true", BUSYBOX)
     backend: Any = client.engine.backend_of(short)
     dockerd_here.until(
-        lambda: not backend.containers.inspect(container(short)).seen["State"]["Running"], 30
+        lambda: not backend.containers.inspect(container(short)).seen["State"]["Running"]
     )
     asked = questions(backend, monkeypatch)
     seen = {job.id: job.status for job in client.list_jobs()}
@@ -563,7 +563,7 @@ def test_an_ended_job_began_when_the_daemon_says_not_when_it_was_first_looked_at
     job = submit(client, "until [ -e /go ]; do sleep 0.05; done", BUSYBOX)
     seen = client.get_job(job.id)
     here.docker("exec", container(job), "touch", "/go")
-    client.wait(job.id, timeout=30)
+    client.wait(job.id, timeout=120)
     began = parse.moment(here.inspect(container(job))["State"]["StartedAt"])
     assert (seen.status, client.get_job(job.id).started) == (Status.RUNNING, began)
 
@@ -639,7 +639,7 @@ def test_a_container_that_is_restarted_from_outside_runs_its_command_once_and_it
     job = submit(client, "echo $TAO_ATTEMPT; exit 3", BUSYBOX, {"user": user})
     assert ended(client, job).exit_code == 3
     here.docker("restart", container(job))
-    dockerd_here.until(lambda: not here.inspect(container(job))["State"]["Running"], 20)
+    dockerd_here.until(lambda: not here.inspect(container(job))["State"]["Running"])
     again = client.get_job(job.id)
     assert (again.status, again.exit_code, again.attempt) == (Status.ERROR, 3, 1)
     assert client.get_job_logs(job.id) == "1\n"

@@ -119,7 +119,7 @@ def test_canceling_the_only_job_that_waits_for_a_pull_ends_the_pull(
     assert link.busy > 0
     assert client.cancel_job(job.id) is True
     assert client.get_job(job.id).status is Status.CANCELED
-    dockerd_here.until(lambda: link.busy == 0, 20)
+    dockerd_here.until(lambda: link.busy == 0)
     assert not has(here, image(link))
     assert here.docker("ps", "-aq", "--filter", f"name=tao-job-{job.id}").stdout == ""
 
@@ -137,7 +137,7 @@ def test_a_pull_that_another_job_waits_for_goes_on(
         thread.join()
     first, second = jobs
     assert client.cancel_job(first.id) is True
-    client.wait(second.id, timeout=60)
+    client.wait(second.id, timeout=120)
     assert [client.get_job(job.id).status for job in (first, second)] == [
         Status.CANCELED,
         Status.COMPLETE,
@@ -177,7 +177,7 @@ def test_a_credential_helper_is_asked_for_the_login(
     (folder / "config.json").write_text(json.dumps({config: helpers[config]}))
     with Client(settings=Settings({**surroundings, "PATH": os.environ["PATH"]})) as client:
         job = submit(client, name)
-        assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=120).status is Status.COMPLETE
         client.remove(job.id)
     here.docker("rmi", "-f", name)
     assert registry.name in asked.read_text().split()
@@ -241,7 +241,7 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
             registry.hang_up()
             return any('"error"' in each.read_text() for each in said.iterdir() if each.is_file())
 
-        dockerd_here.until(has_failed, 60)
+        dockerd_here.until(has_failed)
         later = client.submit(
             JobSpec(image=registry.image, command="true", gpu_count=0), "docker"
         ).job
@@ -297,12 +297,12 @@ def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries
             recovering.hang_up()
             return not client.get_job(job.id).message.startswith("pulling")
 
-        dockerd_here.until(has_failed, 60)
+        dockerd_here.until(has_failed)
         recovering.silent = False
         why = client.diagnose(job.id)
         assert why is not None
         assert (why.rule, why.retryable) == ("docker.registry_unreachable", True)
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         now = client.get_job(job.id)
         assert (now.status, now.attempt) == ended
         client.remove(job.id)
@@ -318,7 +318,7 @@ def test_a_job_that_waits_for_another_try_of_its_pull_says_why_and_can_be_cancel
         recovering.hang_up()
         return client.get_job(job.id).message == "attempt 2 waits for a watcher: tao watch"
 
-    dockerd_here.until(has_failed, 60)
+    dockerd_here.until(has_failed)
     why = client.diagnose(job.id)
     assert why is not None
     assert (why.rule, why.suggestion) == ("docker.registry_unreachable", diagnose.FOLLOWS)
@@ -349,7 +349,7 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
                 argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
             dockerd_here.until(
-                lambda: any("pulling" in job.message for job in client.list_jobs(look=False)), 30
+                lambda: any("pulling" in job.message for job in client.list_jobs(look=False))
             )
             [waiting] = client.list_jobs(look=False)
             why = client.diagnose(waiting.id)
@@ -400,7 +400,7 @@ def test_what_a_registry_does_to_a_pull_has_its_rule_and_names_the_image_once(
         with Client(settings=settings) as client:
             try:
                 job = client.submit(JobSpec(image=name, command="true", gpu_count=0), "docker").job
-                assert client.wait(job.id, timeout=60).status is Status.ERROR
+                assert client.wait(job.id, timeout=120).status is Status.ERROR
                 said = client.get_job(job.id).message
                 why = client.diagnose(job.id)
                 assert why is not None

@@ -161,7 +161,7 @@ def test_a_daemon_that_is_away_for_a_moment_ends_no_run_that_a_workflow_follows(
         recorder.listening.close()
         way.unlink()
         sdk.engine.close()
-        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen since"), 10)
+        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen since"))
         assert run.sync_from_sdk(sdk, job.id).status is Status.RUNNING
         assert [each["job_id"] for each in run.active_jobs] == [job.id]
         back = Recorder(way, here.socket)
@@ -176,7 +176,7 @@ def test_a_job_that_has_ended_is_not_asked_for_again(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker").job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=120)
     backend: Any = client.engine.backend_of(job)
     asked: list[Any] = []
     monkeypatch.setattr(backend.daemon, "request", lambda *given, **_: asked.append(given))
@@ -200,7 +200,7 @@ def test_a_job_with_specs_and_outputs_needs_no_network_installs_nothing_and_does
     command = "cat {config_path}; echo done > /results/out/a; : not-to-be-printed"
     spec = JobSpec(image=PYTHON, command=command, gpu_count=0, **WRAPPED)
     job = client.submit(spec, "docker", {"network": "none"}).job
-    assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
     assert "epochs" in client.get_job_logs(job.id)
     assert b"not-to-be-printed" not in b"".join(
         client.follow_logs(job.id, events=True, follow=False)
@@ -215,7 +215,7 @@ def test_what_the_image_lacks_for_a_wrapped_job_is_said_in_plain_words(client: C
     job = client.submit(
         JobSpec(image=BUSYBOX, command="cat {config_path}", gpu_count=0, **WRAPPED), "docker"
     ).job
-    assert client.wait(job.id, timeout=60).status is Status.ERROR
+    assert client.wait(job.id, timeout=120).status is Status.ERROR
     assert "needs python3" in client.get_job_logs(job.id)
     found = client.diagnose(job.id)
     assert found is not None and found.cause
@@ -236,11 +236,11 @@ def test_a_job_of_auto_remove_ends_as_it_did_however_much_the_daemon_has_to_tell
         job = client.submit(
             JobSpec(image=BUSYBOX, command="echo said; exit 3", gpu_count=0), "docker"
         ).job
-        dockerd_here.until(lambda: not here.inspect(f"tao-job-{job.id}")["State"]["Running"], 30)
+        dockerd_here.until(lambda: not here.inspect(f"tao-job-{job.id}")["State"]["Running"])
         backend: Any = client.engine.backend_of(job)
         for _ in range(300):
             backend.daemon.ask("POST", f"/images/{BUSYBOX}/tag", repo="tao-told", tag="1")
         here.docker("rmi", "tao-told:1")
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (3, "said\n")
         client.remove(job.id)

@@ -70,9 +70,9 @@ def test_a_job_runs_is_read_and_is_ended_behind_ssh(through: Client, behind: Dae
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.extend(through.follow_logs(job)))
     reader.start()
-    dockerd_here.until(lambda: bool(read), 30)
+    dockerd_here.until(lambda: bool(read))
     assert through.cancel_job(job, grace=1) is True
-    reader.join(30)
+    reader.join(120)
     assert (b"".join(read), through.get_job(job).status) == (b"ready\n", Status.CANCELED)
 
 
@@ -87,7 +87,7 @@ def test_no_docker_command_is_needed_there(
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         spec = JobSpec(image=BUSYBOX, command="seq 50000", gpu_count=0)
         job = client.submit(spec, "docker").job
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=120)
         assert client.get_job_logs(job.id).count("\n") == 50000
         client.remove(job.id)
 
@@ -162,11 +162,11 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
     through.get_job(job)
     sshd.stop()
     try:
-        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen since"), 30)
+        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen since"))
         assert through.get_job(job).status is Status.RUNNING
     finally:
         sshd.start(DOCKER_HOST=behind.host)
-    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"), 30)
+    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"))
 
 
 def test_every_ssh_ends_with_its_client(
@@ -228,7 +228,7 @@ def run(folder):
     spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True)
     with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": folder + "/state"})) as client:
         job = client.submit(spec, "docker").job.id
-        client.wait(job, timeout=60)
+        client.wait(job, timeout=120)
         fetched = client.fetch_results(job, Path(folder) / "fetched")
         seen = client.get_job_logs(job).strip(), client.get_job_results_dir(job), *fetched
         client.remove(job)

@@ -199,7 +199,7 @@ def test_results_lie_below_the_root_that_a_job_names_wherever_on_the_cluster_tha
         env_vars={"TAO_RESULTS_ROOT": f"lustre://{root}"},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
-    assert client.wait(job.id, timeout=60).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
     assert client.get_job_logs(job.id) == f"{root}\n"
     assert json.loads((root / job.id / "results_dir" / "seen").read_text()) == {
         "results_dir": f"{root}/{job.id}/results_dir"
@@ -231,7 +231,7 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
         outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
-    assert client.wait(job.id, timeout=60).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
     shown, _, written = client.get_job_logs(job.id).partition("{")
     assert shown.split() == ["labels", "images"]
     assert json.loads("{" + written) == {

@@ -201,7 +201,7 @@ def test_a_submit_that_lasted_too_long_leaves_the_job_to_the_one_that_has_overta
     until(lambda: any((folder / "attempts" / "1").glob("*")))
     os.utime(folder / "attempts" / "1.lock", (0, 0))
     ref = backend.submit(planned, {})
-    said, _ = slow.communicate(given[len(given) // 2 :] if end == "arrives" else b"", timeout=60)
+    said, _ = slow.communicate(given[len(given) // 2 :] if end == "arrives" else b"", timeout=120)
     assert said.startswith(b"DOUBT")
     assert cluster.jobs() == [ref.native_id]
     assert (folder / "attempts" / "1" / "slurm_id").read_text().strip() == ref.native_id
@@ -922,7 +922,7 @@ def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(
     pipe.unlink()
     os.mkfifo(pipe)
     assert ends() == [4, 3, 0]
-    ended = client.wait_all([each.id for each in made], timeout=60)
+    ended = client.wait_all([each.id for each in made], timeout=120)
     assert [each.exit_code for each in ended] == [4, 3, 0]
     left = {
         Path(each.path).relative_to(made[0].results_dir)

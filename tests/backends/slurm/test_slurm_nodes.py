@@ -30,7 +30,7 @@ if rank == 0:
     for each in others:
         each.sendall(str(total).encode())
 else:
-    for _ in range(200):
+    for _ in range(1200):
         try:
             peer = socket.create_connection(address)
             break

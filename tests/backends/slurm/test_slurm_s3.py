@@ -122,7 +122,7 @@ def test_results_of_a_job_that_is_canceled_are_kept_and_a_bucket_that_is_not_the
         f"results/{job.id}/results_dir/model_epoch_001.pth",
         f"results/{job.id}/.tao/job.log",
     } <= keys(server, bucket)
-    assert client.wait(nowhere.id, timeout=60).status is Status.ERROR
+    assert client.wait(nowhere.id, timeout=120).status is Status.ERROR
     assert "never" not in client.get_job_logs(nowhere.id)
     found = client.diagnose(nowhere.id)
     assert found is not None and "no-such-bucket" in found.cause

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from support.bucket_jobs import let_go, newest, run, start, uploads, waits, wanted
-from support.servers import s3_here
 from support.servers.endpoint_here import called
+from support.servers.ports import free_port
 from tao_sdk.runner.outputs.bucket import Bucket
 from tao_sdk.runner.outputs.remote import Remote
 from tao_sdk.runner.outputs.sending import Item, Sending
@@ -344,7 +344,7 @@ def test_a_bucket_that_does_not_exist_ends_the_job_before_the_command_and_is_nev
 
 
 def test_a_store_that_does_not_answer_is_told_of_while_it_is_waited_for(jobs, store):
-    away = f"127.0.0.1:{s3_here.free_port()}"
+    away = f"127.0.0.1:{free_port()}"
     ran = run(
         jobs, store, "echo never", {"AWS_ENDPOINT_URL": f"http://{away}", "TAO_RETRY_SECONDS": "3"}
     )

@@ -146,7 +146,7 @@ def test_the_fetcher_of_this_machine_that_was_killed_is_noticed_at_once(
 
     def hold(request):
         if request.headers.get("range") != "bytes=0-0" and not gate.is_set():
-            gate.wait(30)
+            gate.wait(120)
 
     web.files["/x"] = BIG
     web.odd["/x"] = hold
@@ -173,7 +173,7 @@ def test_a_killed_fetchers_complete_parts_are_not_fetched_again(jobs, run, web, 
 
     def hold(request):
         if request.headers.get("range", "").startswith("bytes=33554432-"):  # the last part
-            gate.wait(30)
+            gate.wait(120)
 
     web.files["/x"] = content
     web.odd["/x"] = hold
@@ -249,7 +249,7 @@ def test_who_fetches_touches_its_lock_so_that_other_machines_see_it_live(
     gate = threading.Event()
     web.files["/x"] = BIG
     web.odd["/x"] = lambda request: (
-        None if request.headers["range"] == "bytes=0-0" else gate.wait(60) and None
+        None if request.headers["range"] == "bytes=0-0" else gate.wait(120) and None
     )
     job = jobs.start("true", specs={"x": f"{web.url}/x"}, inputs=["x"], mount_path=str(mount))
     (lock,) = eventually(lambda: [path for path in mount.rglob("lock.*") if path.read_text()])
@@ -347,7 +347,7 @@ def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(
             subprocess.run(["fallocate", "-l", "60M", small_disk / "ballast"], check=True)
             filled.set()
         elif not wanted.startswith("bytes=0-"):
-            filled.wait(60)
+            filled.wait(120)
 
     web.odd["/x"] = fill
     ran = run(1, f"{web.url}/x", small_disk)

@@ -19,8 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from support import marks
 from support.cluster import cluster_files as files
 from support.cluster.cluster_files import CTLD, DBD, LOGIN_HOSTS, SQL, SSH, UIDS, USER, Place, Site
 from support.servers import debian
+from support.waiting import until
 
 HERE = Path(__file__).parent
 HOME = Path("/var/lib/tao-tests-slurm")  # not below /tmp: every machine has a /tmp of its own
@@ -51,13 +51,6 @@ START_SECONDS = 60.0
 
 def need(packages: Mapping[str, str] = PACKAGES) -> None:
     debian.need("slurm", packages)
-
-
-def until(true: Callable[[], Any], seconds: float = 30.0, words: Callable[[], str] = str) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not in {seconds} s: {words()}"
-        time.sleep(0.03)
 
 
 def cluster() -> Cluster:
@@ -378,7 +371,7 @@ class Cluster:
         process.send_signal(signal.SIGCONT)
         process.send_signal(how)
         try:
-            process.wait(10)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 from support.dockerd import dockerd_here
+from support.servers.ports import free_port
 
 HOST = "127.0.0.1"
 
@@ -26,9 +27,7 @@ class Sshd:
     def __init__(self, folder: Path) -> None:
         dockerd_here.need("sshd")
         self.folder = folder
-        with socket.socket() as free:
-            free.bind((HOST, 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"ssh://root@{HOST}:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         for key in ("key", "other-key", "host-key"):
@@ -88,7 +87,7 @@ class Sshd:
         with (self.folder / "sshd.log").open("ab") as log:
             argv = [shutil.which("sshd") or "/usr/sbin/sshd", "-D", "-e", "-f", str(config)]
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        dockerd_here.until(self.answers, 20, (self.folder / "sshd.log").read_text)
+        dockerd_here.until(self.answers, words=(self.folder / "sshd.log").read_text)
 
     def answers(self) -> bool:
         with socket.socket() as probe:
@@ -103,7 +102,7 @@ class Sshd:
                 os.kill(pid, 15)
             except ProcessLookupError:
                 continue
-        self.process.wait(10)
+        self.process.wait(90)
         self.process = None
 
     def path(self) -> str:

@@ -19,19 +19,19 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from support import marks
 from support.servers import debian
+from support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "docker"
 START_LOCK = Path(tempfile.gettempdir()) / "tao-tests-dockerd-start.lock"
-PLACES = 2  # daemons at once: each has a bridge, networks and a data folder of its own
+PLACES = 4  # daemons at once: each has a bridge, networks and a data folder of its own
 VARIABLE = "TAO_TEST_DOCKER_HOST"
 PYTHON, BUSYBOX, EMPTY = "tao-test-python", "tao-test-busybox", "tao-test-empty"
 DOCUMENTED = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"  # a small image stands for it
@@ -41,7 +41,6 @@ NEEDS = {
     "sshd": "openssh-server",
 }  # fmt: skip
 PACKAGES = "python3-minimal,python3-numpy"
-START_SECONDS = 30.0
 GPU_HERE = all(shutil.which(program) for program in ("nvidia-smi", "nvidia-container-runtime-hook"))
 
 
@@ -74,11 +73,7 @@ class Daemon:
         with (self.folder / "dockerd.log").open("ab") as log, START_LOCK.open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)  # two that start at once undo each other's iptables
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-            until(
-                self.answers,
-                START_SECONDS,
-                lambda: (self.folder / "dockerd.log").read_text()[-2000:],
-            )
+            until(self.answers, words=lambda: (self.folder / "dockerd.log").read_text()[-2000:])
 
     def answers(self) -> bool:
         if self.process is not None and self.process.poll() is not None:
@@ -90,7 +85,7 @@ class Daemon:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(30)
+            self.process.wait(90)
             self.process = None
 
     def leave_no_mounts(self) -> None:
@@ -163,13 +158,6 @@ def alone_with_busybox(data: Path, *flags: str) -> Generator[Daemon]:
         shutil.rmtree(there.folder, ignore_errors=True)
 
 
-def until(true: Callable[[], bool], seconds: float, words: Callable[[], str] = str) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not in {seconds} s: {words()}"
-        time.sleep(0.05)
-
-
 def daemon() -> Daemon:
     """The test session's dockerd, with the images; started at the first call."""
     marks.need("docker")
@@ -235,7 +223,7 @@ def address_in(place: int) -> str:
 
 def networks(place: int) -> str:
     """Those that a daemon makes: two that choose from one pool at once may choose the same."""
-    return f"10.213.{128 + 64 * place}.0/18"
+    return f"10.213.{128 + 32 * place}.0/19"
 
 
 def make_bridge(place: int) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import Daemon
+from support.servers.ports import free_port
 
 USER, PASSWORD = "somebody", "registry-Passwort-1"
 
@@ -28,9 +29,7 @@ class Registry:
         # Of the daemon's bridge: on loopback a daemon falls back to plain HTTP, whose error hides
         # the first.
         self.address = dockerd_here.address()
-        with socket.socket() as free:
-            free.bind((self.address, 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port(self.address)
         self.name = f"{self.address}:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -54,7 +53,7 @@ class Registry:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
         self.trust(self.port)
         dockerd_here.until(
-            self.answers, 20, lambda: (self.folder / "registry.log").read_text()[-1000:]
+            self.answers, words=lambda: (self.folder / "registry.log").read_text()[-1000:]
         )
 
     def answers(self) -> bool:
@@ -74,7 +73,7 @@ class Registry:
         self.distrust(self.port)
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(10)
+            self.process.wait(90)
 
     def login(self, here: Daemon, config: Path, port: int = 0) -> None:
         name = f"{self.address}:{port or self.port}"

@@ -11,7 +11,6 @@ import atexit
 import functools
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,17 +24,12 @@ from pathlib import Path
 
 from support import marks
 from support.servers import authority_here, go_programs
+from support.servers.ports import free_port
 from tao_sdk.net.s3 import S3
 from tao_sdk.net.web import Web
 
 ACCESS, SECRET = "test-access-key", "test-secret-key-0123"
-START_SECONDS = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+START_SECONDS = 90.0
 
 
 @dataclass

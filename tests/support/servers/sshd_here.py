@@ -8,22 +8,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import marks
 from support.servers import debian
+from support.servers.ports import free_port
+from support.waiting import until
 from tao_sdk.transports.ssh import Login
 
 ME = pwd.getpwuid(os.getuid()).pw_name
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass
@@ -86,12 +81,11 @@ class Sshd:
         with (self.folder / "log").open("ab") as log:
             argv = [program, "-D", "-e", "-f", str(self.folder / "sshd_config")]
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        for _ in range(500):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.02)
-        raise AssertionError(self.log)
+        until(self.answers, words=lambda: self.log)
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
         assert self.process is not None
