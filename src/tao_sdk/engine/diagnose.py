@@ -125,6 +125,7 @@ def with_job(evidence: Evidence, job: Job) -> Evidence:
         why = Why(evidence.reason_code, evidence.reason)
     return replace(
         evidence,
+        job_id=job.id,
         phase=evidence.phase or job.status.value,
         exit_code=job.exit_code if evidence.exit_code is None else evidence.exit_code,
         reason=why.text,

@@ -4,6 +4,7 @@ job.
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import os
 import signal
@@ -126,7 +127,8 @@ def test_links_of_a_killed_job_are_swept_by_the_next_look_and_by_the_next_job(
     machine.says(first, b"one")
     machine.kill_supervisor(first)
     for pid in machine.processes(first):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     until(lambda: not machine.processes(first))
     assert Path(NAME).is_symlink()
     if looks:
