@@ -63,3 +63,20 @@ def test_a_trainer_that_somebody_stopped_is_told_below_the_runner_and_the_shell(
     os.kill(pid, signal.SIGCONT)
     tao.until("Running", "status", job)
     assert tao("cancel", job, "--grace", "1s").code == 0
+
+
+def test_a_paused_job_stands_still_and_has_no_time_left(tao: Tao) -> None:
+    epochs = "echo epoch 1/10 loss 2.0; sleep 0.3; echo epoch 2/10 loss 0.15"
+    job = tao.run_detached(f"echo pid $$; {epochs}; sleep 60; true")
+    tao.until("epoch 2/10", "logs", job)
+    pid = int(tao("logs", job).out.split()[1])
+    assert "ETA" in tao("status", job).out
+    os.kill(pid, signal.SIGSTOP)
+    tao.until("Paused", "status", job)
+    for told in (tao("status", job).out, tao("ls").out):
+        assert "2/10  loss 2.000 -> 0.150  stands still" in told
+        assert "ETA" not in told
+    assert tao("status", "--json", job).json["progress"]["eta_seconds"] is None
+    os.kill(pid, signal.SIGCONT)
+    tao.until("ETA", "status", job)
+    assert tao("cancel", job, "--grace", "1s").code == 0
