@@ -47,6 +47,7 @@ def test_patterns_that_nothing_fits_end_with_3_and_copy_nothing(
         "results", ended.complete, "--fetch", str(tmp_path / "none"), "--only", "*.onnx"
     )
     assert (ran.code, "*.onnx" in ran.err, (tmp_path / "none").exists()) == (3, True, False)
+    assert f"tao results {ended.complete} --json" in ran.err
 
 
 def test_only_without_fetch_is_refused(ended: Ended) -> None:

@@ -68,3 +68,20 @@ def test_a_job_with_files_is_run_anew_beside_a_file_of_its_inputs_name(tao: Tao)
 @pytest.mark.parametrize("named", ["none-such", ""])
 def test_what_is_no_job_is_not_found(ended: Ended, named: str) -> None:
     assert ended.tao("retry", named).code == 3
+
+
+def test_the_screen_of_a_retry_shows_its_own_attempt_alone(tao: Tao) -> None:
+    epochs = "for i in 1 2; do echo epoch $i/3 loss 0.${TAO_ATTEMPT}00; done"
+    command = f"{epochs}; test $TAO_ATTEMPT = 2 && echo epoch 3/3 loss 0.200"
+    job = tao("run", "--json", "--gpus", "0", "--", command).json_lines[-1]["id"]
+    for told in (tao("retry", job), tao("attach", job)):
+        lines = told.out.splitlines()
+        assert lines[0].endswith("attempt 2")
+        assert [line for line in lines if line.startswith("epoch")] == [
+            "epoch 1/3  loss 0.200",
+            "epoch 2/3  loss 0.200",
+            "epoch 3/3  loss 0.200",
+        ]
+    log = tao("logs", job)
+    assert log.out.count("epoch 1/3") == 2
+    assert "the logs of 2 attempts" in log.err

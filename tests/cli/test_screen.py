@@ -98,6 +98,16 @@ def test_the_time_left_is_counted_down_between_two_epochs() -> None:
     ]
 
 
+def test_a_paused_job_has_no_time_left_and_says_that_it_is_paused() -> None:
+    made = scene(STARTED, *EPOCHS[:14])
+    assert "ETA" in lines(made)[-1]
+    made.take_job(replace(DIGITS, status=Status.PAUSED, message="process 7 is stopped (SIGSTOP)"))
+    assert "ETA" not in lines(made, at=20.0)[-1]
+    assert "▸ paused  process 7 is stopped (SIGSTOP)" in lines(made, at=20.0)[0]
+    made.take_job(replace(DIGITS, status=Status.RUNNING))
+    assert "ETA" in lines(made)[-1]
+
+
 def test_a_narrow_header_keeps_the_stage_that_is_under_way() -> None:
     assert lines(scene(STARTED), 40)[0] == "digits-7f3k2q9d1x  local  ▸ running"
 

@@ -47,6 +47,15 @@ def test_a_new_attempt_forgets_the_stages_and_transfers_of_the_last() -> None:
     assert (scene.stages, scene.transfers, scene.attempt) == ({}, {}, 2)
 
 
+def test_a_new_attempt_begins_at_its_own_first_epoch() -> None:
+    scene = Scene(DIGITS)
+    scene.take_log(b"epoch 3/5 loss 0.6\n")
+    scene.take_job(replace(DIGITS, attempt=2, reading=LogReading(Progress(epoch=3), attempt=1)))
+    assert scene.progress.epoch == 0
+    assert [each.epoch for each in scene.take_log(b"epoch 1/5 loss 0.8\n")] == [1]
+    assert scene.progress.epoch == 1
+
+
 def test_an_epoch_that_only_the_status_file_tells_is_told_once() -> None:
     scene = Scene(DIGITS)
     known = replace(DIGITS, reading=LogReading(file_progress=Progress(epoch=3)))

@@ -252,8 +252,9 @@ def released(client: Client, command: str, **more: Any) -> str:
 def test_a_log_that_nobody_has_any_more_is_an_error_and_not_empty(client: Client) -> None:
     job = released(client, "echo once")
     for asked in ({}, {"tail": 1}, {"follow": False}):
-        with pytest.raises(NoLog, match="is gone"):
+        with pytest.raises(NoLog, match="is gone") as gone:
             list(client.follow_logs(job, **asked))  # pyright: ignore[reportArgumentType]
+        assert gone.value.command == f"tao results {job}"
 
 
 def test_a_log_whose_place_was_removed_is_read_among_the_results(client: Client) -> None:

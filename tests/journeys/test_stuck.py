@@ -42,7 +42,41 @@ def test_why_of_a_stopped_job_says_once_that_it_is_paused_and_how_it_goes_on(tao
     told = tao("why", job).out
     assert told.lower().count("paused") == 1
     assert f"kill -CONT {pid}" in told
-    assert "tao cancel JOB" in told
+    assert f"tao cancel {job}" in told
     os.kill(pid, signal.SIGCONT)
     tao.until("Running", "status", job)
+    assert tao("cancel", job, "--grace", "1s").code == 0
+
+
+TRAINER = "import os, time; print('trainer', os.getpid(), flush=True); time.sleep(60)"
+
+
+def test_a_trainer_that_somebody_stopped_is_told_below_the_runner_and_the_shell(tao: Tao) -> None:
+    job = tao.run_detached(f'python3 -c "{TRAINER}"; echo over')
+    tao.until("trainer", "logs", job)
+    pid = int(tao("logs", job).out.split()[1])
+    os.kill(pid, signal.SIGSTOP)
+    tao.until("Paused", "status", job)
+    assert f"process {pid} is stopped (SIGSTOP)" in tao("ls").out
+    assert f"kill -CONT {pid}" in tao("why", job).out
+    assert tao("why", "--json", job).json["reason_code"] == "process_stopped"
+    os.kill(pid, signal.SIGCONT)
+    tao.until("Running", "status", job)
+    assert tao("cancel", job, "--grace", "1s").code == 0
+
+
+def test_a_paused_job_stands_still_and_has_no_time_left(tao: Tao) -> None:
+    epochs = "echo epoch 1/10 loss 2.0; sleep 0.3; echo epoch 2/10 loss 0.15"
+    job = tao.run_detached(f"echo pid $$; {epochs}; sleep 60; true")
+    tao.until("epoch 2/10", "logs", job)
+    pid = int(tao("logs", job).out.split()[1])
+    assert "ETA" in tao("status", job).out
+    os.kill(pid, signal.SIGSTOP)
+    tao.until("Paused", "status", job)
+    for told in (tao("status", job).out, tao("ls").out):
+        assert "2/10  loss 2.000 -> 0.150  stands still" in told
+        assert "ETA" not in told
+    assert tao("status", "--json", job).json["progress"]["eta_seconds"] is None
+    os.kill(pid, signal.SIGCONT)
+    tao.until("ETA", "status", job)
     assert tao("cancel", job, "--grace", "1s").code == 0

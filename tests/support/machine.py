@@ -86,11 +86,13 @@ class Machine:
         """The whole log, once the job has ended."""
         return b"".join(chunk.data for chunk in self.backend.logs(ref, LogRequest(follow=True)))
 
+    def printed(self, ref: Ref) -> bytes:
+        """What the job has printed until now."""
+        return b"".join(chunk.data for chunk in self.backend.logs(ref, LogRequest()))
+
     def says(self, ref: Ref, words: bytes) -> None:
         """Wait until the job has printed this."""
-        until(
-            lambda: words in b"".join(chunk.data for chunk in self.backend.logs(ref, LogRequest()))
-        )
+        until(lambda: words in self.printed(ref))
 
     def folder(self, ref: Ref) -> Folder:
         return self.backend.folder(ref.attempt)

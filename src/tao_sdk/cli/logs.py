@@ -74,6 +74,8 @@ def logs(
     """
     found = client.get_job(job_or_newest(client, out, job), look=False)
     one = rank if isinstance(rank, int) else None
+    if found.attempt > 1 and tail is None:
+        out.note(f"These are the logs of {found.attempt} attempts, one after the other.")
     chunks = client.follow_logs(
         found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=one
     )

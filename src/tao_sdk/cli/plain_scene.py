@@ -26,7 +26,8 @@ class Plain:
 
     def __init__(self) -> None:
         self.said: set[tuple[int, str]] = set()
-        self.epoch = 0  # the last that was printed
+        self.attempt = 0
+        self.epoch = 0  # the last of this attempt that was printed
         # by attempt and stage: when one whose size is not known yet began, and when its transfer
         # was last told
         self.entered: dict[tuple[int, str], float] = {}
@@ -36,7 +37,8 @@ class Plain:
 
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
         """What is new since the last call. `at` is the time in seconds, by any steady clock."""
-        new = [line for line in self._stage_lines(scene, at) if self._is_new(scene.attempt, line)]
+        new = self._last_of_attempt(scene.attempt)
+        new += [line for line in self._stage_lines(scene, at) if self._is_new(scene.attempt, line)]
         for progress in epochs:
             if self.held and progress.epoch > self.held.epoch:
                 new += self._epoch_line(self.held)
@@ -44,6 +46,14 @@ class Plain:
         if self.held and (scene.job.status.terminal or self._is_settled(self.held, at)):
             new += self._epoch_line(self.held)
         return new
+
+    def _last_of_attempt(self, attempt: int) -> list[str]:
+        """The last epoch of an attempt that another follows now. The next one counts anew."""
+        if attempt == self.attempt:
+            return []
+        lines = self._epoch_line(self.held) if self.held else []
+        self.attempt, self.epoch, self.held = attempt, 0, None
+        return lines
 
     def _is_settled(self, progress: Progress, at: float) -> bool:
         """True when the epoch has told its own metrics, and nothing new for a while."""

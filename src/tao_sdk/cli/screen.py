@@ -45,6 +45,8 @@ def header(scene: Scene, width: int) -> Line:
     ]
     if scene.server_wait and not scene.job.status.terminal:
         steps.append([(f"  ▸ {scene.server_wait}", "yellow")])
+    elif scene.job.status is Status.PAUSED:
+        steps.append(waiting(scene.job))
     elif not steps and not scene.job.status.terminal:
         steps = [waiting(scene.job)]
     while len(steps) > 1 and length([*line, *flat(steps)]) > width:
@@ -137,8 +139,7 @@ def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
     leave = LEAVE if height else ""
     if scene.progress.epoch:
         lines += [] if ended else growing_curve(scene.progress, width, height)
-        now = counted_down(scene.progress, at - scene.epoch_at)
-        lines.append(progress_line(now, width))
+        lines.append(progress_line(progress_at(scene, at), width))
         if height and not ended:
             lines.append(footer(scene, at, leave))
     elif not ended:
@@ -159,6 +160,13 @@ def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
         return []
     lines = curve_text(progress, min(width - 4, WIDEST_CURVE))
     return [[("  ", ""), (line, "")] for line in lines]
+
+
+def progress_at(scene: Scene, at: float) -> Progress:
+    """The progress as it is shown now. A paused job has no time left to tell."""
+    if scene.job.status is Status.PAUSED:
+        return replace(scene.progress, eta_seconds=None)
+    return counted_down(scene.progress, at - scene.epoch_at)
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:

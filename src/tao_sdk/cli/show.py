@@ -59,6 +59,8 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
         words.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
+    if job.status is Status.PAUSED:
+        words.append("stands still")
     if since >= NOW_SECONDS:
         words.append(f"{age(since)} ago")
     return words

@@ -338,8 +338,10 @@ class Client:
         events: bool = False,
         stream: str = "",
         rank: int | None = None,
+        from_attempt: int = 1,
     ) -> Iterator[bytes]:
-        """The log's bytes, unchanged, over all attempts; `events` keeps the runner's own lines.
+        """The log's bytes, unchanged, over all attempts, or those from `from_attempt` on; `events`
+        keeps the runner's own lines.
 
         Of a job of several ranks all of them, with a line `==> rank 1 <==` before what is of
         another than before; or of `rank` alone, without such lines. With follow, a further attempt
@@ -354,7 +356,8 @@ class Client:
         )
         found = self.store.resolve(job_id)
         refuse_stream(self.engine, found, stream)
-        return self._logs(found, LogView(request, events, every_rank=rank is None))
+        view = LogView(request, events, every_rank=rank is None, first_attempt=max(from_attempt, 1))
+        return self._logs(found, view)
 
     def _logs(self, job_id: str, view: LogView) -> Iterator[bytes]:
         with self._background.carrying() as carry:

@@ -35,7 +35,7 @@ OnChange = Callable[
 
 def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
     """Feed the scene until the job has ended and its log has been read, or says nothing more."""
-    feed, looks = LogFeed(client, scene.job.id), LookTimes(client.polite_seconds(scene.job))
+    feed, looks = LogFeed(client, scene.job), LookTimes(client.polite_seconds(scene.job))
     on_change(scene, [])
     while not (scene.job.status.terminal and feed.is_done()):
         epochs = [
@@ -63,19 +63,19 @@ def current_job(client: Client, scene: Scene, asking: bool) -> Job:
 
 
 class LogFeed:
-    """The job's log, read in a thread, so that the screen moves while the job is silent."""
+    """The log of the job's newest attempt and those that follow it, read in a thread, so that the
+    screen moves while the job is silent.
+    """
 
-    def __init__(self, client: Client, job_id: str) -> None:
+    def __init__(self, client: Client, job: Job) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=PIECES)
         self.over = False
         self._heard_at = time.monotonic()
-        threading.Thread(
-            target=self._read, args=(client, job_id), name="tao-log", daemon=True
-        ).start()
+        threading.Thread(target=self._read, args=(client, job), name="tao-log", daemon=True).start()
 
-    def _read(self, client: Client, job_id: str) -> None:
+    def _read(self, client: Client, job: Job) -> None:
         try:
-            for chunk in client.follow_logs(job_id, events=True, rank=0):
+            for chunk in client.follow_logs(job.id, events=True, rank=0, from_attempt=job.attempt):
                 self._pieces.put(chunk)
         except (TaoError, sqlite3.ProgrammingError):
             pass  # the job's status tells its end; a closed store is somebody's Ctrl-C

@@ -45,10 +45,7 @@ PIECE = 8 * MiB  # of a file that is read at once
 HOLE = 256 * 1024  # zeros in a row that are left out of a copy
 ZEROS = bytes(HOLE)
 PART = re.compile(r"(\..*\.)([0-9]+)\.part", re.DOTALL)  # what `part_of` begins, of which process
-MORE_ROOM = (
-    "Free space there, fetch into a larger disk, or copy less: tao results "
-    "JOB --fetch DIR --only PATTERN"
-)
+MORE_ROOM = "Free space there, fetch into a larger disk, or copy less:"
 TRIES = 3  # at a file that changes while it is copied
 NAMED = 12  # checkpoints that an error names
 DEEPEST = 100  # folders in one another
@@ -121,7 +118,7 @@ class Results:
             names = [relative(each.path, self.dir) for each in known_checkpoints]
             why = f"There are: {', '.join(names[-NAMED:])}." if names else "There is none at all."
             raise PathNotFound(
-                f"There is no checkpoint of epoch {epoch}.", why, "All of them: tao results JOB"
+                f"There is no checkpoint of epoch {epoch}.", why, "All of them:", "tao results JOB"
             )
         return checkpoint
 
@@ -286,12 +283,12 @@ def fetch(
         tell_skipped(relative(path, job.results_dir), "The folder cannot be looked into.")
 
     all_files = left_behind(files, job.results_dir, skip_folder)
-    wanted_files = chosen(all_files, job.results_dir, only)
+    wanted_files = chosen(all_files, job, only)
     with writing(into):
         into.mkdir(parents=True, exist_ok=True)
     names = {relative(stat.path, job.results_dir): stat for stat in wanted_files}
     remove_remains(into, names)
-    refuse_too_large(into, names)
+    refuse_too_large(into, names, job.id)
     folders = {
         above
         for stat in wanted_files
@@ -302,7 +299,7 @@ def fetch(
         name = relative(stat.path, job.results_dir)
         try:
             refuse_unnameable(name, folders)
-            with writing(into, name, stat.size):
+            with writing(into, name, stat.size, job.id):
                 _renew(files, stat, Below(str(into), follow=True), name)
         except PathNotFound as gone:
             return gone
@@ -333,14 +330,14 @@ def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
         write_curve(into, curve_svg(progress), renew=True)
 
 
-def chosen(all_files: list[FileStat], folder: str, only: Sequence[str]) -> list[FileStat]:
+def chosen(all_files: list[FileStat], job: Job, only: Sequence[str]) -> list[FileStat]:
     """The files that fit any of the patterns; all of them where there is none. Raises PathNotFound
     where no file does.
     """
     chosen_files = [
         stat
         for stat in all_files
-        if any(fits(relative(stat.path, folder), pattern) for pattern in only)
+        if any(fits(relative(stat.path, job.results_dir), pattern) for pattern in only)
     ]
     if only and not chosen_files:
         why = (
@@ -351,7 +348,8 @@ def chosen(all_files: list[FileStat], folder: str, only: Sequence[str]) -> list[
         raise PathNotFound(
             f"No file of the results fits {' or '.join(only)}.",
             why,
-            "List them: tao results JOB --json",
+            "List them:",
+            f"tao results {job.id} --json",
         )
     return chosen_files if only else all_files
 
@@ -433,7 +431,7 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def refuse_too_large(into: Path, names: Mapping[str, FileStat]) -> None:
+def refuse_too_large(into: Path, names: Mapping[str, FileStat], job_id: str) -> None:
     """Raise NotWritten where the disk of `into` has no room for what is not there yet."""
     free = room_left(str(into))
     if sum(map(room_for, names.values())) <= free:
@@ -448,7 +446,13 @@ def refuse_too_large(into: Path, names: Mapping[str, FileStat]) -> None:
             f"{format_size(free)} free.",
             f"The largest file is {largest} ({format_size(missing[largest].size)}).",
             MORE_ROOM,
+            copy_less(job_id),
         )
+
+
+def copy_less(job_id: str) -> str:
+    """The command that copies some of the results."""
+    return f"tao results {job_id} --fetch DIR --only PATTERN"
 
 
 def room_for(stat: FileStat) -> int:
@@ -463,9 +467,9 @@ def is_there(into: Below, name: str, stat: FileStat) -> bool:
 
 
 @contextmanager
-def writing(into: Path, name: str = "", size: int = 0) -> Generator[None]:
-    """Raises NotWritten where the folder `into` takes nothing more. `name` is the file that is
-    written, if it is one.
+def writing(into: Path, name: str = "", size: int = 0, job_id: str = "") -> Generator[None]:
+    """Raises NotWritten where the folder `into` takes nothing more. `name` is the file of the job
+    that is written, if it is one.
     """
     try:
         yield
@@ -475,7 +479,8 @@ def writing(into: Path, name: str = "", size: int = 0) -> Generator[None]:
         if name and error.errno in FULL:
             left = format_size(room_left(str(into)))
             what = f"The disk of {into} became full while {name} ({format_size(size)}) was copied."
-            raise NotWritten(what, f"{left} are free there now.", MORE_ROOM) from error
+            why = f"{left} are free there now."
+            raise NotWritten(what, why, MORE_ROOM, copy_less(job_id)) from error
         why = f"{error.filename or into}: {error.strerror}."
         raise NotWritten(
             f"The results could not be copied into {into}.", why, "Mend that, and fetch again."

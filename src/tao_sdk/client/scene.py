@@ -45,15 +45,21 @@ class Scene:
     server_wait: str = ""  # says which server does not answer
     warnings: list[str] = field(default_factory=list[str])
     log_tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
-    attempt: int = 1
+    attempt: int = field(init=False)
     began_at: float = 0.0
     epoch_at: float = 0.0  # when the log last spoke of an epoch, and so of the time left
     _events: EventFilter = field(default_factory=EventFilter)
     _reader: ProgressReader = field(default_factory=ProgressReader)
     _open_line: bytes = b""
 
+    def __post_init__(self) -> None:
+        self.attempt = self.job.attempt
+
     @property
     def progress(self) -> Progress:
+        """How far the attempt is. What was read of an earlier attempt does not count."""
+        if self.job.reading.attempt not in (0, self.attempt):
+            return self._reader.progress
         return richer(self._reader.progress, self.job.progress)
 
     @property
@@ -92,6 +98,7 @@ class Scene:
     def _begin_attempt(self, attempt: int) -> None:
         self.stages, self.transfers = {}, {}
         self.server_wait, self.stage = "", ""
+        self._reader, self.epoch_at = ProgressReader(), 0.0
         self.attempt = attempt
 
     def _take_event(self, event: Event) -> None:

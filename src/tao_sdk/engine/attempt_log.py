@@ -186,7 +186,8 @@ def removed_log(row: AttemptRow) -> NoLog:
     return NoLog(
         f"The log of {row.attempt.job_id} is gone.",
         "What held it was removed outside the SDK, before its log was read.",
-        "tao results shows what the job left.",
+        "See what the job left:",
+        f"tao results {row.attempt.job_id}",
     )
 
 

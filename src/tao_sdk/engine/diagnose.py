@@ -24,7 +24,7 @@ LONGEST_LINE = 1000  # characters of one line that are shown
 
 FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
-LOOK_AGAIN = "Look again: tao status. That finishes a submit that was cut short."
+LOOK_AGAIN = "Look again, which finishes a submit that was cut short: tao status {job}"
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
 
@@ -125,6 +125,7 @@ def with_job(evidence: Evidence, job: Job) -> Evidence:
         why = Why(evidence.reason_code, evidence.reason)
     return replace(
         evidence,
+        job_id=job.id,
         phase=evidence.phase or job.status.value,
         exit_code=job.exit_code if evidence.exit_code is None else evidence.exit_code,
         reason=why.text,
@@ -183,7 +184,7 @@ def not_started(job: Job) -> Diagnosis:
     return Diagnosis(
         what=job.message or "The job has not been started.",
         err_class=ErrClass.INFRA,
-        next=OVER if job.status.terminal else LOOK_AGAIN,
+        next=OVER if job.status.terminal else LOOK_AGAIN.format(job=job.id),
         rule="not_started",
         reason_code=job.reason_code,
     )

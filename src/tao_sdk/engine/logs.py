@@ -36,12 +36,14 @@ class LogView:
     """Which logs are wanted, and how.
 
     `carry` is called while a further attempt waits for a watcher: it may start that attempt.
+    `first_attempt` is the first whose log is read.
     """
 
     request: LogRequest = LogRequest()  # its rank counts unless all are wanted
     events: bool = False  # keep the runner's own event lines
     every_rank: bool = False
     carry: Callable[[], None] = start_nothing
+    first_attempt: int = 1
 
 
 def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
@@ -55,7 +57,7 @@ def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
     requests = requests_of_ranks(engine, job_id, view)
     if not view.events and view.request.tail is not None:
         requests = [with_longer_tail(engine, job_id, request) for request in requests]
-    chunks = read_attempts(engine, job_id, requests, view.carry)
+    chunks = read_attempts(engine, job_id, requests, view.carry, view.first_attempt)
     pieces: rank_logs.Pieces = ((rank, chunk.data) for rank, chunk in chunks)
     if not view.events:
         pieces = rank_logs.without_events(pieces)
@@ -132,13 +134,14 @@ def read_attempts(
     job_id: str,
     requests: Sequence[LogRequest],
     carry: Callable[[], None] = start_nothing,
+    first_attempt: int = 1,
 ) -> Iterator[RankChunk]:
     """(rank, chunk) of each rank that is asked for, attempt after attempt.
 
     An attempt whose log is gone is left out with a warning; raises NoLog where it is the last.
     """
     attempts = Attempts(engine, job_id, requests[0].follow, carry)
-    number: int | None = 1
+    number: int | None = first_attempt
     if requests[0].tail is not None:
         number = engine.store.get(job_id).attempt
     while number is not None:

@@ -585,8 +585,9 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 def waiting_advice(evidence: Evidence) -> str:
     """What would start the job, or let it go on."""
-    if evidence.stopped_pid:
-        return f"Let it go on: kill -CONT {evidence.stopped_pid}. Or end it: tao cancel JOB"
+    if evidence.stopped_pids:
+        pids = " ".join(map(str, evidence.stopped_pids))
+        return f"Let it go on: kill -CONT {pids}. Or end it: tao cancel {evidence.job_id}"
     return "Wait, or cancel jobs that hold what it waits for."
 
 
@@ -612,7 +613,7 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
     return Diagnosis(
         what=f"The command ended{code}{words}; no rule explains it.",
         err_class=ErrClass.PROGRAM,
-        next="Read the end of its log: `tao logs` has all of it.",
+        next=f"Read the end of its log. All of it: tao logs {evidence.job_id}",
         why=last_lines(evidence),
         rule=NOTHING_KNOWN,
         events=evidence.events or (seen,),

@@ -61,7 +61,8 @@ class Evidence:
     backend_words: str = ""  # the backend's own words for the reason, unchanged
     backend_task: str = ""  # what it was doing: shown before its words, read by no rule
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
-    stopped_pid: int = 0  # of the process that somebody has stopped (SIGSTOP)
+    stopped_pids: tuple[int, ...] = ()  # processes that somebody has stopped (SIGSTOP)
+    job_id: str = "JOB"  # for advice that names the job
 
     @classmethod
     def of_observation(
@@ -76,7 +77,7 @@ class Evidence:
             reason_code=seen.reason_code,
             backend_words=seen.backend_words,
             expected_start=seen.expected_start,
-            stopped_pid=seen.stopped_pid,
+            stopped_pids=seen.stopped_pids,
             events=tuple(events),
             log_tail=log_tail,
         )

@@ -109,9 +109,11 @@ class Job:
     @property
     def progress(self) -> Progress:
         """How far it was when its log was last read; the time left is estimated where the job does
-        not tell it.
+        not tell it. There is none of a paused job.
         """
         known = self.reading.progress
+        if self.status is Status.PAUSED:  # its time left does not go on
+            return replace(known, eta_seconds=None)
         if known.eta_seconds is not None or self.status.terminal or known.as_of is None:
             return known
         started = self.started.timestamp() if self.started and self.attempt == 1 else None

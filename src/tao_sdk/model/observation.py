@@ -54,7 +54,7 @@ class Observation:
     # the backend's own words for the reason, unchanged; only its rules read them
     backend_words: str = ""
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
-    stopped_pid: int = 0  # of the process that somebody has stopped (SIGSTOP)
+    stopped_pids: tuple[int, ...] = ()  # processes that somebody has stopped (SIGSTOP)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Reason(str, Enum):
     GPUS_BUSY = "gpus_busy"
     """It waits for GPUs that other jobs hold."""
     PROCESS_STOPPED = "process_stopped"
-    """Somebody has stopped its process (SIGSTOP)."""
+    """Somebody has stopped its processes (SIGSTOP)."""
     SUPERVISOR_STOPPED = "supervisor_stopped"
     """Somebody has stopped its supervisor (SIGSTOP)."""
     SUPERVISOR_TOLD_TO_END = "supervisor_told_to_end"

@@ -97,6 +97,12 @@ def sessions() -> dict[int, list[int]]:
     return found
 
 
+def living() -> Iterable[tuple[int, str, int]]:
+    """(process, state, parent) of all that live: one pass over /proc."""
+    for pid, stat in _living().items():
+        yield pid, stat[0], int(stat[_PARENT])
+
+
 def departed(leader: Identity) -> list[Identity]:
     """The living children, and theirs, of the leader's session that have a session of their own."""
     if not leader.this_space or _is_someone_else(leader):
@@ -156,8 +162,10 @@ def ask_to_end(leader: Identity) -> None:
         tell(leader, signal.SIGTERM)
         tell(leader, signal.SIGCONT)
         return
-    for group in {leader.pid} if leader.alive else groups(leader):
+    everywhere = groups(leader)
+    for group in {leader.pid} if leader.alive else everywhere:
         send(group, signal.SIGTERM)
+    for group in everywhere:  # a stopped process hears nothing
         send(group, signal.SIGCONT)
 
 

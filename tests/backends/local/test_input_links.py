@@ -4,6 +4,7 @@ job.
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import os
 import signal
@@ -126,7 +127,8 @@ def test_links_of_a_killed_job_are_swept_by_the_next_look_and_by_the_next_job(
     machine.says(first, b"one")
     machine.kill_supervisor(first)
     for pid in machine.processes(first):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     until(lambda: not machine.processes(first))
     assert Path(NAME).is_symlink()
     if looks:
@@ -167,3 +169,63 @@ def test_a_users_own_link_to_the_input_stays(machine: Machine, sources: Path) ->
     ref = machine.start(planned(machine, sources / "one", f"cat {NAME}"))
     assert machine.end(ref).exit_code == 0
     assert Path(NAME).is_symlink()
+
+
+UNREADABLE = {
+    "empty": b"",
+    "cut": b'[["/data/one", "/sources',
+    "not UTF-8": b"\xff\xfe\x00",
+    "a number": b"5",
+    "an object": b'{"target": "/data/one"}',
+    "too few fields": b'[["/data/one"]]',
+    "fields of other kinds": b"[[1, 2, 3, 4]]",
+    "nested without end": b"[" * 200_000,
+}
+
+
+@pytest.fixture(params=UNREADABLE)
+def unreadable(request: pytest.FixtureRequest) -> bytes:
+    return UNREADABLE[request.param]
+
+
+def links_file(machine: Machine, attempt: str) -> Path:
+    return machine.state / "local" / ".links" / attempt
+
+
+def test_an_unreadable_record_of_a_dead_job_is_removed_by_the_next_job(
+    machine: Machine, sources: Path, unreadable: bytes
+) -> None:
+    record = links_file(machine, "job-dead.1")
+    record.parent.mkdir(parents=True)
+    record.write_bytes(unreadable)
+    ref = machine.start(planned(machine, sources / "one", f"cat {NAME}"))
+    assert machine.end(ref).exit_code == 0
+    assert not record.exists()
+    assert not Path("data").exists()
+
+
+def test_an_unreadable_record_of_a_live_job_stays_and_stops_no_other_job(
+    machine: Machine, sources: Path, unreadable: bytes
+) -> None:
+    first = machine.start(planned(machine, sources / "one"))
+    machine.says(first, b"one")
+    record = links_file(machine, Path(machine.folder(first).path).name)
+    record.write_bytes(unreadable)
+    second = machine.start(planned(machine, sources / "one", f"cat {NAME}"))
+    assert machine.end(second).exit_code == 0
+    assert record.exists()
+    assert "input.in_the_way" in looked_at(machine, sources / "two")[1]
+    Path("go").touch()
+    assert machine.end(first).exit_code == 0
+    assert not record.exists()
+
+
+def test_an_attempt_that_is_not_started_yet_writes_its_unreadable_record_anew(
+    machine: Machine, sources: Path, unreadable: bytes
+) -> None:
+    plan = planned(machine, sources / "one", f"cat {NAME}")
+    record = links_file(machine, machine.folder_of(plan).name)
+    record.parent.mkdir(parents=True)
+    record.write_bytes(unreadable)
+    assert machine.end(machine.start(plan)).exit_code == 0
+    assert not Path("data").exists()

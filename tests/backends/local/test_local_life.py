@@ -26,6 +26,7 @@ from tao_sdk.backends.local.backend import SOURCE
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import first_match
 from tao_sdk.model.spec import JobSpec
@@ -87,7 +88,69 @@ def test_a_stopped_process_is_explained_with_the_command_that_lets_it_go_on(
     assert found.reason_code is Reason.PROCESS_STOPPED
     assert str(pid) in found.what
     assert f"kill -CONT {pid}" in found.next
-    assert "tao cancel JOB" in found.next
+
+
+TRAINER = "import os, time; print('trainer', os.getpid(), flush=True); time.sleep(300)"
+
+
+def pids_named(machine: Machine, ref: Ref, number: int) -> list[int]:
+    """The ids that so many trainers have printed."""
+    until(lambda: machine.printed(ref).count(b"\n") == number)
+    return [int(line.split()[-1]) for line in machine.printed(ref).splitlines()]
+
+
+def test_a_job_is_paused_while_everything_in_it_waits_for_stopped_processes(
+    machine: Machine,
+) -> None:
+    ref = machine.submit(f'for n in 1 2; do python3 -c "{TRAINER}" & done; wait')
+    first, second = pids_named(machine, ref, 2)
+    os.kill(first, signal.SIGSTOP)
+    assert machine.see(ref).phase is Phase.RUNNING  # the other one goes on
+    os.kill(second, signal.SIGSTOP)
+    paused = until(lambda: seen if (seen := machine.see(ref)).phase is Phase.PAUSED else None)
+    assert set(paused.stopped_pids) == {first, second}
+    assert str(first) in paused.reason and str(second) in paused.reason
+    assert paused.reason_code is Reason.PROCESS_STOPPED
+    os.kill(second, signal.SIGCONT)
+    until(lambda: machine.see(ref).phase is Phase.RUNNING)
+
+
+def test_children_that_wait_for_a_stopped_process_do_not_hide_it(machine: Machine) -> None:
+    ref = machine.submit(f'python3 -c "import os; os.fork(); {TRAINER}"; true')
+    pids = pids_named(machine, ref, 2)
+    parent = next(pid for pid in pids if parent_of(pid) not in pids)
+    os.kill(parent, signal.SIGSTOP)
+    paused = until(lambda: seen if (seen := machine.see(ref)).phase is Phase.PAUSED else None)
+    assert paused.stopped_pids == (parent,)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+LAUNCHER = """
+import signal, subprocess, sys
+trainer = subprocess.Popen([sys.executable, sys.argv[1]], process_group=0)
+signal.signal(signal.SIGTERM, lambda *_: trainer.terminate())
+print(trainer.pid, flush=True)
+trainer.wait()
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="subprocess has no process_group")
+def test_a_stopped_trainer_in_a_group_of_its_own_saves_when_its_job_is_canceled(
+    machine: Machine, tmp_path: Path
+) -> None:
+    launcher, program = tmp_path / "launcher.py", tmp_path / "saves.py"
+    launcher.write_text(LAUNCHER)
+    program.write_text(SAVES)
+    ref = machine.submit(f"exec {sys.executable} {launcher} {program}")
+    machine.says(ref, b"up")
+    pid = int(next(line for line in machine.printed(ref).split() if line.isdigit()))
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: machine.see(ref).phase is Phase.PAUSED)
+    assert machine.cancels(ref, timedelta(seconds=20))
+    assert machine.log(ref).endswith(b"asked\nsaved\n")
 
 
 def test_what_a_command_leaves_running_ends_with_it(machine: Machine) -> None:

@@ -58,6 +58,7 @@ from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
 from tao_sdk.transports.process import NotStarted
+from tao_sdk.transports.process_tree import RecentTree
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -89,6 +90,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         self.home = state_dir / "local"
         self.aside = self.home / ".aside"
         self.endpoint = this_machine()
+        self.trees = RecentTree()
 
     def survey(self, job: PreparedJob, options: LocalOptions) -> LocalFacts:
         return look.survey(job, options, self.settings.environ, self.state_dir)
@@ -220,7 +222,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         )
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        look = sight.Sight()
+        look = sight.Sight(self.trees)
         return {ref: self.observed(ref, look) for ref in refs}
 
     def news(self) -> LocalNews:
@@ -233,10 +235,11 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         try:
             if not folder.has("attempt"):
                 return Observation(Phase.ABSENT, "no folder")
-            seen = parse.observation(look.see(folder, results_dir(ref), ref.attempt.number))
-            if seen.phase.over:
+            seen = look.see(folder, results_dir(ref), ref.attempt.number)
+            observation = parse.observation(look.see_stopped(folder, seen))
+            if observation.phase.over:
                 input_links.release(str(self.home), Path(folder.path).name)
-            return seen
+            return observation
         except OSError as error:
             return Observation(Phase.UNREACHABLE, "", reason=f"{error.filename}: {error.strerror}")
 
@@ -248,7 +251,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         path = Path(self.folder(ref.attempt).file("log"))
 
         def has_ended() -> bool:
-            return self.observed(ref, sight.Sight()).phase.over
+            return self.observed(ref, sight.Sight(self.trees)).phase.over
 
         def last_words() -> bytes:
             return logs.CUT if parse.log_is_cut(self.folder(ref.attempt).text("exit")) else b""
@@ -269,7 +272,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             except Unreachable as error:
                 failed[ref] = error
         wait_for_all(endings, grace + MARGIN)
-        look = sight.Sight()
+        look = sight.Sight(self.trees)
         return {ref: failed.get(ref) or self.observed(ref, look) for ref in refs}
 
     def asked_to_end(self, ref: Ref, grace: timedelta) -> list[Ending]:

@@ -13,7 +13,7 @@ Pure. What there is, and what it means:
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -27,6 +27,8 @@ from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
 from tao_sdk.model.words import UNEXPLAINED, Why
+
+NAMED_PIDS = 16  # in a message
 
 
 class Life(Enum):
@@ -53,6 +55,8 @@ class Seen:
     process: Life = Life.NEVER
     pid: int = 0
     supervisor_pid: int = 0
+    # those that everything else of the job waits for
+    stopped_pids: tuple[int, ...] = ()
     started: float | None = None  # seconds since the epoch
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
@@ -95,7 +99,7 @@ def between(seen: Seen) -> Observation:
             raw,
             reason=reason.text,
             reason_code=reason.code,
-            stopped_pid=seen.supervisor_pid if seen.supervisor is Life.STOPPED else 0,
+            stopped_pids=(seen.supervisor_pid,) if seen.supervisor is Life.STOPPED else (),
         )
     return Observation(
         Phase.RUNNING,
@@ -120,16 +124,26 @@ def running(seen: Seen) -> Observation:
     alone = "" if seen.supervisor.living else ", its supervisor was killed"
     place = f"process {seen.pid}{alone}"
     started = moment(seen.started)
-    if seen.process is not Life.STOPPED:
+    stopped_pids = (seen.pid,) if seen.process is Life.STOPPED else seen.stopped_pids
+    if not stopped_pids:
         return Observation(Phase.RUNNING, f"running, {place}", started_at=started)
     return Observation(
         Phase.PAUSED,
         f"stopped, {place}",
-        reason=words.sentence(Reason.PROCESS_STOPPED, pid=seen.pid),
+        reason=stopped_words(stopped_pids),
         reason_code=Reason.PROCESS_STOPPED,
         started_at=started,
-        stopped_pid=seen.pid,
+        stopped_pids=stopped_pids,
     )
+
+
+def stopped_words(pids: Sequence[int]) -> str:
+    """Which processes stand still; the first NAMED_PIDS of very many."""
+    if len(pids) == 1:
+        return words.sentence(Reason.PROCESS_STOPPED, pid=pids[0])
+    more = f" and {len(pids) - NAMED_PIDS} more" if len(pids) > NAMED_PIDS else ""
+    named = ", ".join(map(str, pids[:NAMED_PIDS])) + more
+    return words.sentence(Reason.PROCESS_STOPPED, "several", pids=named)
 
 
 def lost(seen: Seen) -> Observation:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-LARGEST = 1 << 20  # characters of a file of ours that are read
+LARGEST = 1 << 20  # bytes of a file of ours that are read
 
 
 class Claim:
@@ -69,7 +69,7 @@ def claim(home: str, attempt: str, links: Mapping[str, str]) -> None:
     if not links:
         return
     with Register(home) as register:
-        if os.path.exists(register.path(attempt)):
+        if register.read(attempt) is not None:
             return
         register.sweep()
         others = list(register.claims())
@@ -123,9 +123,19 @@ def in_the_way(home: str, links: Mapping[str, str]) -> list[str]:
 def trouble(folder: Folder) -> str:
     """What is in the way of an attempt that is about to start, in words; "" for nothing."""
     home, attempt = os.path.split(folder.path)
-    claims = Register(home).of(attempt)
+    register = Register(home)
+    claims = register.read(attempt)
+    if claims is None:
+        return unreadable(register.path(attempt))
     blocked = in_the_way(home, {each.target: each.leads_to for each in claims})
     return f"{blocked[0]}: an input is to lie there, and something else does" if blocked else ""
+
+
+def unreadable(path: str) -> str:
+    """That an attempt's own claims cannot be read, where its file is there; else ""."""
+    if not os.path.lexists(path):
+        return ""
+    return f"{path}: the record of its input links cannot be read"
 
 
 class Register:
@@ -157,16 +167,20 @@ class Register:
         create(aside, json.dumps(fields).encode())
         os.rename(aside, self.path(attempt))
 
-    def of(self, attempt: str) -> list[Claim]:
-        """The claims of one attempt; none where it has no file."""
+    def read(self, attempt: str) -> list[Claim] | None:
+        """The claims of one attempt; None where it has no file, or one that cannot be read."""
         import json
 
         try:
-            with open(self.path(attempt), encoding="utf-8") as file:
-                fields: list[list[Any]] = json.loads(file.read(LARGEST))
-        except FileNotFoundError:
-            return []
-        return [Claim(attempt, *each) for each in fields]
+            with open(self.path(attempt), "rb") as file:
+                fields: Any = json.loads(file.read(LARGEST))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return claims_of(attempt, fields)
+
+    def of(self, attempt: str) -> list[Claim]:
+        """The claims of one attempt. None that cannot be read: they cost no other attempt."""
+        return self.read(attempt) or []
 
     def claims(self) -> Iterator[Claim]:
         for attempt in self.attempts():
@@ -198,6 +212,23 @@ class Register:
         for each in claims:
             if each.target not in shared:
                 each.remove()
+
+
+def claims_of(attempt: str, entries: Any) -> list[Claim] | None:
+    """The claims that `put` wrote; None for anything else, such as half a file."""
+    if not is_list(entries) or not all(map(is_claim, entries)):
+        return None
+    return [Claim(attempt, *fields) for fields in entries]
+
+
+def is_claim(fields: Any) -> bool:
+    if not is_list(fields) or [type(field) for field in fields] != [str, str, bool, list]:
+        return False
+    return all(isinstance(folder, str) for folder in fields[-1])
+
+
+def is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def is_in_the_way(target: str, leads_to: str) -> bool:

@@ -1,7 +1,8 @@
 """Looking at attempts: what lies in their folders and what became of their processes. Reads, never
 writes.
 
-However many are looked at, no program is started and /proc is walked at most once.
+However many are looked at, no program is started. /proc is walked at most once for what lives, and
+once for what stands still.
 """
 
 from __future__ import annotations
@@ -17,10 +18,17 @@ from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Outcome
 from tao_sdk.transports.process import GONE, STOPPED, Identity, sessions
+from tao_sdk.transports.process_tree import ProcessTree, RecentTree
 
 
 class Sight:
-    """One look. What is costly is looked at once, when the first attempt needs it."""
+    """One look. What is costly is looked at once, when the first attempt needs it.
+
+    `trees` keeps the machine's processes from one look of a client to the next.
+    """
+
+    def __init__(self, trees: RecentTree | None = None) -> None:
+        self.trees = trees or RecentTree()
 
     @cached_property
     def sessions(self) -> frozenset[int]:
@@ -76,6 +84,19 @@ class Sight:
             and leader.pid in self.sessions
         )
         return Life.ALIVE if left else life
+
+    def see_stopped(self, folder: Folder, seen: Seen) -> Seen:
+        """With the stopped processes for which everything else of a living job waits."""
+        leader = folder.identity("process") if seen.process is Life.ALIVE else None
+        if leader is None or not leader.alive:
+            return seen
+        if not self.trees.recent.stopped_processes(leader.pid):
+            return seen
+        return replace(seen, stopped_pids=self.fresh_tree.stopped_processes(leader.pid))
+
+    @cached_property
+    def fresh_tree(self) -> ProcessTree:
+        return self.trees.read()
 
 
 def began(folder: Folder) -> float | None:

@@ -1,0 +1,71 @@
+"""ProcessTree: the living processes of this machine and whose children they are, as one pass over
+/proc saw them.
+
+Not here: how one process is named for good, and signalled (process.py).
+"""
+
+from __future__ import annotations
+
+import time
+
+from tao_sdk.transports import process
+
+STOPPED = "T"  # by a signal; one that a debugger holds ("t") goes on by the debugger alone
+PAUSES = 100  # a tree is used again for so many times as long as it took to read
+
+
+class ProcessTree:
+    """One pass over /proc."""
+
+    def __init__(self) -> None:
+        began = time.monotonic()
+        self.states: dict[int, str] = {}
+        self.children: dict[int, list[int]] = {}
+        for pid, state, parent in process.living():
+            self.states[pid] = state
+            self.children.setdefault(parent, []).append(pid)
+        self.read_at = time.monotonic()
+        self.stale_at = self.read_at + PAUSES * (self.read_at - began)
+
+    @property
+    def is_stale(self) -> bool:
+        """True once it is time to read /proc again."""
+        return time.monotonic() >= self.stale_at
+
+    def stopped_processes(self, leader: int) -> tuple[int, ...]:
+        """The stopped processes for which `leader` and all below it wait; none while any of them
+        can run.
+        """
+        stopped: list[int] = []
+        seen: set[int] = set()
+        to_visit = [leader]
+        while to_visit:
+            pid = to_visit.pop()
+            if pid in seen:
+                continue
+            seen.add(pid)
+            if self.states.get(pid) == STOPPED:
+                stopped.append(pid)
+            elif children := self.children.get(pid):
+                to_visit += children
+            else:
+                return ()
+        return tuple(sorted(stopped))
+
+
+class RecentTree:
+    """The last tree that was read: reading /proc takes at most a hundredth of a client's time."""
+
+    def __init__(self) -> None:
+        self._last: ProcessTree | None = None
+
+    @property
+    def recent(self) -> ProcessTree:
+        """The last tree, unless it is stale."""
+        last = self._last
+        return self.read() if last is None or last.is_stale else last
+
+    def read(self) -> ProcessTree:
+        """The processes as they are now."""
+        self._last = ProcessTree()
+        return self._last
