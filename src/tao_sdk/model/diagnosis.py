@@ -62,6 +62,8 @@ class Evidence:
     backend_task: str = ""  # what it was doing: shown before its words, read by no rule
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
     stopped_pid: int = 0  # of the process that somebody has stopped (SIGSTOP)
+    # fields of a job that its platform does not use, so that no advice names them
+    unused_fields: frozenset[str] = frozenset()
 
     @classmethod
     def of_observation(

@@ -28,6 +28,8 @@ GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says other
 ROOT = "runs"  # below the folder where the job was submitted
 IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
+LIMITS = ("cpus", "memory", "shm_size")
+UNUSED_FIELDS = frozenset({"image", "mounts", *LIMITS})
 
 
 def plan(
@@ -227,7 +229,12 @@ def cluster_inputs(job: PreparedJob) -> dict[str, str]:
 
 
 def notes(spec: JobSpec) -> Iterator[str]:
-    limits = [name for name in ("cpus", "memory", "shm_size") if getattr(spec, name) is not None]
+    if spec.image:
+        yield (
+            "image: a local job does not use it; it runs with the programs of this machine "
+            "(its own Python: --venv-path DIR)."
+        )
+    limits = [name for name in LIMITS if getattr(spec, name) is not None]
     if limits:
         yield (
             f"{', '.join(limits)}: a local job is not limited; it shares this "
