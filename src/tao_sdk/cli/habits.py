@@ -107,7 +107,10 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         "-g -G --gpu --num-gpus --gres": "How many GPUs: tao {verb} --gpus N",
         "-N": "How many nodes: tao {verb} --nodes N",
         "-l": "A label: tao {verb} --label NAME=VALUE",
-        "-v --volume": "A host path in the job: tao {verb} --mounts SRC:DST",
+        "-v --volume": (
+            "A host path in a container: tao {verb} --mounts SRC:DST. "
+            "A job on this machine (local) sees its paths as they are."
+        ),
         "-p": "A partition of the cluster: tao {verb} --platform slurm --partition NAME",
         "--time --timeout": "How long it may run: tao {verb} --time-limit 4h",
         "-i -t --interactive --tty": "A job takes no input, and its output is shown as it runs.",
