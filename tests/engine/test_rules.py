@@ -74,6 +74,41 @@ def failed(code: str, what: str) -> dict[str, str]:
 
 CASES = [
     (
+        "arguments_refused",
+        Evidence(exit_code=2, log_tail=log("arguments-refused")),
+        "train.py: error: unrecognized arguments: --foo 2",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "arguments_refused",
+        Evidence(exit_code=2, log_tail="x.py: error: the following arguments are required: --lr"),
+        "--lr",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "arguments_refused",
+        Evidence(exit_code=2, log_tail="Error: No such option: --foo"),
+        "--foo",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "arguments_refused",
+        Evidence(exit_code=1, log_tail=log("arguments-refused") + "  exitcode  : 2 (pid: 12)\n"),
+        "unrecognized arguments",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "nothing_known",
+        Evidence(exit_code=1, log_tail=log("arguments-refused")),
+        "exit code 1",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
         "results_not_sent",
         Evidence(
             exit_code=125,

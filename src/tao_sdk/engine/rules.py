@@ -156,6 +156,17 @@ LESS_MEMORY = (
     "Use fewer data-loader workers or a smaller batch; "
     "the job shares the machine's memory with everything else."
 )
+# What argparse and click print before they end with exit code 2. Source: argparse.py of 3.12,
+# click 8.1 exceptions.py.
+BAD_ARGUMENTS = (
+    r": error: unrecognized arguments: ",
+    r": error: the following arguments are required: ",
+    r": error: argument \S.*: ",
+    r": error: one of the arguments .* is required",
+    r": error: ambiguous option: ",
+    r"^Error: (?:No such option|Missing (?:option|argument)|Invalid value|Got unexpected extra)",
+)
+TORCHRUN_CHILD_EXIT = r"^\s*exitcode\s*: 2\b"  # torchrun ends with 1 whatever its workers end with
 AGAIN = (
     "Submit it again, with --retries: "
     "a further attempt resumes from the newest complete checkpoint."
@@ -543,6 +554,13 @@ RULES: Sequence[Rule] = (
                 "Or an image that has it: --platform docker."
             )
         },
+    ),
+    Rule(
+        code="arguments_refused",
+        when=all_of(any_of(exit_code(2), log_says(TORCHRUN_CHILD_EXIT)), log_says(*BAD_ARGUMENTS)),
+        what="The program refused its arguments: {seen}",
+        fault=USER,
+        next="Correct the command, or the args in the job file. The program's usage: tao logs JOB",
     ),
     Rule(
         code="traceback",
