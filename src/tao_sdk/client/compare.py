@@ -18,6 +18,7 @@ from tao_sdk.model.comparison import Compared, Comparison
 from tao_sdk.model.curve import Series, series_of, visible
 from tao_sdk.model.curve_svg import COMPARISON_MARK, comparison_svg
 from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.ranking import in_order
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
@@ -45,6 +46,16 @@ def labelled_jobs(client: Client, labels: Mapping[str, str], others: Collection[
         raise UsageError(f"No job has the {noun} {pairs}.", why, advice)
     what = f"Only {found[0]} has the {noun} {pairs}; two jobs or more are compared."
     raise UsageError(what, why, advice)
+
+
+def sorted_comparison(comparison: Comparison, order: str) -> Comparison:
+    """The same jobs in the order of `tao ls --sort`. Raises UsageError for a metric of none."""
+    newest_first = sorted(
+        (compared.job for compared in comparison.jobs), key=lambda job: job.created, reverse=True
+    )
+    places = {job.id: place for place, job in enumerate(in_order(newest_first, order))}
+    jobs = sorted(comparison.jobs, key=lambda compared: places[compared.job.id])
+    return replace(comparison, jobs=tuple(jobs))
 
 
 def draw(comparison: Comparison) -> str:
