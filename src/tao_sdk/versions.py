@@ -168,7 +168,7 @@ def _no_key(tree: str, key: str, manifest: Manifest) -> KeyNotFoundError:
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {_listed(known)}."
     image = f" If it is an image, write its tag: {key}:latest." if tree == "images" else ""
     return KeyNotFoundError(
-        f"The manifest has no {tree}.{key.removeprefix(f'{tree}.')}.", "", hint + image
+        f"no such {tree[:-1]} key: {key.removeprefix(f'{tree}.')}", "", hint + image
     )
 
 

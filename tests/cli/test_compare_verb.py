@@ -51,6 +51,17 @@ def test_only_what_differs_is_told_with_best_and_last_values(tried: Typed) -> No
     assert told["jobs"][2]["settings"]["option.partition"] == "long"
 
 
+def test_jobs_are_compared_in_the_order_of_a_metric_or_a_name(tried: Typed) -> None:
+    def order(sort: str) -> list[str]:
+        told = tried("compare", "--json", "--sort", sort, EMPTY, SECOND, FIRST)
+        return [job["id"] for job in told.json["jobs"]]
+
+    assert order("accuracy") == [FIRST, SECOND, EMPTY]
+    assert order("name")[0] != "" and len(order("name")) == 3
+    refused = tried("compare", "--sort", "no_such", FIRST, SECOND)
+    assert (refused.code, refused.out) == (2, "")
+
+
 def test_the_jobs_with_a_label_are_compared_without_naming_them(tried: Typed) -> None:
     named = tried("compare", "--json", FIRST, SECOND, EMPTY).json
     chosen = tried("compare", "--json", "--label", "sweep=a").json

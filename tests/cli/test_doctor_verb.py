@@ -46,7 +46,7 @@ def test_a_platform_that_nobody_knows_is_a_mistake_and_no_finding(tao: Tao) -> N
 
 def test_a_smoke_job_is_run_only_where_a_platform_is_named(tao: Tao) -> None:
     told = tao("doctor", "--smoke", "--json")
-    assert (told.code, told.error["next"]) == (2, "tao doctor docker --smoke")
+    assert (told.code, told.error["next"]) == (2, "tao doctor local --smoke")
 
 
 def test_a_missing_image_is_told_without_asking_the_daemon(tao: Tao) -> None:

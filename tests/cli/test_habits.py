@@ -4,12 +4,15 @@ that do it here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from support.tao_command import Ran
+from tao_sdk.cli.habits import FLAGS_INSTEAD, FLAGS_OF_RUN, INSTEAD
+from tao_sdk.cli.verbs import VERBS
 
 Typed = Callable[..., Ran]
 
@@ -30,6 +33,12 @@ Typed = Callable[..., Ran]
         (("plan", "-f", "job.yaml"), "The job file is an argument: tao plan job.yaml"),
         (("plan", "-e", "K=V"), "tao plan --env NAME=VALUE"),
         (("run", "-p", "polar", "job.yaml"), "tao run --platform slurm --partition NAME"),
+        (("run", "-v", "/a:/b", "job.yaml"), "A job on this machine (local) sees its paths"),
+        (("run", "--mem", "8g", "job.yaml"), "tao run --memory 32g"),
+        (("run", "--gres", "gpu:2", "job.yaml"), "tao run --gpus N"),
+        (("run", "-w", "/work", "job.yaml"), "tao run -- 'cd DIR && COMMAND'"),
+        (("run", "-w", "n1", "job.yaml"), "--platform slurm --nodelist NAMES"),
+        (("plan", "--gpus", "all", "job.yaml"), "Write -1 for all of them"),
     ],
 )
 def test_a_flag_of_another_tool_names_the_flag_that_does_it(
@@ -131,6 +140,44 @@ def test_a_wrong_value_is_told_of_the_flag_as_it_is_typed(typed: Typed) -> None:
 
 def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) -> None:
     assert typed("results", "slow", "--fetch").err.endswith("tao results --help\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("progress", "try"), "Did you mean tao status?"),
+        (("curve", "try"), "tao attach JOB"),
+        (("plot", "try"), "tao compare JOB JOB"),
+        (("metrics", "try"), "tao status JOB"),
+        (("get", "jobs"), "All jobs: tao ls"),
+        (("start", "try"), "tao retry JOB"),
+        (("sinfo",), "tao doctor slurm"),
+        (("nodes",), "tao doctor slurm"),
+        (("gpus",), "tao doctor local"),
+        (("cat", "try"), "tao logs JOB"),
+        (("pull", "ubuntu"), "An image is pulled when its job starts"),
+        (("tag", "try", "a=b"), "tao run --label NAME=VALUE"),
+    ],
+)
+def test_a_verb_of_another_tool_names_the_verb_that_does_it(
+    typed: Typed, args: tuple[str, ...], told: str
+) -> None:
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+
+
+def test_every_command_that_a_habit_names_is_one(typed: Typed) -> None:
+    texts = [*INSTEAD.values(), *FLAGS_INSTEAD.values(), *FLAGS_OF_RUN.values()]
+    named = {word for text in texts for word in re.findall(r"\btao ([a-z]+)", text)}
+    assert named <= {*VERBS}
+    flags = {
+        (verb, flag)
+        for text in texts
+        for verb, words in re.findall(r"\btao ([a-z]+)((?: (?:--?[a-z][a-z-]*|[A-Z]+|N))*)", text)
+        for flag in re.findall(r"--[a-z-]+", words)
+    }
+    assert {(v, flag) for v, flag in flags if flag not in typed(v, "--help").out} == set()
 
 
 def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) -> None:

@@ -485,3 +485,12 @@ def test_a_job_whose_outputs_are_being_saved_says_so(tao: Tao) -> None:
     assert tao("status", job, "--json").json["message"] == "saving outputs"
     tao("cancel", job)
     assert "saving outputs" not in tao("status", job).out
+
+
+def test_a_metric_beside_a_step_is_shown_without_an_epoch(tao: Tao) -> None:
+    job = tao.run_detached("echo step 10/30 loss 0.25")
+    assert tao("wait", job).code == 0
+    shown = tao("status", job).out
+    assert [line.split() for line in shown.splitlines() if "loss" in line] == [
+        ["metrics", "loss", "0.250"]
+    ]

@@ -52,6 +52,19 @@ def test_a_job_with_files_says_that_it_runs_those_that_were_sent(
     assert "as sent at first" not in tao("retry", job, "--json").err
 
 
+def test_a_retry_says_that_an_input_is_read_again(tao: Tao) -> None:
+    data = tao.home / "data.txt"
+    data.write_text("1")
+    job = tao.run_detached("exit 3", "--inputs", f"in/data.txt={data}")
+    assert tao("wait", job).code == 1
+    ran = tao("retry", job)
+    assert ran.code == 1
+    assert "It reads in/data.txt again, as it is now." in ran.err
+    without = tao.run_detached("exit 3")
+    assert tao("wait", without).code == 1
+    assert "again, as it is now" not in tao("retry", without).err
+
+
 def test_a_job_with_files_is_run_anew_beside_a_file_of_its_inputs_name(tao: Tao) -> None:
     source = tao.home / "source"
     source.write_text("the input")

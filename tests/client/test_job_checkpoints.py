@@ -39,6 +39,20 @@ def test_checkpoints_of_a_command_that_saved_at_its_time_limit_and_ended_are_who
         assert (left.newest or "").endswith("model_epoch_002.pth")
 
 
+def test_a_checkpoint_that_was_copied_to_the_results_as_an_output_is_listed_once(
+    sdk: LocalSDK,
+) -> None:
+    job = sdk.create_job(
+        command="sh train.sh",
+        files={"train.sh": b"mkdir out; echo 1 > out/model_epoch_001.pth"},
+        outputs=["out"],
+        gpu_count=0,
+    )
+    assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
+    left = sdk.results(job.id)
+    assert [each.path for each in left.checkpoints] == [f"{left.dir}/out/model_epoch_001.pth"]
+
+
 def test_an_input_that_lies_among_the_results_is_no_checkpoint(sdk: LocalSDK) -> None:
     Path("model_epoch_009.pth").write_text("mine")
     job = sdk.create_job(

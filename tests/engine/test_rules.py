@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tao_sdk.backends.docker import rules as docker_rules
+from tao_sdk.backends.local.backend import LocalBackend
+from tao_sdk.backends.registry import backend_class
 from tao_sdk.backends.slurm import rules as slurm_rules
+from tao_sdk.client.typed_values import flag_of
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
+from tao_sdk.model.fields import settings_of
 from tao_sdk.model.hardware_words import SYMPTOMS
 from tao_sdk.model.reasons import Reason
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
@@ -66,6 +73,41 @@ def failed(code: str, what: str) -> dict[str, str]:
 
 
 CASES = [
+    (
+        "arguments_refused",
+        Evidence(exit_code=2, log_tail=log("arguments-refused")),
+        "train.py: error: unrecognized arguments: --foo 2",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "arguments_refused",
+        Evidence(exit_code=2, log_tail="x.py: error: the following arguments are required: --lr"),
+        "--lr",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "arguments_refused",
+        Evidence(exit_code=2, log_tail="Error: No such option: --foo"),
+        "--foo",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "arguments_refused",
+        Evidence(exit_code=1, log_tail=log("arguments-refused") + "  exitcode  : 2 (pid: 12)\n"),
+        "unrecognized arguments",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "nothing_known",
+        Evidence(exit_code=1, log_tail=log("arguments-refused")),
+        "exit code 1",
+        ErrClass.PROGRAM,
+        False,
+    ),
     (
         "results_not_sent",
         Evidence(
@@ -520,8 +562,72 @@ def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
     ("name", "flag"), [("time_limit", "--time-limit"), ("module_missing", "--venv-path")]
 )
 def test_a_flag_that_is_advised_stands_beside_the_verb_that_has_it(name: str, flag: str) -> None:
-    advice = next(rule.next for rule in RULES if rule.code == name)
-    assert f"tao run {flag}" in advice
+    rule = next(rule for rule in RULES if rule.code == name)
+    assert f"tao run {flag}" in rule.advice(LocalBackend.capabilities.unused_fields)
+
+
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z=-])")
+ELSEWHERE = re.compile(r"--platform \w+.*")  # flags behind it are another platform's
+CONTAINER_WORDS = re.compile(r"\b(?:image|container|mount it)\b", re.IGNORECASE)
+PLATFORMS = ("local", "docker", "slurm")
+OWN_RULES = {"docker": docker_rules.RULES, "slurm": slurm_rules.RULES}
+
+
+def advice_on(platform: str) -> dict[str, str]:
+    """What each rule that is asked on the platform advises there."""
+    unused = backend_class(platform).capabilities.unused_fields
+    rules = (*OWN_RULES.get(platform, ()), *RULES)
+    advice = {rule.code: rule.advice(unused) for rule in rules}
+    if platform == "slurm":
+        advice |= {word: meaning.next for word, meaning in slurm_rules.REASONS.items()}
+        advice |= {word: meaning.next for word, meaning in slurm_rules.NOT_PERMITTED.items()}
+        advice |= slurm_rules.REMEDIES
+    return advice
+
+
+def flags_taken(platform: str) -> set[str]:
+    """The flags of `tao run` that do something on the platform."""
+    backend = backend_class(platform)
+    declared = {**settings_of(JobSpec), **settings_of(backend.Options)}
+    used = {k: v for k, v in declared.items() if k not in backend.capabilities.unused_fields}
+    others = {flag for field in used.values() for flag in field.metadata["flags"]}
+    return {"--platform", *others, *map(flag_of, used)}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_no_advice_names_a_flag_that_the_platform_does_not_take(platform: str) -> None:
+    taken = flags_taken(platform)
+    wrong = {
+        code: flags
+        for code, advice in advice_on(platform).items()
+        if (flags := set(FLAG.findall(ELSEWHERE.sub("", advice))) - taken)
+    }
+    assert not wrong
+
+
+def test_no_advice_to_a_local_job_names_an_image_or_a_container() -> None:
+    wrong = {
+        code: advice
+        for code, advice in advice_on("local").items()
+        if CONTAINER_WORDS.search(advice.replace("an image that has it: --platform docker", ""))
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_fields_that_a_platform_does_not_use_are_fields_of_a_job(platform: str) -> None:
+    assert backend_class(platform).capabilities.unused_fields <= {*settings_of(JobSpec)}
+
+
+def test_a_missing_module_of_a_local_job_is_installed_where_it_runs() -> None:
+    evidence = Evidence(
+        exit_code=1,
+        log_tail="ModuleNotFoundError: No module named 'torch.fx'",
+        unused_fields=LocalBackend.capabilities.unused_fields,
+    )
+    assert "python3 -m pip install torch. Or" in diagnose(evidence).next
+    hostile = replace(evidence, log_tail="ModuleNotFoundError: No module named 'x; rm -rf ~'")
+    assert "rm -rf" not in diagnose(hostile).next
 
 
 def test_the_limit_that_was_hit_is_named() -> None:

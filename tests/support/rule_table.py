@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tao_sdk.engine.rules import RULES
 from tao_sdk.model.diagnosis import Diagnosis
+from tao_sdk.model.errors import sentences
 from tao_sdk.model.rule import Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
@@ -17,10 +18,18 @@ def again(rule: Rule) -> str:
     return found.again.replace("does not help", "")
 
 
+def advice(rule: Rule) -> str:
+    """What to do, and what to do where a field of the job is not used."""
+    others = [f"Where `{name}` is not used: {text}" for name, text in rule.next_without.items()]
+    return sentences(rule.next, *others)
+
+
 def table() -> str:
     head = "| rule | cause | class | what to do | again |\n|---|---|---|---|---|\n"
     rows = [
-        (f"| `{rule.code}` | {rule.what} | `{rule.fault.value}` | {rule.next} | {again(rule)} |\n")
+        (
+            f"| `{rule.code}` | {rule.what} | `{rule.fault.value}` | {advice(rule)} | {again(rule)} |\n"
+        )
         for rule in RULES
     ]
     return head + "".join(rows)

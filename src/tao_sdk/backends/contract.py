@@ -53,6 +53,8 @@ class Capabilities:
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
+    # fields of a job that have no effect here: no advice names them
+    unused_fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

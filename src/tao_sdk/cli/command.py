@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -199,7 +199,22 @@ def platform_option(**more: Any) -> Callable[[Verb], Verb]:
 
 
 job_argument = click.argument("job", type=JobId())
-jobs_argument = click.argument("jobs", nargs=-1, required=True, type=JobId(), metavar="JOB...")
+
+
+jobs_argument = click.argument("jobs", nargs=-1, type=JobId(), metavar="[JOB...]")
+
+
+def labels_option(text: str) -> Callable[[Verb], Verb]:
+    """--label of a verb that takes many jobs; given several times, a job has all of them."""
+    return click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help=text)
+
+
+def refuse_two_choices(verb: str, choices: Sequence[str], *given: object) -> None:
+    """Raises UsageError unless the jobs are chosen in exactly one way."""
+    if sum(map(bool, given)) == 1:
+        return
+    ways = " or ".join(f"tao {verb} {choice}" for choice in choices)
+    raise UsageError(f"{verb} takes {' or '.join(choices)}.", "", ways)
 
 
 optional_job_argument = click.argument("job", required=False, type=JobId())

@@ -37,6 +37,11 @@ CELL = 32  # letters of a setting on a terminal
     help="Compare by this metric. Default: the one that most of the jobs have.",
 )
 @click.option(
+    "--sort",
+    metavar="ORDER",
+    help="created, name, status, or a metric: the best first. Default: as they are named.",
+)
+@click.option(
     "--out",
     "picture",
     metavar="FILE",
@@ -49,16 +54,25 @@ def compare(
     jobs: tuple[str, ...],
     labels: tuple[str, ...],
     metric: str | None,
+    sort: str | None,
     picture: Path | None,
 ) -> None:
     """Show in which settings jobs differ, and the best and last values they came to, with a picture
     of their curves.
     """
-    from tao_sdk.client.compare import PICTURE, draw, labelled_jobs, write_picture
+    from tao_sdk.client.compare import (
+        PICTURE,
+        draw,
+        labelled_jobs,
+        sorted_comparison,
+        write_picture,
+    )
 
     named = [newest(client, out, job) for job in jobs]
     labelled = labelled_jobs(client, read_pairs("--label", labels), named)
     comparison = client.compare([*named, *labelled], metric)
+    if sort:
+        comparison = sorted_comparison(comparison, sort)
     svg = draw(comparison)
     written = write_picture(picture or Path(PICTURE), svg) if svg else None
     out.object(comparison_view(comparison, written))

@@ -87,7 +87,7 @@ def named(platform: str | None) -> str:
     if platform:
         return platform
     raise UsageError(
-        "--smoke runs a job, and no platform is named.", "", "Run:", "tao doctor docker --smoke"
+        "--smoke runs a job, and no platform is named.", "", "Run:", "tao doctor local --smoke"
     )
 
 

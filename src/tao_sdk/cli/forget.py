@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.cli.command import Duration, command, jobs_argument
+from tao_sdk.cli.command import (
+    Duration,
+    command,
+    jobs_argument,
+    labels_option,
+    refuse_two_choices,
+)
+from tao_sdk.client.known_jobs import jobs_labelled
+from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import cleaned_view, removed_view
 from tao_sdk.model.units import format_duration
 
@@ -16,23 +24,31 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
 
 
+REMOVES = ("JOB...", "--label NAME=VALUE")
 NOT_RELEASED = "; its platform could not be asked, what it has of the job stays"
 
 
 @command("rm")
 @jobs_argument
+@labels_option("All jobs with this label, instead of naming them.")
 @click.option(
     "--force",
     is_flag=True,
     help="End those that live, and forget also those whose platform cannot be asked any more.",
 )
-def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
+def rm(
+    client: Client, out: Output, jobs: tuple[str, ...], labels: tuple[str, ...], force: bool
+) -> None:
     """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results
     stay where they are.
     """
     from tao_sdk.client.cleaning import refuse_live
 
-    named = [client.get_job(job) for job in jobs]
+    refuse_two_choices("rm", REMOVES, jobs, labels)
+    wanted = jobs
+    if labels:
+        wanted = tuple(job.id for job in jobs_labelled(client, read_pairs("--label", labels)))
+    named = [client.get_job(job) for job in wanted]
     if not force:
         for job in named:
             refuse_live(job)  # none is forgotten where one still runs

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 MEANT: Mapping[str, str] = {
     word: verb
     for verb, words in {
-        "run": "submit start launch create apply train sbatch srun",
+        "run": "submit launch create apply train sbatch srun",
         "plan": "validate check dry-run lint",
         "ls": "list ps jobs queue squeue sacct",
-        "status": "show describe info get inspect stat",
+        "status": "show describe info inspect stat progress",
         "attach": "reattach join resume-watching",
         "compare": "diff",
         "logs": "log tail",
@@ -55,6 +55,20 @@ INSTEAD: Mapping[str, str] = {
     "ssh": "No command enters a job that runs. Its log: tao logs -f JOB",
     "cp": "To copy a job's results here: tao results JOB --fetch DIR",
     "top": "How a job's training goes: tao status JOB",
+    "get": "All jobs: tao ls. One job: tao status JOB",
+    "start": "To run a job file: tao run job.yaml. To try an ended job again: tao retry JOB",
+    "curve": "A job's curve: tao attach JOB. Those of several jobs: tao compare JOB JOB",
+    "plot": "A job's curve: tao attach JOB. Those of several jobs: tao compare JOB JOB",
+    "metrics": "A job's metrics: tao status JOB. Those of several jobs: tao compare JOB JOB",
+    "sinfo": "What a cluster has: tao doctor slurm",
+    "nodes": "What a platform has: tao doctor slurm, or another platform",
+    "gpus": "The GPUs of this machine: tao doctor local. Those of a cluster: tao doctor slurm",
+    "cat": "A job's log: tao logs JOB. Its results: tao results JOB",
+    "pull": (
+        "An image is pulled when its job starts: tao run --platform docker. "
+        "To copy a job's results here: tao results JOB --fetch DIR"
+    ),
+    "tag": "A job gets its labels when it starts: tao run --label NAME=VALUE",
     "sweep": (
         "A sweep is a job for each value: tao run JOB.yaml --detach "
         "--set train.lr=0.1 --label lr=0.1"
@@ -105,9 +119,18 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         "-e": "A variable of the job: tao {verb} --env NAME=VALUE",
         "-n -J --job-name": "The job's name: tao {verb} --name NAME",
         "-g -G --gpu --num-gpus --gres": "How many GPUs: tao {verb} --gpus N",
+        "--mem": "How much memory, in a container or on a cluster: tao {verb} --memory 32g",
+        "-w --workdir": (
+            "A job starts where it is submitted, in a container in the image's folder. "
+            "Elsewhere: tao {verb} -- 'cd DIR && COMMAND'. "
+            "Nodes of a cluster: --platform slurm --nodelist NAMES"
+        ),
         "-N": "How many nodes: tao {verb} --nodes N",
         "-l": "A label: tao {verb} --label NAME=VALUE",
-        "-v --volume": "A host path in the job: tao {verb} --mounts SRC:DST",
+        "-v --volume": (
+            "A host path in a container: tao {verb} --mounts SRC:DST. "
+            "A job on this machine (local) sees its paths as they are."
+        ),
         "-p": "A partition of the cluster: tao {verb} --platform slurm --partition NAME",
         "--time --timeout": "How long it may run: tao {verb} --time-limit 4h",
         "-i -t --interactive --tty": "A job takes no input, and its output is shown as it runs.",

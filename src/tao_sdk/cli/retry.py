@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +34,8 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
     It starts at once and is not counted towards the job's retries. Secrets are taken from the
     environment of now.
     """
-    for line in sent_again(client.get_job(job, look=False)):
+    first = client.get_job(job, look=False)
+    for line in (*sent_again(first), *read_again(first)):
         out.note(line)
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     return detached(out, again) if detach else watched(client, out, again)
@@ -44,6 +46,18 @@ def sent_again(job: Job) -> list[str]:
     names: list[str] = list(job.spec.get("files", ()))
     if not names:
         return []
+    return [f"It runs {first_names(names)} as sent at first. To send what is here now: tao run"]
+
+
+def read_again(job: Job) -> list[str]:
+    """That the job reads its inputs as they are by now."""
+    from tao_sdk.client.results import input_names
+
+    names = input_names(job)
+    return [f"It reads {first_names(names)} again, as it is now."] if names else []
+
+
+def first_names(names: Sequence[str]) -> str:
+    """`a, b, c and 2 more`."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    named = ", ".join(map(show.one_line, names[:NAMED])) + more
-    return [f"It runs {named} as sent at first. To send what is here now: tao run"]
+    return ", ".join(map(show.one_line, names[:NAMED])) + more

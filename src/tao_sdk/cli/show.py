@@ -148,8 +148,9 @@ def labels(job: Job, hidden: Collection[str] = ()) -> str:
 
 
 def more_metrics(progress: Progress) -> str:
-    """The metrics that are not beside the epoch, the most telling first."""
-    beside = {text.partition(" ")[0] for text in metrics(progress)}
+    """The metrics that are not beside the epoch, the most telling first; without an epoch, all."""
+    shown = metrics(progress) if progress.epoch else []
+    beside = {text.partition(" ")[0] for text in shown}
     names = sorted(progress.metrics.keys() - beside, key=telling_order)[:MORE_METRICS]
     return "  ".join(f"{name} {number(progress.metrics[name])}" for name in names)
 

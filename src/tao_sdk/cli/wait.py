@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
@@ -12,12 +13,21 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import Duration, JobId, command, jobs_argument, newest, one_or_list
+from tao_sdk.cli.command import (
+    Duration,
+    command,
+    jobs_argument,
+    labels_option,
+    newest,
+    one_or_list,
+    refuse_two_choices,
+)
 from tao_sdk.cli.failure import Detached
-from tao_sdk.client.known_jobs import count_live, id_of
+from tao_sdk.client.known_jobs import count_live, id_of, jobs_labelled
+from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import watch_view
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.errors import TaoError
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
@@ -26,14 +36,23 @@ if TYPE_CHECKING:
     from tao_sdk.model.job import Job
 
 POLL_SECONDS = 5.0
+WAIT_FOR = ("JOB...", "--label NAME=VALUE")
+CANCELS = ("JOB...", "--parent JOB", "--label NAME=VALUE")
 
 
 @command("wait")
 @jobs_argument
+@labels_option("All jobs with this label, instead of naming them.")
 @click.option(
     "--timeout", type=Duration(), help="Give up after this long (exit code 5); the jobs go on."
 )
-def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta | None) -> int:
+def wait(
+    client: Client,
+    out: Output,
+    jobs: tuple[str, ...],
+    labels: tuple[str, ...],
+    timeout: timedelta | None,
+) -> int:
     """Wait until every job has ended, and show how each did. A further attempt that is due
     meanwhile is started.
 
@@ -51,7 +70,10 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
             if out.as_lines:
                 out.json_line(job.to_json())
 
+    refuse_two_choices("wait", WAIT_FOR, jobs, labels)
     known = [client.get_job(newest(client, out, job)) for job in jobs]
+    if labels:
+        known = jobs_labelled(client, read_pairs("--label", labels))
     ids = [job.id for job in known]
     for job in known:
         if job.status.terminal:
@@ -87,10 +109,11 @@ def standing_message(job: Job, now: datetime) -> str:
 
 
 @command("cancel")
-@click.argument("jobs", nargs=-1, type=JobId(), metavar="JOB...")
+@jobs_argument
 @click.option(
     "--parent", metavar="JOB", help="All live jobs that this one started, instead of naming them."
 )
+@labels_option("All live jobs with this label, instead of naming them.")
 @click.option(
     "--grace",
     type=Duration(),
@@ -99,14 +122,20 @@ def standing_message(job: Job, now: datetime) -> str:
     help="How long the command has to end by itself.",
 )
 def cancel(
-    client: Client, out: Output, jobs: tuple[str, ...], parent: str | None, grace: timedelta
+    client: Client,
+    out: Output,
+    jobs: tuple[str, ...],
+    parent: str | None,
+    labels: tuple[str, ...],
+    grace: timedelta,
 ) -> int:
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
-    if bool(jobs) == bool(parent):
-        raise UsageError(
-            "cancel takes jobs, or --parent JOB.", "", "tao cancel JOB, or tao cancel --parent JOB"
-        )
-    named = [job.id for job in client.live_children(parent)] if parent else list(jobs)
+    refuse_two_choices("cancel", CANCELS, jobs, parent, labels)
+    named = list(jobs)
+    if parent:
+        named = [job.id for job in client.live_children(parent)]
+    if labels:
+        named = live_labelled(client, labels)
     ended = client.cancel_jobs(named, grace.total_seconds())
     errors = [error for error in ended.values() if isinstance(error, TaoError)]
     over = {id_of(client, job): result for job, result in ended.items() if isinstance(result, bool)}
@@ -115,6 +144,8 @@ def cancel(
         out.object(one_or_list([job.to_json() for job in found], len(jobs)))
     if parent and not ended:
         out.note(f"No job that {parent} started is live.")
+    if labels and not ended:
+        out.note("No job with that label is live.")
     for job in found:
         out.line(standing(job, out))
         out.note(left_behind(job))
@@ -125,6 +156,12 @@ def cancel(
     if errors:
         raise errors[0]
     return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
+
+
+def live_labelled(client: Client, labels: Sequence[str]) -> list[str]:
+    """The ids of the live jobs with these labels. Raises JobNotFound where none has them."""
+    jobs = jobs_labelled(client, read_pairs("--label", labels))
+    return [job.id for job in jobs if not job.status.terminal]
 
 
 def left_behind(job: Job) -> str:

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.below import Below
+from tao_sdk.client.known_jobs import LIST_BY_LABEL, known_labels
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
 from tao_sdk.model.curve import Series, series_of, visible
 from tao_sdk.model.curve_svg import COMPARISON_MARK, comparison_svg
 from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.ranking import in_order
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
 
 PICTURE = "compare.svg"
 HEAD_BYTES = 1024  # of a picture: its mark is in them
-MOST_LABELS = 10  # that an error names
 NAME_LETTERS = 56  # of a job with its settings, beside the plot
 
 
@@ -40,22 +41,21 @@ def labelled_jobs(client: Client, labels: Mapping[str, str], others: Collection[
         return found
     pairs = " and ".join(f"{name}={value}" for name, value in labels.items())
     noun = "label" if len(labels) == 1 else "labels"
-    why, advice = _known_labels(client), "List jobs by a label: tao ls --label NAME=VALUE"
+    why, advice = known_labels(client), LIST_BY_LABEL
     if not found:
         raise UsageError(f"No job has the {noun} {pairs}.", why, advice)
     what = f"Only {found[0]} has the {noun} {pairs}; two jobs or more are compared."
     raise UsageError(what, why, advice)
 
 
-def _known_labels(client: Client) -> str:
-    """The labels that jobs have, as a sentence; of many the first."""
-    jobs = client.list_jobs(look=False)
-    known = sorted({f"{name}={value}" for job in jobs for name, value in job.labels.items()})
-    if not known:
-        return "No job has a label."
-    more = len(known) - MOST_LABELS
-    rest = f" and {more} more" if more > 0 else ""
-    return f"Jobs have: {', '.join(known[:MOST_LABELS])}{rest}."
+def sorted_comparison(comparison: Comparison, order: str) -> Comparison:
+    """The same jobs in the order of `tao ls --sort`. Raises UsageError for a metric of none."""
+    newest_first = sorted(
+        (compared.job for compared in comparison.jobs), key=lambda job: job.created, reverse=True
+    )
+    places = {job.id: place for place, job in enumerate(in_order(newest_first, order))}
+    jobs = sorted(comparison.jobs, key=lambda compared: places[compared.job.id])
+    return replace(comparison, jobs=tuple(jobs))
 
 
 def draw(comparison: Comparison) -> str:

@@ -105,7 +105,7 @@ class Results:
         """All of them, the least trained first; one that was still being written, for all that is
         known, is not complete.
         """
-        files = written_files(self.files, self.inputs)
+        files = written_files(self.files, self.inputs, self.dir)
         return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
@@ -132,7 +132,7 @@ def results(engine: Engine, job: Job) -> Results:
     manifest = read_manifest(files, job.results_dir)
     settled, inputs = settled_at(job), input_places(job)
     choice = checkpoints.choose(
-        written_files(result_files, inputs),
+        written_files(result_files, inputs, job.results_dir),
         job.results_dir,
         manifest,
         progress,
@@ -164,13 +164,30 @@ def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
     )
 
 
-def written_files(files: Sequence[FileStat], inputs: Sequence[str]) -> list[tuple[str, int, float]]:
-    """(path, size, mtime) of the files that are no inputs of the job."""
+def written_files(
+    files: Sequence[FileStat], inputs: Sequence[str], root: str
+) -> list[tuple[str, int, float]]:
+    """(path, size, mtime) of the files that are no inputs of the job, each once."""
     return [
         (stat.path, stat.size, stat.mtime)
-        for stat in files
+        for stat in without_originals(files, root)
         if not any(lies_in(stat.path, place) for place in inputs)
     ]
+
+
+def without_originals(files: Sequence[FileStat], root: str) -> Iterator[FileStat]:
+    """The files, without those of the work folder that were copied to the results as outputs."""
+    sizes = {stat.path: stat.size for stat in files}
+    work = f"{work_folder(root)}/"
+    for stat in files:
+        copy = f"{root.rstrip('/')}/{stat.path.removeprefix(work)}"
+        if not stat.path.startswith(work) or sizes.get(copy) != stat.size:
+            yield stat
+
+
+def work_folder(root: str) -> str:
+    """Where a job with files starts, below its results."""
+    return f"{root.rstrip('/')}/work"
 
 
 def input_places(job: Job) -> tuple[str, ...]:
@@ -179,9 +196,18 @@ def input_places(job: Job) -> tuple[str, ...]:
         data = read_data(stored_spec(job.spec))
     except SpecError:
         return ()
-    work = f"{job.results_dir.rstrip('/')}/work"
+    work = work_folder(job.results_dir)
     places = [posixpath.join(work, each.target) for each in data.inputs if each.target]
     return tuple(place for place in places if lies_in(place, job.results_dir))
+
+
+def input_names(job: Job) -> list[str]:
+    """The keys of what is read where it lies, or fetched: all inputs but what travels with the job."""
+    try:
+        spec = stored_spec(job.spec)
+        return [each.key for each in read_data(spec).inputs if each.path not in spec.files]
+    except SpecError:
+        return []
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:

@@ -82,7 +82,9 @@ def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
 
 def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
     """What the first rule that fits says, without the values of secrets."""
-    diagnosis = engine.backend_of(job).diagnose(evidence) or rules.diagnose(evidence)
+    backend = engine.backend_of(job)
+    evidence = replace(evidence, unused_fields=backend.capabilities.unused_fields)
+    diagnosis = backend.diagnose(evidence) or rules.diagnose(evidence)
     return diagnosis.redacted(engine.redactor(job))
 
 

@@ -148,6 +148,25 @@ OUT_OF_GPU_MEMORY = (
     "OutOfMemoryError.*CUDA",
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
+OWN_SHM = (
+    "Use fewer data-loader workers, or let an administrator enlarge the machine's /dev/shm "
+    "(mount -o remount,size=16g /dev/shm)."
+)
+LESS_MEMORY = (
+    "Use fewer data-loader workers or a smaller batch; "
+    "the job shares the machine's memory with everything else."
+)
+# What argparse and click print before they end with exit code 2. Source: argparse.py of 3.12,
+# click 8.1 exceptions.py.
+BAD_ARGUMENTS = (
+    r": error: unrecognized arguments: ",
+    r": error: the following arguments are required: ",
+    r": error: argument \S.*: ",
+    r": error: one of the arguments .* is required",
+    r": error: ambiguous option: ",
+    r"^Error: (?:No such option|Missing (?:option|argument)|Invalid value|Got unexpected extra)",
+)
+TORCHRUN_CHILD_EXIT = r"^\s*exitcode\s*: 2\b"  # torchrun ends with 1 whatever its workers end with
 AGAIN = (
     "Submit it again, with --retries: "
     "a further attempt resumes from the newest complete checkpoint."
@@ -156,7 +175,7 @@ AGAIN = (
 HARDWARE: Mapping[str, MachineAdvice] = {
     "driver_too_old": MachineAdvice(
         "The machine's GPU driver is too old for this program: {seen}",
-        "Use an image made for an older CUDA, or a machine with a newer driver.",
+        "Use a build of the program for an older CUDA, or a machine with a newer driver.",
     ),
     "no_gpu": MachineAdvice(
         "The machine's GPU could not be used: {seen}",
@@ -181,8 +200,8 @@ RULES: Sequence[Rule] = (
         what="The time limit came while an input was still being fetched ({seen}).",
         fault=INFRA,
         next=(
-            "Put the data nearer to the job or on a mount (mount_path keeps what was fetched "
-            "for all jobs), or give it more time."
+            "Put the data nearer to the job, set mount_path (it keeps what was fetched for all "
+            "jobs), or give it more time."
         ),
         after="it is nearer",
     ),
@@ -369,7 +388,7 @@ RULES: Sequence[Rule] = (
         fault=USER,
         next=(
             "Set S3_ENDPOINT_URL, unless the bucket is in AWS: then check its name, "
-            "and the DNS of the node or container."
+            "and the DNS where the job runs."
         ),
     ),
     Rule(
@@ -381,7 +400,7 @@ RULES: Sequence[Rule] = (
         what="A server's name is not known where the job runs: {seen}",
         fault=USER,
         next=(
-            "Check the address for a typo, and the DNS of the node or container; "
+            "Check the address for a typo, and the DNS where the job runs; "
             "a cluster may need a proxy (HTTPS_PROXY)."
         ),
     ),
@@ -394,6 +413,12 @@ RULES: Sequence[Rule] = (
             "Mount your authority's certificate into the job and name it in SSL_CERT_FILE, "
             "or add ca-certificates to the image."
         ),
+        next_without={
+            "image": (
+                "Name your authority's certificate: tao run --env SSL_CERT_FILE=PATH. "
+                "Or add it to this machine's ca-certificates."
+            )
+        },
     ),
     Rule(
         code="source_unreachable",
@@ -409,21 +434,28 @@ RULES: Sequence[Rule] = (
             runner_failed("python3.missing"),
             log_says("python3 .*(?:needed|not found|missing|required)"),
         ),
-        what="The image has no python3 (3.8 or later), which the runner needs.",
+        what="There is no python3 (3.8 or later) where the job runs, which the runner needs.",
         fault=USER,
         next=(
             "Use an image with python3, or submit the bare command without specs, "
             "inputs and outputs."
         ),
+        next_without={
+            "image": (
+                "Install python3 on this machine, or submit the bare command without specs, "
+                "inputs and outputs."
+            )
+        },
     ),
     Rule(
         code="small_shared_memory",
         when=log_says(*SMALL_SHM),
         what="There is too little shared memory (/dev/shm){limit}: {seen}",
         fault=USER,
-        next="Give it more (--shm-size 16g, in a container), or use fewer data-loader workers.",
+        next="Give it more (--shm-size 16g), or use fewer data-loader workers.",
         limit="shm_size",
-        after="it is given more",
+        after="there is more",
+        next_without={"shm_size": OWN_SHM},
     ),
     Rule(
         code="disk_full",
@@ -457,9 +489,9 @@ RULES: Sequence[Rule] = (
             "a device or a file below it failed, or /dev/shm is full."
         ),
         fault=INFRA,
-        next="Give it more shared memory (--shm-size 16g, in a container); see the kernel's log. "
-        + AGAIN,
+        next="Give it more shared memory (--shm-size 16g); see the kernel's log. " + AGAIN,
         retryable=True,
+        next_without={"shm_size": f"{OWN_SHM} See the kernel's log. {AGAIN}"},
     ),
     Rule(
         code="host_oom",
@@ -481,7 +513,8 @@ RULES: Sequence[Rule] = (
             "or ask for more memory (--memory 64g)."
         ),
         limit="memory",
-        after="it is given more",
+        after="there is enough memory",
+        next_without={"memory": LESS_MEMORY},
     ),
     Rule(
         code="killed",
@@ -490,7 +523,10 @@ RULES: Sequence[Rule] = (
         fault=PROGRAM,
         next="Ask for more memory (--memory), or see the node's kernel log for who killed it.",
         limit="memory",
-        after="it is given more memory",
+        after="there is enough memory",
+        next_without={
+            "memory": f"See this machine's kernel log (dmesg) for who killed it. {LESS_MEMORY}"
+        },
     ),
     Rule(
         code="nan_loss",
@@ -508,9 +544,23 @@ RULES: Sequence[Rule] = (
         what="A Python package is not installed where the job runs: {seen}",
         fault=USER,
         next=(
-            "Use an image that has it; "
-            "on the local platform, a virtual environment that has it: tao run --venv-path DIR."
+            "Use an image that has it, or install it at the start of the command: "
+            "python3 -m pip install {quoted}"
         ),
+        next_without={
+            "image": (
+                "Install it into the Python that runs the job: python3 -m pip install {quoted}. "
+                "Or use a virtual environment that has it: tao run --venv-path DIR. "
+                "Or an image that has it: --platform docker."
+            )
+        },
+    ),
+    Rule(
+        code="arguments_refused",
+        when=all_of(any_of(exit_code(2), log_says(TORCHRUN_CHILD_EXIT)), log_says(*BAD_ARGUMENTS)),
+        what="The program refused its arguments: {seen}",
+        fault=USER,
+        next="Correct the command, or the args in the job file. The program's usage: tao logs JOB",
     ),
     Rule(
         code="traceback",
@@ -532,6 +582,9 @@ RULES: Sequence[Rule] = (
         what="A command was not found: {seen}",
         fault=USER,
         next="Check the command's spelling, and that the image has it.",
+        next_without={
+            "image": "Check the command's spelling, and that this machine has it: command -v NAME"
+        },
     ),
     Rule(
         code="program_missing",

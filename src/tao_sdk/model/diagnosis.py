@@ -63,6 +63,8 @@ class Evidence:
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
     stopped_pids: tuple[int, ...] = ()  # processes that somebody has stopped (SIGSTOP)
     job_id: str = "JOB"  # for advice that names the job
+    # fields of a job that its platform does not use, so that no advice names them
+    unused_fields: frozenset[str] = frozenset()
 
     @classmethod
     def of_observation(

@@ -152,11 +152,17 @@ def choice(*names: str) -> Kind:
     return Kind("one of " + ", ".join(names), read, {"enum": list(names)})
 
 
-def setting(kind: Kind, default: Any = None, help: str = "", flags: tuple[str, ...] = ()) -> Any:
+def setting(
+    kind: Kind,
+    default: Any = None,
+    help: str = "",
+    flags: tuple[str, ...] = (),
+    habits: Mapping[str, str] | None = None,
+) -> Any:
     """A dataclass field: its kind, its default (None: not given), its help, and further names of
-    its flag.
+    its flag. `habits` has what to write instead of a value that other tools take, by that value.
     """
-    metadata = {"kind": kind, "help": help, "flags": flags}
+    metadata = {"kind": kind, "help": help, "flags": flags, "habits": habits or {}}
     if isinstance(default, (dict, list)):
         return dataclasses.field(default_factory=cast(Any, default).copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -235,7 +241,9 @@ def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
         )  # a mapping may hold secrets
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         clause = f"is {shown}; it must be {kind.allowed}"
-        raise FieldError(field.name, f"{where}{field.name} {clause}.", clause=clause) from None
+        what = f"{where}{field.name} {clause}."
+        instead = field.metadata["habits"].get(str(value), "")
+        raise FieldError(field.name, what, "", instead, clause=clause) from None
 
 
 def plain(value: Any) -> Any:

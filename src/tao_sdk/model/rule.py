@@ -8,8 +8,8 @@ in its folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import sentences
@@ -19,6 +19,7 @@ Condition = Callable[[Evidence], str | None]
 """Looks at evidence. Returns the text that it recognized, or None."""
 
 AFTER_MENDING = "that is mended"
+_QUOTED = re.compile(r"'([A-Za-z0-9_]+)[A-Za-z0-9_.]*'")
 
 
 class RunnerWords(str):
@@ -32,6 +33,9 @@ class Rule:
     `what` and `next` may use {seen}, the first line of what `when` recognized. `limit` names the
     setting that was hit, and `what` may use {limit}, its value in brackets. `after` is what has to
     happen before trying again can help. Without it, that depends on `fault`.
+
+    `next_without` has the advice for a platform that does not use a field of the job, by field.
+    It and `next` may also use {quoted}, the first name in quotes in {seen}.
     """
 
     code: str
@@ -42,6 +46,14 @@ class Rule:
     retryable: bool = False
     limit: str = ""
     after: str = ""
+    next_without: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def advice(self, unused: Collection[str]) -> str:
+        """What to do next on a platform that does not use these fields of a job."""
+        for name, advice in self.next_without.items():
+            if name in unused:
+                return advice
+        return self.next
 
     def apply(self, evidence: Evidence) -> Diagnosis | None:
         """The diagnosis, or None where the rule does not apply."""
@@ -53,7 +65,7 @@ class Rule:
         return Diagnosis(
             what=self.what.replace("{seen}", headline).replace("{limit}", limit),
             err_class=self.fault,
-            next=self.next.replace("{seen}", headline),
+            next=with_quotes(self.advice(evidence.unused_fields), headline),
             retryable=self.retryable,
             why=seen,
             rule=self.code,
@@ -69,6 +81,17 @@ class Rule:
         if self.after:
             return self.after
         return AFTER_MENDING if self.fault is ErrClass.INFRA else ""
+
+
+def with_quotes(advice: str, headline: str) -> str:
+    """The advice with {seen} and {quoted} filled in."""
+    return advice.replace("{quoted}", quoted_name(headline)).replace("{seen}", headline)
+
+
+def quoted_name(headline: str) -> str:
+    """`torch` of `No module named 'torch.fx'`; NAME where nothing is quoted."""
+    match = _QUOTED.search(headline)
+    return match[1] if match else "NAME"
 
 
 def first_line(text: str) -> str:

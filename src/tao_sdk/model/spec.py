@@ -81,7 +81,11 @@ class JobSpec:
         f.MAPPING, {}, "Path in the job -> content that travels with the job."
     )
     gpu_count: int = setting(
-        f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",)
+        f.integer(-1),
+        1,
+        "GPUs per node; 0 for none, -1 for all.",
+        flags=("--gpus",),
+        habits={"all": "Write -1 for all of them, 0 for none."},
     )
     num_nodes: int | None = setting(
         f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",)

@@ -317,6 +317,20 @@ def test_there_is_no_request_to_patch() -> None:
     assert check(native={"spec": {}})["native.unknown"].severity is Severity.ERROR
 
 
+def test_an_image_is_told_to_be_unused() -> None:
+    assert plan(image="ubuntu:24.04").notes[0].startswith("image: a local job does not use it")
+    assert plan().notes == ()
+
+
+def test_every_warning_says_what_to_do_next() -> None:
+    outputs = {"results_dir": {"type": "folder"}}
+    facts = replace(FACTS, disk_free=10**6, gpus=())
+    specs = {"results_dir": "/elsewhere/out"}
+    found = check(facts, specs=specs, outputs=outputs, mounts=["/a:/b"], gpu_count=1)
+    assert {"gpu.none", "disk.low", "output.outside", "mounts.unused"} <= {*found}
+    assert all(finding.next for finding in found.values())
+
+
 def test_limits_that_are_not_kept_are_said() -> None:
     assert plan(memory="32g", shm_size="8g", gpu_count=1).notes[0].startswith("memory, shm_size: ")
 

@@ -80,7 +80,11 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
     platform = "local"
     capabilities = Capabilities(
-        shared_filesystem=True, needs_image=False, poll_seconds=1.0, max_payload=PAYLOAD
+        shared_filesystem=True,
+        needs_image=False,
+        poll_seconds=1.0,
+        max_payload=PAYLOAD,
+        unused_fields=render.UNUSED_FIELDS,
     )
     Options = LocalOptions
 

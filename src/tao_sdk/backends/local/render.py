@@ -28,6 +28,9 @@ GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says other
 ROOT = "runs"  # below the folder where the job was submitted
 IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
+NO_GPU_ADVICE = "If it needs none, say so: --gpus 0. Else see what nvidia-smi says here."
+LIMITS = ("cpus", "memory", "shm_size")
+UNUSED_FIELDS = frozenset({"image", "mounts", *LIMITS})
 
 
 def plan(
@@ -227,7 +230,9 @@ def cluster_inputs(job: PreparedJob) -> dict[str, str]:
 
 
 def notes(spec: JobSpec) -> Iterator[str]:
-    limits = [name for name in ("cpus", "memory", "shm_size") if getattr(spec, name) is not None]
+    if spec.image:
+        yield "image: a local job does not use it; it runs with the programs of this machine."
+    limits = [name for name in LIMITS if getattr(spec, name) is not None]
     if limits:
         yield (
             f"{', '.join(limits)}: a local job is not limited; it shares this "
@@ -263,7 +268,7 @@ def gpu_findings(gpus: RequestedGpus, facts: LocalFacts) -> Iterator[Finding]:
         )
     elif gpus.asked and not has and not gpus.ids:
         what = "The job asks for a GPU and runs without: this machine has none."
-        yield warning("gpu.none", what, facts.gpu_trouble, "")
+        yield warning("gpu.none", what, facts.gpu_trouble, NO_GPU_ADVICE)
     if 0 < gpus.count <= has:
         yield from busy_findings(
             gpus.count, [gpu for gpu in facts.gpus if gpu.key in gpus.candidates]
@@ -315,14 +320,14 @@ def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Findi
             "disk.low",
             f"Only {format_size(facts.disk_free)} are free where the results will lie.",
             plan.results_dir,
-            "",
+            "Free some space there, or set TAO_RESULTS_ROOT to a folder on another disk.",
         )
     for path in request.outside:
         yield warning(
             "output.outside",
             f"The output {path} lies outside the job's results.",
             f"They are {plan.results_dir}.",
-            "",
+            "To keep it with them, leave its value in the spec empty.",
         )
 
 
@@ -352,7 +357,7 @@ def unused_findings(request: LocalRequest) -> Iterator[Finding]:
             "mounts.unused",
             "mounts are not used: a local job sees this machine's own paths.",
             "",
-            "",
+            "Leave them out, and name the paths as they are on this machine.",
         )
     if request.native:
         yield nothing_to_patch(request.native, "local")

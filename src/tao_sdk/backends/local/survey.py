@@ -167,6 +167,10 @@ def shell_finding() -> Finding:
     )
 
 
+PYTHON_ADVICE = "Put a python3 of 3.8 or later first in PATH."
+NO_GPU_ADVICE = "If this machine has one, install the NVIDIA driver."
+
+
 def python_finding(environ: Mapping[str, str]) -> Finding:
     program = shutil.which("python3", path=environ.get("PATH", os.defpath))
     if program is None:
@@ -179,14 +183,15 @@ def python_finding(environ: Mapping[str, str]) -> Finding:
             10.0,
         ).strip()
     except NotStarted as error:
-        return Finding(Severity.WARNING, "local.python", f"{program} does not run.", str(error), "")
+        what = f"{program} does not run."
+        return Finding(Severity.WARNING, "local.python", what, str(error), PYTHON_ADVICE)
     if tuple(map(int, version.split("."))) < (3, 8):
         return Finding(
             Severity.WARNING,
             "local.python",
             f"{program} is {version}; jobs need 3.8 or later.",
             "",
-            "",
+            PYTHON_ADVICE,
         )
     return Finding(Severity.OK, "local.python", f"Jobs find python3 {version}.", program)
 
@@ -204,7 +209,8 @@ def gpu_findings(environ: Mapping[str, str]) -> list[Finding]:
             )
         ]
     if not gpus:
-        return [Finding(Severity.WARNING, "local.gpu", "No GPU is seen; jobs run without.", "", "")]
+        what = "No GPU is seen; jobs run without."
+        return [Finding(Severity.WARNING, "local.gpu", what, "", NO_GPU_ADVICE)]
     names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus)
     return [
         Finding(Severity.OK, "local.gpu", f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} seen.", names)
