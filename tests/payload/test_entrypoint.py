@@ -651,3 +651,12 @@ def test_an_input_in_a_bucket_that_would_become_another_host_is_refused_before_i
 ):
     with pytest.raises(ValueError, match="cannot be the name of a bucket"):
         build_entrypoint(command="x {config_path}", specs={"x": f"s3://{bucket}/k"}, inputs=["x"])
+
+
+def test_a_text_that_names_a_file_here_is_not_packed_as_its_content(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    told = refused(files={"train.py": "train.py"})
+    assert "is the text 'train.py', and not the file of that name" in told
+    assert "Path('train.py').read_bytes()" in told
+    build_entrypoint(command="true", files={"train.py": "train.py\n", "b.py": "absent.py"})

@@ -146,8 +146,8 @@ def read_outputs(typed: Sequence[str]) -> Any:
 
 def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:
     """PATH, or PATH-IN-THE-JOB=PATH."""
+    from tao_sdk.client.carried_files import read_files
     from tao_sdk.client.document import Place, Value
-    from tao_sdk.client.job_file import read_files
 
     place = Place("--files")
     named: dict[str, Value] = {}

@@ -10,7 +10,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
@@ -23,6 +23,7 @@ from tao_sdk.runner.document import Document, Template
 
 Mode = Literal["config", "args", "passthrough"]
 FORMATS = ("toml", "yaml", "json")
+LONGEST_PATH = 4096  # characters; a longer text is no path
 DEFAULT_FORMAT = (
     "toml"  # the documented default of this function; a skill's action names its own, mostly yaml
 )
@@ -236,12 +237,7 @@ def checked_format(config_format: object) -> str:
 def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]:
     """The contents of the files that travel; their paths go into the document."""
     document["files"] += places_of(files)
-    return [
-        content.encode("utf-8", "surrogateescape")
-        if isinstance(content, str)
-        else file_bytes(path, content)
-        for path, content in files.items()
-    ]
+    return [file_bytes(path, content) for path, content in files.items()]
 
 
 def places_of(paths: Iterable[str]) -> list[str]:
@@ -284,6 +280,10 @@ def file_path(path: object) -> str:
 
 
 def file_bytes(path: str, content: object) -> bytes:
+    """The content of one file. Raises SpecError for a path in its place."""
+    if isinstance(content, str):
+        refuse_file_name(path, content)
+        return content.encode("utf-8", "surrogateescape")
     if isinstance(content, bytes | bytearray):
         return bytes(content)
     raise FieldError(
@@ -292,6 +292,28 @@ def file_bytes(path: str, content: object) -> bytes:
         "The content of a file is bytes or text.",
         "Of a file here: Path(...).read_bytes().",
     )
+
+
+def refuse_file_name(path: str, content: str) -> None:
+    """Raise SpecError for a text that is the name of a file which is here."""
+    if not names_file(content):
+        return
+    raise FieldError(
+        "files",
+        f"files[{path!r}] is the text {content!r}, and not the file of that name.",
+        "A text is the content of the file.",
+        f"To send the file, write Path({content!r}); from build_entrypoint "
+        f"Path({content!r}).read_bytes(). To send the text, write {content!r}.encode().",
+    )
+
+
+def names_file(content: str) -> bool:
+    if not content or len(content) > LONGEST_PATH or "\n" in content or "\0" in content:
+        return False
+    try:
+        return Path(content).exists()
+    except (OSError, ValueError):  # a part of it is too long for a name
+        return False
 
 
 def config(document: Document, wrapping: Wrapping) -> JobData:
