@@ -15,11 +15,11 @@ from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
-from tao_sdk.model.prepared_job import JobData
+from tao_sdk.model.prepared_job import JobData, lies_in
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import commands, declared, formats, pack
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
-from tao_sdk.runner.document import Document, Template
+from tao_sdk.runner.document import Document, Input, Template
 
 Mode = Literal["config", "args", "passthrough"]
 FORMATS = ("toml", "yaml", "json")
@@ -145,6 +145,7 @@ class Wrapping:
         document["excludes"] = [prefix(each) for each in self.upload_excludes]
         contents = carried(document, self.files)
         data = FILLED[chosen](document, plain)
+        refuse_covered_files(document)
         return pack.shell_text(document, contents), data
 
 
@@ -264,6 +265,34 @@ def places_of(paths: Iterable[str]) -> list[str]:
                 "Rename one.",
             )
     return list(places)
+
+
+def refuse_covered_files(document: Document) -> None:
+    """Raise SpecError where an input is to lie on a file that travels, below one, or above."""
+    for each in document["inputs"]:
+        target = input_place(each)
+        covered = [place for place in document["files"] if target and overlap(place, target)]
+        if covered and posixpath.normpath(each["uri"]) != target:
+            raise FieldError(
+                "inputs",
+                f"inputs has {each['target']!r}, and files has {covered[0]!r}: one place in the "
+                "job.",
+                "One would write over the other.",
+                "Give one another name in the job, or leave one out.",
+            )
+
+
+def input_place(wanted: Input) -> str:
+    """Where the job wants an input; "" where any place will do."""
+    target = wanted["target"]
+    if not target.endswith("/"):
+        return posixpath.normpath(target) if target else ""
+    return posixpath.join(target, posixpath.basename(wanted["uri"].rstrip("/")))
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two paths are one, or one lies in the other."""
+    return lies_in(one, other) or lies_in(other, one)
 
 
 def file_path(path: object) -> str:
