@@ -132,6 +132,18 @@ def test_a_timeout_that_is_no_number_of_seconds_is_a_usage_error(
 def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:
     with pytest.raises(SpecError, match="unknown key 'gpu_idx'. Did you mean gpu_ids?"):
         sdk.create_job("", "true", gpu_idx=[0])
+    with pytest.raises(SpecError, match="unknown key 'timeout'. Did you mean time_limit?"):
+        sdk.create_job("", "true", timeout=60)
+
+
+def test_a_command_as_a_list_of_words_is_told_with_the_text_to_write(sdk: LocalSDK) -> None:
+    words: Any = ["python", "train.py", "--note", "a b"]
+    with pytest.raises(SpecError, match="command is .*it must be a text") as told:
+        sdk.create_job(command=words, gpu_count=0)
+    assert told.value.next == """Write "python train.py --note 'a b'"."""
+    with pytest.raises(SpecError) as told:
+        sdk.submit({"command": words, "gpu_count": 0})
+    assert told.value.next == """Write "python train.py --note 'a b'"."""
 
 
 @pytest.mark.parametrize(
