@@ -35,6 +35,7 @@ from tao_sdk.client.document import (
     near_files,
     read_document,
 )
+from tao_sdk.client.job_file_inputs import with_inputs_beside
 from tao_sdk.client.mistakes import Collected
 from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
@@ -56,10 +57,15 @@ class JobFile:
     path: Path
     places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
     settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # its own fields
 
     def spec_for(self, platform: str) -> JobSpec:
-        """The spec with that platform's patch of the rendered request."""
-        return replace(self.spec, native=self.native.get(self.platform_meant(platform), {}))
+        """The spec as it is run there: relative inputs are paths beside this file where that
+        platform sees them, and it has that platform's patch of the rendered request.
+        """
+        meant = self.platform_meant(platform)
+        spec = with_inputs_beside(self.spec, self.path, self.values, meant)
+        return replace(spec, native=self.native.get(meant, {}))
 
     def options_for(self, platform: str) -> Mapping[str, Any]:
         return self.options.get(self.platform_meant(platform), {})
@@ -106,6 +112,7 @@ def read_job_file(
         path=path,
         places=places,
         settings=settings,
+        values=values,
     )
     for error in field_mistakes(merged):
         if error.field not in mistakes.keys:

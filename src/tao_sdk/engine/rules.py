@@ -533,7 +533,7 @@ RULES: Sequence[Rule] = (
     Rule(
         code="file_not_brought",
         when=file_not_brought,
-        what="A file is not in the folder of its own in which the job runs: {seen}",
+        what="The job runs in a folder of its own, and a file is missing there: {seen}",
         fault=USER,
         next=(
             "Bring it: --files NAME for a file that travels with the job, --inputs NAME=PATH for "
