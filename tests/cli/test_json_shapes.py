@@ -36,7 +36,7 @@ PROMISED: Mapping[str, set[str]] = {
     "Events": {"seq", "job", "time", "kind", "status", "raw", "data"},
     "Plans": {
         "schema", "id", "platform", "endpoint", "request", "files", "secrets", "results_dir",
-        "notes", "backend_details",
+        "notes", "backend_details", "command",
         "findings",
     },
     "Findings": {"severity", "code", "what", "evidence", "fix"},

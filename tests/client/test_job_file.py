@@ -107,6 +107,8 @@ def test_only_the_chosen_platforms_options_and_native_patch_are_used(read: Read)
     [
         ("command: x\ngpu_cont: 2", "2:1: unknown key 'gpu_cont'. Did you mean gpu_count?"),
         ("command: x\ngpus: 2", "2:1: unknown key 'gpus'. Did you mean gpu_count?"),
+        ("command: x\ntimeout: 1h", "2:1: unknown key 'timeout'. Did you mean time_limit?"),
+        ("command: [python, train.py]", "1:11: command is ['python', 'train.py']; it must be a text. Write 'python train.py'."),
         ("command: x\nenv: {A: b}", "2:1: unknown key 'env'. Did you mean env_vars?"),
         ("command: x\ngpu_count: two", "2:12: gpu_count is 'two'; it must be a whole number of -1 or more."),
         ("command: x\ntime_limit: soon", (

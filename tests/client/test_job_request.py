@@ -4,13 +4,16 @@ does.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tao_sdk.client.job_request import TypedJob, platforms_with, read_request
 from tao_sdk.client.typed_values import open_secrets
-from tao_sdk.model.errors import UsageError
+from tao_sdk.model.errors import SpecError, UsageError
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.platforms.local import LocalSDK
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +57,111 @@ def test_the_platforms_that_have_an_option_are_known() -> None:
 
 def test_a_secret_is_open_where_its_value_was_typed_and_not_where_its_name_was() -> None:
     assert open_secrets(["API_KEY=a", "OTHER_TOKEN", "LEVEL=3"]) == ["API_KEY"]
+
+
+def test_an_argument_of_numbers_with_commas_is_noted_as_one_text() -> None:
+    asked = read_request(TypedJob(command=("x",), fields={"args": ["lr=0.1,0.2", "n=3"]}))
+    assert asked.spec.args == {"lr": "0.1,0.2", "n": 3}
+    assert len(asked.notes) == 1
+    assert "--args 'lr=[0.1, 0.2]'" in asked.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "do"),
+    [
+        ("data.txt", "--inputs data.txt=data.txt"),
+        ("sub/a b.txt", "--inputs 'a b.txt=sub/a b.txt'"),
+        ("s3://bucket/coco/", "--inputs coco=s3://bucket/coco/"),
+        ("dataset.train", "--inputs dataset.train=folder"),
+    ],
+)
+def test_an_input_without_a_name_is_refused_with_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, do: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "data.txt").touch()
+    with pytest.raises(UsageError, match="it must be NAME=PATH") as told:
+        read_request(TypedJob(command=("x",), fields={"inputs": [typed]}))
+    assert do in told.value.next
+
+
+@pytest.mark.parametrize("flag", ["args", "specs"])
+def test_a_path_where_specs_or_args_make_the_input_a_key_is_told_with_what_to_type(
+    sdk: LocalSDK, flag: str
+) -> None:
+    with pytest.raises(SpecError, match="names a key of") as told:
+        sdk.create_job(command="x", gpu_count=0, inputs={"data": "src/a.txt"}, **{flag: {"lr": 1}})
+    assert "a path" in told.value.why
+    assert "file" in told.value.next
+
+
+RELATIVE = [
+    "specs: {data: in/x}\ninputs: {data: {}}\n",
+    "args: {data: in/x}\ninputs: {data: file}\n",
+    "inputs: {x: in/x}\n",
+    "inputs: [in/x]\n",
+    "inputs: {x: {uri: in/x}}\n",
+    "specs: spec.yaml\ninputs: {data: {}}\n",
+    "specs: {resume_training_checkpoint_path: in/x}\n",
+]
+
+
+def data_paths(spec: JobSpec) -> str:
+    return f"{spec.specs} {spec.args} {spec.inputs}"
+
+
+@pytest.mark.parametrize("declared", RELATIVE)
+def test_a_relative_input_of_a_job_file_is_a_path_in_the_files_folder(
+    tmp_path: Path, declared: str
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "spec.yaml").write_text("data: in/x\n")
+    (folder / "job.yaml").write_text(f"command: x {{config_path}}\n{declared}")
+    asked = read_request(TypedJob("project/job.yaml"))
+    assert f"{folder}/in/x" in data_paths(asked.spec)
+
+
+@pytest.mark.parametrize("declared", RELATIVE)
+def test_where_the_job_does_not_see_this_machine_a_relative_input_stays_as_it_is(
+    tmp_path: Path, declared: str
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "spec.yaml").write_text("data: in/x\n")
+    job = f"command: x\nimage: i\nplatform: slurm\n{declared}"
+    (tmp_path / "project" / "job.yaml").write_text(job)
+    asked = read_request(TypedJob("project/job.yaml"))
+    assert str(tmp_path) not in data_paths(asked.spec)
+
+
+def test_what_is_typed_beside_a_job_file_is_relative_to_the_folder_of_the_submit(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project").mkdir()
+    declared = "specs: {data: in/x, more: in/y}\ninputs: {data: {}, more: {}}\n"
+    (tmp_path / "project" / "job.yaml").write_text(f"command: x {{config_path}}\n{declared}")
+    typed = TypedJob("project/job.yaml", set_values=("data=here/x",))
+    assert read_request(typed).spec.specs == {
+        "data": "here/x",
+        "more": f"{tmp_path}/project/in/y",
+    }
+
+
+def test_an_input_that_travels_with_the_job_stays_as_the_job_file_has_it(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "x").touch()
+    text = "command: x {config_path}\nfiles: {in/x: x}\n" + RELATIVE[0]
+    (tmp_path / "project" / "job.yaml").write_text(text)
+    assert read_request(TypedJob("project/job.yaml")).spec.specs == {"data": "in/x"}
+
+
+def test_a_job_file_from_a_pipe_has_no_folder_of_its_own(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    os.write(writes, b"command: x {config_path}\n" + RELATIVE[0].encode())
+    os.close(writes)
+    try:
+        asked = read_request(TypedJob(f"/dev/fd/{reads}"))
+    finally:
+        os.close(reads)
+    assert asked.spec.specs == {"data": "in/x"}

@@ -132,6 +132,18 @@ def test_a_timeout_that_is_no_number_of_seconds_is_a_usage_error(
 def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:
     with pytest.raises(SpecError, match="unknown key 'gpu_idx'. Did you mean gpu_ids?"):
         sdk.create_job("", "true", gpu_idx=[0])
+    with pytest.raises(SpecError, match="unknown key 'timeout'. Did you mean time_limit?"):
+        sdk.create_job("", "true", timeout=60)
+
+
+def test_a_command_as_a_list_of_words_is_told_with_the_text_to_write(sdk: LocalSDK) -> None:
+    words: Any = ["python", "train.py", "--note", "a b"]
+    with pytest.raises(SpecError, match="command is .*it must be a text") as told:
+        sdk.create_job(command=words, gpu_count=0)
+    assert told.value.next == """Write "python train.py --note 'a b'"."""
+    with pytest.raises(SpecError) as told:
+        sdk.submit({"command": words, "gpu_count": 0})
+    assert told.value.next == """Write "python train.py --note 'a b'"."""
 
 
 @pytest.mark.parametrize(
@@ -261,9 +273,35 @@ def test_a_job_given_for_its_id_is_told(sdk: LocalSDK) -> None:
             verb(job)
 
 
-def test_a_path_given_for_a_files_content_is_told(sdk: LocalSDK) -> None:
-    with pytest.raises(SpecError, match="is a PosixPath. .*read_bytes"):
-        sdk.create_job(command="true", gpu_count=0, files={"train.py": Path("train.py")})
+def test_a_path_stands_for_the_files_content_and_a_folder_for_all_below_it(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
+    (tmp_path / "code" / "deep").mkdir(parents=True)
+    (tmp_path / "code" / "a.txt").write_text("one\n")
+    (tmp_path / "code" / "deep" / "b.txt").write_text("two\n")
+    files = {"x.txt": tmp_path / "code" / "a.txt", "src": tmp_path / "code", "t.txt": "three\n"}
+    job = sdk.create_job(
+        command="cat x.txt src/a.txt src/deep/b.txt t.txt", gpu_count=0, files=files
+    )
+    assert sdk.wait(job.id, timeout=60).status == "Complete"
+    assert sdk.get_job_logs(job.id).split() == ["one", "one", "two", "three"]
+
+
+def test_a_path_of_files_where_nothing_is_names_what_lies_beside(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
+    with pytest.raises(SpecError, match=r"there is no .*trian\.py\. Did you mean .*train\.py\?"):
+        sdk.create_job(command="true", gpu_count=0, files={"t.py": tmp_path / "trian.py"})
+
+
+def test_a_folder_and_a_file_for_one_place_in_the_job_are_refused(
+    sdk: LocalSDK, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").touch()
+    files = {"src": tmp_path, "src/a.py": b""}
+    with pytest.raises(SpecError, match=r"two files for 'src/a\.py'"):
+        sdk.create_job(command="true", gpu_count=0, files=files)
 
 
 def test_a_parent_is_remembered(sdk: LocalSDK) -> None:
@@ -442,16 +480,17 @@ def test_a_command_in_the_place_of_the_image_is_told(sdk: LocalSDK) -> None:
     assert told.value.next == "Write create_job(command='python x.py')."
 
 
-def test_a_file_that_is_named_in_the_place_of_its_content_is_a_warning(
+def test_a_text_that_is_the_name_of_a_file_here_is_no_content(
     sdk: LocalSDK, tmp_path: Path
 ) -> None:
     (tmp_path / "t.py").write_text("print(1)")
-    with pytest.warns(TaoWarning, match=r"files\['t.py'\] is the text 't.py'.*read_bytes"):
-        job = sdk.create_job("", "cat t.py", gpu_count=0, files={"t.py": "t.py"})
-    assert sdk.wait(job.id, timeout=120)
+    with pytest.raises(SpecError, match=r"files\['t.py'\] is the text 't.py'.* Path\('t.py'\)"):
+        sdk.create_job("", "cat t.py", gpu_count=0, files={"t.py": "t.py"})
+    assert sdk.list_jobs() == []
+    files = {"t.py": b"t.py", "u.py": "u.py", "long": "x" * 10_000, "empty": ""}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sdk.create_job("", "cat u.py", gpu_count=0, files={"u.py": "u.py", "long": "x" * 10_000})
+        sdk.create_job("", "cat t.py", gpu_count=0, files=files)
 
 
 @pytest.mark.parametrize("field", ["tail", "rank"])

@@ -103,5 +103,17 @@ def test_args_are_set_by_name() -> None:
 
 
 def test_a_job_without_specs_and_args_has_nothing_to_set() -> None:
-    with pytest.raises(UsageError, match="neither"):
-        with_values(JobSpec(command="x"), ["a=1"])
+    with pytest.raises(UsageError, match="neither") as told:
+        with_values(JobSpec(command="x"), ["lr=3 4"])
+    assert "--args 'lr=3 4'" in told.value.next
+
+
+def test_numbers_with_commas_are_one_text_and_the_note_says_what_to_write_instead() -> None:
+    job = JobSpec(command="x", args={"lr": 1, "names": "a"})
+    done = with_values(job, ["lr=0.1,0.2", "names=a,b"])
+    assert done.spec.args == {"lr": "0.1,0.2", "names": "a,b"}
+    assert len(done.notes) == 1
+    assert "lr is the one text '0.1,0.2'" in done.notes[0]
+    assert "--set 'lr=[0.1, 0.2]'" in done.notes[0]
+    assert "for value in" in done.notes[0]
+    assert with_values(job, ["lr=[0.1, 0.2]"]).notes == ()

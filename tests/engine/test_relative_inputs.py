@@ -98,3 +98,18 @@ def test_an_undeclared_path_that_the_job_would_not_find_is_a_warning(client: Cli
     assert "set is data/a" in found["input.relative"]
     unmoved = replace(spec, files={})
     assert "input.relative" not in {each.code for each in client.plan(unmoved, "local").findings}
+
+
+@pytest.mark.parametrize("more", [{}, {"args": {"x": ""}}])
+def test_a_job_named_as_an_input_is_told_with_where_its_results_are(
+    client: Client, more: dict[str, Any]
+) -> None:
+    earlier = client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    more = {name: {"x": earlier.id} for name in more}
+    inputs = {"x": "file" if more else earlier.id}
+    spec = JobSpec(command="true", gpu_count=0, inputs=inputs, **more)
+    with pytest.raises(Refused, match=f"The input x is the job {earlier.id}") as told:
+        client.submit(spec, "local")
+    assert told.value.code == "input.job"
+    assert earlier.results_dir in told.value.why
+    assert told.value.command == f"tao results {earlier.id}"

@@ -50,6 +50,13 @@ SPEC = {
     "why": "",
     "next": "",
 }
+NO_CSV = """\
+Traceback (most recent call last):
+  File "/runs/job/work/train.py", line 1, in <module>
+    print(open("data.csv").read())
+          ^^^^^^^^^^^^^^^^
+FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'
+"""
 NO_PYTHON = {"event": "failed", "code": "python3.missing", "what": "noise"}
 
 
@@ -199,6 +206,32 @@ CASES = [
         Evidence(exit_code=1, log_tail=log("module-missing")),
         "'numpy'",
         ErrClass.USER,
+        False,
+    ),
+    (
+        "file_not_brought",
+        Evidence(exit_code=1, log_tail=NO_CSV, files=("train.py", "lib/a.py")),
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data.csv' "
+        "(files there: train.py, lib/a.py)",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "traceback",
+        Evidence(exit_code=1, log_tail=NO_CSV),
+        "FileNotFoundError",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "traceback",
+        Evidence(
+            exit_code=1,
+            log_tail=NO_CSV.replace("data.csv", "/data/data.csv"),
+            files=("train.py",),
+        ),
+        "FileNotFoundError",
+        ErrClass.PROGRAM,
         False,
     ),
     (
@@ -531,6 +564,14 @@ def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sent
 
 def test_every_rule_has_a_case() -> None:
     assert {rule.code for rule in RULES} <= {case[0] for case in CASES}
+
+
+def test_of_many_files_that_a_job_brings_the_first_are_named() -> None:
+    files = tuple(f"{number}.py" for number in range(7))
+    found = diagnose(Evidence(exit_code=1, log_tail=NO_CSV, files=files))
+    assert "(files there: 0.py, 1.py, 2.py, 3.py, 4.py, ...)" in found.what
+    assert "--files NAME" in found.next
+    assert "--inputs NAME=PATH" in found.next
 
 
 def test_the_last_frame_of_a_traceback_is_quoted() -> None:

@@ -651,3 +651,36 @@ def test_an_input_in_a_bucket_that_would_become_another_host_is_refused_before_i
 ):
     with pytest.raises(ValueError, match="cannot be the name of a bucket"):
         build_entrypoint(command="x {config_path}", specs={"x": f"s3://{bucket}/k"}, inputs=["x"])
+
+
+def test_a_text_that_names_a_file_here_is_not_packed_as_its_content(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    told = refused(files={"train.py": "train.py"})
+    assert "is the text 'train.py', and not the file of that name" in told
+    assert "Path('train.py').read_bytes()" in told
+    build_entrypoint(command="true", files={"train.py": "train.py\n", "b.py": "absent.py"})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "files"),
+    [
+        ({"train.py": "/data/other.py"}, ["train.py"]),
+        ({"./train.py": "/data/other.py"}, ["train.py"]),
+        ({"code": "/data/code"}, ["code/a.py"]),
+        ({"code/data": "/data/x"}, ["code"]),
+        ({"./": "/data/a.py"}, ["a.py"]),
+        ({"/opt/a": "/data/a"}, ["/opt/a"]),
+    ],
+)
+def test_an_input_and_a_file_for_one_place_in_the_job_are_refused(inputs, files):
+    told = refused(inputs=inputs, files=dict.fromkeys(files, b""))
+    assert f"files has '{files[0]}': one place in the job" in told
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [{"data": "/data"}, {"train.py": "train.py"}, {"code/data": "/data"}, {"./": "/data/b.py"}],
+)
+def test_an_input_beside_the_files_and_a_file_that_travels_itself_are_not(inputs):
+    build_entrypoint(command="true", inputs=inputs, files={"train.py": b"", "code/a.py": b""})

@@ -1,4 +1,4 @@
-"""Inputs of this machine: found by looking, never copied, and never quietly missing."""
+"""Inputs of this machine: found by looking, hardly ever copied, and never quietly missing."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ while not os.path.exists(sys.argv[1] + "/go"): pass
 for number in range(500):
     for kind in "new", "old":
         wanted = {"key": "k", "uri": "u", "kind": "", "target": "%s/%s-%d" % (sys.argv[1], kind, number), "options": {}}
-        inputs.put(wanted, sys.argv[1] + "/data")
+        inputs.put(wanted, sys.argv[1] + "/data", "/elsewhere/")
         assert os.listdir(wanted["target"]) == ["x"]
 """
 
@@ -222,3 +222,63 @@ def test_a_file_that_cannot_be_written_is_told(jobs, tmp_path):
     (tmp_path / "file").write_text("")
     ran = jobs.run("echo never", files={f"{tmp_path}/file/below": "x"})
     assert (ran.failure["code"], ran.out) == ("file.unwritable", b"")
+
+
+def test_a_file_in_the_jobs_own_folder_is_a_copy_that_the_command_may_write_over(jobs, data):
+    ran = jobs.run(
+        "cat list.json; echo mine > list.json",
+        inputs={"list.json": f"{data}/list.json"},
+        files={"a.py": "pass"},
+    )
+    assert (ran.code, ran.out) == (0, b"[]")
+    assert (data / "list.json").read_text() == "[]"
+    assert (jobs.results / "work" / "list.json").read_text() == "mine\n"
+    assert ran.warnings == []
+
+
+def test_a_further_attempt_gets_the_file_as_its_source_has_it_now(jobs, data):
+    inputs, files = {"list.json": f"{data}/list.json"}, {"a.py": "pass"}
+    jobs.run("echo mine > list.json", inputs=inputs, files=files)
+    (data / "list.json").write_text("new")
+    assert jobs.run("cat list.json", inputs=inputs, files=files).out == b"new"
+
+
+def test_a_large_file_and_a_folder_are_links_and_never_copied(jobs, data):
+    with (data / "large").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    ran = jobs.run(
+        "readlink large images",
+        inputs={"large": f"{data}/large", "images": f"{data}/images"},
+        files={"a.py": "pass"},
+    )
+    assert ran.out.decode().split() == [f"{data}/large", f"{data}/images"]
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("echo mine > list.json", "list.json"),
+        ("echo more > images/b.png", "images"),
+        ("echo more > images/a.png", "images"),
+        ("rm images/a.png", "images"),
+        ("echo mine > list.json; exit 3", "list.json"),
+    ],
+)
+def test_a_command_that_writes_to_an_input_through_its_link_is_told(jobs, data, command, written):
+    names = ("list.json", "images")
+    ran = jobs.run(command, inputs={name: f"{data}/{name}" for name in names})
+    warning = ran.named("warning")[0].facts
+    assert ran.warnings == ["input.changed"]
+    assert f"{data}/{written}" in warning["what"]
+    assert f"WARNING: {warning['what']}".encode() in ran.err
+
+
+def test_an_input_that_is_only_read_is_not_told_of(jobs, data):
+    assert jobs.run("cat list.json", inputs={"list.json": f"{data}/list.json"}).warnings == []
+    assert show(jobs, {"in": f"{data}/images"}, ["in"]).warnings == []
+
+
+def test_only_the_first_rank_tells_of_a_changed_input(jobs, data):
+    env = {"TAO_RANK": "1"}
+    ran = jobs.run("echo > list.json", inputs={"list.json": f"{data}/list.json"}, env=env)
+    assert ran.warnings == []

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.registry import backend_class, platform_at
+from tao_sdk.client.carried_files import with_contents
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.fields import settings_of
-from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
-
-LONGEST_PATH = 4096  # characters; a longer text is no path
 
 
 def read_job(
@@ -43,7 +40,7 @@ def read_job(
             "Its first argument is a JobSpec, or a mapping of its fields.",
             f"Write {call}(JobSpec(command=...), platform).",
         )
-    return spec if isinstance(spec, JobSpec) else read_spec(spec)
+    return with_contents(spec if isinstance(spec, JobSpec) else read_spec(spec))
 
 
 def needs_image(place: str, settings: Settings) -> bool:
@@ -62,25 +59,6 @@ def refuse_no_image(spec: JobSpec, place: str, settings: Settings) -> None:
     )
     refused.code = "spec.image"
     raise refused
-
-
-def text_file_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Warnings of `files` whose content is the name of a file that is here."""
-    for name, content in spec.files.items():
-        if not isinstance(content, str) or not names_file(content):
-            continue
-        what = f"files[{name!r}] is the text {content!r}, and not the file of that name."
-        fix = f"To send the file: files={{{name!r}: Path({content!r}).read_bytes()}}"
-        yield Finding(Severity.WARNING, "files.name_as_content", what, "", fix)
-
-
-def names_file(content: str) -> bool:
-    if len(content) > LONGEST_PATH or "\n" in content or "\0" in content:
-        return False
-    try:
-        return Path(content).is_file()
-    except OSError:  # a part of it is too long for a name
-        return False
 
 
 def line_count(tail: Any) -> int | None:

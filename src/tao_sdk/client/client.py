@@ -141,8 +141,7 @@ class Client:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
             self._background.start()
-        name_findings = call_checks.text_file_findings(spec)
-        return replace(submission, findings=(*submission.findings, *name_findings))
+        return submission
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
@@ -162,9 +161,7 @@ class Client:
         platform = platform or self._own_place("plan")
         call_checks.refuse_no_image(spec, platform, self.settings)
         request = prepare.Request(spec, platform, dict(options or {}))
-        planned = prepare.prepare(self.engine, request)
-        name_findings = call_checks.text_file_findings(spec)
-        return replace(planned, findings=(*planned.findings, *name_findings))
+        return prepare.prepare(self.engine, request)
 
     def _own_place(self, call: str) -> str:
         """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""

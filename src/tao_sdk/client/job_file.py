@@ -26,6 +26,7 @@ from tao_sdk.backends.registry import (
     platform_name,
     platforms,
 )
+from tao_sdk.client.carried_files import local, read_files, wanted
 from tao_sdk.client.document import (
     DocumentError,
     Place,
@@ -34,18 +35,15 @@ from tao_sdk.client.document import (
     near_files,
     read_document,
 )
+from tao_sdk.client.job_file_inputs import with_inputs_beside
 from tao_sdk.client.mistakes import Collected
 from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
-from tao_sdk.model.units import format_size
 from tao_sdk.payload.declared import DECLARATION
 
 PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
-
-FILES_LIMIT = 64 * 1024 * 1024  # bytes; files travel inside the command
-NOT_CARRIED = frozenset({"__pycache__", ".git"})
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,15 @@ class JobFile:
     path: Path
     places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
     settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # its own fields
 
     def spec_for(self, platform: str) -> JobSpec:
-        """The spec with that platform's patch of the rendered request."""
-        return replace(self.spec, native=self.native.get(self.platform_meant(platform), {}))
+        """The spec as it is run there: relative inputs are paths beside this file where that
+        platform sees them, and it has that platform's patch of the rendered request.
+        """
+        meant = self.platform_meant(platform)
+        spec = with_inputs_beside(self.spec, self.path, self.values, meant)
+        return replace(spec, native=self.native.get(meant, {}))
 
     def options_for(self, platform: str) -> Mapping[str, Any]:
         return self.options.get(self.platform_meant(platform), {})
@@ -109,6 +112,7 @@ def read_job_file(
         path=path,
         places=places,
         settings=settings,
+        values=values,
     )
     for error in field_mistakes(merged):
         if error.field not in mistakes.keys:
@@ -334,12 +338,6 @@ def known_platform(name: str, place: Place, endpoints: Collection[str] = ()) -> 
         raise DocumentError(place, f"unknown platform {name!r}.", "", hint)
 
 
-def wanted(value: Value, name: str, shape: type, allowed: str) -> Value:
-    if isinstance(value.data, shape):
-        return value
-    raise DocumentError(value.place, f"{name} is {value.shape}; it must be {allowed}.")
-
-
 def one_field(record: type[Any], name: str, value: Value) -> Any:
     """The value of one field, read by its kind; the error stands at the item that is wrong, and
     shows no value of a mapping.
@@ -392,11 +390,6 @@ def hooks(name: str, value: Value) -> Any:
     return value.plain()
 
 
-def local(value: Value, folder: Path) -> Path:
-    """The path that a value names; a relative one lies in `folder`."""
-    return folder / Path(value.text).expanduser()
-
-
 def spec_file(value: Value, path: Path) -> Value:
     if path.exists():
         return read_document(path)
@@ -417,78 +410,4 @@ def flat_key(key: str, place: Place) -> DocumentError:
         f"specs has the flat key {key!r}.",
         "The program would find no value under it.",
         f"Nest it: {nested}",
-    )
-
-
-def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:
-    """Path in the job -> content, folders as all files below them. Relative paths start in
-    `folder`.
-    """
-    wanted(
-        value,
-        name,
-        dict,
-        "a mapping of paths in the job to files here, such as train.py: ./train.py",
-    )
-    carried: dict[str, bytes] = {}
-    for target, source in value.mapping.items():
-        wanted(source, f"{name}.{target}", str, "the path of a file or folder")
-        for place, path in named_files(target, local(source, folder), source):
-            if place in carried:
-                raise DocumentError(
-                    source.place,
-                    f"{name} has two files for {place} in the job.",
-                    "One would write over the other.",
-                )
-            carried[place] = content(path, source, FILES_LIMIT - sum(map(len, carried.values())))
-    return carried
-
-
-def named_files(target: str, path: Path, source: Value) -> Iterator[tuple[str, Path]]:
-    """(path in the job, path here) of a file, or of every file below a folder, in a fixed order."""
-    if not path.exists():
-        why = "Paths are relative to the job file." if source.place.line else ""
-        raise DocumentError(source.place, f"files.{target}: there is no {path}.", why)
-    if not path.is_dir():
-        yield target, path
-        return
-    below = "" if target in (".", "./") else target.rstrip("/") + "/"
-    for each in files_below(path, source):
-        yield below + each.relative_to(path).as_posix(), each
-
-
-def files_below(folder: Path, source: Value) -> Iterator[Path]:
-    """Every file below a folder; links are followed, but not round in a circle."""
-    seen: set[str] = set()
-    for root, folders, names in os.walk(folder, followlinks=True):
-        real = str(Path(root).resolve())
-        if real in seen:
-            raise DocumentError(
-                source.place,
-                f"{root} is a link to a folder that is taken already.",
-                "The folder would have no end.",
-            )
-        seen.add(real)
-        folders[:] = sorted(set(folders) - NOT_CARRIED)
-        yield from (Path(root, name) for name in sorted(names))
-
-
-def content(path: Path, source: Value, room: int) -> bytes:
-    """A file's bytes. Raises DocumentError when it is no ordinary file, or larger than `room`."""
-    try:
-        if not path.is_file():
-            raise DocumentError(
-                source.place, f"{path} is no file that could be read (a broken link, or a device)."
-            )
-        with path.open("rb") as file:
-            data = file.read(room + 1)
-    except OSError as error:
-        raise DocumentError(source.place, f"{path} cannot be read: {error.strerror}.") from None
-    if len(data) <= room:
-        return data
-    raise DocumentError(
-        source.place,
-        f"with {path} the job's files are more than {format_size(FILES_LIMIT)}.",
-        "Files travel inside the job's command.",
-        "Put large files where the job can read them, and name them under inputs.",
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from tao_sdk.backends.registry import platform_at, platforms
 from tao_sdk.client.image_key import with_image
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
-from tao_sdk.client.set_values import with_values
+from tao_sdk.client.set_values import text_notes, with_values
 from tao_sdk.client.typed_values import read_fields, read_option_pairs
 from tao_sdk.model.errors import SpecError, UsageError
 from tao_sdk.model.fields import settings_of
@@ -76,9 +76,15 @@ def read_request(typed: TypedJob) -> JobRequest:
         spec = replace(spec, native=native)
     changed = with_values(spec, typed.set_values)
     final, image_notes = with_image(changed.spec)
-    return JobRequest(
-        final, place, read_options(platform, file, typed), file, (*changed.notes, *image_notes)
-    )
+    notes = (*argument_notes(changes), *changed.notes, *image_notes)
+    return JobRequest(final, place, read_options(platform, file, typed), file, notes)
+
+
+def argument_notes(changes: Mapping[str, Any]) -> Iterator[str]:
+    """Notes on the values of --args."""
+    arguments: Mapping[str, Any] = changes.get("args") or {}
+    for name, value in arguments.items():
+        yield from text_notes("--args", name, value)
 
 
 def command_line(words: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ Here: where a key leads, and what was meant where it leads nowhere. Not here: ho
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -36,18 +37,40 @@ def with_values(spec: JobSpec, typed: Sequence[str]) -> SetSpec:
     """
     if not typed:
         return SetSpec(spec)
-    name = field_of(spec)
+    name = field_of(spec, typed[0])
     tree = copied(getattr(spec, name))
-    notes = [note for text in typed if (note := set_one(tree, text, name))]
+    notes = [note for text in typed for note in set_one(tree, text, name)]
     return SetSpec(replace(spec, **{name: tree}), tuple(notes))
 
 
-def field_of(spec: JobSpec) -> str:
+def field_of(spec: JobSpec, typed: str) -> str:
     """Which field of the job the values belong to. Raises UsageError where it has neither."""
     if spec.specs is None and spec.args is None:
         why = "--set changes a value of the job's specs or args, and it has neither."
-        raise UsageError("There is nothing to set.", why, "Give it specs: --specs FILE")
+        argument = shlex.quote(typed)
+        advice = f"For an argument of the command: --args {argument}. For specs: --specs FILE"
+        raise UsageError("There is nothing to set.", why, advice)
     return "args" if spec.specs is None else "specs"
+
+
+def text_notes(flag: str, key: str, value: Any) -> Iterator[str]:
+    """A note where a value is one text and reads like several numbers: `0.1,0.2`."""
+    parts = value.split(",") if isinstance(value, str) else []
+    if len(parts) < 2 or not all(map(is_number, parts)):
+        return
+    listed = shlex.quote(f"{key}=[{', '.join(part.strip() for part in parts)}]")
+    yield (
+        f"{key} is the one text {value!r}. For a list: {flag} {listed}. For one job per value, "
+        "submit in a loop: for value in ...; do tao run ...; done"
+    )
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def copied(value: Any) -> Any:
@@ -57,16 +80,20 @@ def copied(value: Any) -> Any:
     return value
 
 
-def set_one(tree: Tree, text: str, name: str) -> str:
-    """Set one value in place; a note where its key is new."""
+def set_one(tree: Tree, text: str, name: str) -> Iterator[str]:
+    """Set one value in place; a note where its key is new, and where it may be no value that was
+    meant.
+    """
     key, equals, typed = text.partition("=")
     if not equals or not key:
         raise UsageError(f"--set is {text!r}; it must be KEY=VALUE, such as train.lr=0.1.")
     value = compose(typed, f"--set {key}").plain()
+    yield from text_notes("--set", key, value)
     parts = [key] if name == "args" else key.split(".")
     holder, rest = holder_of(tree, parts)
     if len(rest) > 1 or rest[0] not in holder:
-        return add(tree, holder, parts, rest, value)
+        yield add(tree, holder, parts, rest, value)
+        return
     if isinstance(holder[rest[0]], dict) and not isinstance(value, dict):
         inside = ", ".join(f"{key}.{each}" for each in list(holder[rest[0]])[:5])
         raise UsageError(
@@ -75,7 +102,6 @@ def set_one(tree: Tree, text: str, name: str) -> str:
             f"In it: {inside}.",
         )
     holder[rest[0]] = value
-    return ""
 
 
 def holder_of(tree: Tree, parts: Sequence[str]) -> tuple[Tree, list[str]]:

@@ -7,6 +7,7 @@ Not here: what a value may be, which its Kind says (model/fields.py), and how fl
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -139,6 +140,26 @@ def read_arguments(typed: Iterable[str]) -> dict[str, Any]:
     }
 
 
+def read_inputs(typed: Iterable[str]) -> dict[str, str]:
+    """NAME=PATH; or KEY=TYPE where the input is a key of specs or args."""
+    texts = list(typed)
+    for text in texts:
+        if "=" not in text:
+            raise nameless_input(text)
+    return read_pairs("--inputs", texts)
+
+
+def nameless_input(text: str) -> UsageError:
+    """The error for an input without a name: what to type for a path, or for a key."""
+    what = f"--inputs is {text!r}; it must be NAME=PATH."
+    if "/" not in text and not os.path.lexists(text):
+        advice = f"For a path: --inputs NAME={shlex.quote(text)}. For a key of specs or args: "
+        return UsageError(what, "", advice + f"--inputs {shlex.quote(f'{text}=folder')}")
+    name = text if text.startswith("/") else text.rstrip("/").rpartition("/")[2]
+    why = "The name is the path under which the command finds it."
+    return UsageError(what, why, f"Write --inputs {shlex.quote(f'{name}={text}')}")
+
+
 def read_outputs(typed: Sequence[str]) -> Any:
     """Paths in the job; or KEY=TYPE where the output is a key of the spec."""
     return read_pairs("--outputs", typed) if all("=" in text for text in typed) else list(typed)
@@ -146,8 +167,8 @@ def read_outputs(typed: Sequence[str]) -> Any:
 
 def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:
     """PATH, or PATH-IN-THE-JOB=PATH."""
+    from tao_sdk.client.carried_files import read_files
     from tao_sdk.client.document import Place, Value
-    from tao_sdk.client.job_file import read_files
 
     place = Place("--files")
     named: dict[str, Value] = {}
@@ -194,7 +215,7 @@ def is_meant_whole(text: str, source: str) -> bool:
 TYPED: Mapping[str, Typed] = {
     "specs": Typed("FILE", False, read_mapping),
     "args": Typed("NAME=VALUE", True, read_arguments),
-    "inputs": Typed("NAME=PATH", True, partial(read_pairs, "--inputs")),
+    "inputs": Typed("NAME=PATH", True, read_inputs),
     "outputs": Typed("PATH|KEY=TYPE", True, read_outputs),
     "files": Typed("[IN-THE-JOB=]PATH", True, read_typed_files),
     "mounts": Typed("SRC:DST[:ro]", True, list),

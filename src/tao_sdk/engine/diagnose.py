@@ -133,6 +133,7 @@ def with_job(evidence: Evidence, job: Job) -> Evidence:
         reason=why.text,
         reason_code=why.code,
         limits=limits_of(job),
+        files=tuple(str(path) for path in job.spec.get("files", ())),
     )
 
 

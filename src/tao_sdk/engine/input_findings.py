@@ -10,6 +10,8 @@ gets, stops the submit.
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -30,6 +32,7 @@ from tao_sdk.payload.absolute_inputs import given_checkpoints, undeclared_paths
 if TYPE_CHECKING:
     from tao_sdk.net.web import Web
 
+JOB_ID = re.compile(r"[a-z][a-z0-9-]*-[a-z0-9]{10}")
 PATIENCE = "3"  # seconds that a submit waits for a server that does not answer
 ONLY_FROM_HERE = (
     "web.",
@@ -125,6 +128,24 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
             "It is a path where you submit, and a job with files starts elsewhere.",
             f"Declare {key} in inputs, or write the path whole.",
         )
+
+
+def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
+    """Inputs that are the id of a job of ours, and no path."""
+    for each in job.data.inputs:
+        job_id = posixpath.basename(each.path)
+        if not JOB_ID.fullmatch(job_id) or job.brings(each.path) or there(each.path):
+            continue
+        for earlier in engine.store.named(job_id):
+            results = engine.store.get(earlier).results_dir
+            yield Finding(
+                Severity.ERROR,
+                "input.job",
+                f"The input {each.key} is the job {earlier}; an input is a path or an address.",
+                f"The results of that job are in {results}.",
+                "Name the file or folder there that this job reads. To list them:",
+                f"tao results {earlier}",
+            )
 
 
 def there(path: str) -> bool:

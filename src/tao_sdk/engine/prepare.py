@@ -15,7 +15,7 @@ from typing import Any, cast
 from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.input_findings import input_findings, path_findings
+from tao_sdk.engine.input_findings import input_findings, job_findings, path_findings
 from tao_sdk.engine.store_login import require_login
 from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
@@ -103,6 +103,7 @@ def plan_with(
     input_checks = list(input_findings(engine, job, secrets, backend.capabilities))
     require_login(job, engine.settings, plan.results_dir, input_checks)
     findings = (
+        *job_findings(engine, job),
         *backend.check(plan, facts),
         *general_findings(job.spec, backend),
         *placeholder_findings(job.spec),

@@ -22,6 +22,7 @@ from tao_sdk.model.rule import (
     backend_says,
     event_named,
     exit_code,
+    first_line,
     first_match,
     log_says,
     reason_is,
@@ -65,6 +66,23 @@ def last_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
         if match := _FRAME.match(frames[index]):
             return match, "".join(lines[index + 1 : index + 2]).strip()
     return None, ""
+
+
+_NO_SUCH_FILE = re.compile(r"FileNotFoundError: .*?(?:'([^']+)'|\"([^\"]+)\")")
+SHOWN_FILES = 5
+
+
+def file_not_brought(evidence: Evidence) -> str | None:
+    """The exception of a relative path that was not found in a job which starts in a folder of its
+    own, and the files that are there.
+    """
+    starts_in = [path for path in evidence.files if not path.startswith("/")]
+    exception = first_line(traceback(evidence) or "")
+    missing = _NO_SUCH_FILE.match(exception)
+    if not starts_in or missing is None or (missing[1] or missing[2]).startswith("/"):
+        return None
+    more = ", ..." if len(starts_in) > SHOWN_FILES else ""
+    return f"{exception} (files there: {', '.join(starts_in[:SHOWN_FILES])}{more})"
 
 
 nan_loss = log_says(r"(?i:loss\W{0,4}(?:nan|[-+]?inf)\b)")
@@ -561,6 +579,16 @@ RULES: Sequence[Rule] = (
         what="The program refused its arguments: {seen}",
         fault=USER,
         next="Correct the command, or the args in the job file. The program's usage: tao logs JOB",
+    ),
+    Rule(
+        code="file_not_brought",
+        when=file_not_brought,
+        what="The job runs in a folder of its own, and a file is missing there: {seen}",
+        fault=USER,
+        next=(
+            "Bring it: --files NAME for a file that travels with the job, --inputs NAME=PATH for "
+            "data; files: and inputs: in a job file."
+        ),
     ),
     Rule(
         code="traceback",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +19,17 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
 from tao_sdk.model.unwrapped import unwrapped
 
 T = TypeVar("T")
+# How other tools call a field.
+OTHER_NAMES: Mapping[str, str] = {
+    "timeout": "time_limit",
+    "walltime": "time_limit",
+    "num_gpus": "gpu_count",
+    "cmd": "command",
+    "script": "command",
+    "environment": "env_vars",
+    "volumes": "mounts",
+    "tags": "labels",
+}
 Json = Mapping[str, Any]
 
 
@@ -192,11 +204,14 @@ def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -
 
 
 def field_of_flag(name: str, fields: Mapping[str, dataclasses.Field[Any]]) -> str:
-    """The field whose flag is called so, `gpu_count` for `gpus`; else \"\"."""
+    """The field whose flag is called so, `gpu_count` for `gpus`, or that other tools call so; else
+    \"\".
+    """
     flag = f"--{name.replace('_', '-')}"
-    return next(
-        (known for known, declared in fields.items() if flag in declared.metadata["flags"]), ""
-    )
+    for known, declared in fields.items():
+        if flag in declared.metadata["flags"] or known == OTHER_NAMES.get(name):
+            return known
+    return ""
 
 
 def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str = "") -> FieldError:
@@ -242,8 +257,16 @@ def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         clause = f"is {shown}; it must be {kind.allowed}"
         what = f"{where}{field.name} {clause}."
-        instead = field.metadata["habits"].get(str(value), "")
+        instead = field.metadata["habits"].get(str(value), "") or text_instead(field, value)
         raise FieldError(field.name, what, "", instead, clause=clause) from None
+
+
+def text_instead(field: dataclasses.Field[Any], value: Any) -> str:
+    """What to write for a list of words where one text is wanted; "" of anything else."""
+    if field.metadata["kind"] is not TEXT or not isinstance(value, (list, tuple)):
+        return ""
+    words = [str(word) for word in cast("Iterable[Any]", value)]
+    return f"Write {shlex.join(words)!r}." if words else ""
 
 
 def plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 PART_END = (
     ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
 )
+
+BLOCK = 1 << 20  # bytes
 
 
 def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
@@ -69,3 +72,29 @@ def now(folder: str) -> float:
     except OSError:
         return time.time()
     return found
+
+
+def copy_whole(source: str, target: str) -> None:
+    """Write a complete copy, or nothing."""
+    with open(source, "rb") as new, replacing(target) as file:
+        before = os.fstat(new.fileno())
+        append_rest(new, file)
+        file.flush()
+        take_times_and_mode(before, file.fileno())
+
+
+def append_rest(new: IO[bytes], old: IO[bytes]) -> None:
+    """Write the rest of `new` to `old`."""
+    while True:
+        data = new.read(BLOCK)
+        if not data:
+            return
+        old.write(data)
+
+
+def take_times_and_mode(source: os.stat_result, target: str | int) -> None:
+    """Give a copy the mode and the times that its source had before it was read: a later change of
+    the source is then seen.
+    """
+    os.utime(target, ns=(source.st_atime_ns, source.st_mtime_ns))
+    os.chmod(target, stat.S_IMODE(source.st_mode))

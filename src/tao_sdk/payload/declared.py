@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -68,6 +69,7 @@ class SpecKeys:
         """Those that need another's file come after it."""
         found: list[Input] = []
         for key, about in pairs("inputs", wanted):
+            refuse_path_as_type(self.name, key, about)
             refuse_wrong(f"inputs[{key!r}]", about)
             if about.get("type") in LITERAL:
                 self.literal.append((self.way(key), str(about["type"])))
@@ -346,6 +348,30 @@ def refuse_wrong(place: str, about: Mapping[str, object]) -> None:
         raise SpecError(f"{place} has the type {short(kind)}.", f"It can be {', '.join(KINDS)}.")
     if optional is not None and not isinstance(optional, bool):
         raise SpecError(f"{place} has optional: {short(optional)}.", "It is true or false.")
+
+
+def refuse_path_as_type(field: str, key: str, about: Mapping[str, object]) -> None:
+    """Raise SpecError for an input with a path or an address in the place of its type."""
+    kind = about.get("type")
+    if not isinstance(kind, str) or kind in ("", *KINDS) or not looks_like_path(kind):
+        return
+    raise SpecError(
+        f"inputs[{key!r}] is {short(kind)}, which is no type.",
+        f"A job with {field} has its paths there: an input names a key of {field}, and a path is "
+        "the value of that key.",
+        f"Write {field}: {key}: {kind} and inputs: {key}: file (with flags: "
+        f"{assignment(field, key, kind)} --inputs {shlex.quote(f'{key}=file')}).",
+    )
+
+
+def looks_like_path(text: str) -> bool:
+    return "/" in text or "." in text
+
+
+def assignment(field: str, key: str, path: str) -> str:
+    """The flag that gives a key of specs or args this value."""
+    flag = "--args" if field == "args" else "--set"
+    return f"{flag} {shlex.quote(f'{key}={path}')}"
 
 
 def refuse_shared(outputs: list[Output]) -> None:

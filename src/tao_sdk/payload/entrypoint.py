@@ -10,19 +10,20 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
-from tao_sdk.model.prepared_job import JobData
+from tao_sdk.model.prepared_job import JobData, lies_in
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import commands, declared, formats, pack
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
-from tao_sdk.runner.document import Document, Template
+from tao_sdk.runner.document import Document, Input, Template
 
 Mode = Literal["config", "args", "passthrough"]
 FORMATS = ("toml", "yaml", "json")
+LONGEST_PATH = 4096  # characters; a longer text is no path
 DEFAULT_FORMAT = (
     "toml"  # the documented default of this function; a skill's action names its own, mostly yaml
 )
@@ -144,6 +145,7 @@ class Wrapping:
         document["excludes"] = [prefix(each) for each in self.upload_excludes]
         contents = carried(document, self.files)
         data = FILLED[chosen](document, plain)
+        refuse_covered_files(document)
         return pack.shell_text(document, contents), data
 
 
@@ -236,12 +238,7 @@ def checked_format(config_format: object) -> str:
 def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]:
     """The contents of the files that travel; their paths go into the document."""
     document["files"] += places_of(files)
-    return [
-        content.encode("utf-8", "surrogateescape")
-        if isinstance(content, str)
-        else file_bytes(path, content)
-        for path, content in files.items()
-    ]
+    return [file_bytes(path, content) for path, content in files.items()]
 
 
 def places_of(paths: Iterable[str]) -> list[str]:
@@ -270,6 +267,34 @@ def places_of(paths: Iterable[str]) -> list[str]:
     return list(places)
 
 
+def refuse_covered_files(document: Document) -> None:
+    """Raise SpecError where an input is to lie on a file that travels, below one, or above."""
+    for each in document["inputs"]:
+        target = input_place(each)
+        covered = [place for place in document["files"] if target and overlap(place, target)]
+        if covered and posixpath.normpath(each["uri"]) != target:
+            raise FieldError(
+                "inputs",
+                f"inputs has {each['target']!r}, and files has {covered[0]!r}: one place in the "
+                "job.",
+                "One would write over the other.",
+                "Give one another name in the job, or leave one out.",
+            )
+
+
+def input_place(wanted: Input) -> str:
+    """Where the job wants an input; "" where any place will do."""
+    target = wanted["target"]
+    if not target.endswith("/"):
+        return posixpath.normpath(target) if target else ""
+    return posixpath.join(target, posixpath.basename(wanted["uri"].rstrip("/")))
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two paths are one, or one lies in the other."""
+    return lies_in(one, other) or lies_in(other, one)
+
+
 def file_path(path: object) -> str:
     name = text("files", path)
     normal = posixpath.normpath(name)
@@ -284,6 +309,10 @@ def file_path(path: object) -> str:
 
 
 def file_bytes(path: str, content: object) -> bytes:
+    """The content of one file. Raises SpecError for a path in its place."""
+    if isinstance(content, str):
+        refuse_file_name(path, content)
+        return content.encode("utf-8", "surrogateescape")
     if isinstance(content, bytes | bytearray):
         return bytes(content)
     raise FieldError(
@@ -292,6 +321,28 @@ def file_bytes(path: str, content: object) -> bytes:
         "The content of a file is bytes or text.",
         "Of a file here: Path(...).read_bytes().",
     )
+
+
+def refuse_file_name(path: str, content: str) -> None:
+    """Raise SpecError for a text that is the name of a file which is here."""
+    if not names_file(content):
+        return
+    raise FieldError(
+        "files",
+        f"files[{path!r}] is the text {content!r}, and not the file of that name.",
+        "A text is the content of the file.",
+        f"To send the file, write Path({content!r}); from build_entrypoint "
+        f"Path({content!r}).read_bytes(). To send the text, write {content!r}.encode().",
+    )
+
+
+def names_file(content: str) -> bool:
+    if not content or len(content) > LONGEST_PATH or "\n" in content or "\0" in content:
+        return False
+    try:
+        return Path(content).exists()
+    except (OSError, ValueError):  # a part of it is too long for a name
+        return False
 
 
 def config(document: Document, wrapping: Wrapping) -> JobData:

@@ -60,6 +60,7 @@ class Job:
         self.document, self.place, self.report, self.signals = document, place, report, signals
         self.env = env
         self.values: dict[str, str] = {}
+        self.tell_changed_inputs: Callable[[], object] = dict
         self.buckets: list[Bucket] = []
         self.keeper: Keeper | None = None
 
@@ -69,6 +70,7 @@ class Job:
         self.fetch_inputs()
         self.write_spec()
         code = self.run_command()
+        self.tell_changed_inputs()
         if not self.keep_outputs(code):
             return code or OWN_FAILURE
         self.report.stage("done")
@@ -147,8 +149,8 @@ class Job:
             from tao_sdk.runner.inputs import fetch
 
             mount = self.document["mount_path"]
-            self.values.update(
-                fetch.fetch(self.document["inputs"], self.place, mount, self.env, self.report)
+            self.values, self.tell_changed_inputs = fetch.fetch(
+                self.document["inputs"], self.place, mount, self.env, self.report
             )
 
     def write_spec(self) -> None:

@@ -45,17 +45,9 @@ def remove(path: str) -> None:
     """The folder and what is in it; links are removed, not followed. What cannot be
     removed stays.
     """
-    for top, folders, files in os.walk(path, topdown=False):
-        for each in files + folders:
-            full = os.path.join(top, each)
-            try:
-                (os.rmdir if os.path.isdir(full) and not os.path.islink(full) else os.unlink)(full)
-            except OSError:
-                continue
-    try:
-        os.rmdir(path)
-    except OSError:
-        return
+    from shutil import rmtree
+
+    rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ import pytest
 from support.machine import Machine, all_processes, until
 from tao_sdk.backends.local.job.folder import take
 from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
-from tao_sdk.client.job_file import FILES_LIMIT
+from tao_sdk.client.carried_files import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Plan, Ref

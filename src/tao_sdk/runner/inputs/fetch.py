@@ -9,37 +9,47 @@ import os
 from importlib import import_module
 
 from tao_sdk.net.address import MODULES, find, scheme
+from tao_sdk.net.atomic import copy_whole
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.inputs.archive_names import packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from tao_sdk.runner.document import Input
     from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
 
+COPIED = 64 << 20  # bytes; a larger file is a link to its source in the job's own folder, too
+LOOKED_AT = 1000  # files of an input that are looked at for a change
+
 
 def fetch(
     inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report
-) -> dict[str, str]:
-    """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
+) -> tuple[dict[str, str], Callable[[], None]]:
+    """(key -> absolute path of each input, what tells of those that have changed since).
+
+    Raises Failure for the first that cannot be had.
+    """
     values: dict[str, str] = {}
+    shapes: dict[str, object] = {}
     staging: Any = None  # packed only where an input needs it
     for each in inputs:
         local = MODULES[scheme(each["uri"])] == "local"
         path = there(each, report) if local else ""
+        if path and not place.rank:
+            shapes[path] = shape(path)
         if packed(each) or not local:
             staging = staging or import_module("tao_sdk.runner.inputs.staging").Staging(
                 place, mount, env, report, values
             )
             path = staging.unpacked(each, path) if local else staging.stage(each)
-        values[each["key"]] = put(each, path)
+        values[each["key"]] = put(each, path, place.work + "/")
     if staging:
         staging.close()
-    return values
+    return values, lambda: tell_changed(shapes, report)
 
 
 def there(wanted: Input, report: Report) -> str:
@@ -82,9 +92,11 @@ def missing(wanted: Input, path: str) -> Failure:
     )
 
 
-def put(wanted: Input, path: str) -> str:
-    """The input under the path the job wants for it, as a link; where it is when the job does not
-    care.
+def put(wanted: Input, path: str, work: str) -> str:
+    """The input under the path the job wants for it; where it is when the job does not care.
+
+    It is a link. In `work`, the job's own folder, a file of at most COPIED bytes is a copy: a
+    command that saves to its name does not write to the source.
     """
     target = wanted["target"]
     if not target:
@@ -94,7 +106,9 @@ def put(wanted: Input, path: str) -> str:
     target = os.path.abspath(target)
     try:
         if not leads(target, path):
-            link(path, target)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            small = os.path.isfile(path) and os.path.getsize(path) <= COPIED
+            (copy_whole if small and target.startswith(work) else link)(path, target)
     except OSError as error:
         if not leads(target, path):  # another rank may have done the same
             raise Failure(
@@ -114,7 +128,6 @@ def link(path: str, target: str) -> None:
     """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives
     way, data never.
     """
-    os.makedirs(os.path.dirname(target), exist_ok=True)
     new = target
     if os.path.islink(target):
         new += os.urandom(6).hex()
@@ -122,3 +135,27 @@ def link(path: str, target: str) -> None:
         os.rmdir(target)
     os.symlink(path, new)
     os.rename(new, target)
+
+
+def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
+    """Tell of inputs that were written to since: by the command, most likely."""
+    for path, before in shapes.items():
+        if shape(path) != before:
+            what = f"The input {path} was changed while the command ran."
+            why = "Where an input is a link, writing to its name changes it."
+            report.warn("input.changed", what, why, "Save under another name.")
+            report.say(what)
+
+
+def shape(path: str) -> list[tuple[int, int]]:
+    """What changes when somebody writes there: sizes and times; of a large folder the first."""
+    found = [os.path.realpath(path)]
+    for folder, folders, names in os.walk(found[0]):
+        found += (os.path.join(folder, name) for name in folders + names)
+        if len(found) > LOOKED_AT:
+            break
+    try:
+        looks = map(os.lstat, found[:LOOKED_AT])
+        return [(look.st_size, look.st_mtime_ns) for look in looks]
+    except OSError:
+        return []  # it was removed

@@ -8,23 +8,19 @@ renamed once it is complete. What was copied and has not changed is not copied a
 from __future__ import annotations
 
 import os
-import stat
 
-from tao_sdk.net.atomic import replacing
+from tao_sdk.net.atomic import BLOCK, append_rest, copy_whole, take_times_and_mode
 from tao_sdk.runner.outputs.brought import brought, others, written_there
 from tao_sdk.runner.outputs.tree import Tree, covers, growing, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO
-
     from tao_sdk.runner.document import Copy
     from tao_sdk.runner.outputs.tree import Shape
     from tao_sdk.runner.place import Place
 
 # bytes at the start and before the seam that have to be equal for a file to count as continued
 OVERLAP = 4096
-BLOCK = 1 << 20
 
 
 class Copies:
@@ -146,29 +142,3 @@ def append_new(source: str, target: str, thorough: bool) -> bool:
         append_rest(new, old)
     take_times_and_mode(before, target)
     return True
-
-
-def copy_whole(source: str, target: str) -> None:
-    """Write a complete copy, or nothing."""
-    with open(source, "rb") as new, replacing(target) as file:
-        before = os.fstat(new.fileno())
-        append_rest(new, file)
-        file.flush()
-        take_times_and_mode(before, file.fileno())
-
-
-def append_rest(new: IO[bytes], old: IO[bytes]) -> None:
-    """Write the rest of `new` to `old`."""
-    while True:
-        data = new.read(BLOCK)
-        if not data:
-            return
-        old.write(data)
-
-
-def take_times_and_mode(source: os.stat_result, target: str | int) -> None:
-    """Give a copy the mode and the times that its source had before it was read: a later change of
-    the source is then seen.
-    """
-    os.utime(target, ns=(source.st_atime_ns, source.st_mtime_ns))
-    os.chmod(target, stat.S_IMODE(source.st_mode))
