@@ -21,6 +21,7 @@ from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
+from tao_sdk.engine.place_facts import ask_or_assume
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
@@ -157,12 +158,15 @@ class Client:
     ) -> prepare.Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
         stored. Raises as `submit`.
+
+        Where the cluster or the daemon does not answer, the plan has `asked` False and a finding
+        that says what was not checked.
         """
         spec = call_checks.read_job("plan", spec, keywords)
         platform = platform or self._own_place("plan")
         call_checks.refuse_no_image(spec, platform, self.settings)
         request = prepare.Request(spec, platform, dict(options or {}))
-        planned = prepare.prepare(self.engine, request)
+        planned = prepare.prepare(self.engine, request, ask_or_assume)
         name_findings = call_checks.text_file_findings(spec)
         return replace(planned, findings=(*planned.findings, *name_findings))
 

@@ -32,6 +32,7 @@ def plan_view(planned: Planned) -> View:
         "id": plan.attempt.job_id,
         "platform": plan.attempt.platform,
         "endpoint": plan.attempt.endpoint,
+        "asked": planned.asked,
         **plan.to_json(),
         "findings": [finding.to_json() for finding in planned.findings],
     }
