@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from support.tao_command import Ran
 
@@ -41,3 +44,84 @@ def test_the_doctor_tells_all_of_them_too(typed: Callable[..., Ran], tmp_path: P
     ran = typed("doctor", "wrong.yaml")
     assert ran.code == 2
     assert ran.err.count("error: ") == 3
+
+
+WRONG_DATA = """\
+command: "true {config_path}"
+gpu_count: 0
+mode: args
+specs:
+  train: {d: "hf://a/b", m: "ngc://x"}
+inputs:
+  train.nope: {type: fil}
+  train.gone: {}
+  train.d: {}
+outputs: ["/proc"]
+"""
+EACH_OF_THE_DATA = [
+    (3, "mode"),
+    (5, "specs.train.m"),
+    (7, "inputs.train.nope"),
+    (8, "inputs.train.gone"),
+    (9, "inputs.train.d"),
+    (10, "outputs./proc"),
+]
+
+
+def places_told(ran: Ran) -> list[tuple[int, str]]:
+    mistakes: Any = ran.error["mistakes"]
+    return [(one["line"], one["key"]) for one in mistakes]
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_what_is_wrong_with_the_data_of_a_job_is_told_at_once(
+    typed: Callable[..., Ran], tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(WRONG_DATA)
+    ran = typed(verb, "--json", "wrong.yaml")
+    assert ran.code == 2
+    assert places_told(ran) == EACH_OF_THE_DATA
+
+
+def test_it_is_told_beside_the_mistakes_of_other_fields(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(WRONG_DATA.replace("gpu_count", "gpu_cont"))
+    told = places_told(typed("plan", "--json", "wrong.yaml"))
+    assert told == sorted([(2, "gpu_cont"), *EACH_OF_THE_DATA])
+
+
+def test_a_value_that_is_set_beside_the_file_is_not_told_as_missing(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(WRONG_DATA.replace("gpu_count", "gpu_cont"))
+    ran = typed("plan", "--json", "wrong.yaml", "--set", "train.gone=/here")
+    assert (8, "inputs.train.gone") not in places_told(ran)
+
+
+def test_where_the_specs_cannot_be_read_nothing_is_said_of_what_names_their_keys(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text("command: x\nspecs: nowhere.yaml\ninputs: [a.b]\n")
+    ran = typed("plan", "--json", "wrong.yaml")
+    assert "there is no file" in ran.error["message"]
+    assert "mistakes" not in ran.error
+
+
+def test_mistakes_of_paths_without_specs_are_told_at_once(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(
+        "command: x\ninputs: {/a: 'hf://a/b', /b: {uri: /c, type: fil}}\noutputs: [/, /proc]\n"
+    )
+    told = places_told(typed("plan", "--json", "wrong.yaml"))
+    assert [key for _, key in told] == ["inputs./a", "inputs./b", "outputs./", "outputs./proc"]
+
+
+def test_the_doctor_tells_each_mistake_of_the_data_as_a_finding(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(WRONG_DATA)
+    ran = typed("doctor", "--json", "wrong.yaml")
+    told = [one for one in ran.json["findings"] if one["code"] == "job_file.invalid"]
+    assert len(told) == len(EACH_OF_THE_DATA)

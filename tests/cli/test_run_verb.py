@@ -301,19 +301,46 @@ def test_a_plan_is_told_in_a_few_lines_with_the_command_as_it_was_typed(tao: Tao
     assert "tok-12345" not in shown.out + shown.err
 
 
-def test_a_plan_for_a_place_that_cannot_be_asked_says_what_it_needs(tao: Tao) -> None:
+DEAD_CLUSTER = {
+    "SLURM_HOSTNAME": "127.0.0.1:9",
+    "SLURM_USER": "nobody",
+    "SLURM_BASE_RESULTS_DIR": "/lustre/nobody",
+}
+DEAD_DAEMON = {"DOCKER_HOST": "tcp://127.0.0.1:9"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "dead", "place", "unchecked"),
+    [
+        ("docker", DEAD_DAEMON, "Docker daemon", "Its image, GPUs and network"),
+        ("slurm", DEAD_CLUSTER, "cluster", "Its partitions, GPUs, accounts"),
+    ],
+)
+def test_a_place_that_does_not_answer_is_planned_for_and_the_plan_says_what_was_not_checked(
+    tao: Tao, platform: str, dead: dict[str, str], place: str, unchecked: str
+) -> None:
+    asked = ("--platform", platform, "--image", "x", "--gpus", "2", "--", "true")
+    ran = tao("plan", *asked, timeout=60, **dead)
+    assert ran.code == 0
+    assert "(did not answer)" in ran.out.splitlines()[0]
+    assert f"Not asked: the {place} did not answer. {unchecked}" in ran.out
+    plan = tao("plan", "--json", *asked, timeout=60, **dead).json
+    assert plan["asked"] is False
+    assert plan["findings"][0]["code"] == "plan.not_asked"
+    assert tao("run", *asked, timeout=60, **dead).code == 4
+    assert tao("ls", "--json").json == []
+
+
+def test_a_plan_of_a_place_that_answers_says_so(tao: Tao) -> None:
+    assert tao("plan", "--gpus", "0", "--json", "--", "true").json["asked"] is True
+
+
+def test_a_job_that_is_wrong_is_refused_although_its_place_does_not_answer(tao: Tao) -> None:
     ran = tao(
-        "plan",
-        "--platform",
-        "docker",
-        "--image",
-        "x",
-        "--",
-        "true",
-        DOCKER_HOST="tcp://127.0.0.1:9",
+        "plan", "--platform", "docker", "--gpus", "0", "--", "true", timeout=60, **DEAD_DAEMON
     )
-    assert ran.code == 4
-    assert "A plan needs an answer of the place" in ran.err
+    assert ran.code == 2
+    assert "needs an image" in ran.out + ran.err
 
 
 def test_a_plan_that_would_be_refused_ends_with_2_and_shows_the_finding(tao: Tao) -> None:

@@ -97,6 +97,37 @@ def test_backend_details_that_make_no_sense_are_refused(
     assert sdk.list_jobs() == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "details"),
+    [
+        ({"image": "a"}, {"image": "b"}),
+        ({"command": "echo mine"}, {"command": "echo other"}),
+        ({"gpu_count": 0}, {"num_gpu": -1}),
+        ({"env_vars": {"A": "1"}}, {"env_vars": {"A": "2"}}),
+        ({"inputs": []}, {"inputs": ["/x"]}),
+    ],
+    ids="-".join,
+)
+def test_backend_details_that_differ_from_a_named_argument_are_refused(
+    sdk: LocalSDK, arguments: dict[str, Any], details: dict[str, Any]
+) -> None:
+    with pytest.raises(SpecError, match="Say it once"):
+        sdk.create_job(**{"command": "true", **arguments}, backend_details=details)
+    assert sdk.list_jobs() == []
+
+
+def test_backend_details_may_say_what_no_argument_does_or_the_same(sdk: LocalSDK) -> None:
+    details = {"num_gpu": 0, "command": "true", "image": "a", "env_vars": {"A": "1"}}
+    job = sdk.create_job(image="a", env_vars={"A": "1"}, backend_details=details)
+    assert (job.image, job.gpu_count) == ("a", 0)
+
+
+def test_what_backend_details_say_twice_is_not_shown(sdk: LocalSDK) -> None:
+    with pytest.raises(SpecError) as error:
+        sdk.create_job("", "true", 0, {"A": "1"}, backend_details={"env_vars": {"A": "hush"}})
+    assert "hush" not in str(error.value)
+
+
 def test_what_a_job_should_know_is_a_warning_of_python_one_for_each_finding(sdk: LocalSDK) -> None:
     with pytest.warns(TaoWarning) as told:
         job = sdk.create_job("", "echo {lr}", gpu_count=0, args={"lrr": 1})

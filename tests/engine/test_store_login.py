@@ -80,6 +80,34 @@ def test_keys_and_a_role_that_is_said_to_be_there_let_the_job_go(
     assert not [each for each in planned.findings if each.code == "s3.no_credentials"]
 
 
+READS = JobSpec(command="true", gpu_count=0, inputs={"/nowhere/x": "s3://acme-training/a"})
+DEAD_STORE = "http://127.0.0.1:9"
+
+
+def test_a_job_without_keys_is_not_sent_to_a_store_that_does_not_answer(tmp_path: Path) -> None:
+    with opened(tmp_path, S3_ENDPOINT_URL=DEAD_STORE) as client:
+        with pytest.raises(CredentialError, match="no keys to read s3://acme-training/a") as error:
+            client.submit(READS, "local")
+        assert error.value.code == "s3.no_credentials"
+        assert "AWS_EC2_METADATA_DISABLED=false" in error.value.next
+        assert client.list_jobs() == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"AWS_EC2_METADATA_DISABLED": "false"}, {"ACCESS_KEY": "AKIA-a", "SECRET_KEY": "a-secret"}],
+    ids=["role", "keys"],
+)
+def test_a_store_that_does_not_answer_from_here_is_a_warning_for_a_job_with_keys(
+    tmp_path: Path, said: dict[str, str]
+) -> None:
+    if "ACCESS_KEY" not in said:
+        said = {**said, "AWS_EC2_METADATA_SERVICE_ENDPOINT": DEAD_STORE}
+    with opened(tmp_path, S3_ENDPOINT_URL=DEAD_STORE, **said) as client:
+        planned = client.plan(READS, "local")
+    assert [each.severity.value for each in planned.findings] == ["warning"]
+
+
 @pytest.mark.network
 def test_a_public_bucket_is_read_without_keys_and_another_one_is_not(tmp_path: Path) -> None:
     server = s3_here.minio()

@@ -134,6 +134,27 @@ def next_data(files: Files, path: str, offset: int) -> int:
     return files.next_data(path, offset) if isinstance(files, KnowsHoles) else offset
 
 
+@dataclass(frozen=True)
+class AssumedFacts:
+    """Facts for the plan of a place that does not answer, and a sentence that says what they are
+    worth.
+    """
+
+    facts: Any
+    words: str
+
+
+@runtime_checkable
+class AssumesFacts(Protocol):
+    """What a backend offers besides, where the place may not answer."""
+
+    def assume_facts(self, job: PreparedJob, options: Any) -> AssumedFacts:
+        """Facts without a question: what the place said last, else that it has what the job asks
+        for.
+        """
+        ...
+
+
 @runtime_checkable
 class ReadsManyLogs(Protocol):
     """What a backend offers besides, where each question is a round trip."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
+NOT_ASKED = "  (did not answer)"
 ALL_OF_IT = "All that would be sent: tao plan --full"
 
 
@@ -31,7 +32,7 @@ def summary(planned: Planned, out: Output) -> list[str]:
     plan = planned.plan
     head = (
         f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  "
-        f"{printable(plan.attempt.endpoint)}"
+        f"{printable(plan.attempt.endpoint)}{'' if planned.asked else NOT_ASKED}"
     )
     facts = [f"  {name:<8} {printable(value)}" for name, value in facts_of(planned) if value]
     told = [

@@ -28,7 +28,7 @@ from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 OWN_FLAGS = frozenset(
     {*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"}
 )
-NEEDS_FACTS = "A plan needs an answer of the place that it is for: nothing was planned."
 
 
 class Submitting(click.Command):
@@ -290,7 +289,8 @@ def plan(
     sent or stored.
 
     With --full and with --json exactly that. Secrets are shown by name. The exit code is 2 when the
-    job would be refused.
+    job would be refused. Where the cluster or daemon does not answer, the plan says what was not
+    checked.
     """
     wanted = asked(job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
@@ -298,9 +298,6 @@ def plan(
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
     except SpecError as error:
         raise wanted.located(error) from None
-    except Unreachable as error:
-        error.advise(NEEDS_FACTS)
-        raise
     from tao_sdk.cli import planned as shown
 
     view = plan_view(planned)

@@ -21,6 +21,7 @@ from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
+from tao_sdk.engine.place_facts import ask_or_assume
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
@@ -156,12 +157,15 @@ class Client:
     ) -> prepare.Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
         stored. Raises as `submit`.
+
+        Where the cluster or the daemon does not answer, the plan has `asked` False and a finding
+        that says what was not checked.
         """
         spec = call_checks.read_job("plan", spec, keywords)
         platform = platform or self._own_place("plan")
         call_checks.refuse_no_image(spec, platform, self.settings)
         request = prepare.Request(spec, platform, dict(options or {}))
-        return prepare.prepare(self.engine, request)
+        return prepare.prepare(self.engine, request, ask_or_assume)
 
     def _own_place(self, call: str) -> str:
         """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""

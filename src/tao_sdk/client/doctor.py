@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tao_sdk.backends.registry import is_known, unknown
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
+from tao_sdk.client.mistakes import each_of
 from tao_sdk.model.errors import SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 
@@ -58,7 +59,7 @@ def job_findings(client: Client, request: JobRequest) -> list[Finding]:
     try:
         findings = list(client.plan(request.spec, request.platform, request.options).findings)
     except SpecError as error:
-        return [error_finding(request.located(error))]
+        return [error_finding(each) for each in each_of(request.located(error))]
     except TaoError as error:
         return [error_finding(error)]
     return findings or [Finding(Severity.OK, "job.ready", "Nothing would stop the job.")]

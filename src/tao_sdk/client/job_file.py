@@ -10,10 +10,10 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.registry import (
     ALIASES,
@@ -36,12 +36,17 @@ from tao_sdk.client.document import (
     read_document,
 )
 from tao_sdk.client.job_file_inputs import with_inputs_beside
-from tao_sdk.client.mistakes import Collected
-from tao_sdk.model.errors import MissingExtra, SpecError
+from tao_sdk.client.mistakes import Collected, as_one
+from tao_sdk.client.set_values import with_values
+from tao_sdk.model.errors import MissingExtra, SpecError, UsageError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
 from tao_sdk.payload.declared import DECLARATION
+from tao_sdk.payload.keys import Step
+
+if TYPE_CHECKING:
+    from tao_sdk.payload.mistakes import DataMistake
 
 PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
 
@@ -56,6 +61,9 @@ class JobFile:
     native: Mapping[str, Mapping[str, Any]]
     path: Path
     places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
+    nodes: Mapping[str, Value] = field(
+        default_factory=dict[str, Value], repr=False
+    )  # of the document
     settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # its own fields
 
@@ -85,13 +93,50 @@ class JobFile:
             return error
         return DocumentError(place, error.what, error.why, error.next, error.command)
 
+    def with_others(self, error: SpecError, spec: JobSpec) -> SpecError:
+        """The error with its place, and with all else that is wrong with the data of `spec`, which
+        is the job of this file as it was to run.
+        """
+        mistakes = list(self.data_mistakes(spec))
+        if error.what not in {each.error.what for each in mistakes}:
+            return self.located(error)
+        return as_one([self.located_mistake(each) for each in mistakes])
+
+    def data_mistakes(self, spec: JobSpec, unread: Collection[str] = ()) -> Iterator[DataMistake]:
+        """The mistakes that stand in this file. `unread` are fields that have one already."""
+        from tao_sdk.payload.mistakes import data_mistakes
+
+        for mistake in data_mistakes(spec, unread):
+            if mistake.field in self.places and mistake.field not in unread:
+                yield mistake
+
+    def located_mistake(self, mistake: DataMistake) -> DocumentError:
+        error, place = mistake.error, self.place_within(mistake.field, mistake.way)
+        located = DocumentError(place, error.what, error.why, error.next, error.command)
+        located.key = mistake.key
+        return located
+
+    def place_within(self, name: str, way: Sequence[Step]) -> Place:
+        """Where the value at the end of the way stands, as near as the file has it."""
+        value, place = self.nodes[name], self.places[name]
+        for step in way:
+            if not isinstance(value.data, dict) or str(step) not in value.data:
+                return place
+            place = value.keys.get(str(step), place)
+            value = value.data[str(step)]
+        return place
+
 
 def read_job_file(
-    path: str | Path, changes: Mapping[str, Any] | None = None, settings: Settings | None = None
+    path: str | Path,
+    changes: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+    set_values: Sequence[str] = (),
 ) -> JobFile:
     """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are
     added to, others replaced. Its `platform` may be the name of an endpoint of config.yaml, as
-    `settings` have it.
+    `settings` have it. `set_values` are the KEY=VALUE that will change its specs: a mistake that
+    they mend is not told.
 
     Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
     """
@@ -111,6 +156,7 @@ def read_job_file(
         native=reader.by_platform(top, "native"),
         path=path,
         places=places,
+        nodes=top.mapping,
         settings=settings,
         values=values,
     )
@@ -120,8 +166,28 @@ def read_job_file(
             mistakes.add(
                 DocumentError(place, error.what, error.why, error.next, error.command), error.field
             )
+    if mistakes.found:
+        add_data_mistakes(mistakes, job, merged, set_values)
     mistakes.tell()
     return replace(job, spec=read_spec(merged))
+
+
+def add_data_mistakes(
+    mistakes: Collected, job: JobFile, values: Mapping[str, Any], set_values: Sequence[str]
+) -> None:
+    """Beside mistakes of fields, tell those of the data that the other fields name."""
+    unread = mistakes.keys
+    spec = readable_spec({name: values[name] for name in values.keys() - unread}, set_values)
+    for mistake in job.data_mistakes(spec, unread) if spec else ():
+        mistakes.add(job.located_mistake(mistake), mistake.key)
+
+
+def readable_spec(values: Mapping[str, Any], set_values: Sequence[str]) -> JobSpec | None:
+    """The job of these fields, or None where they do not make one."""
+    try:
+        return with_values(read_settings(JobSpec, values), set_values).spec
+    except (FieldError, UsageError):
+        return None
 
 
 def read_top(path: Path) -> Value:

@@ -51,8 +51,8 @@ class JobRequest:
     notes: tuple[str, ...] = ()
 
     def located(self, error: SpecError) -> SpecError:
-        """The error, with its place in the job file."""
-        return self.file.located(error) if self.file else error
+        """The error with its place in the job file, and with what else is wrong there."""
+        return self.file.with_others(error, self.spec) if self.file else error
 
 
 def read_request(typed: TypedJob) -> JobRequest:
@@ -66,7 +66,9 @@ def read_request(typed: TypedJob) -> JobRequest:
         changes["command"] = command_line(typed.command)
     refuse_no_job(typed.job_file, changes)
     native = changes.pop("native", None)
-    file = read_job_file(typed.job_file, changes) if typed.job_file else None
+    file = None
+    if typed.job_file:
+        file = read_job_file(typed.job_file, changes, set_values=typed.set_values)
     place = typed.platform or (file.platform if file else None) or DEFAULT_PLATFORM
     platform = platform_at(place, Settings.load())
     spec = file.spec_for(platform) if file else read_spec(changes)

@@ -74,8 +74,16 @@ class Collected:
 
     def tell(self) -> None:
         """Raises what was found: the one mistake, or all of them."""
-        ordered = sorted(self.found, key=lambda error: (error.place.line, error.place.column))
-        if len(ordered) == 1:
-            raise ordered[0]
-        if ordered:
-            raise Mistakes(ordered)
+        if self.found:
+            raise as_one(self.found)
+
+
+def as_one(mistakes: Sequence[DocumentError]) -> DocumentError:
+    """One error that tells the mistakes, in the order of their lines."""
+    ordered = sorted(mistakes, key=lambda error: (error.place.line, error.place.column))
+    return ordered[0] if len(ordered) == 1 else Mistakes(ordered[:MOST])
+
+
+def each_of(error: TaoError) -> Sequence[TaoError]:
+    """The mistakes that an error tells; of any other error itself."""
+    return error.mistakes if isinstance(error, Mistakes) else (error,)

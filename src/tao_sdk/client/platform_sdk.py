@@ -20,15 +20,16 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 # The documents' names in backend_details -> ours.
 OUR_NAMES = {"num_gpu": "gpu_count"}
+DEFAULTS = {"image": "", "command": "", "gpu_count": 1}  # of create_job
 
 
 def with_details(
-    details: Mapping[str, Any], more: Mapping[str, Any], platform: str
+    details: Mapping[str, Any], arguments: Mapping[str, Any], more: Mapping[str, Any], platform: str
 ) -> dict[str, Any]:
-    """The keywords of create_job and what backend_details say beside them.
+    """The keywords of create_job and what backend_details say beside them and the named arguments.
 
-    cluster_name is for people: which cluster it is, the settings say. Raises SpecError where the
-    two say different things.
+    cluster_name is for people: which cluster it is, the settings say. Raises SpecError where they
+    say different things.
     """
     given = {OUR_NAMES.get(name, name): value for name, value in details.items()}
     named = str(given.pop("backend_type", platform))
@@ -39,11 +40,22 @@ def with_details(
         )
     if platform == "slurm":
         given.pop("cluster_name", None)
+    said = {**without_defaults(arguments), **more}
     for name, value in given.items():
-        if name in more and more[name] != value:
-            what = f"backend_details says {name}={value!r}, and create_job says {more[name]!r}."
+        if name in said and said[name] != value:
+            what = f"{name} in backend_details differs from {name} in create_job."
             raise FieldError(name, what, "", "Say it once.")
     return {**given, **more}
+
+
+def without_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The named arguments of create_job that were given: what has its default was not."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return {
+        name: value
+        for name, value in given.items()
+        if not isinstance(value, (str, int)) or value != DEFAULTS.get(name)
+    }
 
 
 def endpoint_of(platform: str, name: str, settings: Settings) -> str:
@@ -117,10 +129,9 @@ class PlatformSDK(Client):
         waits. What the job should know comes as one TaoWarning a finding. Raises SpecError naming a
         field that is wrong or unknown, Refused, CredentialError, Unreachable.
         """
-        more = with_details(backend_details or {}, more, self.platform)
-        gpu_count = more.pop("gpu_count", gpu_count)
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}
+        more = with_details(backend_details or {}, {**named, **data}, more, self.platform)
         spec_fields, option_fields = (
             settings_of(JobSpec),
             settings_of(self.options_class(self.platform)),

@@ -202,7 +202,7 @@ def input_places(job: Job) -> tuple[str, ...]:
 
 
 def input_names(job: Job) -> list[str]:
-    """The keys of what is read where it lies, or fetched: all inputs but what travels with the job."""
+    """The keys of what is read where it lies, or fetched: not of what travels with the job."""
     try:
         spec = stored_spec(job.spec)
         return [each.key for each in read_data(spec).inputs if each.path not in spec.files]

@@ -33,6 +33,7 @@ def plan_view(planned: Planned) -> View:
         "platform": plan.attempt.platform,
         "endpoint": plan.attempt.endpoint,
         "command": planned.spec.command,
+        "asked": planned.asked,
         **plan.to_json(),
         "findings": [finding.to_json() for finding in planned.findings],
     }

@@ -14,6 +14,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice, repeat
 from pathlib import Path
@@ -46,6 +47,13 @@ ONLY_FROM_HERE = (
 )
 KEYS = ("s3.no_credentials", "s3.credentials")
 LOOKED_AT = 20_000  # objects of an input whose sizes are added up: twenty requests
+
+
+@dataclass(frozen=True)
+class UnseenObject(Finding):
+    """The warning for an input in a bucket whose store could not be asked from here."""
+
+    uri: str = ""
 
 
 def input_findings(
@@ -164,11 +172,16 @@ def looked_at(wanted: DataInput, web: Web, runs_here: bool) -> Finding | None:
         what = f"The input {wanted.key}: {failure.what}"
         fix = advice(failure, web) if in_bucket(wanted.uri) else failure.next
         if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):
-            return Finding(
-                Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, fix
-            )
+            return unseen_input(wanted.uri, failure, what, fix)
         return Finding(Severity.ERROR, failure.code, what, failure.why, fix)
     return None
+
+
+def unseen_input(uri: str, failure: Failure, what: str, fix: str) -> Finding:
+    what = f"{what} The job may see it."
+    if in_bucket(uri):
+        return UnseenObject(Severity.WARNING, failure.code, what, failure.why, fix, uri=uri)
+    return Finding(Severity.WARNING, failure.code, what, failure.why, fix)
 
 
 def large(

@@ -16,6 +16,7 @@ from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings, job_findings, path_findings
+from tao_sdk.engine.place_facts import FactsSource, ask_place
 from tao_sdk.engine.store_login import require_login
 from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
@@ -54,7 +55,7 @@ class Request:
 @dataclass(frozen=True)
 class Planned:
     """What would be sent, and what the checks say to it. `secrets` are the values, which the plan
-    only names.
+    only names. `asked` is False where the place did not answer.
     """
 
     plan: Plan[Any]
@@ -62,27 +63,32 @@ class Planned:
     job: PreparedJob
     options: Any
     secrets: Mapping[str, str] = field(repr=False)
+    asked: bool = True
 
     @property
     def spec(self) -> JobSpec:
         return self.job.spec
 
 
-def prepare(engine: Engine, request: Request) -> Planned:
+def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_place) -> Planned:
     """All that can be known before anything is sent. Raises SpecError, CredentialError,
     Unreachable.
     """
     backend = engine.backend(request.platform, request.endpoint)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
     try:
-        planned = plan_with(engine, backend, replace(request, spec=spec), secrets)
+        planned = plan_with(engine, backend, replace(request, spec=spec), secrets, find_facts)
     except TaoError as error:
         raise error.redacted(Redactor.of(secrets.values())) from None
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
 
 
 def plan_with(
-    engine: Engine, backend: AnyBackend, request: Request, secrets: Mapping[str, str]
+    engine: Engine,
+    backend: AnyBackend,
+    request: Request,
+    secrets: Mapping[str, str],
+    find_facts: FactsSource,
 ) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
     job = prepare_job(
@@ -94,24 +100,25 @@ def plan_with(
     refuse_open_secrets(job.spec, request.options, secrets)
     options = read_options(backend, request.options)
     attempt = first_attempt(engine, backend, job.spec)
-    facts = backend.survey(job, options)
+    place = find_facts(backend, job, options)
     refuse_too_large(job, backend)
-    plan = backend.plan(job, options, facts, attempt)
+    plan = backend.plan(job, options, place.facts, attempt)
     check_bucket(
         plan.results_dir, "The place of the results"
     )  # it may have come from S3_BUCKET_NAME
     input_checks = list(input_findings(engine, job, secrets, backend.capabilities))
     require_login(job, engine.settings, plan.results_dir, input_checks)
     findings = (
+        *place.findings,
         *job_findings(engine, job),
-        *backend.check(plan, facts),
+        *backend.check(plan, place.facts),
         *general_findings(job.spec, backend),
         *placeholder_findings(job.spec),
         *output_findings(job.spec),
         *input_checks,
         *(path_findings(job, os.curdir) if sees_our_paths else ()),
     )
-    return Planned(plan, findings, job, options, secrets)
+    return Planned(plan, findings, job, options, secrets, place.asked)
 
 
 def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt:

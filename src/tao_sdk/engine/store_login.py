@@ -1,8 +1,8 @@
 """Store login: whether a job that needs a bucket has keys for it, or its user has said that a role
 gives them.
 
-A bucket that is only read may be public, so its store is asked first (input_findings.py); one that
-results go to never is.
+A bucket that is only read may be public, so its store is asked first (input_findings.py); where it
+does not answer, keys are needed. A bucket that results go to is never public.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 
 from tao_sdk.engine.bucket_files import in_bucket
+from tao_sdk.engine.input_findings import UnseenObject
 from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.net.address import shown
 
 NO_KEYS = "s3.no_credentials"
 PAIR = {
@@ -49,6 +51,9 @@ def require_login(
     for finding in findings:
         if finding.code == NO_KEYS:
             raise no_keys(finding.what, spec, profile)
+        if isinstance(finding, UnseenObject):
+            what = f"There are no keys to read {shown(finding.uri)}, and its store cannot be asked "
+            raise no_keys(what + "from here whether everybody may.", spec, profile)
 
 
 def says_role(env: Mapping[str, object]) -> bool:

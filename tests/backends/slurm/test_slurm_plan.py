@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.job.allocation import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover, shell
+from tao_sdk.engine.prepare import Planned
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Plan
@@ -947,3 +949,59 @@ def test_the_ssh_config_of_a_home_that_ssh_would_not_look_into_is_named_to_it(
     (tmp_path / ".ssh" / "config").touch()
     assert login(Settings(whole)).config == str(tmp_path / ".ssh" / "config")
     assert login(Settings({**whole, "TAO_SSH_CONFIG": "/other"})).config == "/other"
+
+
+# A cluster that does not answer
+
+DEAD = {
+    "SLURM_HOSTNAME": "127.0.0.1:9",
+    "SLURM_USER": "nobody",
+    "SLURM_BASE_RESULTS_DIR": BASE,
+    "PATH": os.environ["PATH"],
+}
+
+
+def planned_unasked(folder: Path, spec: JobSpec, **options: Any) -> Planned:
+    settings = Settings({**DEAD, "HOME": str(folder), "TAO_SDK_STATE_DIR": str(folder / "state")})
+    with SlurmSDK(settings=settings) as sdk:
+        return sdk.plan(spec, "slurm", options)
+
+
+def test_a_silent_cluster_is_planned_for_by_what_the_job_names(tmp_path: Path) -> None:
+    spec = job(image=IMAGE, gpu_count=12, num_nodes=3)
+    planned = planned_unasked(tmp_path, spec, partition="big,bigger", account="vision")
+    lines = directives(planned.plan)
+    assert not planned.asked
+    assert lines["partition"] == "big,bigger"
+    assert (lines["nodes"], lines["account"]) == ("3", "vision")
+    assert planned.plan.request.decisions.runtime == "pyxis"
+
+
+def test_a_silent_cluster_without_a_named_partition_gives_its_default(tmp_path: Path) -> None:
+    planned = planned_unasked(tmp_path, job(gpu_count=16))
+    decisions = planned.plan.request.decisions
+    assert "partition" not in decisions.directives
+    assert (decisions.nodes, decisions.gpus) == (2, 8)
+    assert not planned.plan.notes
+
+
+def remember_answer(folder: Path) -> None:
+    """Leave what a cluster has answered two hours ago, under the name of the silent one."""
+    names = ("partitions", "nodes", "accounts", "qos", "flags", "programs", "folders", "base")
+    shown = "PartitionName=nightly Default=YES MaxTime=02:00:00 MaxNodes=4 TotalNodes=4 State=UP"
+    seen = dict.fromkeys((*names, "user", "version", "above"), "") | {
+        "config": "ClusterName = remembered\nSLURM_VERSION = 22.05.8\n",
+        "partitions": shown,
+        "nodes": "nightly|4|128|gpu:8",
+    }
+    answer = {"time": time.time() - 7200, "base": BASE, "seen": seen}
+    folder.mkdir(parents=True)
+    (folder / "nobody@127.0.0.1_9.facts.json").write_text(json.dumps(answer))
+
+
+def test_a_silent_cluster_is_planned_for_by_what_it_said_last(tmp_path: Path) -> None:
+    remember_answer(tmp_path / "state" / "slurm")
+    planned = planned_unasked(tmp_path, job(gpu_count=1))
+    assert not planned.asked
+    assert "The plan is made from what it said on" in planned.findings[0].what
+    assert planned.plan.request.decisions.cluster == "remembered"

@@ -28,6 +28,7 @@ from tao_sdk.backends.containers.identity import (
 from tao_sdk.backends.containers.kept_files import KeptFiles
 from tao_sdk.backends.containers.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.contract import (
+    AssumedFacts,
     Backend,
     CancelAnswer,
     Capabilities,
@@ -84,6 +85,10 @@ from tao_sdk.transports.dockerd import (
 FULL_DISK = MiB  # a disk with less room left is full
 REMOTE_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
 STOPS = 16  # containers that are stopped at once: each waits for its own end
+UNCHECKED = (
+    "the Docker daemon did not answer. Its image, GPUs and network, the mounts and the inputs are "
+    "not checked."
+)
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
 
@@ -154,6 +159,12 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             refusals=tuple(refusal for refusal in refusals if refusal),
             login_registry=registry,
         )
+
+    def assume_facts(self, job: PreparedJob, options: DockerOptions) -> AssumedFacts:
+        if job.spec.image:
+            refuse_malformed(job.spec.image)
+        facts = look.assumed_facts(self.daemon, self.settings, job, options)
+        return AssumedFacts(facts, UNCHECKED)
 
     def login_registry(self, spec: JobSpec) -> str:
         """The registry of the image if a pull logs in there, else ""."""

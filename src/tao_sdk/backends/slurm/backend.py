@@ -13,12 +13,13 @@ import shlex
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import (
+    AssumedFacts,
     Backend,
     CancelAnswer,
     Capabilities,
@@ -39,7 +40,7 @@ from tao_sdk.backends.refusals import (
     still_runs,
 )
 from tao_sdk.backends.slurm import logs, look, render, rules
-from tao_sdk.backends.slurm.cluster import doctor, survey
+from tao_sdk.backends.slurm.cluster import assumed, doctor, survey
 from tao_sdk.backends.slurm.cluster.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
@@ -126,6 +127,14 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         if survey.is_new(facts) or self.suffices(job, options, facts):
             return facts
         return self.surveys.facts(self.site, self.endpoint, fresh=True)
+
+    def assume_facts(self, job: PreparedJob, options: SlurmOptions) -> AssumedFacts:
+        last = self.surveys.last(self.site, self.endpoint)
+        if last is not None:
+            return AssumedFacts(last, assumed.describe_age(last.seen_at))
+        now = datetime.now(timezone.utc)
+        facts = assumed.assumed_facts(self.site, options, job.spec, now)
+        return AssumedFacts(facts, assumed.UNCHECKED)
 
     def suffices(self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> bool:
         attempt = Attempt("job-0000000000", 1, self.platform, self.endpoint, "")

@@ -67,6 +67,20 @@ def caller_facts(settings: Settings, local: bool) -> DockerFacts:
     )
 
 
+def assumed_facts(
+    daemon: Daemon, settings: Settings, job: PreparedJob, options: DockerOptions
+) -> DockerFacts:
+    """Facts for a daemon that does not answer: it has the image and the network of the job."""
+    caller = caller_facts(settings, is_local(daemon.address))
+    network = choose_network(job.spec, options, caller)
+    return replace(caller, image={}, networks=(network,), plaintext_address=open_address(daemon))
+
+
+def open_address(daemon: Daemon) -> str:
+    """The daemon's address if anyone on the way can read what is sent, else ""."""
+    return daemon.address.url if is_open(daemon.address) else ""
+
+
 def pull_policy(settings: Settings) -> str:
     policy = settings.get("DOCKER_PULL_POLICY") or "missing"
     if policy not in PULL:
@@ -91,7 +105,7 @@ def with_daemon(
     return replace(
         caller,
         info=info,
-        plaintext_address=daemon.address.url if is_open(daemon.address) else "",
+        plaintext_address=open_address(daemon),
         missing=missing_paths(files, paths),
         volumes=volume_folders(daemon, info, volumes),
         gpus=tuple(gpus),
