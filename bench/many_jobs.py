@@ -5,17 +5,17 @@ jobs of this machine.
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench import many_starts
 from bench.figure import Figure, per_item, ratio, spread
 from bench.folder import scratch
 from bench.rivals import Rivals
-from bench.rounds import interleaved, seconds_of
+from bench.rounds import seconds_of
 from bench.scale import Scale
 from tao_sdk.client import Client
 from tao_sdk.engine.watch import Watcher
@@ -23,13 +23,12 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 SLEEPER = JobSpec(command="exec sleep 3600", gpu_count=0)
-BURST = 8  # jobs that are submitted in one round
 
 
 def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:  # noqa: ARG001  none has a watcher
     with scratch() as folder, local_client(folder) as client:
         yield from plans(client, scale)
-        yield from submits(client, scale)
+        yield from many_starts.figures(client, scale, folder)
         yield from cancels(client, scale)
         yield idle_watcher(client, scale)
 
@@ -52,37 +51,8 @@ def plans(client: Client, scale: Scale) -> Iterator[Figure]:
     yield per_item("many.plan", "plan a job", meaning, seconds)
 
 
-def submits(client: Client, scale: Scale) -> Iterator[Figure]:
-    """One after the other, as a sweep does it."""
-    found = interleaved(
-        {
-            "ours": lambda: seconds_of(lambda: submit_many(client, BURST)) / BURST,
-            "bare": lambda: seconds_of(lambda: start_bare(client, BURST)) / BURST,
-        },
-        scale.many_jobs // BURST,
-    )
-    meaning = "Planned, stored, handed over to a supervisor of its own, and confirmed."
-    yield ratio(
-        "many.submit",
-        f"submit {scale.many_jobs} jobs, each",
-        meaning,
-        found["ours"],
-        found["bare"],
-        "subprocess.Popen(start_new_session=True) of the same packed command",
-    )
-
-
 def submit_many(client: Client, number: int) -> list[str]:
     return [client.submit(SLEEPER, "local").job.id for _ in range(number)]
-
-
-def start_bare(client: Client, number: int) -> None:
-    """What nobody supervises, stores or finds again."""
-    command = client.plan(SLEEPER, "local").job.command
-    for _ in range(number):
-        started = subprocess.Popen(["/bin/sh", "-c", command], start_new_session=True)
-        started.kill()
-        started.wait()
 
 
 def cancels(client: Client, scale: Scale) -> Iterator[Figure]:

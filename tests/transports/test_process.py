@@ -113,6 +113,39 @@ def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(
     until(lambda: not process.groups(leader))
 
 
+@pytest.mark.parametrize("kernel_lists_children", [True, False])
+def test_children_in_sessions_of_their_own_are_found_and_no_others(
+    session: Callable[[str], Identity],
+    monkeypatch: pytest.MonkeyPatch,
+    kernel_lists_children: bool,
+) -> None:
+    if not kernel_lists_children:
+        monkeypatch.setattr(process, "_children_file", lambda *_: "/nothing")
+    parent = session("setsid sleep 60 & setsid bash -c 'sleep 60 & wait' & wait")
+    stranger = session("sleep 60")
+    until(lambda: len(process.departed(parent)) == 3)
+    assert stranger.pid not in [one.pid for one in process.departed(parent)]
+    assert process.departed(stranger) == []
+    process.kill(parent)
+    until(lambda: not parent.alive)
+
+
+def test_what_belongs_to_one_session_is_found_without_reading_about_every_process(
+    session: Callable[[str], Identity], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        pytest.skip("this kernel does not list the children of a process")
+    strangers = [session("sleep 60") for _ in range(20)]
+    one = session("sleep 60 & wait")
+    until(lambda: len(process._members(one.pid)) == 2)  # pyright: ignore[reportPrivateUsage]
+    read: list[int] = []
+    stat = process._stat  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(process, "_stat", lambda pid: read.append(pid) or stat(pid))
+    assert process.groups(one) == {one.pid}
+    assert process.departed(one) == []
+    assert not {stranger.pid for stranger in strangers} & set(read)
+
+
 @pytest.mark.parametrize(
     ("end", "number"), [(process.ask_to_end, signal.SIGTERM), (process.kill, signal.SIGKILL)]
 )

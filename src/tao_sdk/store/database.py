@@ -20,6 +20,7 @@ from typing import TypeVar
 from tao_sdk.model.errors import StoreError
 
 T = TypeVar("T")
+ChangeMark = tuple[int, int, int]
 LOCK_TIMEOUT = 120.0  # seconds for which others may lock the database before that is an error
 
 # words in SQLite's message -> what happened, what to do
@@ -71,6 +72,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
         self._is_exclusive = False
+        self._opened = 0  # connections so far
         _open_databases.add(self)
 
     @contextmanager
@@ -96,6 +98,12 @@ class Database:
                     db.execute("ROLLBACK")
                 if synced and self.wal:
                     db.execute("PRAGMA synchronous = NORMAL")
+
+    def change_mark(self) -> ChangeMark:
+        """Differs from the last one if somebody may have changed the database in between."""
+        with self.read() as db:
+            (data_version,) = db.execute("PRAGMA data_version").fetchone()
+            return self._opened, data_version, db.total_changes
 
     def close(self) -> None:
         with self._lock:
@@ -149,6 +157,7 @@ class Database:
             self._choose_journal(db)
             db.execute("PRAGMA foreign_keys = ON")
             undo.pop_all()
+        self._opened += 1
         return db
 
     def _choose_journal(self, db: sqlite3.Connection) -> None:

@@ -7,7 +7,7 @@ sorting.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tao_sdk.model.status import Status
@@ -15,6 +15,7 @@ from tao_sdk.store.records import ENDPOINT, JOB_FIELDS
 
 Parameter = str | int
 NO_LIMIT = -1
+MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
 MOST = 2**63 - 1  # the largest number that SQLite takes
 LIVE = tuple(status for status in Status if not status.terminal)
 LIVE_WORDS = tuple(status.value for status in LIVE)
@@ -53,12 +54,12 @@ def query(wanted: Wanted) -> Query:
     return _query_by_status(wanted)
 
 
-def live_at(platform: str, endpoint: str) -> Query:
-    """The jobs that have not ended and whose newest attempt is there."""
-    there = (
-        f"SELECT jobs.number {_LIVE_ATTEMPTS} AND attempts.platform = ? AND attempts.endpoint = ?"
+def live_revisions(platform: str, endpoint: str) -> Query:
+    """Id and revision of the jobs that have not ended and whose newest attempt is there."""
+    sql = (
+        f"SELECT jobs.id, jobs.revision {_LIVE_ATTEMPTS} "
+        "AND attempts.platform = ? AND attempts.endpoint = ? ORDER BY jobs.number DESC"
     )
-    sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({there}) ORDER BY number DESC"
     return Query(sql, (*LIVE_WORDS, platform, endpoint))
 
 
@@ -66,6 +67,18 @@ def live_endpoints() -> Query:
     return Query(
         f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE_WORDS
     )
+
+
+def by_id(job_ids: Sequence[str]) -> Query:
+    """The jobs of a portion of ids."""
+    places = ", ".join("?" * len(job_ids))
+    return Query(f"SELECT {JOB_FIELDS} FROM jobs WHERE id IN ({places})", tuple(job_ids))
+
+
+def portions(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The ids, as many at a time as one query takes."""
+    for start in range(0, len(job_ids), MOST_PARAMETERS):
+        yield job_ids[start : start + MOST_PARAMETERS]
 
 
 def _query_by_label(wanted: Wanted) -> Query:

@@ -34,6 +34,7 @@ from tao_sdk.store.job_ids import find_id, ids_named, raise_not_found
 from tao_sdk.store.keyring import Keyring
 from tao_sdk.store.leases import Leases
 from tao_sdk.store.listing import LIVE, Wanted
+from tao_sdk.store.live_jobs import LiveJobs
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file, refuse_replaceable
@@ -51,8 +52,6 @@ Attempts = list[AttemptRow]
 Events = list[Event]
 Ids = list[str]
 Endpoints = list[Endpoint]
-
-MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
 
 
 def _places(columns: str) -> str:
@@ -93,6 +92,7 @@ class Store:
         self._db = database
         self._events = EventLog(database)
         self._leases = Leases(database)
+        self._live_jobs = LiveJobs(database, self._list_jobs)
 
     @classmethod
     def open(cls, path: Path, *, wal: bool | None = None) -> Store:
@@ -206,13 +206,11 @@ class Store:
 
     def live_at(self, endpoint: Endpoint) -> Jobs:
         """Those of them whose newest attempt is at that endpoint."""
-        return self._list_jobs(listing.live_at(*endpoint))
+        return self._live_jobs.at_endpoint(endpoint)
 
     def live_endpoints(self) -> Endpoints:
         """Where jobs that have not ended are."""
-        query = listing.live_endpoints()
-        with self._db.read() as db:
-            return db.execute(query.sql, query.parameters).fetchall()
+        return self._live_jobs.endpoints()
 
     def update(self, job: Job, events: Sequence[NewEvent] = ()) -> Job | None:
         """Write what can change of `job`, with `events`. None, and nothing is written, when it was
@@ -275,8 +273,8 @@ class Store:
     def newest_attempts(self, job_ids: Sequence[str]) -> dict[str, AttemptRow]:
         """The newest attempt of each job, by its id; a job without one is left out."""
         rows: Attempts = []
-        for start in range(0, len(job_ids), MOST_PARAMETERS):
-            rows += self._newest_attempts(job_ids[start : start + MOST_PARAMETERS])
+        for some_ids in listing.portions(job_ids):
+            rows += self._newest_attempts(some_ids)
         return {row.attempt.job_id: row for row in rows}
 
     def _newest_attempts(self, job_ids: Sequence[str]) -> Attempts:

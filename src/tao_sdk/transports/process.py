@@ -92,7 +92,7 @@ def sessions() -> dict[int, list[int]]:
     /proc.
     """
     found: dict[int, list[int]] = {}
-    for stat in _living().values():
+    for stat in _living(_all_processes()).values():
         found.setdefault(int(stat[_SESSION]), []).append(int(stat[_GROUP]))
     return found
 
@@ -107,17 +107,60 @@ def departed(leader: Identity) -> list[Identity]:
     """The living children, and theirs, of the leader's session that have a session of their own."""
     if not leader.this_space or _is_someone_else(leader):
         return []
-    living = _living()
-    family = {pid for pid, stat in living.items() if int(stat[_SESSION]) == leader.pid}
-    while more := {pid for pid, stat in living.items() if int(stat[_PARENT]) in family} - family:
-        family |= more
-    apart = (pid for pid in family if int(living[pid][_SESSION]) != leader.pid)
-    return [Identity(pid, living[pid][_START], boot_id(), space_id()) for pid in apart]
+    members = _members(leader.pid)
+    family = members
+    while more := _children(family) - family:
+        family = family | more
+    living = _living(family - members)
+    return [Identity(pid, stat[_START], boot_id(), space_id()) for pid, stat in living.items()]
 
 
-def _living() -> dict[int, list[str]]:
-    """Process -> its fields, for all that live: one pass over /proc."""
-    found = {int(name): _stat(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+def _members(session: int) -> set[int]:
+    """The processes of a session. Cheap: one system call for each process of the machine."""
+    return {pid for pid in _all_processes() if _session_of(pid) == session}
+
+
+def _session_of(pid: int) -> int:
+    """0 once there is no such process."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _children(parents: set[int]) -> set[int]:
+    """The children of those processes. Where the kernel does not list them, by asking every process
+    of the machine for its parent.
+    """
+    if not os.path.exists(_children_file(os.getpid(), os.getpid())):  # noqa: PTH110
+        everyone = _living(_all_processes())
+        return {pid for pid, stat in everyone.items() if int(stat[_PARENT]) in parents}
+    return {child for parent in parents for child in _listed_children(parent)}
+
+
+def _listed_children(parent: int) -> list[int]:
+    """The children that the kernel lists: each thread has its own."""
+    children: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{parent}/task"):
+            with open(_children_file(parent, int(thread)), "rb") as file:
+                children += map(int, file.read().split())
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        pass
+    return children
+
+
+def _children_file(pid: int, thread: int) -> str:
+    return f"/proc/{pid}/task/{thread}/children"
+
+
+def _all_processes() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def _living(processes: Iterable[int]) -> dict[int, list[str]]:
+    """Process -> its fields, for those that live."""
+    found = {pid: _stat(pid) for pid in processes}
     return {pid: stat for pid, stat in found.items() if stat and stat[0] not in GONE}
 
 
@@ -127,7 +170,7 @@ def groups(leader: Identity) -> set[int]:
     """
     if not leader.this_space or _is_someone_else(leader):
         return set()
-    return set(sessions().get(leader.pid, ()))
+    return {int(stat[_GROUP]) for stat in _living(_members(leader.pid)).values()}
 
 
 def _is_someone_else(leader: Identity) -> bool:

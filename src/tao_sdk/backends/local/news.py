@@ -21,14 +21,17 @@ QUICK = 0.1  # seconds, the shortest pause
 
 
 class LocalNews:
-    """`folder_of` says where an attempt's folder is."""
+    """Knows an attempt by its native id: one question hashes all ids several times a second.
+
+    `folder_of` says where an attempt's folder is.
+    """
 
     def __init__(self, folder_of: Callable[[Ref], Folder]) -> None:
         self.folder_of = folder_of
-        self.folders: dict[Ref, str] = {}
-        self.processes: dict[Ref, list[str]] = {}  # of attempts that run: their supervisor, the job
-        self.times: dict[Ref, int] = {}
-        self.sizes: dict[Ref, int] = {}
+        self.folders: dict[str, str] = {}
+        self.processes: dict[str, list[str]] = {}  # supervisor and job of an attempt that runs
+        self.times: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
         self.next_check = 0.0
 
     def changed(self, refs: Sequence[Ref], seconds: float) -> list[Ref]:
@@ -42,41 +45,41 @@ class LocalNews:
         """Those that have changed by now. Before it is time for a check, only those that are
         new.
         """
+        new = [ref for ref in refs if ref.native_id not in self.times]
+        for ref in new:
+            self.remember(ref)
         began = time.monotonic()
         if began < self.next_check:
-            return [ref for ref in refs if self.is_new(ref)]
+            return new
         living = set(os.listdir("/proc"))  # noqa: PTH208  the names alone
-        changed = [ref for ref in refs if self.is_new(ref) or self.has_changed(ref, living)]
+        changed = [ref for ref in refs if self.has_changed(ref.native_id, living)]
         ended = time.monotonic()
         self.next_check = ended + max(QUICK, PAUSES * (ended - began))
-        return changed
+        return list(dict.fromkeys([*new, *changed]))
 
-    def is_new(self, ref: Ref) -> bool:
-        if ref in self.times:
-            return False
+    def remember(self, ref: Ref) -> None:
         folder = self.folder_of(ref)
-        self.folders[ref] = folder.path
-        self.times[ref] = changed_at(folder.path)
-        self.processes[ref] = running(folder)
-        return True
+        self.folders[ref.native_id] = folder.path
+        self.times[ref.native_id] = changed_at(folder.path)
+        self.processes[ref.native_id] = running(folder)
 
-    def has_changed(self, ref: Ref, living: set[str]) -> bool:
-        path = self.folders[ref]
+    def has_changed(self, native_id: str, living: set[str]) -> bool:
+        path = self.folders[native_id]
         changed = changed_at(path)
-        if changed == self.times[ref] != -1 and living.issuperset(self.processes[ref]):
+        if changed == self.times[native_id] != -1 and living.issuperset(self.processes[native_id]):
             return False
-        self.times[ref] = changed
-        self.processes[ref] = [pid for pid in running(Folder(path)) if pid in living]
+        self.times[native_id] = changed
+        self.processes[native_id] = [pid for pid in running(Folder(path)) if pid in living]
         return True
 
     def grown(self, refs: Sequence[Ref]) -> list[Ref]:
         return [ref for ref in refs if self.has_grown(ref)]
 
     def has_grown(self, ref: Ref) -> bool:
-        path = self.folders.get(ref) or self.folder_of(ref).path
+        path = self.folders.get(ref.native_id) or self.folder_of(ref).path
         size = size_of(f"{path}/log")
-        grown = size != self.sizes.get(ref)
-        self.sizes[ref] = size
+        grown = size != self.sizes.get(ref.native_id)
+        self.sizes[ref.native_id] = size
         return grown
 
     def close(self) -> None:
