@@ -6,7 +6,6 @@ Here: what this machine has already. What has to be fetched or unpacked is stagi
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
 from tao_sdk.net.address import MODULES, find, scheme
 from tao_sdk.net.failure import Failure
@@ -15,7 +14,6 @@ from tao_sdk.runner.inputs.archive_names import packed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from tao_sdk.runner.document import Input
     from tao_sdk.runner.place import Place
@@ -27,14 +25,14 @@ def fetch(
 ) -> dict[str, str]:
     """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
     values: dict[str, str] = {}
-    staging: Any = None  # packed only where an input needs it
+    staging: Staging | None = None
     for each in inputs:
         local = MODULES[scheme(each["uri"])] == "local"
         path = there(each, report) if local else ""
         if packed(each) or not local:
-            staging = staging or import_module("tao_sdk.runner.inputs.staging").Staging(
-                place, mount, env, report, values
-            )
+            from tao_sdk.runner.inputs.staging import Staging
+
+            staging = staging or Staging(place, mount, env, report, values)
             path = staging.unpacked(each, path) if local else staging.stage(each)
         values[each["key"]] = put(each, path)
     if staging:

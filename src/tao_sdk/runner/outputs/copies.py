@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 
-from tao_sdk.net.atomic import replacing
+from tao_sdk.net.atomic import Replacing
 from tao_sdk.runner.outputs.brought import brought, others, written_there
 from tao_sdk.runner.outputs.tree import Tree, covers, growing, shape_of
 
@@ -150,7 +150,7 @@ def append_new(source: str, target: str, thorough: bool) -> bool:
 
 def copy_whole(source: str, target: str) -> None:
     """Write a complete copy, or nothing."""
-    with open(source, "rb") as new, replacing(target) as file:
+    with open(source, "rb") as new, Replacing(target) as file:
         before = os.fstat(new.fileno())
         append_rest(new, file)
         file.flush()
