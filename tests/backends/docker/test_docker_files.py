@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,21 +203,49 @@ def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followe
     assert client.results(job.id).files == ()
 
 
-def test_a_cancel_does_not_ask_for_all_changes_of_a_container(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = """trap 'cd "$TAO_RESULTS_DIR"; echo "{}" > status.json; exit 0' TERM; while :; do sleep 0.1; done"""
-    job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
-    asked: list[str] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The last names of the paths that the daemon was asked for."""
+    names: list[str] = []
     request = dockerd.Daemon.request
 
-    def noted(self: dockerd.Daemon, method: str, path: str, *more: object, **named: object):
-        asked.append(path.rpartition("/")[2])
-        return request(self, method, path, *more, **named)  # pyright: ignore
+    def noted(self: dockerd.Daemon, method: str, path: str, *more: Any, **named: Any) -> Any:
+        names.append(path.rpartition("/")[2])
+        return request(self, method, path, *more, **named)
 
     monkeypatch.setattr(dockerd.Daemon, "request", noted)
+    return names
+
+
+SAVES = """
+trap 'echo "$line" > "$TAO_RESULTS_DIR/status.json"; exit 0' TERM
+line='{"date": "11/22/2026", "status": "RUNNING", "epoch": 2, "max_epoch": 5, "kpi": {"loss": 0.5}}'
+echo ready; while :; do sleep 0.1; done
+"""
+
+
+def test_a_cancel_does_not_wait_for_what_its_container_keeps_and_the_next_look_reads_it(
+    client: Client, asked: list[str]
+) -> None:
+    job = client.submit(JobSpec(image=BUSYBOX, command=SAVES, gpu_count=0), "docker").job
+    while "ready" not in client.get_job_logs(job.id):
+        time.sleep(0.05)
+    asked.clear()
     assert client.cancel_job(job.id)
-    assert {"stop", "archive"} <= set(asked)
+    assert "stop" in asked
+    assert {"changes", "archive"}.isdisjoint(asked)
+    assert client.get_job(job.id).progress.epochs == 5
+    assert client.get_job_logs(job.id).startswith("ready\n")
+
+
+def test_a_small_folder_in_a_kept_container_is_looked_at_without_asking_for_all_changes(
+    client: Client, asked: list[str]
+) -> None:
+    command = 'echo 42 > "$TAO_RESULTS_DIR/a"'
+    job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
+    client.wait(job.id, timeout=60)
+    assert [each.size for each in client.results(job.id).files] == [3]
+    assert "archive" in asked
     assert "changes" not in asked
 
 
