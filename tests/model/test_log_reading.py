@@ -54,6 +54,13 @@ def test_a_reading_comes_back_as_it_was_stored(reading: LogReading):
     assert LogReading.from_json(json.loads(json.dumps(reading.to_json()))) == reading
 
 
+def test_a_job_without_a_status_file_has_its_progress_read_once():
+    stored = LogReading(BY_LOG, as_of=NOON).to_json()
+    first, second = LogReading.from_json(stored), LogReading.from_json(stored)
+    assert first.log_progress == BY_LOG
+    assert first.file_progress is second.file_progress
+
+
 def test_a_reading_that_an_earlier_version_stored_goes_on():
     assert LogReading.from_json(EARLIER) == LogReading(
         BY_LOG, Progress(), 3, 1, "120", b"epoch 4", NOON, False, Pace((1, 5.0), (3, 9.0))

@@ -391,3 +391,40 @@ def test_a_command_that_failed_on_a_full_disk_is_told_with_the_folder(jobs, tmp_
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
     assert "full" not in jobs.run("exit 1").named("ended")[0].facts
+
+
+# What a job needs of these is imported while the command runs, or written anew in a few lines.
+SLOW_TO_IMPORT = {
+    "collections",
+    "contextlib",
+    "enum",
+    "functools",
+    "hashlib",
+    "importlib",
+    "json",
+    "re",
+    "signal",
+    "ssl",
+    "subprocess",
+    "threading",
+    "types",
+    "typing",
+    "urllib",
+}
+
+
+def test_the_command_waits_for_no_module_of_python_that_is_slow_to_import(jobs, tmp_path):
+    text = build_entrypoint(
+        command="true",
+        specs={"data": str(tmp_path), "out": ""},
+        inputs=["data"],
+        outputs=["out"],
+        config_format="yaml",
+    )["command"]
+    verbose = text.replace("-ISXutf8 -c", "-ISXutf8 -Ximporttime -c")
+    told = jobs.run_text(verbose).raw.decode()
+    before, mark, _ = told.partition('"stage": "command"')
+    assert mark
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in before.splitlines()}
+    assert "tao_sdk" in imported
+    assert imported & SLOW_TO_IMPORT == set()

@@ -295,10 +295,11 @@ def _keep_log(engine: Engine, job: Job) -> None:
 
 
 def _is_worth_reading(backend: AnyBackend, job: Job, standing: Standing) -> bool:
-    """True if the log is read now. The log of a canceled job is read now only if that is cheap or
-    hooks wait for it.
+    """True if the log is read now, and the status file among the results.
+
+    Those of a canceled job are read now only if its files are cheap to look into or hooks wait.
     """
-    cheap = not backend.capabilities.files_seconds
+    cheap = not backend.capabilities.files_seconds and not job.results_at
     return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 

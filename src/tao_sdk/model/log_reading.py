@@ -107,10 +107,14 @@ def _progress_by_source(
     """What the log and what the status file says. Earlier versions put both into one, once the file
     was read.
     """
-    progress = Progress.from_json({**data, "as_of": None})
-    if "file_progress" in data:
-        return progress, Progress.from_json(data["file_progress"])
-    return (Progress(), progress) if status_file.path else (progress, Progress())
+    progress = Progress.undated(data)
+    by_file = data.get("file_progress")
+    if by_file:
+        return progress, Progress.undated(by_file)
+    if by_file is None and status_file.path:
+        return NO_PROGRESS, progress
+    return progress, NO_PROGRESS
 
 
-UNREAD = LogReading()
+NO_PROGRESS = Progress()
+UNREAD = LogReading(NO_PROGRESS, NO_PROGRESS)

@@ -8,7 +8,7 @@ Here: Progress and what follows from it. Not here: how it is read from what a jo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -84,6 +84,11 @@ class Progress:
         """The Progress that `to_json` gave; what is missing has its default, so {}
         is Progress().
         """
+        return replace(cls.undated(data), as_of=from_iso(data.get("as_of")))
+
+    @classmethod
+    def undated(cls, data: Mapping[str, Any]) -> Progress:
+        """The same without its time."""
         metric = data.get("best_metric")
         return cls(
             epoch=data.get("epoch", 0),
@@ -96,7 +101,6 @@ class Progress:
             ),
             not_finite=tuple(data.get("not_finite", ())),
             counts_from_zero=data.get("counts_from_zero", False),
-            as_of=from_iso(data.get("as_of")),
         )
 
 

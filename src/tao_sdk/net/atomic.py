@@ -4,14 +4,13 @@ renamed.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
     from typing import IO
 
 PART_END = (
@@ -25,27 +24,41 @@ def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.
     """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the
     data outlive a power cut.
     """
-    with replacing(path, mode) as file:
+    with Replacing(path, mode) as file:
         file.write(data)
         file.flush()
         settle(file.fileno())
 
 
-@contextlib.contextmanager
-def replacing(path: str, mode: int = 0o666) -> Generator[IO[bytes], None, None]:
+class Replacing:
     """A new file that takes the place of `path` at the end of the block; what raises there leaves
     nothing behind.
     """
-    temporary = temporary_name(path)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+    def __init__(self, path: str, mode: int = 0o666) -> None:
+        self.path, self.mode = path, mode
+        self.temporary = temporary_name(path)
+
+    def __enter__(self) -> IO[bytes]:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.file = open(os.open(self.temporary, flags, self.mode), "wb")
+        return self.file
+
+    def __exit__(self, error: object, *_: object) -> None:
+        try:
+            self.file.close()
+            if error is None:
+                os.replace(self.temporary, self.path)
+        finally:
+            remove_file(self.temporary)
+
+
+def remove_file(path: str) -> None:
+    """Delete a file that may be gone already."""
     try:
-        with open(fd, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+        os.unlink(path)
+    except OSError:
+        return
 
 
 def unsettled(fd: int) -> None:
@@ -76,7 +89,7 @@ def now(folder: str) -> float:
 
 def copy_whole(source: str, target: str) -> None:
     """Write a complete copy, or nothing."""
-    with open(source, "rb") as new, replacing(target) as file:
+    with open(source, "rb") as new, Replacing(target) as file:
         before = os.fstat(new.fileno())
         append_rest(new, file)
         file.flush()

@@ -105,13 +105,15 @@ def program(names: tuple[str, ...]) -> str:
     need.
     """
     boot = source(BOOT)
-    others = b"\0".join(name.encode() + b"\n" + source(name) for name in names if name != BOOT)
-    return encoded(b"%8d" % len(boot) + boot + abbreviated(others))
+    others = [name for name in names if name != BOOT]
+    pieces, text = abbreviated(b"\0".join(map(source, others)))
+    lists = [b"\0".join(map(str.encode, others)), b"\0".join(pieces), text]
+    return encoded(b"%8d" % len(boot) + boot + b"\0\0".join(lists))
 
 
-def abbreviated(text: bytes) -> bytes:
-    """A list of the pieces that take the most room, then the text with a byte for each; boot.py
-    writes them out again.
+def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:
+    """(the pieces that take the most room, the text with a byte for each); boot.py writes them out
+    again.
 
     zlib needs two bytes to repeat a word; a byte of its own needs less, and makes the whole 8 %
     smaller. A piece may hold the bytes of earlier ones.
@@ -124,7 +126,7 @@ def abbreviated(text: bytes) -> bytes:
         for code, piece in zip(codes, by_room, strict=False):
             text = text.replace(piece, code)
             pieces.append(piece)
-    return b"\0".join(pieces) + b"\0\0" + text
+    return pieces, text
 
 
 def encoded(data: bytes) -> str:

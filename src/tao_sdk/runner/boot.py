@@ -1,11 +1,11 @@
-"""The first module to run in the job: the others are imported from the payload, compiled when they
-are first needed.
+"""The first module to run in the job: the others are imported from the payload, written out and
+compiled when they are first needed.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.machinery import ModuleSpec
+from _frozen_importlib import ModuleSpec  # importlib.machinery's, which takes longer to import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ class Payload:
     tao_sdk.net.web.
     """
 
-    def __init__(self, sources: dict[str, bytes]) -> None:
+    def __init__(self, sources: dict[str, bytes], pieces: list[bytes]) -> None:
         self.modules = {PACKAGE + "." + name: source for name, source in sources.items()}
+        self.packages = {PACKAGE, *(name.rpartition(".")[0] for name in self.modules)}
+        self.pieces = pieces
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        is_package = any(each.startswith(name + ".") for each in self.modules)
+        is_package = name in self.packages
         if is_package or name in self.modules:
             return ModuleSpec(name, as_loader(self), is_package=is_package)
         return None
@@ -39,10 +41,9 @@ class Payload:
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         if name in self.modules:
-            exec(
-                compile(self.modules[name], f"<{name.replace('.', '/')}.py>", "exec"),
-                module.__dict__,
-            )
+            source = written_out(self.modules[name], self.pieces)
+            code = compile(source, f"<{name.replace('.', '/')}.py>", "exec")
+            exec(code, module.__dict__)
 
 
 def as_loader(payload: Payload) -> Loader:
@@ -59,20 +60,18 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
     The document is a Python literal of the packer's, as much ours as the modules beside it.
     """
-    named = [each.split(b"\n", 1) for each in written_out(modules).split(b"\0")]
-    sys.meta_path.insert(0, Payload({name.decode(): source for name, source in named}))
+    names, pieces, texts = (each.split(b"\0") for each in modules.split(b"\0\0"))
+    sources = {name.decode(): text for name, text in zip(names, texts)}
+    sys.meta_path.insert(0, Payload(sources, pieces))
     parts = divided(job)
     files = [parts[str(number)] for number in range(len(parts) - 1)]
     main = __import__(PACKAGE + ".runner.main", fromlist=["start"])
     main.start(eval(parts["document"], {}), files, locale)
 
 
-def written_out(data: bytes) -> bytes:
-    """The text whose frequent pieces the packer has written as one byte each, after
-    a list of them.
-    """
-    listed, _, text = data.partition(b"\0\0")
-    for code, piece in reversed([*zip(CODES, listed.split(b"\0"))]):
+def written_out(text: bytes, pieces: list[bytes]) -> bytes:
+    """The text whose frequent pieces the packer has written as one byte each."""
+    for code, piece in reversed([*zip(CODES, pieces)]):
         text = text.replace(code, piece)
     return text
 

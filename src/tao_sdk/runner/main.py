@@ -101,7 +101,7 @@ class Job:
         sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
         try:
             make(self.place.folder, "This job's results")
-            with private.unshared():
+            with private.Unshared():
                 make(self.place.own, "This job's results")
         except Failure as failure:
             if self.keeps_results() and not self.place.remote:

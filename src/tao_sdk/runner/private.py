@@ -4,14 +4,9 @@ others can change.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 OTHERS_WRITE = 0o022  # the rights of a group and of everybody else to change something
 NOT_OURS = (
@@ -50,15 +45,15 @@ def remove(path: str) -> None:
     rmtree(path, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def unshared() -> Generator[None, None, None]:
-    """Nobody else can write to what is made meanwhile, whatever the job's umask says."""
-    before = os.umask(OTHERS_WRITE)
-    os.umask(before | OTHERS_WRITE)
-    try:
-        yield
-    finally:
-        os.umask(before)
+class Unshared:
+    """Nobody else can write to what is made in its block, whatever the job's umask says."""
+
+    def __enter__(self) -> None:
+        self.before = os.umask(OTHERS_WRITE)
+        os.umask(self.before | OTHERS_WRITE)
+
+    def __exit__(self, *_: object) -> None:
+        os.umask(self.before)
 
 
 def read(path: str, most: int) -> bytes:
@@ -81,7 +76,7 @@ def is_ours(found: os.stat_result, folder: str) -> bool:
 
 def owner_there(folder: str) -> int:
     """Whom a file belongs to that this process makes there: a server may take root for nobody."""
-    from tao_sdk.net.atomic import temporary_name
+    from tao_sdk.net.atomic import remove_file, temporary_name
 
     path = temporary_name(os.path.join(folder, "owner"))
     try:
@@ -92,8 +87,7 @@ def owner_there(folder: str) -> int:
         return os.fstat(fd).st_uid
     finally:
         os.close(fd)
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        remove_file(path)
 
 
 def is_closed(folder: str) -> bool:

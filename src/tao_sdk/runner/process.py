@@ -4,10 +4,9 @@ exactly.
 
 from __future__ import annotations
 
-import contextlib
+import _signal as signal  # signals.py says why
 import os
 import select
-import signal
 import time
 
 from tao_sdk.net.failure import Failure
@@ -146,8 +145,10 @@ class Command:
 
     def awaken(self) -> None:
         """Make a waiting `turn` look again; from any thread. A full pipe will do that already."""
-        with contextlib.suppress(BlockingIOError):
+        try:
             os.write(self.alarm, b"\0")
+        except BlockingIOError:
+            return
 
     def reap(self) -> None:
         """Take note of what has ended: the shell, and as process 1 everybody's orphans."""

@@ -10,7 +10,6 @@ be secret.
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from tao_sdk.net.failure import Failure
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 PREFIX = b"@tao "
 SEAM = b"\x1e\n"  # our newline after a line that the command left open
 TEXTS = ("failed", "warning")  # events that quote what a server said, which may be what we sent it
-SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")  # in the names of variables
 SHORTEST_SECRET = 6  # characters; a shorter value occurs in ordinary text
 LONGEST = 16_000  # bytes of one event, so that a reader never has to hold more
 
@@ -71,8 +70,12 @@ def shortened(value: Value) -> Value:
 
 def secrets_of(env: Mapping[str, str]) -> list[str]:
     """The values that no event may quote, the longest first."""
-    values = {value.strip() for name, value in env.items() if SECRET_NAME.search(name)}
+    values = {value.strip() for name, value in env.items() if is_secret(name)}
     return sorted((each for each in values if len(each) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
+def is_secret(name: str) -> bool:
+    return any(word in name.upper() for word in SECRET_WORDS)
 
 
 def write_all(fd: int, data: bytes) -> bool:

@@ -1,12 +1,15 @@
 """Signals: the runner passes them on to the command, and gives it time to end before it is killed.
 
 All is done in the handlers, which also run while the runner waits for a slow reader of its output.
+
+`_signal` is what Python's `signal` wraps in enums: those take a third as long to import as
+python3 itself takes to start, and the command would wait for them.
 """
 
 from __future__ import annotations
 
+import _signal as signal
 import os
-import signal
 import time
 
 from tao_sdk.runner.report import Stopped
@@ -45,7 +48,7 @@ class Signals:
         self.first = 0  # the first signal that asked for an end
         self.told_at = 0.0  # when that was, on the monotonic clock
         self.killed = False  # the command was, since its time was up
-        self.taken = [each for each in FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
+        self.taken = [each for each in FORWARDED if signal.getsignal(each) != signal.SIG_IGN]
         for each in self.taken:
             signal.signal(each, self.forward)
         signal.signal(signal.SIGALRM, self.kill)

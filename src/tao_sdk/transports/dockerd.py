@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import posixpath
 import re
 import tarfile
 import threading
@@ -238,6 +239,21 @@ class Daemon:
             member = archive.next()
             content = archive.extractfile(member) if member and member.isreg() else None
             return content.read() if content else None
+
+    def names(self, container: str, folder: str, most: int) -> list[str] | None:
+        """The paths of a folder of a container and of all below it. None where it holds more than
+        `most` bytes.
+        """
+        where = f"/containers/{container}/archive"
+        answer = self.request("GET", where, params={"path": folder}, timeout=TIMEOUT, stream=True)
+        with self.reading(answer):
+            try:
+                data = bounded(answer, most)
+            except TooMuch:
+                return None
+            with tarfile.open(fileobj=io.BytesIO(data), mode="r:", errors="replace") as archive:
+                above = posixpath.dirname(folder)
+                return [posixpath.join(above, name) for name in archive.getnames()]
 
     def request(
         self,

@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,33 +172,81 @@ def test_what_only_root_may_look_at_here_the_daemon_shows(here: Daemon, folder: 
 
 
 WRITES = """
-mkdir -p "$TAO_RESULTS_DIR/train"; cd "$TAO_RESULTS_DIR"; echo 42 > "train/a b.txt"; head -c 3000000 /dev/zero > big
+mkdir -p "$TAO_RESULTS_DIR/train"; cd "$TAO_RESULTS_DIR"; echo 42 > "train/a b.txt"; head -c SIZE /dev/zero > big
 ln -s /etc/passwd out; ln -s /etc folder; mkfifo pipe; echo other > /results/other
 """
 
 
+@pytest.mark.parametrize("size", [300, 3_000_000])
 def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followed(
-    client: Client, tmp_path: Path, here: Daemon
+    client: Client, tmp_path: Path, here: Daemon, size: int
 ) -> None:
-    job = client.submit(JobSpec(image=BUSYBOX, command=WRITES, gpu_count=0), "docker").job
+    command = WRITES.replace("SIZE", str(size))
+    job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
     client.wait(job.id, timeout=120)
     left, folder = client.results(job.id), f"/results/{job.id}"
     assert client.get_job(job.id).results_at == f"container tao-job-{job.id}"
     assert {each.path: each.size for each in left.files} == {
-        f"{folder}/big": 3_000_000,
+        f"{folder}/big": size,
         f"{folder}/train/a b.txt": 3,
     }
     assert client.list_path(folder, "docker") == ["big", "train"]
     assert client.check_path(f"{folder}/out", "docker") is False
     client.fetch_results(job.id, tmp_path / "here")
     assert (tmp_path / "here" / "train" / "a b.txt").read_text() == "42\n"
-    assert (tmp_path / "here" / "big").read_bytes() == bytes(3_000_000)
+    assert (tmp_path / "here" / "big").read_bytes() == bytes(size)
     files = client.files("docker")
     for path in (f"{folder}/folder/passwd", f"{folder}/../other", "/etc/passwd-0123456789/x"):
         with pytest.raises(PathNotFound):
             files.read(path)
     here.docker("rm", "-f", f"tao-job-{job.id}")
     assert client.results(job.id).files == ()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The last names of the paths that the daemon was asked for."""
+    names: list[str] = []
+    request = dockerd.Daemon.request
+
+    def noted(self: dockerd.Daemon, method: str, path: str, *more: Any, **named: Any) -> Any:
+        names.append(path.rpartition("/")[2])
+        return request(self, method, path, *more, **named)
+
+    monkeypatch.setattr(dockerd.Daemon, "request", noted)
+    return names
+
+
+SAVES = """
+trap 'echo "$line" > "$TAO_RESULTS_DIR/status.json"; exit 0' TERM
+line='{"date": "11/22/2026", "status": "RUNNING", "epoch": 2, "max_epoch": 5, "kpi": {"loss": 0.5}}'
+echo ready; while :; do sleep 0.1; done
+"""
+
+
+def test_a_cancel_does_not_wait_for_what_its_container_keeps_and_the_next_look_reads_it(
+    client: Client, asked: list[str]
+) -> None:
+    job = client.submit(JobSpec(image=BUSYBOX, command=SAVES, gpu_count=0), "docker").job
+    while "ready" not in client.get_job_logs(job.id):
+        time.sleep(0.05)
+    asked.clear()
+    assert client.cancel_job(job.id)
+    assert "stop" in asked
+    assert {"changes", "archive"}.isdisjoint(asked)
+    assert client.get_job(job.id).progress.epochs == 5
+    assert client.get_job_logs(job.id).startswith("ready\n")
+
+
+def test_a_small_folder_in_a_kept_container_is_looked_at_without_asking_for_all_changes(
+    client: Client, asked: list[str]
+) -> None:
+    command = 'echo 42 > "$TAO_RESULTS_DIR/a"'
+    job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
+    client.wait(job.id, timeout=60)
+    assert [each.size for each in client.results(job.id).files] == [3]
+    assert "archive" in asked
+    assert "changes" not in asked
 
 
 def test_results_of_more_files_than_can_be_looked_at_in_a_container_are_told_with_the_way_to_them(

@@ -11,13 +11,14 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.containers import Containers
 from tao_sdk.backends.containers.files import Reading, looking
 from tao_sdk.backends.containers.window import IS_DIR, IS_LINK, Window, file_stat
-from tao_sdk.backends.contract import Files, FileStat, next_data
+from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
 from tao_sdk.backends.mounts import within
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.net.address import path_of
@@ -25,6 +26,7 @@ from tao_sdk.net.address import path_of
 JOB_FOLDER = re.compile(
     r"/(?:.*/)?([a-z0-9][a-z0-9-]*-[a-z0-9]{10})(?=/|$)"
 )  # a results directory ends with the job's id
+SMALL = 1 * MiB  # a folder that is asked for with what its files hold
 MOST_FILES = 2000  # of one job: each is a question to the daemon
 NOT_PLAIN = (
     IS_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
@@ -154,11 +156,7 @@ class InContainer:
         """What the container has beyond its image: the folders that lead there were looked at, too,
         and are no links.
         """
-        changes: list[Mapping[str, Any]] = (
-            self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
-        )
-        paths = [str(each["Path"]) for each in changes if each["Kind"] != DELETED]
-        wanted = sorted(path for path in paths if within(path, self.folder))
+        wanted = sorted(path for path in self.paths() if within(path, self.folder))
         if len(wanted) > MOST_FILES:
             source = shlex.quote(f"{self.window.container[:12]}:{self.folder}")
             what = f"{self.folder} has {len(wanted)} files in its container."
@@ -169,6 +167,27 @@ class InContainer:
             seen = self.window.stat_once(path)
             if seen is not None and is_plain(seen["mode"]):
                 yield file_stat(path, seen)
+
+    def paths(self) -> list[str]:
+        """What may lie in the results, by its name. A small folder is asked for alone: to find all
+        changes of a container takes the daemon a hundred times as long.
+        """
+        folder = PurePosixPath(self.folder)
+        way = [self.window.stat_once(str(each)) for each in (folder, *folder.parents[:-1])]
+        if None in way:
+            return []
+        if all(seen["mode"] & IS_DIR for seen in way if seen):
+            names = self.window.daemon.names(self.window.container, self.folder, SMALL)
+            if names is not None:
+                return names
+        return self.changed_paths()
+
+    def changed_paths(self) -> list[str]:
+        """What was changed in the container, anywhere."""
+        changes: list[Mapping[str, Any]] = (
+            self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
+        )
+        return [str(each["Path"]) for each in changes if each["Kind"] != DELETED]
 
 
 def is_plain(mode: int) -> bool:

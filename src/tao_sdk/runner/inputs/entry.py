@@ -86,7 +86,7 @@ class Entry:
         """The hidden folder, which nobody else can write to. Raises PermissionError where another
         user has made it first.
         """
-        with private.unshared():
+        with private.Unshared():
             os.makedirs(self.side, exist_ok=True)
             if not private.is_closed(self.side) and is_ours(self.side):
                 private.remove(

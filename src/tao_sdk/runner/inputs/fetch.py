@@ -6,7 +6,6 @@ Here: what this machine has already. What has to be fetched or unpacked is stagi
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
 from tao_sdk.net.address import MODULES, find, scheme
 from tao_sdk.net.atomic import copy_whole
@@ -16,7 +15,6 @@ from tao_sdk.runner.inputs.archive_names import packed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from tao_sdk.runner.document import Input
     from tao_sdk.runner.place import Place
@@ -35,16 +33,16 @@ def fetch(
     """
     values: dict[str, str] = {}
     shapes: dict[str, object] = {}
-    staging: Any = None  # packed only where an input needs it
+    staging: Staging | None = None
     for each in inputs:
         local = MODULES[scheme(each["uri"])] == "local"
         path = there(each, report) if local else ""
         if path and not place.rank:
             shapes[path] = shape(path)
         if packed(each) or not local:
-            staging = staging or import_module("tao_sdk.runner.inputs.staging").Staging(
-                place, mount, env, report, values
-            )
+            from tao_sdk.runner.inputs.staging import Staging
+
+            staging = staging or Staging(place, mount, env, report, values)
             path = staging.unpacked(each, path) if local else staging.stage(each)
         values[each["key"]] = put(each, path, place.work + "/")
     if staging:

@@ -106,7 +106,7 @@ class Staging:
         """The entry of an input, there. `single`: it is one file, which may be an archive."""
         if single and unpacks(wanted, name):
             name, single = stem(name), False
-        with private.unshared():
+        with private.Unshared():
             place = self.where(
                 wanted, name, single, version
             )  # where the cache cannot be used, self.mount is empty then

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from tao_sdk.net.atomic import replacing
+from tao_sdk.net.atomic import Replacing
 from tao_sdk.net.retries import Patience
 from tao_sdk.net.s3_put import part_size, sweep, upload_id
 from tao_sdk.net.s3_words import refusal
@@ -86,7 +86,7 @@ class Remote:
 
     def fetch(self, name: str, path: str, size: int) -> None:
         """A file that nobody writes to any more, complete at the path. Raises Failure, OSError."""
-        with replacing(path) as file:
+        with Replacing(path) as file:
             for view in self.chunks(name, size):
                 file.write(view)
 

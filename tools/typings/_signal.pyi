@@ -1,0 +1,3 @@
+"""What Python's `signal` wraps: the same functions."""
+
+from signal import *  # noqa: F403
