@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from support.tao_command import Tao
+from tao_sdk.model.clock import from_iso, utc_now
 
 pytestmark = pytest.mark.slow
 
@@ -79,4 +83,44 @@ def test_a_paused_job_stands_still_and_has_no_time_left(tao: Tao) -> None:
     assert tao("status", "--json", job).json["progress"]["eta_seconds"] is None
     os.kill(pid, signal.SIGCONT)
     tao.until("ETA", "status", job)
+    assert tao("cancel", job, "--grace", "1s").code == 0
+
+
+def test_why_of_a_silent_job_says_since_when_and_what_its_process_waits_in(tao: Tao) -> None:
+    hang = "import os, time; print('epoch 2/10 loss 0.1', flush=True); time.sleep(60)"
+    job = tao.run_detached(f'echo epoch 1/10 loss 0.2; python3 -c "{hang}"; true')
+    tao.until("epoch 2/10", "logs", job)
+    tao.until("2/10", "status", job)
+    told = tao("why", job).out
+    assert re.search(r"Its log last grew \d+s ago, at \d{4}-", told)
+    assert re.search(r"Its newest epoch is 2/10, told \d+s ago, at \d{4}-\S+ \S+ or earlier", told)
+    assert "It uses " in told and " of CPU time." in told
+    pid = tao("why", "--json", job).json["activity"]["process"]["pid"]
+    assert b"time.sleep(60)" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert f"See where its Python code is: py-spy dump --pid {pid}" in told
+    assert f"Its process {pid} (python" in told
+    assert tao("cancel", job, "--grace", "1s").code == 0
+    assert tao("why", "--json", job).json["activity"] is None
+
+
+def test_why_in_json_tells_when_the_log_and_the_epochs_fell_silent(tao: Tao) -> None:
+    began = utc_now()
+    job = tao.run_detached("echo epoch 1/10 loss 0.2; sleep 60")
+    tao.until("1/10", "status", job)
+    told = tao("why", "--json", job).json
+    changed_at = from_iso(told["activity"]["log_changed_at"])
+    epoch_at = from_iso(told["epoch_told_at"])
+    assert changed_at and epoch_at
+    assert began - timedelta(seconds=1) <= epoch_at <= changed_at <= utc_now()
+    assert tao("cancel", job, "--grace", "1s").code == 0
+
+
+def test_why_names_a_stopped_process_beside_others_that_run(tao: Tao) -> None:
+    job = tao.run_detached(f'python3 -c "{TRAINER}" & sleep 60; wait')
+    tao.until("trainer", "logs", job)
+    pid = int(tao("logs", job).out.split()[1])
+    os.kill(pid, signal.SIGSTOP)
+    tao.until(f"some of its processes: kill -CONT {pid}", "why", job)
+    assert tao("why", "--json", job).json["activity"]["stopped_pids"] == [pid]
+    assert tao("why", job).out.startswith("Running for ")
     assert tao("cancel", job, "--grace", "1s").code == 0

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tao_sdk.backends.news import News, NoNews
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding
@@ -164,6 +165,15 @@ class ReadsManyLogs(Protocol):
 
         Left out is an attempt whose log is not there. Raises Unreachable.
         """
+        ...
+
+
+@runtime_checkable
+class TellsActivity(Protocol):
+    """What a backend offers besides, where it can look into a running attempt."""
+
+    def activity(self, ref: Ref) -> Activity:
+        """What the attempt does now: for one that may hang. Raises Unreachable."""
         ...
 
 

@@ -20,7 +20,7 @@ from tao_sdk.cli.command import (
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
-from tao_sdk.client.views import why_view
+from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.ranking import FIXED_ORDERS
@@ -194,11 +194,13 @@ def why(client: Client, out: Output, job: str | None) -> None:
     """
     found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
-    out.object(why_view(found, diagnosis))
+    activity = client.activity(found.id)
+    out.object(why_view(found, diagnosis, activity))
     if out.json:
         return
     lines = show.why(found, diagnosis, out)
     if found.status is Status.RUNNING:
+        lines += show.standstill(found, activity, epoch_told_at(found, activity))
         lines += last_words(client, found, out)
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])

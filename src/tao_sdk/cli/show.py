@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli.output import COLORS, Output, cut
+from tao_sdk.model.activity import STATES
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
@@ -24,6 +25,7 @@ from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
 
 if TYPE_CHECKING:
+    from tao_sdk.model.activity import Activity, MainProcess
     from tao_sdk.model.checkpoints import Checkpoint
 
 HEAD = (
@@ -43,6 +45,7 @@ LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
 
+NAMED_PIDS = 16
 NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
 
 
@@ -315,6 +318,54 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
         return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
     what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {what}", *rest]
+
+
+def standstill(job: Job, activity: Activity | None, epoch_at: datetime | None) -> list[str]:
+    """Since when a running job is silent, and what it does meanwhile: a line for each fact."""
+    now = utc_now()
+    lines: list[str] = []
+    if activity and activity.log_changed_at:
+        lines.append(f"Its log last grew {ago(activity.log_changed_at, now)}.")
+    if epoch_at:
+        lines.append(
+            f"Its newest epoch is {epoch(job.progress)}, told {ago(epoch_at, now)} or earlier."
+        )
+    return [*lines, *process_lines(activity)] if activity else lines
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """`5m ago, at 2026-11-23 00:03:22`."""
+    return f"{age((now - when).total_seconds())} ago, at {moment(when)}"
+
+
+def process_lines(activity: Activity) -> list[str]:
+    """What the job's processes do, and the commands that tell more or let them go on."""
+    main = activity.main
+    lines: list[str] = [cpu_line(activity)] if activity.cpu_cores is not None else []
+    if main:
+        lines.append(f"Its process {main.pid} ({main.name}) {state_words(main)}.")
+    if activity.stopped_pids:
+        pids = " ".join(map(str, activity.stopped_pids[:NAMED_PIDS]))
+        lines.append(f"Somebody has stopped (SIGSTOP) some of its processes: kill -CONT {pids}")
+    if main and main.command:
+        lines.append(f"See where its Python code is: {main.command}")
+    return lines
+
+
+def cpu_line(activity: Activity) -> str:
+    """How much CPU it uses now, and how much its processes have used."""
+    cores = f"{activity.cpu_cores:.2f} CPU cores" if activity.cpu_cores else "no CPU"
+    used = format_clock(activity.cpu_seconds or 0)
+    return f"It uses {cores} now. Its processes have used {used} of CPU time."
+
+
+def state_words(main: MainProcess) -> str:
+    """`sleeps in futex_wait_queue: it waits for a lock or another thread`."""
+    state = STATES.get(main.state, f"is in state {main.state}")
+    if not main.waits_in or main.state not in ("S", "D"):
+        return state
+    waits_for = f": it waits for {main.waits_for}" if main.waits_for else ""
+    return f"{state} in {main.waits_in}{waits_for}"
 
 
 def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> list[str]:

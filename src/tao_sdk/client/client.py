@@ -25,6 +25,7 @@ from tao_sdk.engine.place_facts import ask_or_assume
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
@@ -507,6 +508,10 @@ class Client:
     def diagnose(self, job_id: str) -> Diagnosis | None:
         """Why the job waits or failed, and what to do; None for a job that is well."""
         return diagnose.diagnose(self.engine, self.get_job(job_id))
+
+    def activity(self, job_id: str) -> Activity | None:
+        """What a running job does now, where its platform can tell: for one that may hang."""
+        return diagnose.activity(self.engine, self.get_job(job_id))
 
     def known_cause(self, job: Job) -> str:
         """Why a failed job failed, in one line, as it was found then; "" when nothing was. No

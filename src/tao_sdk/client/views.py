@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.model.clock import to_iso
+from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
     from tao_sdk.client import FileStat, Planned, Results
+    from tao_sdk.model.activity import Activity
     from tao_sdk.model.checkpoints import Checkpoint
     from tao_sdk.model.comparison import Comparison
     from tao_sdk.model.diagnosis import Diagnosis
@@ -39,8 +41,8 @@ def plan_view(planned: Planned) -> View:
     }
 
 
-def why_view(job: Job, diagnosis: Diagnosis | None) -> View:
-    """Why a job waits or failed; no diagnosis of one that is well."""
+def why_view(job: Job, diagnosis: Diagnosis | None, activity: Activity | None) -> View:
+    """Why a job waits or failed; no diagnosis of one that is well, but what it does now."""
     return {
         "schema": 1,
         "job": job.id,
@@ -48,7 +50,22 @@ def why_view(job: Job, diagnosis: Diagnosis | None) -> View:
         "message": job.message,
         "reason_code": job.reason_code.value if job.reason_code else None,
         "diagnosis": diagnosis.to_json() if diagnosis else None,
+        "epoch_told_at": to_iso(epoch_told_at(job, activity)),
+        "activity": activity.to_json() if activity else None,
     }
+
+
+def epoch_told_at(job: Job, activity: Activity | None) -> datetime | None:
+    """The latest time at which a running job can have told its newest epoch; None before the first.
+
+    It was told before it was read, and no later than the log last changed.
+    """
+    latest = job.reading.pace.latest
+    if latest is None or job.reading.attempt != job.attempt or job.status is not Status.RUNNING:
+        return None
+    read_at = datetime.fromtimestamp(latest[1], timezone.utc)
+    log_changed_at = activity.log_changed_at if activity else None
+    return min(read_at, log_changed_at or read_at)
 
 
 def comparison_view(comparison: Comparison, picture: Path | None) -> View:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tao_sdk.backends.contract import AnyBackend, LogRequest
+from tao_sdk.backends.contract import AnyBackend, LogRequest, TellsActivity
 from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import kept_log
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, sentences
 from tao_sdk.model.job import Job
@@ -86,6 +87,19 @@ def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
     evidence = replace(evidence, unused_fields=backend.capabilities.unused_fields)
     diagnosis = backend.diagnose(evidence) or rules.diagnose(evidence)
     return diagnosis.redacted(engine.redactor(job))
+
+
+def activity(engine: Engine, job: Job) -> Activity | None:
+    """What a running job does now; None where it does not run, or its place cannot tell."""
+    if job.status is not Status.RUNNING:
+        return None
+    try:
+        ref, backend = engine.ref_of(job), engine.backend_of(job)
+        if ref is None or not isinstance(backend, TellsActivity):
+            return None
+        return backend.activity(ref)
+    except TaoError:
+        return None
 
 
 def lost_results(engine: Engine, job: Job) -> str:

@@ -52,6 +52,16 @@ class ProcessTree:
                 return ()
         return tuple(sorted(stopped))
 
+    def family(self, leader: int) -> list[int]:
+        """`leader` and all living processes below it, parents before their children."""
+        family = dict.fromkeys([leader])
+        to_visit = [leader]
+        for pid in to_visit:
+            children = [child for child in self.children.get(pid, ()) if child not in family]
+            family.update(dict.fromkeys(children))
+            to_visit += children
+        return list(family)
+
 
 class RecentTree:
     """The last tree that was read: reading /proc takes at most a hundredth of a client's time."""

@@ -30,7 +30,7 @@ from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.local import logs, parse, render
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
-from tao_sdk.backends.local.job import input_links, sight
+from tao_sdk.backends.local.job import activity, input_links, sight
 from tao_sdk.backends.local.job.ending import Ending, wait_for_all
 from tao_sdk.backends.local.job.folder import Folder, create, take
 from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
@@ -47,6 +47,7 @@ from tao_sdk.backends.refusals import (
     still_runs,
 )
 from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
@@ -297,6 +298,10 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         seen = self.observed(ref, sight.Sight())
         events = parse.events(seen, parse.exit_record(folder.text("exit")))
         return Evidence.of_observation(seen, (*events, *room(folder.path)))
+
+    def activity(self, ref: Ref) -> Activity:
+        must_live_at(self.endpoint, ref)
+        return activity.look(self.folder(ref.attempt))
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:  # noqa: ARG002  the general rules know what we say
         return None

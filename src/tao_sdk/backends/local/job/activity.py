@@ -1,0 +1,149 @@
+"""What the processes of a running attempt do now, as /proc tells it. Reads, never writes.
+
+Not here: whether the attempt runs at all (sight.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NamedTuple
+
+from tao_sdk.backends.local.job.folder import Folder
+from tao_sdk.model.activity import Activity, MainProcess
+from tao_sdk.model.printable import printable
+from tao_sdk.transports.process_tree import STOPPED, ProcessTree
+
+MEASURED_SECONDS = 0.5  # between the two reads of the CPU time
+NAME_LENGTH = 64  # characters of a name or path that are shown
+GROUP, USER_TICKS, SYSTEM_TICKS = 2, 11, 12  # fields of /proc/<pid>/stat, counted from the state
+
+# The system calls in which a process waits, by machine and number.
+SYSTEM_CALLS: Mapping[str, Mapping[int, str]] = {
+    "x86_64": {
+        0: "read", 1: "write", 7: "poll", 23: "select", 35: "nanosleep", 42: "connect",
+        43: "accept", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 73: "flock", 202: "futex",
+        230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid", 257: "openat",
+        270: "pselect6", 271: "ppoll", 281: "epoll_pwait", 288: "accept4",
+    },
+    "aarch64": {
+        63: "read", 64: "write", 73: "ppoll", 72: "pselect6", 101: "nanosleep", 203: "connect",
+        202: "accept", 207: "recvfrom", 212: "recvmsg", 260: "wait4", 32: "flock", 98: "futex",
+        115: "clock_nanosleep", 22: "epoll_pwait", 95: "waitid", 56: "openat", 242: "accept4",
+    },
+}  # fmt: skip
+
+
+class Member(NamedTuple):
+    """One process of the job."""
+
+    pid: int
+    state: str
+    group: int
+    cpu_seconds: float
+
+
+def look(folder: Folder) -> Activity:
+    """What the attempt of the folder does; this takes MEASURED_SECONDS."""
+    leader = folder.identity("process")
+    changed_at = log_changed_at(folder)
+    if leader is None or not leader.alive:
+        return Activity(changed_at)
+    before = {member.pid: member for member in members(leader.pid)}
+    began = time.monotonic()
+    time.sleep(MEASURED_SECONDS)
+    after = members(leader.pid)
+    seconds = time.monotonic() - began
+    used = sum(
+        member.cpu_seconds - before[member.pid].cpu_seconds
+        for member in after
+        if member.pid in before
+    )
+    return Activity(
+        changed_at,
+        cpu_cores=round(max(used, 0.0) / seconds, 2),
+        cpu_seconds=round(sum(member.cpu_seconds for member in after), 2),
+        main=main_process(leader.pid, after),
+        stopped_pids=tuple(member.pid for member in after if member.state == STOPPED),
+    )
+
+
+def log_changed_at(folder: Folder) -> datetime | None:
+    """When the job last printed; None where it has printed nothing."""
+    try:
+        stat = Path(folder.file("log")).stat()
+    except OSError:
+        return None
+    return datetime.fromtimestamp(stat.st_mtime, timezone.utc) if stat.st_size else None
+
+
+def members(leader: int) -> list[Member]:
+    """The living processes of the job, parents before their children."""
+    found = (member(pid) for pid in ProcessTree().family(leader))
+    return [each for each in found if each is not None]
+
+
+def member(pid: int) -> Member | None:
+    fields = read(pid, "stat").rpartition(") ")[2].split()
+    if len(fields) <= SYSTEM_TICKS:
+        return None
+    ticks = int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS])
+    return Member(pid, fields[0], int(fields[GROUP]), ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def main_process(leader: int, family: Sequence[Member]) -> MainProcess | None:
+    """The process that has used most CPU time, in whole seconds; of equals the last one below the
+    others. The runner, which leads the first group, is not the command.
+    """
+    commands = [each for each in family if each.group != leader] or family
+    if not commands:
+        return None
+    chosen = max(reversed(commands), key=lambda each: int(each.cpu_seconds))
+    return MainProcess(
+        chosen.pid,
+        shown(read(chosen.pid, "comm")),
+        chosen.state,
+        "" if chosen.state == "R" else waits_in(chosen.pid),
+        link(chosen.pid, "exe").rpartition("/")[2].startswith("python"),
+    )
+
+
+def waits_in(pid: int) -> str:
+    """The kernel function in which it waits; where the kernel hides that, the system call."""
+    function = read(pid, "wchan").strip()
+    if function not in ("", "0"):
+        return shown(function)
+    words = read(pid, "syscall").split()
+    calls = SYSTEM_CALLS.get(os.uname().machine, {})
+    if not words or not words[0].isdigit():
+        return ""
+    call = calls.get(int(words[0]), "")
+    return f"{call} of {read_from(pid, words[1])}" if call in ("read", "write") else call
+
+
+def read_from(pid: int, descriptor: str) -> str:
+    """What the descriptor of a system call (hexadecimal) is."""
+    return shown(link(pid, f"fd/{int(descriptor, 16)}")) or "a file"
+
+
+def read(pid: int, name: str) -> str:
+    """A file of /proc/<pid>; "" for one that is gone or that we may not read."""
+    try:
+        with Path(f"/proc/{pid}/{name}").open("rb") as file:
+            return file.read(4096).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def link(pid: int, name: str) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/{name}").readlink())
+    except OSError:
+        return ""
+
+
+def shown(text: str) -> str:
+    return printable(text.strip())[:NAME_LENGTH]

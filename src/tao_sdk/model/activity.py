@@ -1,0 +1,117 @@
+"""Activity: what a running job does now, as far as its place can tell: for one that may hang.
+
+Not here: who looks (backends/*/job/activity.py) and how it is shown (cli/show.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tao_sdk.model.clock import to_iso
+
+# A kernel function or system call begins like this -> what the process waits for.
+WAITS: Mapping[str, str] = {
+    "futex": "a lock or another thread",
+    "pipe": "a pipe",
+    "anon_pipe": "a pipe",
+    "wait_for_partner": "the other end of a pipe",
+    "hrtimer_nanosleep": "the end of its own sleep",
+    "nanosleep": "the end of its own sleep",
+    "clock_nanosleep": "the end of its own sleep",
+    "do_wait": "a child process",
+    "kernel_wait": "a child process",
+    "wait4": "a child process",
+    "waitid": "a child process",
+    "ep_poll": "an event of a file, a socket or a timer",
+    "epoll": "an event of a file, a socket or a timer",
+    "do_poll": "an event of a file, a socket or a timer",
+    "poll": "an event of a file, a socket or a timer",
+    "ppoll": "an event of a file, a socket or a timer",
+    "do_select": "an event of a file, a socket or a timer",
+    "select": "an event of a file, a socket or a timer",
+    "pselect": "an event of a file, a socket or a timer",
+    "inet_csk_accept": "a connection to it",
+    "accept": "a connection to it",
+    "inet_wait_for_connect": "a server to answer",
+    "connect": "a server to answer",
+    "sk_wait_data": "data from a socket",
+    "wait_woken": "data from a socket",
+    "unix_stream": "data from a socket",
+    "recv": "data from a socket",
+    "rpc_wait": "an NFS server",
+    "nfs": "an NFS server",
+    "request_wait_answer": "a FUSE file system",
+    "fuse": "a FUSE file system",
+    "folio_wait": "a disk",
+    "wait_on_page": "a disk",
+    "io_schedule": "a disk",
+    "jbd2": "a disk",
+    "flock": "a file lock",
+    "locks_lock": "a file lock",
+    "openat": "a file to be opened",
+    "read": "data to read",
+    "write": "room to write",
+}
+STATES: Mapping[str, str] = {
+    "R": "runs",
+    "S": "sleeps",
+    "D": "waits for a device or a file system and cannot be interrupted (state D)",
+    "T": "is stopped (SIGSTOP)",
+    "t": "is held by a debugger",
+}
+
+
+@dataclass(frozen=True)
+class MainProcess:
+    """The process that does the job's work: the one that has used most CPU time."""
+
+    pid: int
+    name: str
+    state: str  # the kernel's letter
+    waits_in: str = ""  # a kernel function or system call; "" where it does not wait or tell
+    is_python: bool = False
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for, in words; "" where that is not known."""
+        fitting = [words for start, words in WAITS.items() if self.waits_in.startswith(start)]
+        return fitting[0] if fitting else ""
+
+    @property
+    def command(self) -> str:
+        """The command that shows where its code is; "" where there is none."""
+        return f"py-spy dump --pid {self.pid}" if self.is_python else ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pid": self.pid,
+            "name": self.name,
+            "state": self.state,
+            "waits_in": self.waits_in,
+            "waits_for": self.waits_for,
+            "command": self.command,
+        }
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What one look into a running attempt saw. None is what is not known."""
+
+    log_changed_at: datetime | None = None
+    cpu_cores: float | None = None  # used while it was looked at
+    cpu_seconds: float | None = None  # used by the processes that live, since they began
+    main: MainProcess | None = None
+    stopped_pids: tuple[int, ...] = ()  # while others of the job can run
+
+    def to_json(self) -> dict[str, Any]:
+        """The object `activity` of `tao why --json` (docs/json.md)."""
+        return {
+            "log_changed_at": to_iso(self.log_changed_at),
+            "cpu_cores": self.cpu_cores,
+            "cpu_seconds": self.cpu_seconds,
+            "process": self.main.to_json() if self.main else None,
+            "stopped_pids": list(self.stopped_pids),
+        }
