@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from tao_sdk.client.document import DocumentError, Place, Value
 from tao_sdk.model.fields import FieldError
@@ -26,7 +27,7 @@ MOST_BESIDE = 1000  # entries of a folder among which a misspelt name is looked 
 def with_contents(spec: JobSpec) -> JobSpec:
     """The spec with the content of each file that `files` names by a Path. Raises SpecError."""
     paths = {
-        target: os.fsdecode(path)
+        target: os.fsdecode(cast("os.PathLike[str]", path))
         for target, path in spec.files.items()
         if isinstance(path, os.PathLike)
     }
