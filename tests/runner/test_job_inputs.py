@@ -282,3 +282,13 @@ def test_only_the_first_rank_tells_of_a_changed_input(jobs, data):
     env = {"TAO_RANK": "1"}
     ran = jobs.run("echo > list.json", inputs={"list.json": f"{data}/list.json"}, env=env)
     assert ran.warnings == []
+
+
+def test_an_input_that_holds_the_jobs_results_is_not_said_to_have_changed(jobs, data):
+    ran = jobs.run("echo 1 > $TAO_RESULTS_DIR/x", inputs=[str(jobs.folder)], outputs=["/nothing/"])
+    assert "input.changed" not in ran.warnings
+
+
+def test_an_input_that_the_command_removes_is_told_of(jobs, data):
+    ran = jobs.run(f"rm -r {data}", inputs=[f"{data}/list.json"])
+    assert (ran.code, ran.warnings) == (0, ["input.changed"])
