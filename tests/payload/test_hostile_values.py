@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from support.hostile_commands import run_hostile_command
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.commands import with_arguments
 from tao_sdk.payload.values import Hole, Tree
@@ -429,6 +430,14 @@ def test_a_variable_that_the_command_uses_itself_is_left_to_it():
     assert (
         subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "mine a b\n"
     )
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.binary(min_size=24, max_size=24))
+def test_a_command_of_random_parts_runs_no_value(data: bytes):
+    """`make fuzz` searches for longer."""
+    run_hostile_command(data)
 
 
 @settings(max_examples=300, deadline=None)

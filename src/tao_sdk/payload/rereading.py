@@ -186,7 +186,19 @@ def reads_printed(text: str, command: Simple, word: Word | None) -> bool:
         return reads_input(text, command)
     if word not in command.words:
         return False
+    if text.startswith("$(", word.start) and runs_words(text, command, word):
+        return True
     return reads_whole(text, command, word) or runs_file(text, command, word)
+
+
+def runs_words(text: str, command: Simple, word: Word) -> bool:
+    """Whether words without quotes around them name a program, or its options: $(echo {x}) 1."""
+    words, index = [bare(text, each) for each in command.words], command.words.index(word)
+    first = first_program(words)
+    if index <= first or words[first] in WRAPPERS:
+        return True
+    spot = Spot(word.start, word.end, Place.WORD, word, command)
+    return of_argument(text, spot, command, several=True) is not None
 
 
 def passes_on(text: str, outer: Outer) -> bool:
