@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from support.servers import s3_here
 from support.servers.endpoint_here import Endpoint
 from support.servers.endpoint_here import session as session_at
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_credentials import Credentials
+from tao_sdk.net.web import Web
 
 pytestmark = pytest.mark.network
 
@@ -163,6 +166,53 @@ def test_keys_that_still_hold_good_are_used_while_no_others_can_be_had(found, st
         away, first.due = False, 0.0
         s3.put(bucket, "m", b"x")
         assert s3.credentials.keys is not first
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[" * 200_000,
+        "[]",
+        '"keys"',
+        '{"AccessKeyId": 5, "SecretAccessKey": "b"}',
+        '{"AccessKeyId": "a", "SecretAccessKey": [1]}',
+        '{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": {"a": 1}}',
+        '{"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": 7}',
+        '{"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "9999-99-99"}',
+    ],
+    ids=lambda body: body[:40],
+)
+def test_an_answer_that_holds_no_keys_names_who_gave_it(body: str) -> None:
+    with Endpoint(lambda *_: (200, body)) as endpoint:
+        web = Web({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{endpoint.url}keys"})
+        with pytest.raises(Failure) as failure:
+            Credentials(web, on_aws=False).get()
+    assert failure.value.code == "s3.credentials"
+    assert "127.0.0.1" in failure.value.what
+    assert failure.value.why
+    assert failure.value.next
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"AWS_WEB_IDENTITY_TOKEN_FILE": "FILE", "AWS_ROLE_ARN": "arn:x"},
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/k",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "FILE",
+        },
+    ],
+)
+def test_a_token_file_that_is_no_text_is_named(names: dict[str, str], tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(b"\xff\xfe")
+    web = Web({name: value.replace("FILE", str(token)) for name, value in names.items()})
+    with pytest.raises(Failure) as failure:
+        Credentials(web, on_aws=False).get()
+    assert failure.value.code == "s3.credentials"
+    assert str(token) in failure.value.what
+    assert failure.value.why == "It is no UTF-8 text."
+    assert failure.value.next
 
 
 def test_without_keys_a_public_bucket_is_read():

@@ -319,6 +319,24 @@ def test_an_address_that_is_not_complete_is_answered_with_its_shape(uri):
     assert "specs.a" in told and f"Write {uri.partition(':')[0]}://" in told
 
 
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:notaport", "user:pw@h:0x50", "h:99999", "h:0", "[::1", "::1", "a b"]
+)
+def test_a_web_address_that_nothing_can_connect_to_is_refused_with_its_field(host):
+    told = refused(specs={"a": f"http://{host}/x"}, inputs=["a"], config_format="yaml")
+    assert "specs.a" in told and "port" in told
+    assert "pw" not in told
+
+
+@pytest.mark.parametrize(
+    "host", ["h", "h:80", "user:p@ss@h:65535", "[::1]:8080", "[fe80::1%eth0]", "h:", "bücher.de"]
+)
+def test_a_web_address_with_a_port_or_a_login_is_taken(host):
+    build_entrypoint(
+        command="true {config_path}", specs={"a": f"https://{host}/x?y=1:2"}, inputs=["a"]
+    )
+
+
 def test_a_folder_of_a_web_server_is_refused_with_the_reason():
     told = refused(inputs={"/data/": "https://host/images/"})
     assert "slash" in told and ".tar.gz" in told

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from support.hostile_commands import run_hostile_command
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.commands import with_arguments
 from tao_sdk.payload.values import Hole, Tree
@@ -230,7 +231,7 @@ def test_a_hostile_value_arrives_in_every_usual_place(
         ("cat <<EOF | sh\ntrain {x}\nEOF", "reads as code"),
         ("bash <<< 'train {x}'", "reads as code"),
         ("echo train {x} | ssh host", "reads as code"),
-        ("declare -i n={x}", "reads as code"),
+        ("declare -i n={x}", "no whole number"),
         ('show "$(bash -c "train {x}")"', "reads as code"),
         ('bash -c "$(echo train {x})"', "reads as code"),
         ('eval "$(printf %s {x})"', "reads as code"),
@@ -289,6 +290,53 @@ def test_a_hostile_value_arrives_in_every_usual_place(
         ('env "BASH_ENV={x}" bash train.sh', "reads as code"),
         ("nohup env BASH_ENV={x} bash train.sh", "reads as code"),
         ('export "PS4={x}"', "reads as code"),
+        ("[[ -n a && {x} -eq 1 ]]", "no whole number"),
+        ("[[ -n a && 1 -eq {x} ]]", "no whole number"),
+        ("[[ ( {x} -eq 1 ) ]]", "no whole number"),
+        ("if [[ -d / &&\n {x} -gt 1 ]]; then :; fi", "no whole number"),
+        ("[[ $v =~ (a|b) || {x} -le 1 ]]", "no whole number"),
+        ("coproc [[ -n a && {x} -eq 1 ]]", "no whole number"),
+        ("[[ -n a && -v {x} ]]", "name of a variable"),
+        ("[[ ( ! -v a[{x}] ) ]]", "name of a variable"),
+        ("[[ a || eval {x} ]]", "reads as code"),
+        ("[[ a; echo {x} | sh; ]]", "reads as code"),
+        ("a[1 + {x}]=1", "no whole number"),
+        ("a[b[{x}]]=1", "no whole number"),
+        ("a=([1 + {x}]=1)", "no whole number"),
+        ("eval {x}>log", "reads as code"),
+        ("echo {x} > >(sh)", "reads as code"),
+        ("echo a > >(sh) {x}", "reads as code"),
+        ("echo {x} | tee >(cat | sh)", "reads as code"),
+        ("exec > >(sh); echo {x}", "reads as code"),
+        ("exec <<< {x}; sh", "reads as code"),
+        ("coproc sh; echo {x} >&${COPROC[1]}", "reads as code"),
+        ("f() { sh; }; echo {x} | f", "reads as code"),
+        ("f() { echo {x}; }; f | sh", "reads as code"),
+        ('f() { echo {x}; }; eval "$(f)"', "reads as code"),
+        ("mkfifo p; sh < p & echo {x} > p", "reads as code"),
+        ("bash <<EOF\n$(echo {x})\nEOF", "reads as code"),
+        ("echo {x} | xargs sh", "reads as code"),
+        ("sbatch <<EOF\n#!/bin/sh\ntrain {x}\nEOF", "reads as code"),
+        ("make lr={x}", "reads as code"),
+        ("perl -M{x} f", "reads as code"),
+        ("wait -n -p {x}", "name of a variable"),
+        ("printf -va[{x}] 1", "name of a variable"),
+        ("declare -ai q=({x})", "no whole number"),
+        ("declare -i n; n={x}", "no whole number"),
+        ("declare -i n; n+={x}", "no whole number"),
+        ("declare -i n; n=(1 {x})", "no whole number"),
+        ("declare -i n; read n <<< {x}", "no whole number"),
+        ("declare -i n; echo {x} | while read n; do :; done", "no whole number"),
+        ("declare -i n; printf -v n %s {x}", "no whole number"),
+        ("declare -i n; for n in 1 {x}; do :; done", "no whole number"),
+        ("declare -i n; export n={x}", "no whole number"),
+        ("typeset -i $names; n={x}", "no whole number"),
+        ("f() { local -i n; n={x}; }; f", "no whole number"),
+        ("declare -n r; r={x}", "name of a variable"),
+        ("RANDOM={x}", "no whole number"),
+        ("for OPTIND in {x}; do :; done", "no whole number"),
+        ("for PS4 in {x}; do :; done; set -x; :", "reads as code"),
+        ("read PS4 <<< {x}", "reads as code"),
     ],
 )
 def test_a_place_that_cannot_take_a_value_is_refused_and_shown(command, told):
@@ -332,6 +380,22 @@ def test_a_place_that_cannot_take_a_value_is_refused_and_shown(command, told):
         'function f { train "$1"; }; f {x}',
         "time -p train {x}",
         "env -u A B={x} train",
+        '[[ "{x}" == y ]] && train',
+        "[[ -n {x} && $n -eq 1 ]]",
+        "[[ {x} =~ ^(a|b)$ ]]",
+        "if [ {x} -gt 1 ]; then train; fi",
+        "[ -n {x} ] && test {x} = a",
+        "for f in {x}; do train; done",
+        "export N={x}",
+        "python train.py --lr {x} && echo done",
+        "cd {x} || exit 1",
+        "declare -i n; d={x} train",
+        "declare -a files=(a {x})",
+        "f() { local v=$1; train $v; }; f {x}",
+        "exec > >(tee log) 2>&1; train {x}",
+        "exec train {x}",
+        "torchrun train.py --mode eval --data {x}",
+        "printf '%s\n' {x}",
     ],
 )
 def test_a_usual_place_takes_any_value(command):
@@ -366,6 +430,14 @@ def test_a_variable_that_the_command_uses_itself_is_left_to_it():
     assert (
         subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "mine a b\n"
     )
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.binary(min_size=24, max_size=24))
+def test_a_command_of_random_parts_runs_no_value(data: bytes):
+    """`make fuzz` searches for longer."""
+    run_hostile_command(data)
 
 
 @settings(max_examples=300, deadline=None)
@@ -404,3 +476,31 @@ def test_a_refusal_shows_a_form_that_the_program_takes(command: str, form: str) 
     with pytest.raises(SpecError) as refused:
         with_arguments(command, {"x": "two words; id"}, ())
     assert refused.value.next.endswith(form)
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 {x}", "sed p {x}", "printf {x} a", "[ {x} b ]", "env {x} train"]
+)
+def test_a_value_is_no_option_of_a_program_that_could_run_it(command: str) -> None:
+    with_arguments(command, {"x": "a b"}, ())
+    with_arguments(command.replace("{x}", "-- {x}"), {"x": "a b"}, ())
+    with pytest.raises(SpecError, match="looks for its options"):
+        with_arguments(command, {"x": "-va[$(touch X)]"}, ())
+
+
+def test_a_list_is_no_option_of_test() -> None:
+    with pytest.raises(SpecError, match="looks for its options"):
+        with_arguments("[ {x} ]", {"x": ["-v", "a[$(touch X)]"]}, ())
+
+
+@pytest.mark.parametrize("command", ["eval train", "ssh host train", "true && eval train"])
+def test_an_appended_argument_is_refused_where_it_would_be_run(command: str) -> None:
+    with_arguments(command, {"lr": "0.1"}, ())
+    with pytest.raises(SpecError, match=r"train --lr \{lr\}"):
+        with_arguments(command, {"lr": "$(touch X)"}, ())
+
+
+def test_arithmetic_takes_whole_numbers_and_its_refusal_says_what_to_do() -> None:
+    with_arguments("N=$(({epochs}*2)); train $N", {"epochs": 3}, ())
+    with pytest.raises(SpecError, match="calculate before"):
+        with_arguments("N=$(({epochs}*2)); train $N", {"epochs": "3 + 1"}, ())

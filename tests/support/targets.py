@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from support.hostile_commands import run_hostile_command
 from tao_sdk.backends.outcome import json_object, parse_manifest
 from tao_sdk.backends.slurm import look, parse
 from tao_sdk.backends.slurm.job.record import read_record, with_record
@@ -20,7 +21,7 @@ from tao_sdk.client.job_file import read_job_file
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.progress_reader import ProgressReader
-from tao_sdk.net import hub_source, ngc_source, s3_xml
+from tao_sdk.net import hub_source, ngc_source, s3_credentials, s3_xml
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.runner.inputs import archive
@@ -94,6 +95,19 @@ def hub_json(data: bytes) -> None:
     hub_source.next_page(data.decode("latin-1"))
 
 
+def credentials(data: bytes) -> None:
+    """What a credential endpoint answers: keys of text, or s3.credentials."""
+    answer: Any = SimpleNamespace(
+        text=data.decode("utf-8", "replace"), url="http://127.0.0.1/k", status=200
+    )
+    try:
+        keys = s3_credentials.from_json(answer, "The endpoint gives no keys")
+    except Failure as failure:
+        assert failure.code == "s3.credentials"
+    else:
+        assert isinstance(keys.access + keys.secret + keys.token, str)
+
+
 def job_file(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as place:
         for name in ("job.yaml", "job.json"):
@@ -113,6 +127,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "progress": progress, "events": events, "sacct": sacct, "s3_xml": s3_xml_answer,
     "archives": archives,
     "hub_json": hub_json, "job_file": job_file, "manifest": manifest,
+    "commands": run_hostile_command, "credentials": credentials,
 }  # fmt: skip
 
 
@@ -140,6 +155,7 @@ def packed(kind: str) -> bytes:
 
 
 SEEDS: dict[str, list[bytes]] = {
+    "commands": [bytes(range(start, start + 24)) for start in (0, 60, 120)],
     "progress": [
         b"epoch 14/20  loss 0.093  accuracy 0.957\n",
         b'{"epoch": 3, "max_epoch": 20, "kpi": {"loss": 1e400}}\n' + DEEP + b"\n",
@@ -171,6 +187,11 @@ SEEDS: dict[str, list[bytes]] = {
         b"a: &a [1, *a]\n<<: {b: !!python/object:x {}}\n",
         b'{"command": "x", "specs": {"a": 1e400, "b": [' + b"[" * 5000,
         b"command: 0x" + b"f" * 5000,
+    ],
+    "credentials": [
+        b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": 5, "Expiration": "2026-01-31T"}',
+        b'{"AccessKeyId": [1], "SecretAccessKey": {}, "Expiration": 1e400}',
+        DEEP,
     ],
     "manifest": [b'{"attempt": 1, "whole": true, "exit_code": 0}', DEEP,
          b'{"attempt": 1' + b"0" * 5000 + b"}"],

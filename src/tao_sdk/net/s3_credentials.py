@@ -195,13 +195,11 @@ def from_json(answer: Answer, what: str) -> Keys:
 
     try:
         said: dict[str, Any] = json.loads(answer.text)
-        access, secret, ends = (
-            said["AccessKeyId"],
-            said["SecretAccessKey"],
-            said.get("Expiration") or "",
-        )
-        return Keys(access, secret, said.get("Token") or "", unix_time(ends))
-    except (ValueError, KeyError, TypeError) as error:
+        words = [said["AccessKeyId"], said["SecretAccessKey"]]
+        words += [said.get(name) or "" for name in ("Token", "Expiration")]
+        "".join(words)  # a TypeError where one is no text
+        return Keys(*words[:3], unix_time(words[3]))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise refused(what, answer, NO_KEYS) from error
 
 
@@ -216,9 +214,12 @@ def read(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise Failure(
-            "s3.credentials", f"The token file cannot be read: {path}", f"{error.strerror}."
+            "s3.credentials",
+            f"The token file cannot be read: {path}",
+            f"{getattr(error, 'strerror', 'It is no UTF-8 text')}.",
+            "Name a file that holds a token.",
         ) from error
 
 

@@ -76,6 +76,8 @@ REFUSED: Mapping[Place | Reading, tuple[str, str]] = {
         "Write a fixed name.",
     ),
 }
+CALCULATED = "Give it a whole number, or calculate before and give the result."
+AS_OPERAND = "Put a fixed word before it, such as -- or '%s\\n'."
 
 
 @dataclass
@@ -147,6 +149,7 @@ def command_template(
     )
     edits += [each for document in documents for each in unquoted(command, document, spots)]
     body = [*edited(command, sorted(edits, key=lambda each: each[:2]))]
+    refuse_appended(command, appended, variables)
     for value in appended:
         body += appended_word(value, variables)
     return assembled([*variables.assignments(), *body])
@@ -163,7 +166,7 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
     """Raise SpecError where the shell, or who reads the word after it, would take a value for more
     than a value.
     """
-    read_as = reading(command, spot)
+    read_as = reading(command, spot, several=len(values) > 1)
     why: Place | Reading | None = read_as if spot.place not in REFUSED else spot.place
     if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
         why = Place.DELIMITER
@@ -172,15 +175,41 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
         raise misplaced(command, spot, f"{where}, where no value can", advice)
     for value in values:
         if read_as is Reading.NUMBER and not (isinstance(value, str) and NUMBER.fullmatch(value)):
-            raise misplaced(
-                command, spot, "where the shell calculates, and its value is no whole number", ""
-            )
+            where = "where the shell calculates, and its value is no whole number"
+            raise misplaced(command, spot, where, CALCULATED)
+        if read_as is Reading.OPTION and isinstance(value, str) and value.startswith("-"):
+            where = "where a program looks for its options, and its value begins with '-'"
+            raise misplaced(command, spot, where, AS_OPERAND)
         if read_as is Reading.CODE and isinstance(value, Hole):
             variables.plain.add(value)
         elif read_as is Reading.CODE and isinstance(value, str) and not PLAIN.issuperset(value):
             character = next(each for each in value if each not in PLAIN)
             where = f"in text that another program reads as code, and its value has {character!r}"
             raise misplaced(command, spot, where, own_word(command, spot))
+
+
+def refuse_appended(command: str, appended: Sequence[Value], variables: Variables) -> None:
+    """Raise SpecError for an argument that is appended where it would be read once more: `ssh host
+    train` gets --name {name}.
+    """
+    text, spans = command, list[tuple[int, int]]()
+    for value in appended:
+        start = len(text) + 1
+        text += f" {{{shown_name(value, text)}}}" if is_risky(value) else f" {value}"
+        spans.append((start, len(text)))
+    risky = [span for span, value in zip(spans, appended, strict=True) if is_risky(value)]
+    given = [[value] for value in appended if is_risky(value)]
+    for spot, values in zip(scan(text, risky).spots, given, strict=True):
+        refuse_place(text, spot, values, variables)
+
+
+def is_risky(value: Value) -> bool:
+    return isinstance(value, Hole) or not value or not PLAIN.issuperset(value)
+
+
+def shown_name(value: Value, text: str) -> str:
+    """The name of the appended argument whose value comes behind `text`."""
+    return value.key if isinstance(value, Hole) else text.rsplit(maxsplit=1)[-1].lstrip("-")
 
 
 def own_word(command: str, spot: Spot) -> str:

@@ -23,22 +23,26 @@ class Reading(Enum):
     CODE = "code"
     NUMBER = "number"
     NAME = "name"
+    OPTION = "option"  # a word that would be an option when it begins with -
 
 
-SHELLS = frozenset("sh bash dash ash ksh zsh fish csh tcsh".split())
+SHELLS = frozenset("sh bash dash ash ksh mksh lksh rbash yash zsh fish csh tcsh".split())
 A_SHELL = re.compile(r"[$`].*\b(SHELL|BASH|sh|bash)\b|\$0$")  # ${SHELL:-bash}, $(which bash)
 # program -> the letters of its options that a script follows
 SCRIPT_OPTIONS = {
     **dict.fromkeys(SHELLS, "c"),
     **dict.fromkeys(("python", "pypy"), "c"),
-    **dict.fromkeys(("perl", "ruby"), "eE"),
-    **dict.fromkeys(("lua", "Rscript", "julia"), "e"),
+    "perl": "eEMmF",
+    "ruby": "eE",
+    **dict.fromkeys(("lua", "R", "Rscript"), "e"),
+    "julia": "eE",
     "node": "ep",
-    "php": "r",
+    "php": "rBRE",
     **dict.fromkeys(("sed", "awk", "gawk"), "e"),
     "env": "S",
 }
-LONG_OPTION = "--(?:expression|eval|print|source|split-string|command)"  # that a script follows
+# that a script follows
+LONG_OPTION = "--(?:expression|eval|print|source|split-string|command)"
 INTERPRETERS = frozenset(SCRIPT_OPTIONS) - {"sed", "awk", "gawk", "env"}
 NAMES_SCRIPT = re.compile(
     r"-\w*[cerm]"
@@ -65,27 +69,37 @@ SCRIPT_FIRST = {
     "trap": "l",
 }
 EVERY_WORD = frozenset(
-    {"eval", "alias", "ssh", "watch", "parallel", "tmux", "compgen", "complete", "bind"}
+    "eval alias compgen complete bind fc ssh watch parallel tmux make gmake".split()
 )
+# those of them that no other program can start: `torchrun train.py --mode eval`
+BUILTINS = frozenset("eval alias compgen complete bind fc".split())
+RUNS_INPUT = frozenset("ssh parallel at batch sbatch qsub bsub".split())
 SEVERAL_SCRIPTS = frozenset({"sed", "perl", "ruby"})  # each of their -e has one
 SOURCING = frozenset({".", "source"})
 WRAPPERS = frozenset(
-    "sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun numactl".split()
+    "sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun mpiexec numactl"
+    " doas chroot unshare nsenter taskset chrt setpriv prlimit busybox toybox sshpass".split()
 )
 DECLARING = frozenset({"export", "readonly", "declare", "typeset", "local"})
-NAMING = frozenset({"unset", "read", "mapfile", "readarray", "getopts"})
-HARMLESS_OPTIONS = re.compile(r"-[xrg]+")
+FILLING = frozenset({"read", "mapfile", "readarray"})  # variables, from standard input
+NAMING = frozenset({"unset", "getopts", "wait", *FILLING})
+HARMLESS_OPTIONS = re.compile(r"-[xrg]+|--")
+INTEGERS = frozenset("OPTIND RANDOM SRANDOM SECONDS HISTCMD".split())  # in bash, from its start
+VARIABLE = re.compile(r"[A-Za-z_]\w*")
+LIST = re.compile(r"([A-Za-z_]\w*)\+?=\(")  # a=( and a+=(
+OPERATOR = re.compile(r"-[a-z]+|[=!]=|=~?|[<>\])]")  # behind a word of [ ... ]
+SEPARATORS = frozenset({"&&", "||", "(", ")"})  # between the comparisons of [[ ... ]]
 COMPARED = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 RUN_VARIABLE = re.compile(
     r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?="
 )  # a shell reads its value as code
-PRINTING = frozenset({"echo", "printf", "yes"})
+PRINTING = frozenset("echo printf yes basename dirname realpath readlink expr seq date".split())
 
 
-def reading(text: str, spot: Spot) -> Reading | None:
+def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:
     """As what the value at this spot of the command `text` is read once more; None where it is only
-    a value.
+    a value. `several`: more values follow it, each a word.
     """
     if spot.place is Place.ARITHMETIC:
         return Reading.NUMBER
@@ -95,11 +109,57 @@ def reading(text: str, spot: Spot) -> Reading | None:
     as_input = spot.document is not None or spot.word in command.read_words
     if as_input and reads_input(text, command):
         return Reading.CODE
-    as_argument = of_argument(text, spot, command) if spot.word in command.words else None
-    if as_argument:
+    as_argument = of_argument(text, spot, command, several) if spot.word in command.words else None
+    if as_argument and as_argument is not Reading.OPTION:
         return as_argument
     prints = as_input or PRINTING.intersection(program(bare(text, each)) for each in command.words)
-    return Reading.CODE if prints and printed_code(text, command) else None
+    return (printed_reading(text, spot, command) if prints else None) or as_argument
+
+
+def printed_reading(text: str, spot: Spot, command: Simple) -> Reading | None:
+    """As what a value is read that a command prints, or reads."""
+    if printed_code(text, command) or hidden_reader(text, spot.commands):
+        return Reading.CODE
+    filled = (
+        bare(text, word)
+        for each in spot.commands
+        if FILLING.intersection(bare(text, word) for word in each.words)
+        for word in each.words
+    )
+    readings = (variable_reading(text, spot.commands, name) for name in filled)
+    return next((each for each in readings if each), None)
+
+
+def hidden_reader(text: str, commands: Sequence[Simple]) -> bool:
+    """Whether a program of the text reads code, from where this module does not follow: a function,
+    >(...), a coproc, a pipe in a folder, or an `exec` that redirects what comes behind it.
+    """
+    hidden = any(each.fed or each.defines or begins_hidden(text, each) for each in commands)
+    return hidden and any(reads_any_code(text, each) for each in commands)
+
+
+def begins_hidden(text: str, command: Simple) -> bool:
+    words = [bare(text, each) for each in command.words]
+    return words == ["exec"] or words[:1] in (["function"], ["coproc"]) or "mkfifo" in words
+
+
+def reads_any_code(text: str, command: Simple) -> bool:
+    """Whether the command reads code from its input, or from what another one prints."""
+    if reads_input(text, command):
+        return True
+    printed = [
+        each for each in command.words if re.search(r"\$\(|<\(", text[each.start : each.end])
+    ]
+    return any(
+        runs_file(text, command, each) or reads_whole(text, command, each) for each in printed
+    )
+
+
+def reads_whole(text: str, command: Simple, word: Word) -> bool:
+    """Whether a whole word of the command is read once more."""
+    spot = Spot(word.start, word.end, Place.WORD, word, command)
+    found = of_argument(text, spot, command)
+    return found is not None and found is not Reading.OPTION
 
 
 def printed_code(text: str, command: Simple) -> bool:
@@ -111,13 +171,34 @@ def printed_code(text: str, command: Simple) -> bool:
     outer = command.outer
     if not outer:
         return False
-    if outer.word and outer.word in outer.command.read_words and reads_input(text, outer.command):
+    if reads_printed(text, outer.command, outer.word):
         return True
-    if outer.word and outer.word in outer.command.words:
-        whole = Spot(outer.word.start, outer.word.end, Place.WORD, outer.word, outer.command)
-        if of_argument(text, whole, outer.command) or runs_file(text, outer.command, outer.word):
-            return True
     return passes_on(text, outer) and printed_code(text, outer.command)
+
+
+def reads_printed(text: str, command: Simple, word: Word | None) -> bool:
+    """Whether the command reads as code what is printed in this word of it, or in the lines of its
+    here-document.
+    """
+    if word is None:
+        return runs_input(text, command)
+    if word in command.read_words:
+        return reads_input(text, command)
+    if word not in command.words:
+        return False
+    if text.startswith("$(", word.start) and runs_words(text, command, word):
+        return True
+    return reads_whole(text, command, word) or runs_file(text, command, word)
+
+
+def runs_words(text: str, command: Simple, word: Word) -> bool:
+    """Whether words without quotes around them name a program, or its options: $(echo {x}) 1."""
+    words, index = [bare(text, each) for each in command.words], command.words.index(word)
+    first = first_program(words)
+    if index <= first or words[first] in WRAPPERS:
+        return True
+    spot = Spot(word.start, word.end, Place.WORD, word, command)
+    return of_argument(text, spot, command, several=True) is not None
 
 
 def passes_on(text: str, outer: Outer) -> bool:
@@ -139,7 +220,7 @@ def runs_file(text: str, command: Simple, word: Word) -> bool:
     )
 
 
-def of_argument(text: str, spot: Spot, command: Simple) -> Reading | None:
+def of_argument(text: str, spot: Spot, command: Simple, several: bool = False) -> Reading | None:
     assert spot.word
     words = [bare(text, each) for each in command.words]
     index = command.words.index(spot.word)
@@ -147,11 +228,103 @@ def of_argument(text: str, spot: Spot, command: Simple) -> Reading | None:
         unquoted(text[spot.word.start : spot.start]),
         unquoted(text[spot.end : spot.word.end]),
     )
-    if is_name(words, index, before, after) or (command.defines and index == len(words) - 1):
+    stored = of_variable(text, spot, words, index, before)
+    if stored:
+        return stored
+    if in_list(text, command):
+        return None
+    if command.defines and index == len(words) - 1:
+        return Reading.NAME
+    return of_word(words, index, before, after, several)
+
+
+def of_word(
+    words: Sequence[str], index: int, before: str, after: str, several: bool
+) -> Reading | None:
+    if is_name(words, index, before, after):
         return Reading.NAME
     if is_number(words, index, before, after):
         return Reading.NUMBER
-    return Reading.CODE if is_code(words, index, before) else None
+    if words[first_program(words) :][:1] == ["[["]:
+        return of_condition(words, index, before)
+    if is_code(words, index, before):
+        return Reading.CODE
+    return Reading.OPTION if may_be_option(words, index, before, after, several) else None
+
+
+def of_variable(
+    text: str, spot: Spot, words: Sequence[str], index: int, before: str
+) -> Reading | None:
+    """As what a variable reads the value that this word gives it."""
+    name = assigned_variable(words, index, before)
+    element_of = in_list(text, spot.command) if spot.command else None
+    name = element_of[1] if element_of else name
+    return variable_reading(text, spot.commands, name) if name else None
+
+
+def in_list(text: str, command: Simple) -> re.Match[str] | None:
+    """The start of the list that the words of a command stand in: a=(."""
+    outer = command.outer
+    return LIST.match(text, outer.word.start) if outer and outer.word else None
+
+
+def assigned_variable(words: Sequence[str], index: int, before: str) -> str:
+    """The name of the variable that gets the word as its value, "" when none does."""
+    first = first_program(words)
+    assignment = re.match(r"([A-Za-z_]\w*)(\[.*\])?\+?=", before)
+    if assignment and (index < first or sets_variables(words[first:index])):
+        return assignment[1]
+    if words[first : first + 1] in (["for"], ["select"]) and index > first + 1:
+        return words[first + 1]
+    if words[first : first + 1] == ["printf"] and index > first + 1:
+        option = words[first + 1]
+        return words[first + 2] if option == "-v" else option[2:] * option.startswith("-v")
+    return ""
+
+
+def variable_reading(text: str, commands: Sequence[Simple], name: str) -> Reading | None:
+    """As what a variable reads each value that it gets."""
+    if RUN_VARIABLE.match(f"{name}="):
+        return Reading.CODE
+    name = name.partition("[")[0]
+    if name in INTEGERS:
+        return Reading.NUMBER
+    attributes = "".join(declared_attributes(text, commands, name))
+    if "i" in attributes:
+        return Reading.NUMBER
+    return Reading.NAME if "n" in attributes else None
+
+
+def declared_attributes(text: str, commands: Sequence[Simple], name: str) -> Iterator[str]:
+    """The options of each `declare` that names the variable, or one that is not known here."""
+    for command in commands:
+        words = [bare(text, each) for each in command.words]
+        words = words[first_program(words) :]
+        if not words or words[0] not in DECLARING or words[0] == "export":
+            continue
+        options = [each for each in words[1:] if each.startswith("-")]
+        names = [re.split(r"[\[+=]", each)[0] for each in words[1:] if each not in options]
+        if name in names or not all(map(VARIABLE.fullmatch, names)):
+            yield from options
+
+
+def of_condition(words: Sequence[str], index: int, before: str) -> Reading | None:
+    """Inside [[ ... ]]. A shell without it runs what stands behind && and ||."""
+    comparison = segment(words, index, SEPARATORS)
+    if not {"-v", "-R"}.isdisjoint(comparison):
+        return Reading.NAME
+    if not COMPARED.isdisjoint(comparison):
+        return Reading.NUMBER
+    command = segment(words, index, SEPARATORS | {"\n"})
+    at = next(n for n, each in enumerate(command) if each is words[index])
+    return Reading.CODE if is_code(command, at, before) else None
+
+
+def segment(words: Sequence[str], index: int, separators: frozenset[str]) -> list[str]:
+    """The words around one of them, as far as a separator."""
+    start = next((n + 1 for n in range(index - 1, -1, -1) if words[n] in separators), 0)
+    end = next((n for n in range(index, len(words)) if words[n] in separators), len(words))
+    return list(words[start:end])
 
 
 def bare(text: str, word: Word) -> str:
@@ -187,9 +360,9 @@ def is_name(words: Sequence[str], index: int, before: str, after: str) -> bool:
         return index == first + 1
     if name in DECLARING:
         return "=" not in before
-    if name in NAMING:
+    if name in NAMING or (name == "printf" and before.startswith("-v")):
         return True
-    return name in ("printf", "test", "[", "[[") and previous in ("-v", "-R")
+    return name in ("printf", "test", "[") and previous in ("-v", "-R")
 
 
 def first_program(words: Sequence[str]) -> int:
@@ -208,11 +381,9 @@ def first_program(words: Sequence[str]) -> int:
 
 def is_number(words: Sequence[str], index: int, before: str, after: str) -> bool:
     first = first_program(words)
-    if re.fullmatch(r"\w*\[[^\]]*", before) and re.match(r"[^\]]*\]\+?=", after):
+    if re.match(r"\w*\[[^=]*$", before) and re.search(r"\]\+?=", after):
         return True  # the index of an array
-    if index <= first:
-        return False
-    return words[first] == "let" or (words[first] == "[[" and not COMPARED.isdisjoint(words))
+    return index > first and words[first] == "let"
 
 
 def is_code(words: Sequence[str], index: int, before: str) -> bool:
@@ -243,11 +414,35 @@ def reads_word(words: Sequence[str], at: int, index: int, before: str) -> bool:
     if at != first and words[first] not in WRAPPERS:
         return False  # a word such as `--mode eval`
     if name in EVERY_WORD:
-        return True
+        return at == first or name not in BUILTINS
     if name in LATE_OPTION:
         announced = re.fullmatch(r"-\w*c|--command", words[index - 1])
         return bool(announced or re.match(r"-\w*c|--command=", before))
     return name in SCRIPT_FIRST and index == first_operand(words, at, SCRIPT_FIRST[name])
+
+
+def may_be_option(words: Sequence[str], index: int, before: str, after: str, several: bool) -> bool:
+    """Whether a value that begins with - would be an option, of a program that can run one: python
+    {x}, sed p {x}, printf {x}, [ {x} {y} ].
+    """
+    first = first_program(words)
+    if before or index <= first:
+        return False
+    if words[first] in ("test", "["):
+        following = (*words[index + 1 :], "]")[0]
+        return not after and (several or not OPERATOR.fullmatch(following))
+    if words[first] == "printf":
+        return index == first_operand(words, first, "v") and words[index - 1] != "--"
+    programs = range(index) if words[first] in WRAPPERS else [first]
+    return any(reads_options(words, at, index) for at in programs)
+
+
+def reads_options(words: Sequence[str], at: int, index: int) -> bool:
+    """Whether the program at `at` may take the word at `index` for an option that runs code."""
+    name = program(words[at])
+    if name not in SCRIPT_OPTIONS or "--" in words[at:index]:
+        return False
+    return name == "sed" or index <= behind_options(words, at)
 
 
 def reads_option(words: Sequence[str], at: int, index: int, before: str) -> bool:
@@ -312,8 +507,11 @@ def first_operand(words: Sequence[str], at: int, valued: str) -> int:
 
 def reads_input(text: str, command: Simple) -> bool:
     """Whether a program of this command, or of a group's, reads code from its standard input."""
-    if any(reads_input(text, part) for part in command.parts):
-        return True
+    return any(reads_input(text, part) for part in command.parts) or runs_input(text, command)
+
+
+def runs_input(text: str, command: Simple) -> bool:
+    """Whether a word of the command names a program that reads code from its standard input."""
     words = [bare(text, each) for each in command.words]
     if SOURCING.intersection(words[:1]) and not STANDARD_INPUT.isdisjoint(words):
         return True
@@ -323,7 +521,7 @@ def reads_input(text: str, command: Simple) -> bool:
 def takes_input(words: Sequence[str], at: int) -> bool:
     """Whether the program at `at` takes code from standard input."""
     name = program(words[at])
-    if name == "ssh" or (name in INTERPRETERS and no_script(words, at)):
+    if name in RUNS_INPUT or (name in INTERPRETERS and no_script(words, at)):
         return True
     if name in SCRIPT_FIRST:
         return any(
@@ -333,7 +531,11 @@ def takes_input(words: Sequence[str], at: int) -> bool:
 
 
 def fills_script(words: Sequence[str]) -> bool:
-    """Whether xargs puts what it reads into a script: xargs -I% sh -c 'train %', xargs sh -c."""
+    """Whether xargs puts what it reads into a script: xargs -I% sh -c 'train %', xargs sh -c, or
+    gives it to a shell as its options: xargs sh.
+    """
+    if any(program(word) in INTERPRETERS and no_script(words, at) for at, word in enumerate(words)):
+        return True
     runs_script = any(
         program(word) in INTERPRETERS and not no_script(words, at) and words[at + 1].startswith("-")
         for at, word in enumerate(words)

@@ -28,6 +28,9 @@ BUCKET = re.compile(
 )  # old ones have capitals and underscores
 
 ANY_BUCKET = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
+# of a web address, without a login
+HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]?#]+)(?::(?P<port>[0-9]{0,9}))?", re.ASCII)
+LAST_PORT = 65535
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 # scheme -> how many names have to follow, how the address is written
@@ -93,6 +96,8 @@ def check_shape(uri: str, name: str, place: str) -> None:
         raise SpecError(
             f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}."
         )
+    if MODULES[name] == "http_file":
+        check_host(uri, names[0], place)
     if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
         raise no_bucket(uri, place)
     if MODULES[name] == "http_file" and uri.partition("?")[0].endswith("/"):
@@ -101,6 +106,17 @@ def check_shape(uri: str, name: str, place: str) -> None:
             "A web server has no folders: nothing tells which files lie below an address.",
             "Name each file, or an archive (.tar.gz, .zip) of the folder.",
         )
+
+
+def check_host(uri: str, host: str, place: str) -> None:
+    """Raise SpecError for a host that nothing can connect to."""
+    found = HOST.fullmatch(re.split("[?#]", host)[0].rpartition("@")[2])
+    if not found:
+        advice = "Write host, host:port or [IPv6 address]:port, with a port in digits."
+        raise SpecError(f"{place} is {shown(uri)}: invalid host or port.", next=advice)
+    if found["port"] and not 0 < int(found["port"]) <= LAST_PORT:
+        advice = f"Write a port from 1 to {LAST_PORT}."
+        raise SpecError(f"{place} is {shown(uri)}: invalid port {found['port']}.", next=advice)
 
 
 def check_output(uri: str, place: str) -> None:

@@ -24,6 +24,8 @@ HERE = re.compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)"
 QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
 FUNCTION = re.compile(r"\([ \t]*\)")
 REDIRECTION = re.compile(r"&?(?:<>|>>|>\||[<>])&?")
+NAME = re.compile(r"(?:[A-Za-z_]\w*)?")  # of an array; none in a list: a=([1]=b)
+MARK = re.compile(r"&&|\|\||[()\n]|[<>](?!\()")  # what separates words inside [[ ... ]]
 DESCRIPTOR = re.compile(r"[0-9]+|\{\w+\}")  # 2>file, {log}>file
 
 
@@ -66,6 +68,7 @@ class Simple:
     parts: list[Simple] = field(default_factory=list["Simple"])
     read_words: list[Word] = field(default_factory=list[Word])  # of <<< word, and of < <(...)
     defines: bool = False  # a function: name() { ...
+    fed: bool = False  # stands inside >(...): it reads what another command prints
     piped_to: Simple | None = None
 
     def __post_init__(self) -> None:
@@ -98,8 +101,8 @@ class HereDocument:
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """One placeholder: where it is, what it stands in, and the innermost word and command that hold
-    it.
+    """One placeholder: where it is, what it stands in, the innermost word and command that hold it,
+    and every command of the text.
     """
 
     start: int
@@ -108,6 +111,7 @@ class Spot:
     word: Word | None = None
     command: Simple | None = None
     document: HereDocument | None = None
+    commands: Sequence[Simple] = ()
 
 
 class Line:
@@ -115,13 +119,25 @@ class Line:
     parentheses.
     """
 
-    def __init__(self, text: str, outer: Outer | None = None) -> None:
+    def __init__(self, text: str, commands: list[Simple], outer: Outer | None = None) -> None:
         self.text = text
-        self.command = Simple(outer)
+        self.commands = commands  # every one that was begun, of the whole text
+        self.command = self.begin_command(outer)
         self.groups: list[Simple] = []  # open ones, but those in parentheses
         self.word: Word | None = None
         self.redirection = ""  # whose target the next word is
         self.cases = 0  # open ones: an unmatched ) ends a pattern
+        self.condition = False  # inside [[ ... ]], where && and ( belong to the command
+
+    def begin_command(self, outer: Outer | None) -> Simple:
+        command = Simple(outer)
+        self.commands.append(command)
+        return command
+
+    def in_condition(self, at: int) -> bool:
+        """Whether what starts at `at` stands inside [[ ... ]]: not behind the closing ]]."""
+        closing = self.word is not None and self.text[self.word.start : at] == "]]"
+        return self.condition and not closing
 
     def begin_word(self, at: int) -> Word:
         self.word = self.word or Word(at)
@@ -136,6 +152,11 @@ class Line:
         if self.redirection:
             self.end_target(word, text)
             return
+        if self.condition:
+            self.condition = text != "]]"
+            self.command.words.append(word)
+            return
+        self.condition = text == "[[" and self.begins_compound()
         self.name_group(text)
         if text in OPENING and not self.command.words:
             self.open_group()
@@ -153,11 +174,15 @@ class Line:
     def name_group(self, text: str) -> None:
         """function f { and coproc C { name what follows, and are no part of it."""
         if text == "{" and self.first_word() in ("function", "coproc"):
-            self.command = Simple(self.command.outer)
+            self.command = self.begin_command(self.command.outer)
+
+    def begins_compound(self) -> bool:
+        """Whether [[ is a keyword here: the first word, or behind `coproc` and `function f`."""
+        return not self.command.words or self.first_word() in ("coproc", "function")
 
     def open_group(self) -> None:
         self.groups.append(self.command)
-        self.command = Simple(Outer(self.command, None))
+        self.command = self.begin_command(Outer(self.command, None))
 
     def is_keyword(self, text: str) -> bool:
         """A word that another command follows. Counts the cases that it opens and closes."""
@@ -180,18 +205,20 @@ class Line:
 
     def end_command(self, at: int, piped: bool = False) -> None:
         self.end_word(at)
+        self.condition = False
         ended = self.command
         goes_on = not piped and not ended.words and not ended.parts  # `train |`, and below `tee`
         if not goes_on:
-            self.command = Simple(ended.outer)
+            self.command = self.begin_command(ended.outer)
         if piped:
             ended.piped_to = self.command
 
-    def end_descriptor(self, at: int) -> None:
-        """The word in front of < or >, unless it is the number of what is redirected."""
-        if self.word and DESCRIPTOR.fullmatch(self.text, self.word.start, at):
-            self.word = None
-        self.end_word(at)
+    def compares_pattern(self) -> bool:
+        """Whether the last word is =~, behind which a parenthesis belongs to a pattern."""
+        if not self.command.words:
+            return False
+        word = self.command.words[-1]
+        return self.text[word.start : word.end] == "=~"
 
 
 class Scanner:
@@ -207,6 +234,7 @@ class Scanner:
         self.text, self.spans = text, dict(spans)
         self.at, self.stop = 0, len(text)
         self.spots: list[Spot] = []
+        self.commands: list[Simple] = []
         self.announced: list[HereDocument] = []  # their lines come behind the next newline
         self.takes_more = True  # False: the text ends in a comment or a here-document
 
@@ -214,10 +242,12 @@ class Scanner:
         """Commands to the end, or, inside the parentheses of a line `around` them, up to the one
         that closes them.
         """
-        line = Line(self.text, Outer(around.command, around.word) if around else None)
+        outer = Outer(around.command, around.word) if around else None
+        line = Line(self.text, self.commands, outer)
         while self.at < self.stop:
             char = self.text[self.at]
-            closes = char == ")" and self.at not in self.spans
+            in_condition = line.in_condition(self.at)
+            closes = char == ")" and self.at not in self.spans and not in_condition
             self.reader_of(char, line)(self, line)
             if closes and around and not line.cases:
                 return
@@ -229,6 +259,8 @@ class Scanner:
             return Scanner.read_placeholder
         if char == "#" and line.word:
             return Scanner.read_word
+        if line.in_condition(self.at) and MARK.match(self.text, self.at):
+            return Scanner.read_mark
         if char == "&" and REDIRECTION.match(self.text, self.at):
             return Scanner.read_redirection
         return TOKENS.get(char, Scanner.read_word)
@@ -251,8 +283,45 @@ class Scanner:
         self.at += 1
 
     def read_word(self, line: Line) -> None:
-        line.begin_word(self.at)
-        self.read_piece(line, UNQUOTED)
+        word = line.begin_word(self.at)
+        end = self.subscript_end(word)
+        if end:
+            self.read_region(Place.ARITHMETIC, end, line)
+        else:
+            self.read_piece(line, UNQUOTED)
+
+    def subscript_end(self, word: Word) -> int:
+        """Behind the [...] of `name[...]=` that starts here, blanks in it or not; else 0."""
+        if self.text[self.at] != "[" or not NAME.fullmatch(self.text, word.start, self.at):
+            return 0
+        end = self.bracket_end(self.at, "[", "]")
+        return end if self.text.startswith(("=", "+="), end) else 0
+
+    def read_mark(self, line: Line) -> None:
+        """What separates words inside [[ ... ]], as a word of its own, or a pattern: =~ (a|b)."""
+        start = self.at
+        if self.text[start] == "(" and (line.word or line.compares_pattern()):
+            line.begin_word(start)
+            self.read_pattern(line)
+            return
+        line.end_word(start)
+        self.at += 2 if self.text[start] in "&|" else 1
+        line.command.words.append(Word(start, self.at))
+        if self.text[start] == "\n":
+            self.read_here_documents()
+
+    def read_pattern(self, line: Line) -> None:
+        """To the parenthesis that closes the one that starts here."""
+        depth = 0
+        while self.at < self.stop:
+            if self.at in self.spans:
+                self.note_placeholder(Place.WORD, line)
+                continue
+            char = self.text[self.at]
+            self.read_piece(line, UNQUOTED)
+            depth += (char == "(") - (char == ")")
+            if depth == 0:
+                return
 
     def read_comment(self, _: Line) -> None:
         end = self.text.find("\n", self.at, self.stop)
@@ -275,23 +344,38 @@ class Scanner:
             self.read_delimiter(line, here)
         elif rest[:2] in ("<(", ">("):
             line.begin_word(self.at)
-            self.at += 2
-            self.read_commands(line)
+            self.read_substitution(line)
         elif operator := REDIRECTION.match(self.text, self.at):
             self.read_target(line, operator[0])
 
+    def read_substitution(self, line: Line) -> None:
+        """<(...) or >(...): the commands inside >(...) read what another one prints."""
+        feeds, first = self.text[self.at] == ">", len(self.commands)
+        self.at += 2
+        self.read_commands(line)
+        for command in self.commands[first:]:
+            command.fed = command.fed or feeds
+
     def read_delimiter(self, line: Line, here: re.Match[str]) -> None:
         """<<EOF: the lines of the here-document are read when this line is over."""
-        line.end_descriptor(self.at)
+        self.end_descriptor(line)
         delimiter = QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", here[2])
         document = HereDocument(delimiter, here.span(2), bool(here[1]), line.command)
         self.announced.append(document)
         self.read_region(Place.DELIMITER, here.end())
 
     def read_target(self, line: Line, operator: str) -> None:
-        line.end_descriptor(self.at)
+        self.end_descriptor(line)
         self.at += len(operator)
         line.redirection = operator
+
+    def end_descriptor(self, line: Line) -> None:
+        """The word in front of < or >, unless it is the number of what is redirected."""
+        word = line.word
+        own_text = word is not None and word.start not in self.spans
+        if word and own_text and DESCRIPTOR.fullmatch(self.text, word.start, self.at):
+            line.word = None
+        line.end_word(self.at)
 
     def read_parenthesis(self, line: Line) -> None:
         """A function, an arithmetic command, or commands of their own: a subshell, an array, a
@@ -393,7 +477,7 @@ class Scanner:
     def read_expanded_lines(self, document: HereDocument) -> None:
         """The lines of a here-document in which the shell replaces variables."""
         stop, self.stop = self.stop, document.body[1]
-        line = Line(self.text, document.command.outer)
+        line = Line(self.text, [], document.command.outer)
         line.command = document.command
         while self.at < self.stop:
             if self.at in self.spans:
@@ -408,7 +492,7 @@ class Scanner:
         """Note the placeholder that starts here, and go behind it."""
         word, command = (line.word, line.command) if line else (None, None)
         end = self.spans[self.at]
-        self.spots.append(Spot(self.at, end, place, word, command, document))
+        self.spots.append(Spot(self.at, end, place, word, command, document, self.commands))
         self.at = end
 
     def read_region(
