@@ -99,7 +99,7 @@ def sessions() -> dict[int, list[int]]:
 
 def living() -> Iterable[tuple[int, str, int]]:
     """(process, state, parent) of all that live: one pass over /proc."""
-    for pid, stat in _living().items():
+    for pid, stat in _living(_all_processes()).items():
         yield pid, stat[0], int(stat[_PARENT])
 
 
