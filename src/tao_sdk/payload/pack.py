@@ -42,9 +42,7 @@ OPTIONAL = frozenset(
 )
 WIDTH = 1000
 PIECE = re.compile(rb"self\.|[A-Za-z]{2,}|[^\w\0]{2,}")  # a word, or what stands between two
-AT_ONCE = (
-    len(CODES) // 2
-)  # pieces that are counted together: the others are fewer once these are replaced
+AT_ONCE = 40  # pieces that are counted together: the others are fewer once these are replaced
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the
 # next that is there.
@@ -108,9 +106,9 @@ def program(names: tuple[str, ...]) -> str:
     """
     boot = source(BOOT)
     others = [name for name in names if name != BOOT]
-    pieces, text = abbreviated(b"\0".join(map(source, others)))
-    lists = [b"\0".join(map(str.encode, others)), b"\0".join(pieces), text]
-    return encoded(b"%8d" % len(boot) + boot + b"\0\0".join(lists))
+    listed = "\n".join(others).encode()
+    pieces, text = abbreviated(b"\0".join([listed, *map(source, others)]))
+    return encoded(b"%8d" % len(boot) + boot + b"\0".join([*pieces, b"", text]))
 
 
 def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:
@@ -124,8 +122,9 @@ def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:
     for _ in range(0, len(CODES), AT_ONCE):
         uses = Counter(PIECE.findall(text))
         by_room = sorted(uses, key=lambda piece: (uses[piece] * (1 - len(piece)), piece))
-        for piece in by_room[:AT_ONCE]:
-            text = text.replace(piece, CODES[len(pieces)])
+        free = CODES[len(pieces) : len(pieces) + AT_ONCE]
+        for code, piece in zip(free, by_room, strict=False):
+            text = text.replace(piece, code)
             pieces.append(piece)
     return pieces, text
 
