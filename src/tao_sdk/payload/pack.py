@@ -42,7 +42,7 @@ OPTIONAL = frozenset(
 )
 WIDTH = 1000
 PIECE = re.compile(rb"self\.|[A-Za-z]{2,}|[^\w\0]{2,}")  # a word, or what stands between two
-AT_ONCE = 40  # pieces that are counted together: the others are fewer once these are replaced
+ROUNDS = 4  # of counting pieces: the others are fewer once the first are replaced
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the
 # next that is there.
@@ -119,11 +119,11 @@ def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:
     smaller. A piece may hold the bytes of earlier ones.
     """
     pieces: list[bytes] = []
-    for _ in range(0, len(CODES), AT_ONCE):
+    for number in range(1, ROUNDS + 1):
         uses = Counter(PIECE.findall(text))
         by_room = sorted(uses, key=lambda piece: (uses[piece] * (1 - len(piece)), piece))
-        free = CODES[len(pieces) : len(pieces) + AT_ONCE]
-        for code, piece in zip(free, by_room, strict=False):
+        codes = CODES[len(pieces) : len(CODES) * number // ROUNDS]
+        for code, piece in zip(codes, by_room, strict=False):
             text = text.replace(piece, code)
             pieces.append(piece)
     return pieces, text
