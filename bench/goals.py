@@ -23,7 +23,7 @@ class Goal:
 GOALS: Mapping[str, Goal] = {
     "start.help": Goal(0.8),
     "entrypoint.bytes": Goal(48 * KIB),
-    "entrypoint.first_instruction": Goal(5),
+    "entrypoint.first_instruction": Goal(2.5),
     "logs.client.memory": Goal(16 * MIB),
     "logs.command.memory": Goal(16 * MIB),
     "docker.submit": Goal(1.15),

@@ -69,6 +69,25 @@ def stored(server, sizes: dict[str, int]) -> tuple[str, dict[str, bytes]]:
     return bucket, contents
 
 
+def test_a_file_that_a_slow_disk_is_long_in_making_holds_up_no_other(minio, tmp_path, monkeypatch):
+    bucket, contents = stored(minio, {"quick": 50_000, "slow": 50_000})
+    others_went_on = []
+    open_now = os.open
+
+    def slow_open(path, *more, **named):
+        if Path(path).name.startswith(".slow."):
+            until = time.monotonic() + 20
+            while not (tmp_path / "quick").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            others_went_on.append((tmp_path / "quick").exists())
+        return open_now(path, *more, **named)
+
+    monkeypatch.setattr(os, "open", slow_open)
+    fetched(minio.s3(), f"s3://{bucket}/data/", tmp_path)
+    assert others_went_on == [True]
+    assert seen(tmp_path) == contents
+
+
 def test_a_runner_that_is_killed_at_any_time_goes_on_and_shows_only_whole_files(minio, tmp_path):
     bucket, contents = stored(
         minio, {"large": 24 * MIB, **{f"small/{number:02}": 50_000 for number in range(30)}}

@@ -34,6 +34,7 @@ class Reading:
             None  # takes the checksum while the parts come, where they are several
         )
         self.looked = threading.Lock()  # held for good by the one who asks which checksum that is
+        self.opening = threading.Lock()  # held while the file is made
         self.fd = -1
         self.writers = 0
         self.stale = False

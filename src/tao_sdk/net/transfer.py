@@ -243,21 +243,24 @@ class Fetch:
             self.bytes += count
 
     def opened(self, reading: Reading) -> int:
-        """The temporary file, there from its first part on."""
-        with self.lock:
+        """The temporary file, there from its first part on. Others go on while a slow disk makes
+        it.
+        """
+        with reading.opening:
             if reading.stale or self.crew.broken:
                 raise Changed(reading.path)
             if reading.fd < 0:
                 try:
-                    self.make_folder(os.path.dirname(reading.path))
-                    reading.fd = os.open(
-                        reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-                    )
-                    if not reading.single or not reading.source.known:
-                        os.ftruncate(reading.fd, max(0, reading.source.size))
+                    self.make_temporary(reading)
                 except OSError as error:
                     raise unwritable(error, reading.path) from error
             return reading.fd
+
+    def make_temporary(self, reading: Reading) -> None:
+        self.make_folder(os.path.dirname(reading.path))
+        reading.fd = os.open(reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not reading.single or not reading.source.known:
+            os.ftruncate(reading.fd, max(0, reading.source.size))
 
     def make_folder(self, folder: str) -> None:
         if folder not in self.folders:

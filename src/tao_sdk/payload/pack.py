@@ -106,9 +106,9 @@ def program(names: tuple[str, ...]) -> str:
     """
     boot = source(BOOT)
     others = [name for name in names if name != BOOT]
-    pieces, text = abbreviated(b"\0".join(map(source, others)))
-    lists = [b"\0".join(map(str.encode, others)), b"\0".join(pieces), text]
-    return encoded(b"%8d" % len(boot) + boot + b"\0\0".join(lists))
+    listed = "\n".join(others).encode()
+    pieces, text = abbreviated(b"\0".join([listed, *map(source, others)]))
+    return encoded(b"%8d" % len(boot) + boot + b"\0".join([*pieces, b"", text]))
 
 
 def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:

@@ -60,9 +60,9 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
     The document is a Python literal of the packer's, as much ours as the modules beside it.
     """
-    names, pieces, texts = (each.split(b"\0") for each in modules.split(b"\0\0"))
-    sources = {name.decode(): text for name, text in zip(names, texts)}
-    sys.meta_path.insert(0, Payload(sources, pieces))
+    pieces, (listed, *texts) = (each.split(b"\0") for each in modules.split(b"\0\0"))
+    names = written_out(listed, pieces).decode().split()
+    sys.meta_path.insert(0, Payload(dict(zip(names, texts)), pieces))
     parts = divided(job)
     files = [parts[str(number)] for number in range(len(parts) - 1)]
     main = __import__(PACKAGE + ".runner.main", fromlist=["start"])
