@@ -25,7 +25,7 @@ from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
 
 if TYPE_CHECKING:
-    from tao_sdk.model.activity import Activity, MainProcess
+    from tao_sdk.model.activity import Activity, GpuUse, MainProcess
     from tao_sdk.model.checkpoints import Checkpoint
 
 HEAD = (
@@ -342,6 +342,7 @@ def process_lines(activity: Activity) -> list[str]:
     """What the job's processes do, and the commands that tell more or let them go on."""
     main = activity.main
     lines: list[str] = [cpu_line(activity)] if activity.cpu_cores is not None else []
+    lines += map(gpu_line, activity.gpus)
     if main:
         lines.append(f"Its process {main.pid} ({main.name}) {state_words(main)}.")
     if activity.stopped_pids:
@@ -350,6 +351,12 @@ def process_lines(activity: Activity) -> list[str]:
     if main and main.command:
         lines.append(f"See where its Python code is: {main.command}")
     return lines
+
+
+def gpu_line(gpu: GpuUse) -> str:
+    """How much a GPU of the job is used."""
+    share = "" if gpu.percent is None else f"is busy {gpu.percent} % of the time, "
+    return f"Its GPU {gpu.index} {share}has {gpu.memory_mib} MiB of its memory in use."
 
 
 def cpu_line(activity: Activity) -> str:

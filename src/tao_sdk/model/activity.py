@@ -97,6 +97,18 @@ class MainProcess:
 
 
 @dataclass(frozen=True)
+class GpuUse:
+    """How much a GPU of the job is used now, by whatever program."""
+
+    index: int
+    percent: int | None  # of the time in which a kernel ran; None where the driver cannot tell
+    memory_mib: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"index": self.index, "percent": self.percent, "memory_mib": self.memory_mib}
+
+
+@dataclass(frozen=True)
 class Activity:
     """What one look into a running attempt saw. None is what is not known."""
 
@@ -105,6 +117,7 @@ class Activity:
     cpu_seconds: float | None = None  # used by the processes that live, since they began
     main: MainProcess | None = None
     stopped_pids: tuple[int, ...] = ()  # while others of the job can run
+    gpus: tuple[GpuUse, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The object `activity` of `tao why --json` (docs/json.md)."""
@@ -114,4 +127,5 @@ class Activity:
             "cpu_seconds": self.cpu_seconds,
             "process": self.main.to_json() if self.main else None,
             "stopped_pids": list(self.stopped_pids),
+            "gpus": [gpu.to_json() for gpu in self.gpus],
         }

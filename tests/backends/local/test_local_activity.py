@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from support.machine import Machine, until
-from tao_sdk.model.activity import MainProcess
+from tao_sdk.backends.local.parse import gpu_uses
+from tao_sdk.model.activity import GpuUse, MainProcess
 
 
 def test_a_job_that_computes_uses_cpu_and_one_that_sleeps_uses_none(machine: Machine) -> None:
@@ -79,3 +80,16 @@ def test_a_state_of_the_kernel_is_told_in_words() -> None:
     }
     for function, words in waits.items():
         assert MainProcess(7, "python3", "S", function).waits_for == words
+
+
+def test_the_use_of_the_gpus_that_the_job_holds_is_told(machine: Machine) -> None:
+    machine.has_gpus(2)
+    ref = machine.submit("sleep 300", gpu_count=1)
+    held = until(lambda: [n for n in (0, 1) if machine.holder(n) == ref.attempt.job_id] or None)[0]
+    uses = [f"{n}, {uuid}, {n + 30} %, {n + 500} MiB" for n, uuid in enumerate(machine.gpus)]
+    machine.program("nvidia-smi", "".join(f"echo '{line}'\n" for line in uses))
+    assert machine.backend.activity(ref).gpus == (GpuUse(held, held + 30, held + 500),)
+
+
+def test_a_gpu_whose_use_the_driver_cannot_tell_has_its_memory_alone() -> None:
+    assert gpu_uses("0, GPU-1, [N/A], 12 MiB\nbroken") == {"0:GPU-1": GpuUse(0, None, 12)}

@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -301,7 +302,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
     def activity(self, ref: Ref) -> Activity:
         must_live_at(self.endpoint, ref)
-        return activity.look(self.folder(ref.attempt))
+        seen = activity.look(self.folder(ref.attempt))
+        gpus = look.gpus_in_use(self.settings.environ, str(self.home), ref.attempt.job_id)
+        return replace(seen, gpus=gpus)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:  # noqa: ARG002  the general rules know what we say
         return None

@@ -22,6 +22,7 @@ from typing import Any
 from tao_sdk.backends.local.facts import Gpu
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.model import words
+from tao_sdk.model.activity import GpuUse
 from tao_sdk.model.diagnosis import NodeEvent
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.reasons import Reason
@@ -315,6 +316,30 @@ def gpus(text: str) -> tuple[Gpu, ...]:
         for row in rows
         if len(row) == 5 and row[0].isdigit()
     )
+
+
+USE_QUERY = [
+    "--query-gpu=index,uuid,utilization.gpu,memory.used",
+    "--format=csv,noheader",
+]
+
+
+def gpu_uses(text: str) -> dict[str, GpuUse]:
+    """By `index:uuid`, the lines that nvidia-smi prints for USE_QUERY: `0, GPU-1f..., 35 %,
+    1234 MiB`.
+    """
+    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+    return {
+        f"{row[0]}:{row[1]}": GpuUse(int(row[0]), percentage(row[2]), mebibytes(row[3]))
+        for row in rows
+        if len(row) == 4 and row[0].isdigit()
+    }
+
+
+def percentage(cell: str) -> int | None:
+    """None for `[N/A]`."""
+    number = cell.partition(" ")[0]
+    return int(number) if number.isdigit() else None
 
 
 def mebibytes(cell: str) -> int:

@@ -15,6 +15,7 @@ from tao_sdk.backends.local import parse, render
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.model.activity import GpuUse
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.prepared_job import PreparedJob
@@ -114,6 +115,19 @@ def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
         return parse.gpus(output([program, *parse.QUERY], environ, NVIDIA_SMI_SECONDS)), ""
     except NotStarted as error:
         return (), str(error)
+
+
+def gpus_in_use(environ: Mapping[str, str], home: str, job_id: str) -> tuple[GpuUse, ...]:
+    """How much the GPUs of a live job are used now; none where that cannot be seen."""
+    program = shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath))
+    if program is None:
+        return ()
+    try:
+        uses = parse.gpu_uses(output([program, *parse.USE_QUERY], environ, NVIDIA_SMI_SECONDS))
+    except NotStarted:
+        return ()
+    folder = gpu_locks.lock_folder(home)
+    return tuple(use for gpu, use in uses.items() if gpu_locks.held_by(folder, gpu) == job_id)
 
 
 def why_not(path: Path) -> str:
