@@ -551,7 +551,7 @@ RULES: Sequence[Rule] = (
             "image": (
                 "Install it into the Python that runs the job: python3 -m pip install {quoted}. "
                 "Or use a virtual environment that has it: tao run --venv-path DIR. "
-                "Or an image that has it: --platform docker."
+                "Or another platform, with an image that has it: --platform NAME --image IMAGE"
             )
         },
     ),
