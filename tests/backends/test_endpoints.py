@@ -148,7 +148,7 @@ def test_settings_that_share_a_part_may_say_it_once(tmp_path: Path, store: Store
         ),
         (
             "endpoints:\n  'a b': {platform: local}",
-            r"config\.yaml:2: 'a b' is no name of an endpoint",
+            r"config\.yaml:2: invalid endpoint name: 'a b'",
         ),
         (
             "endpoints:\n  a: {platform: local}\n  a: {platform: local}",

@@ -70,7 +70,7 @@ def test_what_cannot_be_looked_at_is_out_of_reach_not_absent(folder: Path) -> No
 
 def test_what_is_no_file_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    with pytest.raises(PathNotFound, match="it is a pipe"):
+    with pytest.raises(PathNotFound, match="a pipe"):
         FILES.read(str(folder / "pipe"))
 
 

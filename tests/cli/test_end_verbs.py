@@ -132,7 +132,7 @@ def test_a_job_that_cannot_be_canceled_keeps_no_other_from_it(tao: Tao) -> None:
         )
     ran = tao("cancel", "--grace", "0.1s", lost, "nobodys", other, elsewhere)
     assert (ran.code, ran.out.split()[:2]) == (4, [other, "Canceled"])
-    assert (ran.err.count("lives on elsewhere"), ran.err.count("no job 'nobodys'")) == (2, 1)
+    assert (ran.err.count("lives on elsewhere"), ran.err.count("no such job: 'nobodys'")) == (2, 1)
     with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
         db.execute(
             "UPDATE attempts SET endpoint = (SELECT endpoint FROM attempts WHERE job_id = ?)",

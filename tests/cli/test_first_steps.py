@@ -208,7 +208,7 @@ def test_without_a_job_the_newest_is_meant_and_named_on_stderr(ended: Ended, ver
 def test_without_any_job_that_is_told(typed: Callable[..., Ran], verb: str) -> None:
     ran = typed(verb)
     assert (ran.code, ran.out) == (3, "")
-    assert "There is no job yet." in ran.err
+    assert "No jobs yet." in ran.err
 
 
 def test_a_list_comes_an_object_a_line_where_that_is_asked_for(ended: Ended) -> None:

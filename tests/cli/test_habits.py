@@ -128,7 +128,7 @@ def test_a_status_that_is_misspelt_or_called_otherwise_names_ours(
     ran = typed("ls", "--status", word)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [
-        f"error: {word!r} is no status.",
+        f"error: invalid status: {word!r}",
         f"next:  Did you mean {status}?",
     ]
     assert "pending, running" in typed("ls", "--status", "xyzzy").err

@@ -132,7 +132,7 @@ def test_ls_shows_why_a_job_failed(ended: Ended) -> None:
 def test_why_says_nothing_twice(tao: Tao) -> None:
     job = tao.run_detached("echo \"ModuleNotFoundError: No module named 'torchh'\"; exit 1")
     tao("wait", job)
-    assert tao("why", job).out.count("torchh") == 1
+    assert tao("why", job).out.count("No module named 'torchh'") == 1
 
 
 def test_why_of_a_job_that_is_well_says_so(ended: Ended) -> None:

@@ -338,14 +338,14 @@ def test_a_folder_that_links_to_itself_and_a_broken_link_are_told(
     assert "The folder would have no end" in mistake(read, "command: x\nfiles: {a: round}")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/link").symlink_to("nowhere")
-    assert "is no file that could be read" in mistake(read, "command: x\nfiles: {a: broken}")
+    assert "not a readable file: " in mistake(read, "command: x\nfiles: {a: broken}")
 
 
 def test_a_named_pipe_among_the_files_is_told_and_not_waited_for(
     read: Read, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert "is no file that could be read" in mistake(read, "command: x\nfiles: {a: pipe}")
+    assert "not a readable file: " in mistake(read, "command: x\nfiles: {a: pipe}")
 
 
 def test_files_that_are_too_large_to_travel_are_told_with_the_limit(

@@ -270,7 +270,7 @@ def test_jobs_of_other_platforms_are_not_listed(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "true", gpu_count=0)
     assert [found.id for found in sdk.list_jobs()] == [job.id]
     assert sdk.list_jobs(platform="docker", look=False) == []
-    with pytest.raises(UsageError, match="no platform 'lokal'. Did you mean local?"):
+    with pytest.raises(UsageError, match="unknown platform: 'lokal'. Did you mean local?"):
         sdk.list_jobs(platform="lokal")
 
 
@@ -286,7 +286,7 @@ def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: Lo
     sdk.wait(job.id, timeout=120)
     assert [one.id for one in sdk.list_jobs(statuses=["Complete"])] == [job.id]
     assert sdk.list_jobs(statuses="Error") == []
-    with pytest.raises(UsageError, match="'Completed' is no status. Known are: Pending, "):
+    with pytest.raises(UsageError, match="invalid status: 'Completed'. Known are: Pending, "):
         sdk.list_jobs(statuses=["Completed"])
 
 

@@ -33,7 +33,9 @@ class LeadsOut(PathNotFound):
     @classmethod
     def by(cls, path: str) -> LeadsOut:
         return cls(
-            f"{path} is no file of the results: it is a link that leads out of them.", "", ""
+            f"not a file of the results: {path} (a link that leads out of them)",
+            "",
+            "Let the job copy what it leads to into its results.",
         )
 
 
@@ -195,7 +197,7 @@ class Walk:
         """What a link says, from where we are then. Raises LeadsOut."""
         self.links += 1
         if self.links > MOST_LINKS:
-            raise PathNotFound(f"{path} is no file: it is a link that leads back to itself.")
+            raise PathNotFound(f"not a file: {path} (a link that leads back to itself)")
         said = os.readlink(name, dir_fd=self.folder)
         if not said.startswith("/"):
             return said
@@ -213,4 +215,4 @@ def names(path: str) -> list[str]:
 def refuse_endless(seen: os.stat_result, path: str) -> None:
     """Only what can be read to its end: a pipe would be waited for, a device may have no end."""
     if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):
-        raise PathNotFound(f"{path} is no file: it is a pipe, a socket or a device.")
+        raise PathNotFound(f"not a file: {path} (a pipe, a socket or a device)")

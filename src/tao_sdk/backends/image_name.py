@@ -85,6 +85,6 @@ def read(image: str) -> ImageName:
 def read_file(path: str) -> str:
     if any(ord(character) < 32 for character in path):
         raise SpecError(
-            f"{path!r} is no path of an image.", "It has a control character.", "Rename the file."
+            f"invalid image path: {path!r}", "It has a control character.", "Rename the file."
         )
     return path

@@ -132,4 +132,4 @@ def unknown(name: str, endpoints: Collection[str] = ()) -> UsageError:
     known = [*sorted({*platforms(), *NOT_BUILT, *ALIASES}), *endpoints]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
-    return UsageError(f"There is no platform {name!r}.", "", hint)
+    return UsageError(f"unknown platform: {name!r}", "", hint)

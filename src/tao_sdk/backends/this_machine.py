@@ -152,9 +152,7 @@ def only_files(path: str, flags: int) -> int:
         refuse_endless(os.stat(path), path)  # noqa: PTH116
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise PathNotFound(
-                f"{path} is no file: it is a link that leads back to itself."
-            ) from None
+            raise PathNotFound(f"not a file: {path} (a link that leads back to itself)") from None
         raise
     return os.open(path, flags | os.O_NONBLOCK)
 
@@ -207,6 +205,6 @@ def looking_below(path: str) -> Generator[None]:
         except OSError as error:
             if error.errno in SWAPPED:
                 raise PathNotFound(
-                    f"{path} is no file: another thing was put in its place."
+                    f"not a file: {path} (another thing was put in its place)"
                 ) from None
             raise

@@ -139,7 +139,7 @@ class StatusName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
         name = str(value).lower()
         if name in self.NAMES:
             return Status(name.capitalize())
-        raise UsageError(f"{value!r} is no status.", "", self.advice(name))
+        raise UsageError(f"invalid status: {value!r}", "", self.advice(name))
 
     def advice(self, word: str) -> str:
         """Which status was meant by the word; else all that there are."""
@@ -228,7 +228,7 @@ def job_or_newest(client: Client, out: Output, job: str | None) -> str:
         return newest(client, out, job)
     jobs = client.list_jobs(limit=1, look=False)
     if not jobs:
-        raise JobNotFound("There is no job yet.", "", "Start one with tao run.")
+        raise JobNotFound("No jobs yet.", "", "Start one:", "tao run job.yaml")
     note = f"{jobs[0].id}, the newest job."
     out.aside(note, {"note": note})
     return jobs[0].id

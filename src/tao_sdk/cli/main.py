@@ -56,10 +56,8 @@ def unknown_verb(name: str) -> Exception:
     from tao_sdk.model.errors import UsageError
 
     if name.endswith((".yaml", ".yml")):
-        return UsageError(
-            f"There is no verb {name!r}.", "", "To run a job file:", f"tao run {name}"
-        )
-    what = f"There is no verb {name!r}."
+        return UsageError(f"unknown verb: {name!r}", "", "To run a job file:", f"tao run {name}")
+    what = f"unknown verb: {name!r}"
     if name in INSTEAD:
         return UsageError(what, "", INSTEAD[name])
     if verb := MEANT.get(name) or near_verb(name):

@@ -100,7 +100,7 @@ def command_without_dashes(args: Sequence[str]) -> UsageError | None:
         first = args[at - 1]
         flags[-1:] = ["--image", first]
     command = shlex.join(["tao", "run", *flags, "--", *args[at:]])
-    return UsageError(f"{first} is no job file.", "", "To run it as a command:", command)
+    return UsageError(f"not a job file: {first}", "", "To run it as a command:", command)
 
 
 def bare_words(args: Sequence[str]) -> list[int]:

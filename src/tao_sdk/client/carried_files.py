@@ -123,7 +123,11 @@ def content(path: Path, source: Value, room: int) -> bytes:
     try:
         if not path.is_file():
             raise DocumentError(
-                source.place, f"{path} is no file that could be read (a broken link, or a device)."
+                source.place,
+                f"not a readable file: {path}",
+                "It is a broken link, a pipe or a device.",
+                "Name an ordinary file.",
+            )."
             )
         with path.open("rb") as file:
             data = file.read(room + 1)

@@ -75,7 +75,8 @@ def write_job_file(job_file: Path, name: str | None, image: str | None, platform
             f"{job_file} is there already.", "", "Name another file:", "tao init other.yaml"
         ) from None
     except OSError as error:
-        raise UsageError(f"{job_file} cannot be written: {error.strerror}.") from None
+        what = f"cannot write {job_file}: {error.strerror}."
+        raise UsageError(what, "", "Name a file in a folder that you may write to.") from None
     return platform
 
 

@@ -26,6 +26,4 @@ def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
         return replace(spec, image=images[key]), (f"{spec.image} is {images[key]}.",)
     near = difflib.get_close_matches(key, images, n=1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    return spec, (
-        f"{spec.image} is no key of tao images, and is taken as the name of an image.{meant}",
-    )
+    return spec, (f"no such image key: {spec.image}; it is taken as the name of an image.{meant}",)

@@ -116,4 +116,4 @@ def read_status(name: Status | str) -> Status:
         return Status(name)
     except ValueError:
         known = ", ".join(status.value for status in Status)
-        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
+        raise UsageError(f"invalid status: {name!r}", "", f"Known are: {known}") from None

@@ -202,7 +202,7 @@ def input_places(job: Job) -> tuple[str, ...]:
 
 
 def input_names(job: Job) -> list[str]:
-    """The keys of what is read where it lies, or fetched: not of what travels with the job."""
+    """The keys of all inputs but those that travel with the job."""
     try:
         spec = stored_spec(job.spec)
         return [each.key for each in read_data(spec).inputs if each.path not in spec.files]
@@ -405,9 +405,9 @@ def folders_above(name: str) -> Iterator[str]:
 def refuse_unnameable(name: str, folders: Set[str]) -> None:
     """Raise PathNotFound for an object that no file here can be called as."""
     if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
-        raise PathNotFound("No file can have that name.")
+        raise PathNotFound("invalid file name: it has an empty part, . or ..")
     if name in folders:
-        raise PathNotFound("It is the name of a folder, too, which is copied.")
+        raise PathNotFound("name taken: a folder of the same name is copied")
 
 
 def _renew(files: Files, stat: FileStat, into: Below, name: str) -> None:
@@ -420,7 +420,7 @@ def _renew(files: Files, stat: FileStat, into: Below, name: str) -> None:
     except OSError as error:
         if isinstance(error, PathNotFound) or error.errno not in UNNAMEABLE:
             raise
-        raise PathNotFound(f"No file can have that name here: {error.strerror}.") from error
+        raise PathNotFound(f"invalid file name here: {error.strerror}") from error
 
 
 def _is_whole(into: Below, name: str, stat: FileStat) -> bool:
@@ -569,7 +569,7 @@ def backend_path(uri: str) -> str:
     """
     if not uri or "\0" in uri:
         raise UsageError(
-            f"{uri!r} is no path.", "", "Name a file or a folder; . is the current one."
+            f"not a path: {uri!r}", "", "Name a file or a folder; . is the current one."
         )
     scheme, separator, _ = uri.partition("://")
     if not separator:

@@ -85,7 +85,8 @@ def timeout_seconds(timeout: float | None) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if math.isnan(seconds):
-        raise UsageError(f"timeout is {timeout!r}; it must be a number of seconds, or None.")
+        what = f"timeout is {timeout!r}; it must be a number of seconds, or None."
+        raise UsageError(what, "", "For no limit leave it out.")
     return seconds
 
 

@@ -302,4 +302,5 @@ def unreachable_on_failure(web: Web) -> Generator[None]:
         raise error from failure
     except OSError as error:
         reason = error.strerror or error
-        raise Unreachable(f"The connection to the store broke: {reason}.") from error
+        what = f"The connection to the store broke: {reason}."
+        raise Unreachable(what, "", "Try again; nothing was changed.") from error

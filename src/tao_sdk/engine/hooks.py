@@ -264,7 +264,7 @@ def _post_now(address: str, body: bytes) -> None:
     try:
         urllib.request.build_opener(NoRedirect).open(request, timeout=DELIVERY_SECONDS).close()
     except http.client.HTTPException as error:
-        raise OSError(f"what answers there does not speak HTTP: {error!r}") from error
+        raise OSError(f"the server does not speak HTTP: {error!r}") from error
 
 
 def without_login(address: str) -> tuple[str, dict[str, str]]:

@@ -72,7 +72,7 @@ def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:
     """Raises UsageError for a stream that there is not, or not alone on the job's platform."""
     if stream not in ("", *STREAMS):
         raise UsageError(
-            f"There is no stream {stream!r}.", "", f"Ask for {' or '.join(STREAMS)}, or for none."
+            f"unknown stream: {stream!r}", "", f"Ask for {' or '.join(STREAMS)}, or for none."
         )
     job = engine.store.get(job_id)
     if stream and not engine.backend_of(job).capabilities.streams_apart:

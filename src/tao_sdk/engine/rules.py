@@ -569,7 +569,7 @@ RULES: Sequence[Rule] = (
             "image": (
                 "Install it into the Python that runs the job: python3 -m pip install {quoted}. "
                 "Or use a virtual environment that has it: tao run --venv-path DIR. "
-                "Or run it on a platform with images, in one that has it."
+                "Or another platform, with an image that has it: --platform NAME --image IMAGE"
             )
         },
     ),

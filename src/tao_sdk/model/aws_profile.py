@@ -43,7 +43,7 @@ def profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     if named and not found:
         places = " and ".join(map(str, files))
         raise UsageError(
-            f"There is no AWS profile {named}.",
+            f"no such AWS profile: {named}",
             f"It was looked for in {places}.",
             "Correct AWS_PROFILE, or unset it.",
         )

@@ -133,7 +133,7 @@ class ConfigReader:
             if not NAME.fullmatch(name):
                 allowed = "It is made of letters, digits, - and _, at most 63."
                 raise UsageError(
-                    f"{place}: {name!r} is no name of an endpoint.", allowed, "Name it otherwise."
+                    f"{place}: invalid endpoint name: {name!r}", allowed, "Name it otherwise."
                 )
             if name in seen:
                 raise UsageError(

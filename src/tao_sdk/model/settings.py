@@ -133,9 +133,9 @@ class Settings:
         """
         named, profiles = self.environ.get("TAO_PROFILE"), self._config.profiles
         if named and named not in profiles:
-            known = f"It has: {', '.join(profiles) or 'none'}."
-            what = f"TAO_PROFILE is {named!r}, which is no profile of {self.config_file}."
-            raise UsageError(what, known, "Name one of them.")
+            known = f"{self.config_file} has: {', '.join(profiles) or 'none'}."
+            advice = "Set TAO_PROFILE to one of them, or unset it."
+            raise UsageError(f"no such profile: {named!r}", known, advice)
         return profiles.get(named or "default", {})
 
     @property

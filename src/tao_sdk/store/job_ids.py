@@ -67,7 +67,7 @@ def raise_not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoRet
     id_of_word = {word: job for job, name in known for word in (name, job)}
     similar_words = difflib.get_close_matches(job_id, id_of_word, n=3)
     similar_ids = dict.fromkeys(id_of_word[word] for word in similar_words)
-    what = f"There is no job {job_id!r} in this store."
+    what = f"no such job: {job_id!r}"
     if similar_ids:
         raise JobNotFound(what, "", f"Did you mean {' or '.join(similar_ids)}?")
     raise JobNotFound(what, "", "List the jobs with:", "tao ls")

@@ -39,7 +39,9 @@ class PayloadFiles:
             data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != name:
             raise StoreError(
-                f"{path} is damaged.", "Its content no longer has the checksum that is its name."
+                f"{path} is damaged.",
+                "Its content no longer has the checksum that is its name.",
+                "Submit the job as a new one: tao run",
             )
         return data.decode()
 

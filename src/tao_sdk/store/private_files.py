@@ -168,6 +168,8 @@ def name_in(directory: Path, name: str) -> Path:
     """
     if not name or "/" in name or "\0" in name or name.startswith("."):
         raise StoreError(
-            f"{name!r} cannot be the name of a file.", "It would lie outside the store's folder."
+            f"invalid file name: {name!r}",
+            "It would lie outside the store's folder.",
+            "Name the job by its id: tao ls",
         )
     return directory / name

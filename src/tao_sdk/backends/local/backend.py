@@ -75,6 +75,9 @@ FULL = 1 << 16  # bytes; a disk with less than this left is full
 LOOK = 0.02  # seconds between looks while waiting for an end
 
 
+FOLDER_ADVICE = "See that the job store's folder can be read and written: tao doctor local"
+
+
 class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     """Jobs as supervised process groups of this machine. Their folders are below
     `<state_dir>/local`.
@@ -129,12 +132,14 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             raise Refused(
                 f"{error.filename or self.home}: {error.strerror}.",
                 "The job's folder could not be made.",
+                f"See that {self.home} is a folder of yours with space, or set TAO_SDK_STATE_DIR.",
             ) from error
         ref = self.find(plan.attempt)
         if ref is None:
             raise Refused(
                 f"{plan.attempt.job_id} is the job of another store.",
                 f"Its folder is {self.folder(plan.attempt).path}.",
+                "Submit again: a new job gets an id of its own.",
             )
         if ref.ready:
             return ref
@@ -152,6 +157,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             self.discard(folder)
             raise Refused(
                 f"The input {taken.target} is in use by {taken.job}, which has other data there.",
+                "",
                 f"Wait until {taken.job} has ended, or name another path for the input.",
             ) from taken
 
@@ -192,10 +198,13 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         except NotStarted as error:
             if self.discard(folder):
                 raise Refused(
-                    f"The job's supervisor could not be started: {str(error).splitlines()[-1]}"
+                    "The job's supervisor could not be started.",
+                    str(error).splitlines()[-1],
+                    "What a job needs here: tao doctor local",
                 ) from error
         except TimeoutError as error:
-            raise Unreachable(str(error)) from error
+            advice = "The machine is busy: tao status finishes the start."
+            raise Unreachable(str(error), "", advice) from error
         return self.ref(ref.attempt, self.see(ref)) or ref
 
     def find(self, attempt: Attempt, plan: Plan[LocalRequest] | None = None) -> Ref | None:  # noqa: ARG002
@@ -204,7 +213,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             seen = sight.Sight().see(folder, "", attempt.number)
             return self.ref(attempt, seen)
         except OSError as error:
-            raise Unreachable(f"{error.filename}: {error.strerror}.") from error
+            raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
 
     def ref(self, attempt: Attempt, seen: parse.Seen) -> Ref | None:
         """The Ref of a folder; not ready while nobody has taken charge of it. None when there is
@@ -290,7 +299,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         try:
             folder.put("cancel", str(grace.total_seconds()))
         except OSError as error:
-            raise Unreachable(f"{error.filename}: {error.strerror}.") from error
+            raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
         return [Ending(folder, grace.total_seconds())]
 
     def evidence(self, ref: Ref) -> Evidence:
@@ -345,7 +354,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
     def folder(self, attempt: Attempt) -> Folder:
         if "/" in attempt.job_id or attempt.job_id.startswith("."):
-            raise UsageError(f"{attempt.job_id!r} is no job id.", "It names a folder.")
+            what = f"invalid job id: {attempt.job_id!r}"
+            raise UsageError(what, "It names a folder.", "The ids of your jobs: tao ls")
         return Folder(render.job_folder(str(self.state_dir), attempt))
 
     def see(self, ref: Ref) -> parse.Seen:
@@ -417,7 +427,9 @@ def as_bytes(variables: Mapping[str, str]) -> dict[bytes, bytes]:
         return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     except UnicodeEncodeError:
         raise Refused(
-            "A variable of the environment is neither text nor bytes that were read as text."
+            "invalid environment variable: it cannot be written as bytes",
+            "It holds a character that is no valid text.",
+            "Write it anew, or unset it.",
         ) from None
 
 
