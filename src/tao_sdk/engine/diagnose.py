@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -113,13 +113,15 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    evidence = with_job(evidence, job)
+    evidence = with_job(evidence, job, engine.store.attempt(job.id, job.attempt).plan)
     log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
     return replace(evidence, log_tail=log_tail, runner=events)
 
 
-def with_job(evidence: Evidence, job: Job) -> Evidence:
-    """The evidence, with what the store knows where the backend told nothing."""
+def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
+    """The evidence, with what the store knows where the backend told nothing. `plan` is that of the
+    newest attempt.
+    """
     why = Why(job.reason_code, job.message)
     if evidence.reason:
         why = Why(evidence.reason_code, evidence.reason)
@@ -129,7 +131,7 @@ def with_job(evidence: Evidence, job: Job) -> Evidence:
         exit_code=job.exit_code if evidence.exit_code is None else evidence.exit_code,
         reason=why.text,
         reason_code=why.code,
-        limits=limits_of(job),
+        limits={**plan.get("limits", {}), **limits_of(job)},
     )
 
 
