@@ -9,6 +9,7 @@ from typing import Any
 from tao_sdk.backends.contract import AnyBackend, LogRequest
 from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.full_disk import full_disks
 from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, sentences
@@ -113,9 +114,12 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    evidence = with_job(evidence, job, engine.store.attempt(job.id, job.attempt).plan)
+    plan = engine.store.attempt(job.id, job.attempt).plan
     log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
-    return replace(evidence, log_tail=log_tail, runner=events)
+    evidence = replace(with_job(evidence, job, plan), log_tail=log_tail, runner=events)
+    if backend.capabilities.shared_filesystem and rules.FULL_DISK(evidence):
+        return replace(evidence, full_disks=full_disks(job, plan.get("request") or {}))
+    return evidence
 
 
 def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
