@@ -30,7 +30,7 @@ PROMISED: Mapping[str, set[str]] = {
     "Jobs": JOB,
     "Progress": {
         "epoch", "epochs", "metrics", "best_epoch", "best_metric", "best_value", "eta_seconds",
-        "history", "not_finite",
+        "history", "not_finite", "first_not_finite",
         "counts_from_zero",
     },
     "Events": {"seq", "job", "time", "kind", "status", "raw", "data"},

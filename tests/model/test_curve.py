@@ -191,6 +191,20 @@ def test_the_metric_on_the_screen_is_the_one_by_which_the_best_epoch_is_chosen()
     assert telling_metrics(seen) == ["f1"]
 
 
+def test_an_epoch_of_nan_stands_in_the_picture_although_later_ones_are_finite():
+    reader = ProgressReader()
+    for n, loss in enumerate(["1.0", "0.5", "nan", "0.4", "0.3"], 1):
+        reader.feed(f"epoch {n}/5 loss {loss}\n".encode())
+    assert reader.progress.not_finite == ()
+    assert "NaN in epoch 3" in texts(curve_svg(reader.progress))
+    assert "NaN in epoch 3: loss" in curve_text(reader.progress)
+    read_back = Progress.from_json(reader.progress.to_json())
+    assert "NaN in epoch 3" in texts(curve_svg(read_back))
+    later = ProgressReader(read_back)
+    later.feed(b"epoch 6/6 loss nan\nepoch 7/7 loss 0.2\n")
+    assert "NaN in epoch 3" in texts(curve_svg(later.progress))
+
+
 def test_where_a_loss_became_nan_stands_in_the_picture():
     reader = ProgressReader()
     for n, loss in enumerate(["1.0", "0.5", "nan", "nan"], 1):

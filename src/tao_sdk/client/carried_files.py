@@ -127,7 +127,6 @@ def content(path: Path, source: Value, room: int) -> bytes:
                 f"not a readable file: {path}",
                 "It is a broken link, a pipe or a device.",
                 "Name an ordinary file.",
-            )."
             )
         with path.open("rb") as file:
             data = file.read(room + 1)

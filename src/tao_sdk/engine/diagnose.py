@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tao_sdk.backends.contract import AnyBackend, LogRequest, TellsActivity
 from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.full_disk import full_disks
 from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
@@ -129,13 +130,18 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    evidence = with_job(evidence, job)
+    plan = engine.store.attempt(job.id, job.attempt).plan
     log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
-    return replace(evidence, log_tail=log_tail, runner=events)
+    evidence = replace(with_job(evidence, job, plan), log_tail=log_tail, runner=events)
+    if backend.capabilities.shared_filesystem and rules.FULL_DISK(evidence):
+        return replace(evidence, full_disks=full_disks(job, plan.get("request") or {}))
+    return evidence
 
 
-def with_job(evidence: Evidence, job: Job) -> Evidence:
-    """The evidence, with what the store knows where the backend told nothing."""
+def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
+    """The evidence, with what the store knows where the backend told nothing. `plan` is that of the
+    newest attempt.
+    """
     why = Why(job.reason_code, job.message)
     if evidence.reason:
         why = Why(evidence.reason_code, evidence.reason)
@@ -146,7 +152,7 @@ def with_job(evidence: Evidence, job: Job) -> Evidence:
         exit_code=job.exit_code if evidence.exit_code is None else evidence.exit_code,
         reason=why.text,
         reason_code=why.code,
-        limits=limits_of(job),
+        limits={**plan.get("limits", {}), **limits_of(job)},
         files=tuple(str(path) for path in job.spec.get("files", ())),
     )
 

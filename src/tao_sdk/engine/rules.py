@@ -94,14 +94,20 @@ FULL_DISK = log_says(
 
 
 def full_disk(evidence: Evidence) -> str | None:
-    """The program's words, and the folders that the runner found full at its end."""
+    """The program's words, and what was full at its end."""
     line = FULL_DISK(evidence)
     if line is None:
         return None
+    places = full_places(evidence)
+    return f"{line} (full: {places})" if places else line
+
+
+def full_places(evidence: Evidence) -> str:
+    """The folders that the runner found full, else the disks that were seen to be; "" for none."""
     for event in reversed(evidence.runner):
         if event.get("event") == "ended" and event.get("full"):
-            return f"{line} (full: {event['full']})"
-    return line
+            return str(event["full"])
+    return ", ".join(evidence.full_disks)
 
 
 def killed_by_signal(evidence: Evidence) -> str | None:

@@ -63,7 +63,7 @@ def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
 
 
 def broken_metrics(progress: Progress) -> list[str]:
-    """`NaN in epoch 3: loss`, for each metric that is no number now; at most as many as a panel has
+    """`NaN in epoch 3: loss`, for each metric that was no number; at most as many as a panel has
     lines.
     """
     return [f"NaN in epoch {epoch}: {name}" for name, epoch in not_finite_since(progress).items()][

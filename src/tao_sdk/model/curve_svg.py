@@ -164,8 +164,8 @@ def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int
 
 
 def _broken(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
-    """Of the metrics that are NaN now, those that the panel of `series` would show, with the epoch
-    since when.
+    """Of the metrics that were NaN, those that the panel of `series` would show, with the first
+    such epoch.
     """
     losses = any(is_loss(some.name) for some in series)
     return {

@@ -84,6 +84,8 @@ class Plan(Generic[RequestT]):
     notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
     # shown to the caller, never read
     backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # what the backend limits beside what the job asks for: {"time_limit": "4h"}
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
     ranks: int = 1  # how many logs there will be
     # what is left goes as soon as the end and the log are kept by us
     release_when_over: bool = False
@@ -104,6 +106,7 @@ class Plan(Generic[RequestT]):
             "results_at": self.results_at,
             "notes": list(self.notes),
             "backend_details": dict(self.backend_details),
+            "limits": dict(self.limits),
             "ranks": self.ranks,
             "release_when_over": self.release_when_over,
         }
@@ -126,6 +129,7 @@ class Plan(Generic[RequestT]):
             results_at=results_at_of(data),
             notes=tuple(data["notes"]),
             backend_details=data["backend_details"],
+            limits=data.get("limits", {}),
             ranks=ranks_of(data),
             release_when_over=data.get("release_when_over", False),
         )

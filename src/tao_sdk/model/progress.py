@@ -49,6 +49,8 @@ class Progress:
     not_finite: tuple[str, ...] = ()  # metrics that are NaN or infinite now
     counts_from_zero: bool = False  # the job itself calls its first epoch 0
     as_of: datetime | None = None  # UTC; when the log was last read to its end, None before
+    # metric -> the first epoch in which it was NaN or infinite, also where it is finite again
+    first_not_finite: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def fraction(self) -> float | None:
@@ -75,6 +77,7 @@ class Progress:
                 {"epoch": entry.epoch, "metrics": dict(entry.metrics)} for entry in self.history
             ],
             "not_finite": list(self.not_finite),
+            "first_not_finite": dict(self.first_not_finite),
             "counts_from_zero": self.counts_from_zero,
             "as_of": to_iso(self.as_of),
         }
@@ -101,6 +104,7 @@ class Progress:
             ),
             not_finite=tuple(data.get("not_finite", ())),
             counts_from_zero=data.get("counts_from_zero", False),
+            first_not_finite=dict(data.get("first_not_finite", {})),
         )
 
 
@@ -135,9 +139,11 @@ def telling_metrics(progress: Progress) -> list[str]:
 
 
 def not_finite_since(progress: Progress) -> dict[str, int]:
-    """Metrics that are NaN or infinite now, with the epoch in which they became so."""
-    since: dict[str, int] = {}
+    """Metrics that were NaN or infinite, with the first such epoch."""
+    since = dict(progress.first_not_finite)
     for name in progress.not_finite:
+        if name in since:  # a progress that an older version has stored does not have it
+            continue
         finite = [entry.epoch for entry in progress.history if name in entry.metrics]
         since[name] = min(finite[-1] + 1 if finite else 1, max(progress.epoch, 1))
     return since

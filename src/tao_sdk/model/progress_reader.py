@@ -42,6 +42,7 @@ class ProgressReader:
         self._epochs = start.epochs
         self._metrics = start.metrics  # the last value of each
         self._not_finite = start.not_finite
+        self._first_not_finite = start.first_not_finite
         self._eta_seconds = start.eta_seconds
         self._from_zero = start.counts_from_zero
         self._history = _History(start.history)
@@ -119,6 +120,7 @@ class ProgressReader:
             (EpochMetrics(self._epoch, own),) if own else self._history.latest(),
             self._not_finite,
             self._from_zero,
+            first_not_finite=self._first_not_finite,
         )
 
     def _metrics_now(self) -> EpochMetrics:
@@ -155,15 +157,21 @@ class ProgressReader:
             self._take_late(epoch, finite)
             return
         if self._not_finite or len(finite) < len(metrics):
-            self._take_not_finite(metrics, finite)
+            self._take_not_finite(epoch, metrics, finite)
         self._metrics = _joined(self._metrics, finite)
         if epoch:
             self._own_metrics = _joined(self._own_metrics, finite)
 
-    def _take_not_finite(self, metrics: Mapping[str, float], finite: Mapping[str, float]) -> None:
+    def _take_not_finite(
+        self, epoch: int, metrics: Mapping[str, float], finite: Mapping[str, float]
+    ) -> None:
         """Name the metrics that are NaN or infinite now; their last values count no more."""
         broken = dict.fromkeys(name for name in (*self._not_finite, *metrics) if name not in finite)
         self._not_finite = tuple(broken)[:METRICS]
+        first = dict(self._first_not_finite)
+        for name in self._not_finite:
+            first.setdefault(name, max(epoch, 1))
+        self._first_not_finite = dict(islice(first.items(), METRICS))
         self._metrics = {name: value for name, value in self._metrics.items() if name not in broken}
 
     def _take_late(self, epoch: int, metrics: Mapping[str, float]) -> None:

@@ -14,10 +14,11 @@ import pytest
 from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from tao_sdk.backends.mounts import Mount, read_mounts
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Refused, SpecError
+from tao_sdk.model.errors import Refused, SpecError, TaoWarning
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
+from tao_sdk.platforms.docker import DockerSDK
 
 A = Mount("/src", "/dst")
 RO = Mount("/src", "/dst", read_only=True)
@@ -179,7 +180,7 @@ def test_a_declared_input_in_no_mount_has_to_be_in_the_image(client: Client, her
     )
 
 
-def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(
+def test_results_are_kept_here_when_asked_for_and_lost_with_a_warning_when_not(
     client: Client, tmp_path: Path
 ) -> None:
     job = run(
@@ -189,7 +190,17 @@ def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(
     assert client.get_job_results_dir(job) == str(tmp_path / "runs" / job)
     assert Path(client.get_job_results_dir(job), "a").stat().st_uid == os.getuid()
     spec = JobSpec(image=PYTHON, command="true", gpu_count=0, outputs=["/results/"])
-    assert "lost" in " ".join(client.plan(spec, "docker").plan.notes)
+    assert [each.code for each in client.plan(spec, "docker").findings] == ["output.ephemeral"]
+
+
+def test_create_job_warns_of_results_that_end_with_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with DockerSDK(settings=client.settings, watch=False) as sdk:
+        with pytest.warns(TaoWarning, match="stay in the container and are lost with it"):
+            job = sdk.create_job(PYTHON, "true", 0, outputs=["/results/"])
+        assert sdk.wait(job.id, timeout=120).status == "Complete"
 
 
 def test_a_job_can_write_its_own_results_and_not_those_of_another(

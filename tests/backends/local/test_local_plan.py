@@ -110,6 +110,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
             "job_dir": "/state/local/digits-0123456789.2",
         },
         "ranks": 1,
+        "limits": {},
         "release_when_over": False,
     }
     assert "hidden" not in repr(planned)

@@ -250,7 +250,7 @@ def test_what_mends_a_finding_is_a_command_or_a_hint_and_never_both(seen: dict[s
         each["code"]: (each["next"], each["hint"]) for each in told if each["severity"] != "ok"
     }
     assert fixes["slurm.base"] == fixes["slurm.controller"] == ("tao doctor slurm", "")
-    assert fixes["slurm.old"] == ("", "Ask the site.")
+    assert fixes["slurm.old"] == ("", "Ask the site for a newer one.")
     assert fixes["slurm.commands"][0] == "" and "PATH" in fixes["slurm.commands"][1]
     assert all(each["fix"] == each["next"] for each in told)
 

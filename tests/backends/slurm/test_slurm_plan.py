@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from support.cluster.facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
-from tao_sdk.backends.slurm import render
+from tao_sdk.backends.slurm import render, rules
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.cluster import doctor, survey
 from tao_sdk.backends.slurm.cluster.site import Site, login, site
@@ -27,10 +27,14 @@ from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.job.allocation import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover, shell
+from tao_sdk.engine.diagnose import with_job
 from tao_sdk.engine.prepare import Planned
+from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Plan
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload.prepared_job import prepare_job
@@ -1005,3 +1009,21 @@ def test_a_silent_cluster_is_planned_for_by_what_it_said_last(tmp_path: Path) ->
     assert not planned.asked
     assert "The plan is made from what it said on" in planned.findings[0].what
     assert planned.plan.request.decisions.cluster == "remembered"
+
+
+# A job that reaches its time limit
+
+
+@pytest.mark.parametrize(
+    ("site_hours", "limit"), [(None, "4h"), (timedelta(hours=2), "2h")], ids=["default", "site"]
+)
+def test_a_time_limit_that_the_job_does_not_name_is_told_where_it_is_reached(
+    site_hours: timedelta | None, limit: str
+) -> None:
+    plan = planned(job(gpu_count=1), facts(Site(BASE, time=site_hours)))
+    assert plan.limits == {"time_limit": limit}
+    ended = Job(id="digits-0123456789", name="digits", platform="slurm", message="")
+    seen = Evidence(phase="failed", reason="TIMEOUT on n1", reason_code=Reason.TIME_LIMIT)
+    found = rules.diagnose(with_job(seen, ended, plan.to_json()))
+    assert found is not None
+    assert found.what == f"The job reached its time limit ({limit})."

@@ -52,6 +52,8 @@ class DockerFacts:
     inputs: tuple[SeenInput, ...] = ()
     unmounted: tuple[tuple[str, str], ...] = ()  # (key, path) that no mount and no image has
 
+    loses_results: bool = False  # nothing outside the container keeps the job's outputs
+
     # GPUs, seen by nvidia-smi on this machine
     gpus: tuple[int, ...] = ()
     # GPU -> the container that uses it

@@ -25,7 +25,6 @@ from tao_sdk.backends.docker.job.places import (
     all_mounts,
     container_user,
     folders_to_make,
-    names_results_place,
     results_dir,
     results_root,
 )
@@ -152,11 +151,6 @@ def is_callers_user(facts: DockerFacts, user: str) -> bool:
 
 def plan_notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
     """What `tao plan` and submit tell the caller about results and mounts."""
-    if spec.outputs and not root and not names_results_place(spec, []):
-        yield (
-            "The results stay in the container and are lost with it. Mount a folder at "
-            "/results to keep them."
-        )
     if not facts.local and spec.mounts:
         yield "The daemon runs on another machine: mounts name its paths."
     if not facts.local and root:

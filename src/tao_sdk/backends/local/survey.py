@@ -155,6 +155,10 @@ def doctor(environ: Mapping[str, str], state_dir: Path) -> list[Finding]:
     ]
 
 
+ANOTHER_PYTHON = "Install python3 3.8 or later, and put it first in PATH."
+NO_GPU = "If this machine has one, install its driver. Otherwise use --gpus 0."
+
+
 def state_finding(state_dir: Path) -> Finding:
     there = nearest(state_dir)
     if os.access(there, os.W_OK | os.X_OK):
@@ -177,19 +181,22 @@ def shell_finding() -> Finding:
         "local.shell",
         "There is no /bin/bash; commands are run by sh.",
         "",
-        "apt-get install bash",
+        *how_to_install("bash"),
     )
 
 
-PYTHON_ADVICE = "Put a python3 of 3.8 or later first in PATH."
-NO_GPU_ADVICE = "If this machine has one, install the NVIDIA driver."
+def how_to_install(package: str) -> tuple[str, str]:
+    """(what to do in words, the command): the command where this machine has apt-get."""
+    if shutil.which("apt-get"):
+        return "", f"sudo apt-get install --yes {package}"
+    return f"Install {package} with the package manager of this machine.", ""
 
 
 def python_finding(environ: Mapping[str, str]) -> Finding:
     program = shutil.which("python3", path=environ.get("PATH", os.defpath))
     if program is None:
         what = "There is no python3 in PATH; jobs with inputs, outputs or a spec need it."
-        return Finding(Severity.WARNING, "local.python", what, "", "apt-get install python3")
+        return Finding(Severity.WARNING, "local.python", what, "", *how_to_install("python3"))
     try:
         version = output(
             [program, "-I", "-S", "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"],
@@ -198,14 +205,14 @@ def python_finding(environ: Mapping[str, str]) -> Finding:
         ).strip()
     except NotStarted as error:
         what = f"{program} does not run."
-        return Finding(Severity.WARNING, "local.python", what, str(error), PYTHON_ADVICE)
+        return Finding(Severity.WARNING, "local.python", what, str(error), ANOTHER_PYTHON)
     if tuple(map(int, version.split("."))) < (3, 8):
         return Finding(
             Severity.WARNING,
             "local.python",
             f"{program} is {version}; jobs need 3.8 or later.",
             "",
-            PYTHON_ADVICE,
+            ANOTHER_PYTHON,
         )
     return Finding(Severity.OK, "local.python", f"Jobs find python3 {version}.", program)
 
@@ -219,12 +226,12 @@ def gpu_findings(environ: Mapping[str, str]) -> list[Finding]:
                 "local.gpu",
                 "nvidia-smi is here and does not answer.",
                 trouble,
-                "Mend the driver.",
+                "Install the GPU driver anew, or start this machine again.",
             )
         ]
     if not gpus:
         what = "No GPU is seen; jobs run without."
-        return [Finding(Severity.WARNING, "local.gpu", what, "", NO_GPU_ADVICE)]
+        return [Finding(Severity.WARNING, "local.gpu", what, "", NO_GPU)]
     names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus)
     return [
         Finding(Severity.OK, "local.gpu", f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} seen.", names)
@@ -240,5 +247,5 @@ def disk_finding(state_dir: Path) -> Finding:
         "local.disk",
         f"{format_size(free)} are free for logs.",
         str(state_dir),
-        "Free some space." if little else "",
+        "Free some space, or set TAO_SDK_STATE_DIR to another disk." if little else "",
     )

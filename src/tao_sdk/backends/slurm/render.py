@@ -40,6 +40,7 @@ from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.spec import JobSpec, remote_root
+from tao_sdk.model.units import format_duration, parse_duration
 from tao_sdk.net.address import path_of, scheme
 
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
@@ -118,6 +119,7 @@ def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[Slur
         secrets=secret_names(decisions.environment),
         results_dir=decisions.results_dir(attempt),
         notes=decisions.notes,
+        limits=limits(decisions),
         ranks=decisions.nodes,
         backend_details={
             "backend_type": "slurm",
@@ -128,6 +130,15 @@ def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[Slur
             "job_dir": at.job,
         },
     )
+
+
+def limits(decisions: Decisions) -> dict[str, str]:
+    """The time limit that sbatch is given, also where it is the default."""
+    try:
+        time = parse_duration(str(decisions.directives.get("time", "")))
+    except ValueError:  # `native` may name any text
+        return {}
+    return {"time_limit": format_duration(time)}
 
 
 def staged(

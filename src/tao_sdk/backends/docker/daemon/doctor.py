@@ -57,7 +57,7 @@ def connection_findings(address: Address) -> Iterator[Finding]:
             "docker.open_line",
             what,
             "",
-            command="export DOCKER_HOST=ssh://user@host",
+            "Set DOCKER_HOST to the same machine over ssh, such as ssh://user@host.",
         )
 
 
@@ -161,8 +161,8 @@ def credential_findings(settings: Settings) -> Iterator[Finding]:
         )
     if "HF_TOKEN" not in there:
         what = "Gated models of Hugging Face cannot be fetched: HF_TOKEN is not set."
-        yield Finding(Severity.OK, "credentials.hf", what, "", "export HF_TOKEN=...")
+        yield Finding(Severity.OK, "credentials.hf", what, "", "Set HF_TOKEN to a token of yours.")
     missing = [name for name in S3 if name not in there]
     if 0 < len(missing) < len(S3):
         what = f"s3:// paths need {', '.join(missing)} too."
-        yield Finding(Severity.WARNING, "credentials.s3", what, "", f"export {missing[0]}=...")
+        yield Finding(Severity.WARNING, "credentials.s3", what, "", f"Set {' and '.join(missing)}.")

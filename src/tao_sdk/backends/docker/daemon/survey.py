@@ -19,7 +19,7 @@ from tao_sdk.backends.docker.job.container_body import (
     DEFAULT_NETWORK,
     choose_network,
 )
-from tao_sdk.backends.docker.job.places import RESULTS, requested_mounts
+from tao_sdk.backends.docker.job.places import RESULTS, loses_results, requested_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
 from tao_sdk.model.errors import PathNotFound, SpecError
@@ -48,6 +48,7 @@ def survey(
         networks=network_names(daemon, choose_network(job.spec, options, facts)),
         inputs=tuple(look_at_inputs(daemon, files, job, facts, mounts)),
         unmounted=tuple(unmounted_paths(daemon, job, facts, mounts)),
+        loses_results=loses_results(job.spec, mounts),
     )
 
 
@@ -72,8 +73,14 @@ def assumed_facts(
 ) -> DockerFacts:
     """Facts for a daemon that does not answer: it has the image and the network of the job."""
     caller = caller_facts(settings, is_local(daemon.address))
-    network = choose_network(job.spec, options, caller)
-    return replace(caller, image={}, networks=(network,), plaintext_address=open_address(daemon))
+    mounts = requested_mounts(job, options, caller)
+    return replace(
+        caller,
+        image={},
+        networks=(choose_network(job.spec, options, caller),),
+        plaintext_address=open_address(daemon),
+        loses_results=loses_results(job.spec, mounts),
+    )
 
 
 def open_address(daemon: Daemon) -> str:

@@ -26,6 +26,7 @@ def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
         *cache_findings(plan),
         *input_findings(facts),
         *unmounted_finding(facts.unmounted),
+        *results_findings(facts),
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
         *cpu_findings(plan),
@@ -126,6 +127,16 @@ def missing_input(seen: SeenInput) -> Finding:
 
 def advice_to_mount(path: str) -> str:
     return f"Mount it: mounts: [<folder>:{posixpath.dirname(path)}:ro]"
+
+
+def results_findings(facts: DockerFacts) -> Iterator[Finding]:
+    if facts.loses_results:
+        yield warning(
+            "output.ephemeral",
+            "The results stay in the container and are lost with it.",
+            "No mount holds /results, and no bucket is named.",
+            "Mount a folder at /results to keep them.",
+        )
 
 
 # The network

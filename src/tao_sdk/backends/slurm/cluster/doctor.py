@@ -129,7 +129,7 @@ def version_finding(facts: SlurmFacts) -> Finding:
     if not numbers or numbers >= OLDEST:
         return Finding(OK, "slurm.version", what)
     too_old = f"{what} 20.11 is the oldest that can be expected to work."
-    return Finding(WARNING, "slurm.old", too_old, "", "Ask the site.")
+    return Finding(WARNING, "slurm.old", too_old, "", "Ask the site for a newer one.")
 
 
 def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
@@ -143,9 +143,9 @@ def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
             "The cluster keeps no accounting: the end of a job is known for some minutes after "
             "it, then by its own record."
         )
-        yield Finding(
-            WARNING, "slurm.no_accounting", what, "AccountingStorageType names no slurmdbd.", ""
-        )
+        why = "AccountingStorageType names no slurmdbd."
+        fix = "Nothing is needed for jobs to run; only the site can change it."
+        yield Finding(WARNING, "slurm.no_accounting", what, why, fix)
 
 
 def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def partition_finding(partition: Partition, facts: SlurmFacts) -> Finding:
         return Finding(WARNING, "slurm.partition", what, why, *other_partition(facts))
     if not partition.up:
         why = "It starts no jobs now: its state is not UP."
-        return Finding(WARNING, "slurm.partition", what, why, "")
+        return Finding(WARNING, "slurm.partition", what, why, "Wait, or set SLURM_PARTITION.")
     return Finding(OK, "slurm.partition", what)
 
 

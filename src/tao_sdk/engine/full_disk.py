@@ -1,0 +1,56 @@
+"""Full disk: which disks had no room when a job ended that sees this machine's disks.
+
+A program that fills a disk often says so without a path. The disks that it can have meant are those
+of the folders that the job names: its results, the folder it starts in, and every path in its
+command, its environment and its specs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.this_machine import room_left
+from tao_sdk.engine.prepare import texts
+from tao_sdk.model.job import Job
+
+FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
+MOST_PATHS = 200
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/[^\s'\"=:;|&<>(){}$*?]+")
+NAMING_FIELDS = ("command", "env_vars", "specs", "args", "inputs", "outputs", "files")
+
+
+def full_disks(job: Job, request: Mapping[str, Any]) -> tuple[str, ...]:
+    """The mount points without room. `request` is what the backend was sent."""
+    named = [job.results_dir, str(request.get("cwd") or ""), *named_paths(job.spec)]
+    folders = (existing_folder(path) for path in named if path.startswith("/"))
+    return tuple(dict.fromkeys(mount_point(each) for each in folders if room_left(each) < FULL))
+
+
+def named_paths(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The absolute paths in the job's texts, as far as they are looked at."""
+    given = texts([spec.get(name) for name in NAMING_FIELDS])
+    found = (path for text in given for path in ABSOLUTE_PATH.findall(text))
+    return islice(found, MOST_PATHS)
+
+
+def existing_folder(path: str) -> str:
+    """The path, or the nearest folder above it that is there."""
+    return next(str(each) for each in (Path(path), *Path(path).parents) if is_there(each))
+
+
+def is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
+
+
+def mount_point(folder: str) -> str:
+    """Where the disk of a folder is mounted."""
+    place = Path(os.path.realpath(folder))
+    return next(str(each) for each in (place, *place.parents) if each.is_mount())
