@@ -71,6 +71,7 @@ def test_a_creation_is_recognised(host: Host, words: tuple[str, ...]) -> None:
     [
         ("delete", "create"), ("state", "create"), ("--log", "create", "state", "x"), ("run", "--bundle", "{bundle}", "create"),
         ("exec", "x", "create", "--bundle", "{bundle}"), ("--root", "create", "kill", "create"), ("help", "create"),
+        ("--bundle", "create", "state"), ("-b", "create", "state"), ("--bundle=create", "state"), ("--log", "create", "--bundle", "create", "kill"),
     ],
     ids=" ".join,
 )  # fmt: skip
