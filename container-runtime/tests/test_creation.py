@@ -71,6 +71,7 @@ def test_a_creation_is_recognised(host: Host, words: tuple[str, ...]) -> None:
     [
         ("delete", "create"), ("state", "create"), ("--log", "create", "state", "x"), ("run", "--bundle", "{bundle}", "create"),
         ("exec", "x", "create", "--bundle", "{bundle}"), ("--root", "create", "kill", "create"), ("help", "create"),
+        ("--bundle", "create", "state"), ("-b", "create", "state"), ("--bundle=create", "state"), ("--log", "create", "--bundle", "create", "kill"),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -318,6 +319,16 @@ def test_auto_is_legacy_where_its_tool_is_installed_and_jit_cdi_where_it_is_not(
     host.spec("NVIDIA_VISIBLE_DEVICES=all")
     assert "failed to initialize NVML" in host.refused() or os.path.exists("/dev/nvidiactl")
     assert "Auto-detected mode as 'jit-cdi'" in host.log.read_text()
+
+
+def test_a_tool_that_is_named_without_a_folder_is_looked_up(host: Host, mock_cli: Path) -> None:
+    tool = mock_cli.with_name("our-container-cli")
+    tool.write_bytes(mock_cli.read_bytes())
+    tool.chmod(0o755)
+    host.environment["PATH"] += f":{tool.parent}"
+    host.configure(f'[nvidia-container-cli]\npath = "{tool.name}"\n', mode="auto")
+    host.created("NVIDIA_VISIBLE_DEVICES=all")
+    assert "Auto-detected mode as 'legacy'" in host.log.read_text()
 
 
 @pytest.mark.parametrize("gpus", ["Orin (nvgpu)", "NVIDIA Thor", "NVIDIA A100;NVIDIA Thor"])

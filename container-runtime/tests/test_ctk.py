@@ -76,6 +76,16 @@ def test_docker_is_told_of_the_runtime_and_everything_else_is_kept(
     assert "default-runtime" not in json.loads(file.read_text())
 
 
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_configuration_of_docker_counts_as_one_without_keys(
+    ctk: Any, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "daemon.json"
+    file.write_text(text)
+    good(ctk("runtime", "configure", "--config", file))
+    assert list(json.loads(file.read_text())) == ["runtimes"]
+
+
 @pytest.mark.parametrize("engine", ["docker", "containerd", "crio"])
 def test_a_dry_run_prints_and_writes_nothing(ctk: Any, tmp_path: Path, engine: str) -> None:
     file = tmp_path / "config"

@@ -303,6 +303,18 @@ def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:
     assert json.loads(done.stderr) == []
 
 
+def test_the_log_of_one_rank_or_of_all_is_asked_for_by_its_number(tao: Tao) -> None:
+    job = tao.run_detached("echo one")
+    tao("wait", job)
+    for rank in ("0", "all"):
+        ran = tao("logs", "--rank", rank, job)
+        assert (ran.code, ran.out) == (0, "one\n")
+    for rank, told in (("1", "rank 1"), ("-1", "-1"), ("first", "first")):
+        refused = tao("logs", "--rank", rank, job)
+        assert (refused.code, refused.out) == (2, "")
+        assert told in refused.err
+
+
 def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_asked_back_by_what_acts(
     tao: Tao,
 ) -> None:

@@ -25,6 +25,7 @@ from tao_sdk.model.errors import (
     UsageError,
     WaitTimeout,
 )
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
@@ -542,6 +543,7 @@ def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) ->
         ("compare", {"jobs": "job-1"}, "jobs is the text 'job-1'"),
         ("wait_all", {"ids": "job-1"}, "ids is the text 'job-1'"),
         ("list_jobs", {"limit": "x"}, "limit is 'x'"),
+        ("list_jobs", {"limit": -1}, "limit is -1"),
         ("list_jobs", {"labels": ["a"]}, r"labels is \['a'\]; it must be a mapping"),
     ],
 )
@@ -550,6 +552,15 @@ def test_an_argument_of_another_kind_is_told_by_its_name(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         getattr(sdk, call)(**arguments)
+
+
+@pytest.mark.parametrize(
+    "command", [numpy.zeros(1, dtype=[("a", "i4")]), numpy.arange(3), b"true"], ids=repr
+)
+def test_a_command_of_another_kind_is_told_by_its_field(sdk: LocalSDK, command: Any) -> None:
+    with pytest.raises(FieldError, match=r"command is .*it must be a text") as error:
+        sdk.create_job(command=command, gpu_count=0)
+    assert error.value.field == "command"
 
 
 def test_a_pause_that_is_no_number_is_told(sdk: LocalSDK) -> None:

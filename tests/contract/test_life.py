@@ -246,6 +246,15 @@ def test_an_infrastructure_failure_is_tried_again_as_the_first_attempt_was_by_wh
         assert client.get_job_logs(job.id) == "attempt 1\nattempt 2\n"
 
 
+def test_a_fault_of_the_network_that_the_log_names_is_tried_again(place: Place) -> None:
+    fault = "echo 'torch.distributed.DistBackendError: NCCL error: ncclSystemError'; exit 1"
+    with place.client(watch=True) as client:
+        job = submit(client, place, f"[ $TAO_ATTEMPT = 2 ] || {{ {fault}; }}", retries=2)
+        client.wait(job.id, timeout=60)
+        after = client.get_job(job.id)
+    assert (after.status, after.attempt) == (Status.COMPLETE, 2), after.message
+
+
 def test_reading_a_status_never_starts_another_attempt(client: Client, place: Place) -> None:
     job = submit(client, place, place.fails_by_infrastructure, retries=2)
     until(lambda: "waits for a watcher" in client.get_job(job.id).message)

@@ -4,11 +4,13 @@ nothing.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +93,21 @@ def test_ending_a_job_does_not_wait_for_all_of_its_log_to_be_read(
     assert (ended.progress.epoch < 60_000, ended.reading.whole) == (True, False)
     later = client.refresh_progress(client.get_job(job))
     assert (later.progress.epoch, later.reading.whole) == (60_000, True)
+
+
+@pytest.mark.slow
+def test_a_cancel_reads_no_more_of_a_long_log_than_a_slow_machine_reads_in_two_seconds(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock of the test's own: each time that it is asked, 0.4 seconds are over."""
+    job = many_epochs(client, "sleep 60")
+    moments = itertools.count(step=0.4)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    assert client.cancel_job(job, grace=0)
+    ended = client.get_job(job, look=False)
+    assert 0 < int(ended.reading.cursor) <= 5 * 256 * KiB
+    assert (ended.progress.epoch < 60_000, ended.reading.whole) == (True, False)
+    assert next(moments) <= 2 + 0.4 * 5
 
 
 class Together:

@@ -95,8 +95,11 @@ def test_one_that_copies_paths_of_its_container_is_at_most_48_kilobytes():
     assert len(passthrough["command"].encode()) <= 48 * 1024
 
 
-def test_one_that_also_fetches_its_checkpoint_from_there_is_at_most_56_kilobytes():
-    assert len(detr().encode()) <= 56 * 1024
+@pytest.mark.parametrize("checkpoint", ["", "/checkpoints/epoch_3.pth"])
+def test_one_with_a_checkpoint_to_resume_from_is_at_most_56_kilobytes(checkpoint):
+    training = {**DETR["train"], "resume_training_checkpoint_path": checkpoint}
+    text = detr(specs={**DETR, "train": training})
+    assert 48 * 1024 < len(text.encode()) <= 56 * 1024
 
 
 def test_the_program_of_a_job_is_packed_once_and_not_for_every_job():

@@ -143,7 +143,8 @@ class PlatformSDK(Client):
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
         given = {**named, **data, **values}
-        if given["command"] in (None, ""):
+        no_text = isinstance(given["command"], str) and not given["command"]
+        if given["command"] is None or no_text:
             raise missing_command(given["image"])
         spec = read_spec(given)
         submission = self.submit(

@@ -198,7 +198,8 @@ def from_json(answer: Answer, what: str) -> Keys:
         words = [said["AccessKeyId"], said["SecretAccessKey"]]
         words += [said.get(name) or "" for name in ("Token", "Expiration")]
         "".join(words)  # a TypeError where one is no text
-        return Keys(*words[:3], unix_time(words[3]))
+        access, secret, token, ends = words
+        return Keys(access, secret, token, unix_time(ends))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise refused(what, answer, NO_KEYS) from error
 

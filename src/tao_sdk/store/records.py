@@ -133,7 +133,7 @@ def job_row(job: Job, spec: str, options: str) -> JobRow:
         id=job.id,
         name=job.name,
         platform=job.platform,
-        image=printable(job.image),
+        image=to_unicode(job.image),
         gpu_count=job.gpu_count,
         labels=to_text(job.labels),
         parent=job.parent,
@@ -148,14 +148,14 @@ def job_row(job: Job, spec: str, options: str) -> JobRow:
 def changes_of(job: Job) -> JobChanges:
     return JobChanges(
         status=job.status.value,
-        message=printable(job.message),
+        message=to_unicode(job.message),
         attempt=job.attempt,
         exit_code=job.exit_code,
         progress=to_text(job.reading.to_json()),
         started=iso_time(job.started),
         ended=iso_time(job.ended),
         seen_at=iso_time(job.seen_at),
-        results_dir=printable(job.results_dir),
+        results_dir=to_unicode(job.results_dir),
         backend_details=to_text(job.details),
         cancel_asked=job.cancel_asked,
         absent_looks=job.absent_looks,
@@ -227,7 +227,7 @@ def event_row(event: NewEvent) -> tuple[Any, ...]:
     """A new row, without the number that the store gives it."""
     status = event.status.value if event.status else None
     data = to_text(event.data) if event.data else "{}"
-    return (event.job_id, iso_time(event.time), event.kind, status, printable(event.raw), data)
+    return (event.job_id, iso_time(event.time), event.kind, status, to_unicode(event.raw), data)
 
 
 def event_of(values: Sequence[Any]) -> Event:
@@ -250,7 +250,7 @@ def iso_time(moment: datetime | None) -> str | None:
     return moment.astimezone(timezone.utc).isoformat() if moment else None
 
 
-def printable(words: str) -> str:
+def to_unicode(words: str) -> str:
     """`words` as SQLite can keep them: what is no proper Unicode (a byte of another encoding) is
     shown escaped.
     """
