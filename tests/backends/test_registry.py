@@ -109,3 +109,17 @@ def test_naming_a_platform_imports_no_backend() -> None:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True
     )
     assert done.stdout == "False\n", done.stderr
+
+
+def test_a_built_in_platform_is_known_without_asking_what_other_packages_bring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    entry_points = importlib.metadata.entry_points
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda **by: asked.append("") or entry_points(**by)
+    )
+    assert registry.platform_at("local", Settings({})) == "local"
+    assert not asked
+    assert not registry.is_known("moon")
+    assert asked

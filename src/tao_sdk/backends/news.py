@@ -16,6 +16,11 @@ from tao_sdk.model.plan import Ref
 class News(Protocol):
     """What one listener hears. It is asked by one thread at a time."""
 
+    @property
+    def tells(self) -> bool:
+        """False while changes cannot be told: then everything may have changed."""
+        ...
+
     def changed(self, refs: Sequence[Ref], seconds: float) -> Collection[Ref]:
         """Those of `refs` that may have changed since the last call; all that were not asked about
         before.
@@ -39,6 +44,8 @@ class News(Protocol):
 
 class NoNews:
     """For a backend that cannot tell: everything may have changed."""
+
+    tells = False
 
     def changed(self, refs: Sequence[Ref], seconds: float) -> Collection[Ref]:
         time.sleep(seconds)

@@ -77,7 +77,7 @@ def _brought() -> dict[str, EntryPoint]:
 
 def is_known(name: str) -> bool:
     """Whether it names a platform, be it one to come."""
-    return name in (*platforms(), *NOT_BUILT, *ALIASES)
+    return name in (*BUILT_IN, *NOT_BUILT, *ALIASES) or name in _brought()
 
 
 def endpoints(settings: Settings) -> Mapping[str, NamedEndpoint]:

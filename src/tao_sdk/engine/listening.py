@@ -32,7 +32,7 @@ class Listener:
     @property
     def tells(self) -> bool:
         """Whether the backend can tell that nothing has changed."""
-        return self._news is not None and not isinstance(self._news, NoNews)
+        return self._news is not None and self._news.tells
 
     def hears(self, seconds: float) -> bool:
         """Wait for news of the jobs that were last asked about. True once there are some."""

@@ -14,6 +14,7 @@ import math
 import os
 import posixpath
 import re
+import socket
 import tarfile
 import threading
 import time
@@ -85,6 +86,24 @@ class Address:
     url: str
     certificates: str = ""
     verify: bool = True
+
+
+@dataclass(frozen=True)
+class EventStream:
+    """What a daemon tells of, as it comes."""
+
+    answer: Answer
+
+    def __iter__(self) -> Iterator[Json]:
+        for line in short_lines(self.answer.blocks()):
+            event = json.loads(line)
+            if isinstance(event, dict):
+                yield cast("Json", event)
+
+    def stop(self) -> None:
+        """End the stream, from another thread."""
+        with suppress(OSError):
+            self.answer.line.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass
@@ -220,6 +239,25 @@ class Daemon:
                 said = json.loads(line)
                 if isinstance(said, dict):
                     yield cast("Json", said)
+
+    @contextmanager
+    def events(
+        self, since: float, seconds: float, filters: Mapping[str, Sequence[str]]
+    ) -> Generator[EventStream]:
+        """The events of so many seconds, as they come. `since` is a time of the daemon's clock.
+
+        Once this is entered the daemon tells of all of them. Raises Unreachable where it goes away.
+        """
+        moments = {"since": f"{since:.6f}", "until": f"{since + seconds:.6f}"}
+        answer = self.request(
+            "GET",
+            "/events",
+            params=parameters({"filters": filters, **moments}),
+            stream=True,
+            timeout=(TIMEOUT, seconds + TIMEOUT),
+        )
+        with self.reading(answer):
+            yield EventStream(answer)
 
     def file(self, container: str, path: str) -> bytes | None:
         """A file out of a container, running or not; None when it is not there. Raises Unreachable

@@ -48,6 +48,7 @@ from tao_sdk.backends.docker.daemon.turns import Turns
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job import checks
 from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK, container_name
+from tao_sdk.backends.docker.news import ContainerEvents, DockerNews
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.registry.images import Images
 from tao_sdk.backends.docker.request import DockerRequest
@@ -127,6 +128,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         )
         self.endpoint = name_endpoint(self.address)
         self.daemon = Daemon(self.address)
+        self.events = ContainerEvents(self.daemon)
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
@@ -476,7 +478,11 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def doctor(self) -> list[Finding]:
         return doctor.examine(self.daemon, self.settings)
 
+    def news(self) -> DockerNews:
+        return DockerNews(self.events)
+
     def close(self) -> None:
+        self.events.close()
         self.daemon.close()
 
 

@@ -26,6 +26,8 @@ class LocalNews:
     `folder_of` says where an attempt's folder is.
     """
 
+    tells = True
+
     def __init__(self, folder_of: Callable[[Ref], Folder]) -> None:
         self.folder_of = folder_of
         self.folders: dict[str, str] = {}

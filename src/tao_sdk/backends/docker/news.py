@@ -1,0 +1,174 @@
+"""News of containers: the daemon tells of what happens to them.
+
+One thread hears the daemon for all who listen. It reads the events of half a minute, then the next
+ones from where those ended, and stops when nobody has asked for a while. Where the daemon goes away
+nothing is told, and everybody looks as often as without it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tao_sdk.backends.containers.window import seconds as moment_of
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.plan import Ref
+from tao_sdk.transports.dockerd import Daemon, EventStream
+
+STREAM_SECONDS = 30.0
+IDLE_SECONDS = 30.0  # without a question, after which nobody is taken to listen
+OPENING_SECONDS = 5.0  # the longest wait for the daemon to begin to tell
+EARLY_SECONDS = 2.0  # a stream that ends so much before its time has been cut off
+PAUSE_SECONDS = 2.0  # after a stream that failed
+LONGEST_PAUSE_SECONDS = 60.0
+LOG_SECONDS = 10.0  # between two looks into a log: the daemon does not tell that it has grown
+MOST_CHANGES = 10_000  # containers that are remembered as changed
+LONGEST_ID = 64
+FILTERS = {
+    "type": ["container"],
+    "label": ["tao-sdk-job-id"],
+    "event": ["start", "die", "oom", "pause", "unpause", "rename", "destroy"],
+}
+
+
+class ContainerEvents:
+    """What has happened to containers, under numbers that grow.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.number = 0  # of the newest event
+        self.gap = 0  # events up to this number may not have been told
+        self.changes: dict[str, int] = {}  # container -> number of its newest event
+        self.is_open = False
+        self.asked_at = 0.0
+        self.state = threading.Condition()
+        self.listener: threading.Thread | None = None
+        self.stream: EventStream | None = None
+
+    def begin(self) -> None:
+        """Hear the daemon from now on, if nobody does. Waits until it tells, or cannot."""
+        with self.state:
+            self.asked_at = time.monotonic()
+            if self.listener is None or not self.listener.is_alive():
+                self.listener = threading.Thread(target=self.listen, name="tao-events", daemon=True)
+                self.listener.start()
+                self.state.wait(OPENING_SECONDS)
+
+    def wait_beyond(
+        self, number: int, containers: Sequence[str], seconds: float
+    ) -> tuple[set[str], int]:
+        """Those of the containers to which something has happened after that number, within
+        `seconds`, and the number up to which that is told. All of them, where nobody can tell.
+        """
+        with self.state:
+            self.state.wait_for(lambda: self.changed_beyond(number, containers), seconds)
+            return self.changed_beyond(number, containers), self.number
+
+    def changed_beyond(self, number: int, containers: Sequence[str]) -> set[str]:
+        if not self.is_open or self.gap > number:
+            return set(containers)
+        return {one for one in containers if self.changes.get(one, 0) > number}
+
+    def listen(self) -> None:
+        """Stream after stream, while somebody asks. Each failure makes the next pause longer."""
+        pause = PAUSE_SECONDS
+        while self.is_wanted():
+            with suppress(TaoError, KeyError, TypeError, ValueError):  # who looks is told why
+                self.hear_streams()
+            pause = PAUSE_SECONDS if self.is_open else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            self.end_stream()
+            time.sleep(pause if self.is_wanted() else 0)
+
+    def is_wanted(self) -> bool:
+        return time.monotonic() - self.asked_at < IDLE_SECONDS
+
+    def hear_streams(self) -> None:
+        """Until one ends before its time, or nobody asks any more."""
+        since = moment_of(self.daemon.info(at_most=0)["SystemTime"])
+        until = time.monotonic()
+        while self.is_wanted() and time.monotonic() > until - EARLY_SECONDS:
+            until += STREAM_SECONDS
+            self.hear_stream(since)
+            since += STREAM_SECONDS
+
+    def hear_stream(self, since: float) -> None:
+        with self.daemon.events(since, STREAM_SECONDS, FILTERS) as stream:
+            self.begin_stream(stream)
+            for event in stream:
+                self.note_event(event)
+            self.stream = None  # its connection may be another request's from here on
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        with self.state:
+            self.asked_at = float("-inf")
+            if self.stream is not None:
+                self.stream.stop()
+
+    def begin_stream(self, stream: EventStream) -> None:
+        with self.state:
+            self.stream = stream
+            if not self.is_open:
+                self.forget_changes()
+            self.is_open = True
+            self.state.notify_all()
+
+    def end_stream(self) -> None:
+        with self.state:
+            self.is_open, self.stream = False, None
+            self.state.notify_all()
+
+    def note_event(self, event: Mapping[str, Any]) -> None:
+        container = str(event["Actor"]["ID"])[:LONGEST_ID]
+        with self.state:
+            self.number += 1
+            self.changes[container] = self.number
+            if len(self.changes) > MOST_CHANGES:
+                self.forget_changes()
+            self.state.notify_all()
+
+    def forget_changes(self) -> None:
+        """Whoever asks next is told that everything may have changed."""
+        self.number += 1
+        self.gap = self.number
+        self.changes.clear()
+
+
+class DockerNews:
+    """What one listener has not heard yet."""
+
+    def __init__(self, events: ContainerEvents) -> None:
+        self.events = events
+        self.heard = 0  # the number of the newest event that was heard
+        self.known: set[str] = set()  # containers that were asked about before
+        self.logs_read_at = time.monotonic()
+        events.begin()
+
+    @property
+    def tells(self) -> bool:
+        return self.events.is_open
+
+    def changed(self, refs: Sequence[Ref], seconds: float) -> list[Ref]:
+        self.events.begin()
+        containers = [ref.unique_id for ref in refs]
+        new = set(containers) - self.known
+        wait_seconds = 0 if new else seconds
+        changed, self.heard = self.events.wait_beyond(self.heard, containers, wait_seconds)
+        self.known = set(containers)
+        return [ref for ref in refs if ref.unique_id in changed or ref.unique_id in new]
+
+    def grown(self, refs: Sequence[Ref]) -> Sequence[Ref]:
+        """All of them now and then."""
+        if time.monotonic() - self.logs_read_at < LOG_SECONDS:
+            return []
+        self.logs_read_at = time.monotonic()
+        return refs
+
+    def close(self) -> None:
+        """The thread ends when nobody has asked for a while."""
