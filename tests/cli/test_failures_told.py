@@ -231,7 +231,7 @@ def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(
 ) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *args.split()],
-        cwd=tao.home, env=tao.env, capture_output=True, timeout=60,
+        cwd=tao.home, env=tao.env, capture_output=True, timeout=300,
     )  # fmt: skip
     assert (done.returncode, b"Traceback" in done.stdout + done.stderr) == (code, False)
 

@@ -220,7 +220,7 @@ def complete(tao: Tao, *words: str) -> list[str]:
     """
     env = {**tao.env, "PATH": f"{programs}:{tao.env['PATH']}"}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tao.home, env=env, capture_output=True, text=True, timeout=60
+        ["bash", "-c", script], cwd=tao.home, env=env, capture_output=True, text=True, timeout=300
     )
     return done.stdout.split()
 

@@ -147,7 +147,7 @@ def test_a_full_disk_for_the_state_is_one_clear_error_and_no_job(
         assert (
             client.wait(
                 client.submit(JobSpec(command="true", gpu_count=0), place.platform).job.id,
-                timeout=60,
+                timeout=300,
             ).status
             == "Complete"
         )

@@ -32,7 +32,7 @@ def crash(place: Place, marker: Path, at: int) -> subprocess.CompletedProcess[st
         str(at),
     ]
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=300)
 
 
 def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(

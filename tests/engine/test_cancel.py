@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tao_sdk.backends.contract import Backend, CancelAnswer
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
@@ -51,6 +53,7 @@ def test_jobs_that_were_only_told_to_end_are_looked_for_together(client: Client)
     assert {client.get_job(job).status for job in jobs} == {Status.CANCELED}
 
 
+@pytest.mark.slow
 def test_a_job_whose_end_is_not_seen_within_the_grace_is_answered_false(client: Client) -> None:
     (job,) = sleepers(client, 1)
     telling = OnlyTells(client, job, ends=False)

@@ -525,6 +525,7 @@ def test_the_epochs_alone_are_those_of_the_whole_progress(pieces: list[bytes]):
     assert quick.progress == reader.progress
 
 
+@pytest.mark.slow
 def test_metrics_of_endless_names_are_bounded_in_each_epoch_and_in_all():
     reader = ProgressReader()
     names = ("".join("abcdefghij"[int(digit)] for digit in str(n)) for n in range(20_000))

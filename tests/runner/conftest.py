@@ -161,7 +161,7 @@ class Started:
             self.seen += data
 
     def ended(self) -> Ran:
-        out, err = self.process.communicate(timeout=120)
+        out, err = self.process.communicate(timeout=300)
         return divided(self.process.returncode, self.seen + out, err, self.results)
 
 

@@ -247,7 +247,7 @@ def test_a_link_to_a_folder_that_holds_the_results_is_left_out_and_told(jobs, tm
     ran = jobs.run(
         "cd $TAO_RESULTS_DIR; echo 1 > x; ln -s . self; ln -s / all; ln -s .. jobs; ln -s "
         f"{tmp_path}/outside outside",
-        timeout=60,
+        timeout=300,
     )
     assert ran.code == 0 and set(ran.files) == {"x"}
     assert ran.warnings == ["output.left_out"]
@@ -582,6 +582,7 @@ def test_what_stands_still_is_copied_once_also_to_a_disk_with_coarse_times(coars
     first.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model.pth", "train.log"])
 def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(tmp_path, name):
     """Else the kept one would have the old bytes and the new time, and nobody would ever look

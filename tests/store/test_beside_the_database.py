@@ -190,6 +190,7 @@ def test_every_attempt_and_rank_has_a_copy_of_its_own(tmp_path: Path) -> None:
     assert copies.size(SECOND, rank=2) == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 3000), st.integers(15, 500), st.integers(1, 40), st.integers(1, 150))
 def test_a_compressed_copy_is_read_as_the_plain_one_was(

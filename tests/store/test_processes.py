@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from support.store_jobs import add, ref, row
+from support.waiting import until
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.progress import Progress
@@ -150,11 +151,18 @@ def write_for_ever(path: Path, wal: bool) -> None:
                 store.remove(f"digits-{os.getpid()}-{n}")
 
 
+def has_jobs(path: Path, wal: bool) -> bool:
+    with Store.open(path, wal=wal) as store:
+        return bool(store.list())
+
+
 def test_a_writer_that_is_killed_leaves_a_store_that_can_be_read(path: Path, journal: bool) -> None:
     chance = random.Random(8)
-    for _ in range(8):
+    for turn in range(8):
         writer = FORK.Process(target=write_for_ever, args=(path, journal))
         writer.start()
+        if turn == 0:
+            until(lambda: has_jobs(path, journal))
         time.sleep(chance.uniform(0.05, 0.25))
         assert writer.pid is not None
         os.kill(writer.pid, signal.SIGKILL)
@@ -204,6 +212,7 @@ def hold(path: Path, seconds: float, held: threading.Event) -> None:
         db.execute("ROLLBACK")
 
 
+@pytest.mark.slow
 def test_a_writer_that_takes_longer_than_five_seconds_is_waited_for(
     store: Store, path: Path
 ) -> None:

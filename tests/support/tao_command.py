@@ -53,7 +53,7 @@ class Tao:
             "COLUMNS": "100",
         }
 
-    def __call__(self, *args: str, timeout: float = 60, **env: str) -> Ran:
+    def __call__(self, *args: str, timeout: float = 300, **env: str) -> Ran:
         done = subprocess.run(
             [*COMMAND, *args],
             cwd=self.home,
@@ -65,7 +65,7 @@ class Tao:
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 
-    def until(self, text: str, *args: str, seconds: float = 60) -> None:
+    def until(self, text: str, *args: str, seconds: float = 300) -> None:
         """Wait until this command prints the text."""
         deadline = time.monotonic() + seconds
         while text not in self(*args).out:
@@ -74,7 +74,7 @@ class Tao:
     def bytes(self, *args: str) -> bytes:
         """What it prints, byte for byte."""
         return subprocess.run(
-            [*COMMAND, *args], cwd=self.home, env=self.env, stdout=subprocess.PIPE, timeout=60
+            [*COMMAND, *args], cwd=self.home, env=self.env, stdout=subprocess.PIPE, timeout=300
         ).stdout
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:

@@ -141,9 +141,13 @@ def test_a_host_that_allows_few_sessions_serves_many_over_one_connection(
 
 
 def test_many_scripts_wait_for_each_other_and_are_never_more_than_the_sessions(sshd: Sshd) -> None:
-    count = f"n=$(ls {sshd.folder}/busy | wc -l); echo $n"
+    count = f"ls {sshd.folder}/busy | wc -l"
     (sshd.folder / "busy").mkdir()
-    script = f"touch {sshd.folder}/busy/$$; sleep 0.1; {count}; rm {sshd.folder}/busy/$$"
+    met = f"[ $({count}) -ge 2 ] || [ -e {sshd.folder}/met ]"
+    script = (
+        f"touch {sshd.folder}/busy/$$; until {met}; do sleep 0.05; done; touch {sshd.folder}/met; "
+        f"sleep 0.1; {count}; rm {sshd.folder}/busy/$$"
+    )
     with ThreadPoolExecutor(24) as threads:
         seen = [
             int(answer.out)

@@ -28,7 +28,7 @@ EXAMPLES_IMAGE = "nvcr.io+nvidia+tao+tao-toolkit=6.26.3-pyt.sqsh"
 
 def shell(text: str, surroundings: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-uc", text], env=surroundings, capture_output=True, text=True, timeout=60
+        ["bash", "-uc", text], env=surroundings, capture_output=True, text=True, timeout=300
     )
 
 

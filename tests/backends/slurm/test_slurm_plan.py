@@ -148,6 +148,7 @@ stranger.kill()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
 def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(
     tmp_path: Path,
