@@ -301,6 +301,19 @@ def test_a_plan_is_told_in_a_few_lines_with_the_command_as_it_was_typed(tao: Tao
     assert "tok-12345" not in shown.out + shown.err
 
 
+def test_a_summary_of_a_plan_with_many_findings_has_at_most_twelve_lines(tao: Tao) -> None:
+    outputs = "".join(f", made_{number}" for number in range(30))
+    tao.write(
+        "job.yaml",
+        f"command: 'true {{config_path}}'\ngpu_count: 0\nspecs: {{a: 1}}\noutputs: [first{outputs}]\n",
+    )
+    assert len(tao("plan", "--json", "job.yaml").json["findings"]) > 12
+    lines = tao("plan", "job.yaml").out.splitlines()
+    assert len(lines) == 12
+    assert re.fullmatch(r"and \d+ more", lines[-2])
+    assert len(tao("plan", "--full", "job.yaml").out.splitlines()) > 30
+
+
 DEAD_CLUSTER = {
     "SLURM_HOSTNAME": "127.0.0.1:9",
     "SLURM_USER": "nobody",
