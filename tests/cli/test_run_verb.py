@@ -231,7 +231,7 @@ def test_a_mistake_that_only_packing_the_job_can_see_is_told_with_its_line(tao: 
     tao.write(
         "job.yaml", "command: x -e {config_path}\nspecs: {a: 1}\ninputs: {b.c: {type: file}}\n"
     )
-    assert "job.yaml:3:9: inputs names b.c" in tao("run", "job.yaml").err
+    assert "job.yaml:3:10: inputs names b.c" in tao("run", "job.yaml").err
 
 
 def test_what_is_worth_knowing_is_told_beside_the_job(tao: Tao) -> None:

@@ -98,3 +98,10 @@ def test_an_undeclared_path_that_the_job_would_not_find_is_a_warning(client: Cli
     assert "set is data/a" in found["input.relative"]
     unmoved = replace(spec, files={})
     assert "input.relative" not in {each.code for each in client.plan(unmoved, "local").findings}
+
+
+def test_a_path_of_a_shared_file_system_that_is_not_there_is_a_warning(client: Client) -> None:
+    specs = {"data": f"lustre://{Path.cwd()}/data", "model": "lustre:///no/such/model"}
+    spec = JobSpec(command="true {config_path}", gpu_count=0, specs=specs)
+    found = [each.what for each in client.plan(spec, "local").findings]
+    assert found == ["model is /no/such/model, which is not there."]

@@ -125,6 +125,7 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
                 "",
                 "Correct the path, or leave it empty to begin anew.",
             )
+    yield from shared_path_findings(job.data.shared)
     for key, value in undeclared_paths(job, folder):
         yield Finding(
             Severity.WARNING,
@@ -133,6 +134,21 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
             "It is a path where you submit, and a job with files starts elsewhere.",
             f"Declare {key} in inputs, or write the path whole.",
         )
+
+
+def shared_path_findings(paths: Sequence[KeyAndValue]) -> Iterator[Finding]:
+    """A warning for each path of a shared file system that nobody declares and that is not there:
+    the job may write to it.
+    """
+    for key, path in paths:
+        if not there(path):
+            yield Finding(
+                Severity.WARNING,
+                "input.not_there",
+                f"{key} is {path}, which is not there.",
+                "It names a path of a shared file system, and this machine does not have it.",
+                f"Correct the path, or declare {key} in outputs if the job writes it.",
+            )
 
 
 def there(path: str) -> bool:
