@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.machine import until
 from support.servers import s3_here
 from support.tao_command import COMMAND, TRAINING, Ended, Ran, Tao
 from tao_sdk.backends.this_machine import this_machine
@@ -346,6 +347,24 @@ def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(
     job = tao.run_detached(keeps + TRAINING.replace("done", "sleep 0.2; done"))
     assert tao(verb, *([] if verb == "watch" else [job])).code == 0
     assert "accuracy" in (tao.home / "runs" / job / "curve.svg").read_text()
+
+
+@pytest.mark.parametrize("verb", ["status", "results", "ls", "why"])
+def test_who_looks_first_at_a_detached_job_that_has_ended_leaves_its_curve(
+    tao: Tao, verb: str
+) -> None:
+    job = tao.run_detached(f'echo 1 > "$TAO_RESULTS_DIR/model.pth"; {TRAINING}; touch ended')
+    curve = tao.home / "runs" / job / "curve.svg"
+    until((tao.home / "ended").exists)
+    words = (verb,) if verb == "ls" else (verb, job)
+    until(lambda: tao(*words).code >= 0 and curve.exists(), seconds=60)
+    assert "accuracy" in curve.read_text()
+
+
+def test_a_job_without_results_gets_no_curve(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", TRAINING)
+    assert ran.code == 0
+    assert not (tao.home / "runs" / ran.out.split()[0] / "curve.svg").exists()
 
 
 def test_a_curve_that_the_job_itself_has_drawn_is_not_written_over(tao: Tao) -> None:

@@ -231,7 +231,7 @@ def test_a_mistake_that_only_packing_the_job_can_see_is_told_with_its_line(tao: 
     tao.write(
         "job.yaml", "command: x -e {config_path}\nspecs: {a: 1}\ninputs: {b.c: {type: file}}\n"
     )
-    assert "job.yaml:3:9: inputs names b.c" in tao("run", "job.yaml").err
+    assert "job.yaml:3:10: inputs names b.c" in tao("run", "job.yaml").err
 
 
 def test_what_is_worth_knowing_is_told_beside_the_job(tao: Tao) -> None:
@@ -299,6 +299,19 @@ def test_a_plan_is_told_in_a_few_lines_with_the_command_as_it_was_typed(tao: Tao
         assert words in shown.out
     assert "TAO_ATTEMPT" not in shown.out
     assert "tok-12345" not in shown.out + shown.err
+
+
+def test_a_summary_of_a_plan_with_many_findings_has_at_most_twelve_lines(tao: Tao) -> None:
+    outputs = "".join(f", made_{number}" for number in range(30))
+    tao.write(
+        "job.yaml",
+        f"command: 'true {{config_path}}'\ngpu_count: 0\nspecs: {{a: 1}}\noutputs: [first{outputs}]\n",
+    )
+    assert len(tao("plan", "--json", "job.yaml").json["findings"]) > 12
+    lines = tao("plan", "job.yaml").out.splitlines()
+    assert len(lines) == 12
+    assert re.fullmatch(r"and \d+ more", lines[-2])
+    assert len(tao("plan", "--full", "job.yaml").out.splitlines()) > 30
 
 
 DEAD_CLUSTER = {

@@ -113,3 +113,10 @@ def test_a_job_named_as_an_input_is_told_with_where_its_results_are(
     assert told.value.code == "input.job"
     assert earlier.results_dir in told.value.why
     assert told.value.command == f"tao results {earlier.id}"
+
+
+def test_a_path_of_a_shared_file_system_that_is_not_there_is_a_warning(client: Client) -> None:
+    specs = {"data": f"lustre://{Path.cwd()}/data", "model": "lustre:///no/such/model"}
+    spec = JobSpec(command="true {config_path}", gpu_count=0, specs=specs)
+    found = [each.what for each in client.plan(spec, "local").findings]
+    assert found == ["model is /no/such/model, which is not there."]

@@ -128,6 +128,7 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
                 "",
                 "Correct the path, or leave it empty to begin anew.",
             )
+    yield from shared_path_findings(job.data.shared)
     for key, value in undeclared_paths(job, folder):
         yield Finding(
             Severity.WARNING,
@@ -153,6 +154,21 @@ def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
                 f"The results of that job are in {results}.",
                 "Name the file or folder there that this job reads. To list them:",
                 f"tao results {earlier}",
+            )
+
+
+def shared_path_findings(paths: Sequence[KeyAndValue]) -> Iterator[Finding]:
+    """A warning for each path of a shared file system that nobody declares and that is not there:
+    the job may write to it.
+    """
+    for key, path in paths:
+        if not there(path):
+            yield Finding(
+                Severity.WARNING,
+                "input.not_there",
+                f"{key} is {path}, which is not there.",
+                "It names a path of a shared file system, and this machine does not have it.",
+                f"Correct the path, or declare {key} in outputs if the job writes it.",
             )
 
 

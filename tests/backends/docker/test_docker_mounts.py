@@ -201,6 +201,8 @@ def test_create_job_warns_of_results_that_end_with_the_container(
         with pytest.warns(TaoWarning, match="stay in the container and are lost with it"):
             job = sdk.create_job(PYTHON, "true", 0, outputs=["/results/"])
         assert sdk.wait(job.id, timeout=120).status == "Complete"
+        last = sdk.get_job_logs(job.id).splitlines()[-1]
+    assert "RESULTS WILL BE LOST" in last
 
 
 def test_a_job_can_write_its_own_results_and_not_those_of_another(

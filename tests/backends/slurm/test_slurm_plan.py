@@ -27,6 +27,7 @@ from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.job.allocation import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover, shell
+from tao_sdk.client.platform_sdk import with_details
 from tao_sdk.engine.diagnose import with_job
 from tao_sdk.engine.prepare import Planned
 from tao_sdk.model.diagnosis import Evidence
@@ -1028,3 +1029,9 @@ def test_a_time_limit_that_the_job_does_not_name_is_told_where_it_is_reached(
     found = rules.diagnose(with_job(seen, ended, plan.to_json()))
     assert found is not None
     assert found.what == f"The job reached its time limit ({limit})."
+
+
+def test_backend_details_of_slurm_take_the_partition_and_the_name_of_the_cluster() -> None:
+    details = {"backend_type": "slurm", "partition": "polar", "cluster_name": "lab", "num_gpu": 8}
+    given = with_details(details, {"command": "true"}, {}, "slurm")
+    assert given == {"partition": "polar", "gpu_count": 8}

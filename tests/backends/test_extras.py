@@ -1,0 +1,45 @@
+"""The extras of the package, installed as a user does it: from a wheel, with pip."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.network, pytest.mark.slow]
+ROOT = Path(__file__).parents[2]
+# extra -> what can be imported with it
+EXTRAS = {
+    "all": "docker, tao_sdk.platforms.docker, tao_sdk.platforms.slurm",
+    "docker": "docker, tao_sdk.platforms.docker",
+    "slurm": "tao_sdk.platforms.slurm",
+    "kubernetes": "tao_sdk",
+    "brev": "tao_sdk",
+    "lepton": "tao_sdk",
+}
+
+
+def pip(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    built = pip("wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT))
+    if built.returncode:
+        pytest.skip(f"no wheel can be built, no package index answers: {built.stderr[-300:]}")
+    return next(folder.glob("*.whl"))
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_installs_what_its_platform_needs(wheel: Path, tmp_path: Path, extra: str) -> None:
+    place = tmp_path / "site"
+    installed = pip("install", f"--target={place}", f"{wheel}[{extra}]")
+    assert installed.returncode == 0, installed.stderr
+    look = f"import sys; sys.path.insert(0, {str(place)!r}); import {EXTRAS[extra]}"
+    tried = subprocess.run([sys.executable, "-I", "-S", "-c", look], capture_output=True, text=True)
+    assert tried.returncode == 0, tried.stderr
