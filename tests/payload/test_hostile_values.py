@@ -335,6 +335,7 @@ def test_a_hostile_value_arrives_in_every_usual_place(
         ("declare -n r; r={x}", "name of a variable"),
         ("RANDOM={x}", "no whole number"),
         ("for OPTIND in {x}; do :; done", "no whole number"),
+        ("OPTIND=$(echo {x})", "reads as code"),
         ("for PS4 in {x}; do :; done; set -x; :", "reads as code"),
         ("read PS4 <<< {x}", "reads as code"),
     ],

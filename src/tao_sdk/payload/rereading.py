@@ -157,7 +157,8 @@ def reads_any_code(text: str, command: Simple) -> bool:
 
 def reads_whole(text: str, command: Simple, word: Word) -> bool:
     """Whether a whole word of the command is read once more."""
-    spot = Spot(word.start, word.end, Place.WORD, word, command)
+    start = max(word.start, text.find("$(", word.start, word.end))  # OPTIND=$(echo 1)
+    spot = Spot(start, word.end, Place.WORD, word, command)
     found = of_argument(text, spot, command)
     return found is not None and found is not Reading.OPTION
 
