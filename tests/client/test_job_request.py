@@ -123,6 +123,12 @@ def test_a_relative_input_of_a_job_file_is_a_path_in_the_files_folder(
     assert f"{folder}/in/x" in data_paths(asked.spec)
 
 
+def test_a_job_file_in_another_folder_needs_no_data(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "job.yaml").write_text("command: x\ngpu_count: 0\n")
+    assert read_request(TypedJob("project/job.yaml")).spec.inputs is None
+
+
 @pytest.mark.parametrize("declared", RELATIVE)
 def test_where_the_job_does_not_see_this_machine_a_relative_input_stays_as_it_is(
     tmp_path: Path, declared: str

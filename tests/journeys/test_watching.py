@@ -38,4 +38,4 @@ def test_attach_where_there_is_no_job_says_how_to_start_one(tao: Tao) -> None:
     tao("ls")
     ran = tao("attach")
     assert ran.code == 3
-    assert "Start one with tao run" in ran.err
+    assert "Start one: tao run" in ran.err

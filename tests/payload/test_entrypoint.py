@@ -20,6 +20,8 @@ import pytest
 import tao_sdk
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload import declared, pack, values
+from tao_sdk.payload.kept_program import find_program
+from tao_sdk.payload.program import abbreviated, modules
 from tao_sdk.payload.source import imports, slim, source
 from tao_sdk.runner.boot import written_out
 from tao_sdk.script_runner import build_entrypoint
@@ -104,10 +106,10 @@ def test_one_that_finds_its_checkpoint_itself_is_at_most_56_kilobytes(checkpoint
 
 def test_the_program_of_a_job_is_packed_once_and_not_for_every_job():
     detr()
-    packed = pack.program.cache_info().misses
+    packed = find_program.cache_info().misses
     others = [detr(command=f"train {number} -e {{config_path}}") for number in range(20)]
     assert len(set(others)) == 20
-    assert pack.program.cache_info().misses == packed
+    assert find_program.cache_info().misses == packed
 
 
 def test_the_text_is_plain_ascii_without_long_lines():
@@ -127,19 +129,23 @@ OPTIONAL = {
 
 def test_only_what_the_job_can_need_is_packed():
     document = _document()
-    assert OPTIONAL.isdisjoint(pack.modules(document))
+    assert OPTIONAL.isdisjoint(modules_of(document))
     document["files"] = ["x"]
-    assert "runner.files" in pack.modules(document)
+    assert "runner.files" in modules_of(document)
 
 
 def test_a_job_with_outputs_can_send_them_to_a_bucket_and_one_without_has_nothing_that_could():
     document = _document()
-    assert {"runner.outputs.bucket", "net.s3", "net.web"}.isdisjoint(pack.modules(document))
+    assert {"runner.outputs.bucket", "net.s3", "net.web"}.isdisjoint(modules_of(document))
     document["copies"] = [{"path": "/x", "name": "x"}]
-    assert {"runner.outputs.bucket", "net.s3", "net.web"} <= set(pack.modules(document))
+    assert {"runner.outputs.bucket", "net.s3", "net.web"} <= set(modules_of(document))
     assert build_entrypoint(command="true", outputs=["/x"], bucket=False) == build_entrypoint(
         command="true", outputs=["/x"]
     )
+
+
+def modules_of(document):
+    return modules(pack.asked_for(document))
 
 
 def _document():
@@ -157,7 +163,7 @@ def test_every_module_a_packed_one_imports_is_packed_with_it():
         inputs=[{"key": "k", "uri": "/x", "kind": "", "target": "", "options": {}}],
         copies=[{"path": "/x", "name": "x"}],
     )
-    packed = set(pack.modules(document))
+    packed = set(modules_of(document))
     for module in packed:
         needed = imports(module)
         assert needed.at_once | needed.later <= packed | NEVER_HERE, module
@@ -182,13 +188,13 @@ def test_a_packed_module_is_the_same_program_on_the_same_lines(path):
 
 @pytest.mark.parametrize("text", [b"", b"word", b"a word, a word\n  and a word\n", b"x" * 300])
 def test_an_abbreviated_text_is_written_out_as_it_was(text):
-    pieces, short = pack.abbreviated(text)
+    pieces, short = abbreviated(text)
     assert written_out(short, pieces) == text
 
 
 def test_all_that_can_be_packed_is_written_out_as_it_was():
     text = "\n".join(slim(path.read_text()) for path in PACKED).encode("ascii", "backslashreplace")
-    pieces, short = pack.abbreviated(text)
+    pieces, short = abbreviated(text)
     assert written_out(short, pieces) == text
     assert len(short) + sum(map(len, pieces)) < 0.7 * len(text)
 
@@ -644,7 +650,7 @@ def test_data_that_is_no_mapping_or_list_is_refused(field: str, given: object) -
         build_entrypoint(command="true", **{field: given})
 
 
-def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch):
+def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch, tmp_path):
     """CPython 3.11 fails when two threads parse in the same moment."""
     parse, parsing, overlaps = ast.parse, [], []
 
@@ -657,7 +663,8 @@ def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch):
 
     monkeypatch.setattr(ast, "parse", noted)
     source.cache_clear()
-    pack.bootstrap.cache_clear()
+    find_program.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with ThreadPoolExecutor(8) as pool:
         packed = list(
             pool.map(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tao_sdk.payload import pack
+from tao_sdk.payload import pack, program
 from tao_sdk.payload.entrypoint import empty_document
 from tao_sdk.payload.source import imports
 from tao_sdk.runner.document import Input
@@ -26,13 +26,13 @@ OPTIONAL = {
 def modules(uri, **options):
     document = empty_document("true", None, None)
     document["inputs"] = [Input(key="k", uri=uri, kind="", target="", options=options)]
-    return set(pack.modules(document))
+    return set(program.modules(pack.asked_for(document)))
 
 
 @pytest.mark.parametrize("uri", [*ADDRESSES, "/data/x.tar"])
 def test_a_scheme_is_packed_with_everything_that_it_imports(uri):
     packed = modules(uri, extract="no") if uri != "/data/x.tar" else modules(uri)
-    for module in packed - set(pack.modules(empty_document("true", None, None))):
+    for module in packed - set(program.modules(pack.asked_for(empty_document("true", None, None)))):
         missing = (imports(module).at_once | imports(module).later) - packed - OPTIONAL
         if uri == "/data/x.tar":
             missing -= {"net.transfer", "net.web"}  # nothing is fetched

@@ -120,7 +120,7 @@ def test_children_in_sessions_of_their_own_are_found_and_no_others(
     kernel_lists_children: bool,
 ) -> None:
     if not kernel_lists_children:
-        monkeypatch.setattr(process, "_children_file", lambda *_: "/nothing")
+        monkeypatch.setattr(process, "_children_file", lambda *_: "/proc/nothing")
     parent = session("setsid sleep 60 & setsid bash -c 'sleep 60 & wait' & wait")
     stranger = session("sleep 60")
     until(lambda: len(process.departed(parent)) == 3)

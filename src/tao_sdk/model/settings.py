@@ -82,6 +82,11 @@ class Settings:
             return Path(named)
         return (self._absolute("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
 
+    @property
+    def cache_dir(self) -> Path:
+        """$XDG_CACHE_HOME/tao, else ~/.cache/tao: what can be made again at any time."""
+        return (self._absolute("XDG_CACHE_HOME") or self.home / ".cache") / "tao"
+
     def _absolute(self, name: str) -> Path | None:
         """The folder that a variable names; a relative one is to be ignored, as the XDG
         specification says.

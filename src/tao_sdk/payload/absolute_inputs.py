@@ -77,6 +77,8 @@ def is_path_below(value: str, folder: str) -> bool:
 
 def with_absolute_inputs(spec: JobSpec, relative: Sequence[DataInput], folder: str) -> JobSpec:
     """The same, with these inputs as paths below `folder`."""
+    if not relative:
+        return spec
     paths = {each.key: posixpath.normpath(posixpath.join(folder, each.path)) for each in relative}
     keys = keys_of(spec)
     if keys is None:

@@ -103,13 +103,18 @@ def living() -> Iterable[tuple[int, str, int]]:
         yield pid, stat[0], int(stat[_PARENT])
 
 
-def departed(leader: Identity) -> list[Identity]:
-    """The living children, and theirs, of the leader's session that have a session of their own."""
+def departed(leader: Identity, thorough: bool = False) -> list[Identity]:
+    """The living children, and theirs, of the leader's session that have a session of their own.
+
+    The kernel's list of children may lack one while another of them ends (proc_pid_children(5)).
+    `thorough` asks every process of the machine instead.
+    """
     if not leader.this_space or _is_someone_else(leader):
         return []
+    find_children = _children_of_all if thorough else _children
     members = _members(leader.pid)
     family = members
-    while more := _children(family) - family:
+    while more := find_children(family) - family:
         family = family | more
     living = _living(family - members)
     return [Identity(pid, stat[_START], boot_id(), space_id()) for pid, stat in living.items()]
@@ -129,13 +134,16 @@ def _session_of(pid: int) -> int:
 
 
 def _children(parents: set[int]) -> set[int]:
-    """The children of those processes. Where the kernel does not list them, by asking every process
-    of the machine for its parent.
-    """
+    """The children of those processes, as the kernel lists them if it does."""
     if not os.path.exists(_children_file(os.getpid(), os.getpid())):  # noqa: PTH110
-        everyone = _living(_all_processes())
-        return {pid for pid, stat in everyone.items() if int(stat[_PARENT]) in parents}
+        return _children_of_all(parents)
     return {child for parent in parents for child in _listed_children(parent)}
+
+
+def _children_of_all(parents: set[int]) -> set[int]:
+    """The same by asking every process of the machine for its parent."""
+    everyone = _living(_all_processes())
+    return {pid for pid, stat in everyone.items() if int(stat[_PARENT]) in parents}
 
 
 def _listed_children(parent: int) -> list[int]:
@@ -216,7 +224,7 @@ def kill(leader: Identity) -> None:
     """SIGKILL to every process group of the session, to its children elsewhere, and to the leader,
     which may not have begun it.
     """
-    apart = departed(leader)
+    apart = departed(leader, thorough=True)
     for group in groups(leader):
         send(group, signal.SIGKILL)
     for one in (*apart, leader):
