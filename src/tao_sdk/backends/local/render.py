@@ -72,7 +72,7 @@ def request(
         venv=venv(options, facts),
         inputs=local_inputs(job, facts.cwd),
         outside=tuple(path for path in job.data.chosen_outputs if not within(path, root)),
-        keeps=bool(spec.outputs),
+        keeps=job.data.has_outputs,
         mounts=bool(spec.mounts),
         native=tuple(sorted(spec.native)),
         links=input_links(job, facts.cwd, own_place(root, attempt)),
