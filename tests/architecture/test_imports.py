@@ -129,6 +129,24 @@ def is_declaration(node: ast.Attribute) -> bool:
     return owner == "spec" and node.attr in ("inputs", "outputs")
 
 
+ALWAYS_OURS = {"TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR", "TAO_GRACE"}
+
+
+@pytest.mark.parametrize("path", BACKEND_FILES, ids=lambda path: path.name)
+def test_one_module_sets_the_variables_that_every_job_gets(path: Path) -> None:
+    keys = {
+        key.value
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+    written = keys & ALWAYS_OURS
+    assert not written or path.name == "job_environment.py", (
+        f"{path.name} sets {', '.join(sorted(map(str, written)))}: use backends/job_environment.py"
+    )
+
+
 # A door is a package through which a person or a program comes in; `platforms` holds the classes of
 # the published API, which name their backends. A page or a tool server gets its line here.
 DOORS = ("cli",)

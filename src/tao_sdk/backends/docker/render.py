@@ -30,7 +30,12 @@ from tao_sdk.backends.docker.job.places import (
 )
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.request import DockerRequest, Surroundings
-from tao_sdk.backends.job_environment import asked_variables, identity, secret_names
+from tao_sdk.backends.job_environment import (
+    attempt_variables,
+    grace_variable,
+    job_variables,
+    secret_names,
+)
 from tao_sdk.backends.mounts import mount_of
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.backends.results_place import ROOT, own_place
@@ -74,7 +79,7 @@ def container_needs(
         gpus=choose_gpus(job.spec, options, facts),
         results_root=root,
         results_dir=results_dir(job.spec, facts, mounts, attempt, root),
-        variables=job_variables(job.spec, options, facts, attempt, root, user),
+        variables=container_variables(job.spec, options, facts, attempt, root, user),
     )
 
 
@@ -118,7 +123,7 @@ def results_at(facts: DockerFacts, attempt: Attempt, needs: ContainerNeeds) -> s
     return "" if facts.local else attempt.endpoint
 
 
-def job_variables(
+def container_variables(
     spec: JobSpec,
     options: DockerOptions,
     facts: DockerFacts,
@@ -127,21 +132,13 @@ def job_variables(
     user: str,
 ) -> dict[str, str | SecretRef]:
     """The job's environment: our defaults, then what the spec sets, then what nobody may change."""
-    variables: dict[str, str | SecretRef] = {
-        **single_node(count_gpus(spec, options, facts)),
-        "TAO_GRACE": str(GRACE),
-    }
+    defaults = {**single_node(count_gpus(spec, options, facts)), **grace_variable(GRACE)}
     if is_callers_user(facts, user):
-        variables["HOME"] = "/tmp"  # the image has no home for a user that it does not know
-    variables |= asked_variables(spec)
+        defaults["HOME"] = "/tmp"  # the image has no home for a user that it does not know
+    fixed = {**attempt_variables(attempt, root or RESULTS), "TINI_KILL_PROCESS_GROUP": "1"}
     if root:
-        variables[ROOT] = root
-    return {
-        **variables,
-        "TAO_RESULTS_DIR": own_place(root or RESULTS, attempt),
-        **identity(attempt),
-        "TINI_KILL_PROCESS_GROUP": "1",
-    }
+        fixed[ROOT] = root
+    return job_variables(spec, defaults, fixed)
 
 
 def is_callers_user(facts: DockerFacts, user: str) -> bool:
