@@ -53,6 +53,7 @@ from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.registry.images import Images
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.docker.starting import Starting
+from tao_sdk.backends.image_name import refuse_malformed, registry_of
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
     missing_secret,
@@ -79,8 +80,6 @@ from tao_sdk.transports.dockerd import (
     Address,
     Daemon,
     DaemonError,
-    refuse_malformed,
-    registry_of,
 )
 
 FULL_DISK = MiB  # a disk with less room left is full
