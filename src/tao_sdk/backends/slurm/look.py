@@ -179,6 +179,20 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     return with_record(seen, left_of_one(shown, ref).record)
 
 
+def cancel_many(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
+    """End the jobs of attempts whose SLURM ids are known with one scancel, and see how each is.
+
+    Where SLURM refused, those that have not ended have no answer: each has to be canceled by
+    itself. Raises Unreachable.
+    """
+    jobs = [(ref.native_id, job_name(ref.attempt)) for ref in refs]
+    answer = ssh.run(handover.cancel_many(jobs, seconds), seconds=seconds + 120)
+    observations = look(ssh, refs)
+    if "ASKED" in answer.text.splitlines():
+        return observations
+    return {ref: seen for ref, seen in observations.items() if seen.phase.over}
+
+
 def not_canceled(reply: handover.Reply) -> TaoError:
     if reply.word == "DENIED":
         return Refused(
