@@ -17,6 +17,11 @@ MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
+def container_name(job_id: str) -> str:
+    """The name of the container of a job. Its attempts have it one after the other."""
+    return f"tao-job-{job_id}"
+
+
 @dataclass(frozen=True)
 class Container:
     """A container as it was inspected."""

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tao_sdk.backends.containers import parse
-from tao_sdk.backends.containers.containers import Containers
+from tao_sdk.backends.containers.containers import Containers, container_name
 from tao_sdk.backends.containers.files import Reading, looking
 from tao_sdk.backends.containers.window import IS_DIR, IS_LINK, Window, file_stat
 from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
@@ -97,7 +97,7 @@ class KeptFiles:
 
     def container_with(self, folder: str, job_id: str) -> InContainer | None:
         with looking(folder):
-            container = self.containers.inspect(f"tao-job-{job_id}")
+            container = self.containers.inspect(container_name(job_id))
         if container is None or parse.labels(container.seen).get("tao-sdk-results") != folder:
             return None
         mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []

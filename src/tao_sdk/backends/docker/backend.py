@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.containers import logs, parse
-from tao_sdk.backends.containers.containers import Container, Containers
+from tao_sdk.backends.containers.containers import Container, Containers, container_name
 from tao_sdk.backends.containers.files import FarFiles, HereFiles
 from tao_sdk.backends.containers.identity import (
     another_daemon,
@@ -47,7 +47,7 @@ from tao_sdk.backends.docker.daemon.recent import Recent
 from tao_sdk.backends.docker.daemon.turns import Turns
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job import checks
-from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK, container_name
+from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK
 from tao_sdk.backends.docker.news import ContainerEvents, DockerNews
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.registry.images import Images
@@ -229,7 +229,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     @answering()
     def find(self, attempt: Attempt, plan: Plan[DockerRequest] | None = None) -> Ref | None:
-        found = self.containers.inspect(container_name(attempt))
+        found = self.containers.inspect(container_name(attempt.job_id))
         if found is None or not found.is_of(attempt):
             self.check_daemon(attempt, plan.request.daemon if plan else "")
             return None
@@ -240,7 +240,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             platform=self.platform,
             endpoint=self.endpoint,
             namespace="",
-            native_id=container_name(attempt),
+            native_id=container_name(attempt.job_id),
             unique_id=container.id,
             attempt=attempt,
             ready=ready,
@@ -253,7 +253,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     def waiting_ref(self, attempt: Attempt, step: str) -> Ref:
         """The Ref of an attempt that has no container yet."""
-        name = container_name(attempt)
+        name = container_name(attempt.job_id)
         return Ref(
             self.platform,
             self.endpoint,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.containers import container_name
 from tao_sdk.backends.containers.start_script import GRACE, is_long
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job.container_body import (
@@ -17,7 +18,6 @@ from tao_sdk.backends.docker.job.container_body import (
     choose_gpus,
     choose_network,
     container_body,
-    container_name,
     count_gpus,
 )
 from tao_sdk.backends.docker.job.places import (
@@ -61,7 +61,7 @@ def plan(
         backend_details={
             "backend_type": "local-docker",
             "num_gpu": job.spec.gpu_count,
-            "container": container_name(attempt),
+            "container": container_name(attempt.job_id),
         },
     )
 
@@ -92,7 +92,7 @@ def container_request(
 ) -> DockerRequest:
     """What submit asks of the daemon, and what it does before and after that."""
     return DockerRequest(
-        name=container_name(attempt),
+        name=container_name(attempt.job_id),
         container=container_body(job, options, facts, attempt, needs),
         environment=needs.hidden_variables,
         command=job.command if is_long(job.command) else "",
@@ -119,7 +119,7 @@ def results_at(facts: DockerFacts, attempt: Attempt, needs: ContainerNeeds) -> s
         return ""
     inside = own_place(needs.results_root or RESULTS, attempt)
     if mount_of(needs.mounts, inside) is None:
-        return f"container {container_name(attempt)}"
+        return f"container {container_name(attempt.job_id)}"
     return "" if facts.local else attempt.endpoint
 
 
