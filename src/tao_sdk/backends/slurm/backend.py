@@ -257,12 +257,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
             return seen | seen_unreachable(here, error.what)
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        left = look.records(self.ssh, [ref], over=[ref])[ref].record
-        return (
-            Outcome(left.whole and left.exit_code is not None, left.exit_code)
-            if left.whole
-            else None
-        )
+        record = look.records(self.ssh, [ref], over=[ref])[ref].record
+        if not record.whole:
+            return None
+        return Outcome(record.exit_code is not None, record.exit_code)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
