@@ -121,7 +121,7 @@ class InContainer:
     def stat(self, path: str) -> FileStat:
         found = self.all().get(path)
         if found is None:
-            raise nothing(path)
+            raise not_in_the_container(path)
         return found
 
     def list(self, path: str) -> list[FileStat]:
@@ -131,7 +131,7 @@ class InContainer:
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         if self.stat(path).is_dir:
-            raise nothing(path)
+            raise not_in_the_container(path)
         if self.reading is None or (self.reading.path, self.reading.at) != (path, offset):
             self.stop_reading()
             with looking(path):
@@ -199,5 +199,5 @@ def plain(path: str) -> str:
     return posixpath.normpath(path_of(path))
 
 
-def nothing(path: str) -> PathNotFound:
+def not_in_the_container(path: str) -> PathNotFound:
     return PathNotFound(f"There is nothing at {path} in the container.", "", "Check the path.")

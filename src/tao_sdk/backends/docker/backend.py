@@ -447,7 +447,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if container is None:  # it waits for its image, or could not have it: the job says which
             return Evidence(phase="", raw=ref.step)
         seen = parse.observation(container.seen, self.cancel_mark(ref).exists())
-        events = parse.events(container.seen, self.containers.told(container))
+        events = parse.events(container.seen, self.containers.recorded_events(container))
         return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
 
     def full_disk_events(self, ref: Ref) -> Iterator[NodeEvent]:
