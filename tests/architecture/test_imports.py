@@ -108,6 +108,45 @@ def test_no_backend_imports_another(path: Path) -> None:
     )
 
 
+BACKEND_FILES = sorted((SOURCE / "backends").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", BACKEND_FILES, ids=lambda path: path.name)
+def test_a_backend_reads_a_jobs_inputs_and_outputs_from_its_data(path: Path) -> None:
+    """A spec is read once, into PreparedJob.data."""
+    lines = [
+        node.lineno
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and is_declaration(node)
+    ]
+    assert not lines, f"{path.name} reads the spec again: use the job's data, in lines {lines}"
+
+
+def is_declaration(node: ast.Attribute) -> bool:
+    """True for `spec.inputs`, `job.spec.outputs` and the like."""
+    holder = node.value
+    owner = holder.id if isinstance(holder, ast.Name) else getattr(holder, "attr", "")
+    return owner == "spec" and node.attr in ("inputs", "outputs")
+
+
+ALWAYS_OURS = {"TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR", "TAO_GRACE"}
+
+
+@pytest.mark.parametrize("path", BACKEND_FILES, ids=lambda path: path.name)
+def test_one_module_sets_the_variables_that_every_job_gets(path: Path) -> None:
+    keys = {
+        key.value
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+    written = keys & ALWAYS_OURS
+    assert not written or path.name == "job_environment.py", (
+        f"{path.name} sets {', '.join(sorted(map(str, written)))}: use backends/job_environment.py"
+    )
+
+
 # A door is a package through which a person or a program comes in; `platforms` holds the classes of
 # the published API, which name their backends. A page or a tool server gets its line here.
 DOORS = ("cli",)

@@ -1,5 +1,8 @@
 """Image names: the documented forms of a reference, and the same image as each program wants it to
 be written.
+
+Here: the forms on a cluster (`read`), and what a Docker daemon takes (`refuse_malformed`). Not
+here: which registry wants a login, and how an image is fetched.
 """
 
 from __future__ import annotations
@@ -7,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tao_sdk.model.errors import SpecError
+from tao_sdk.model.errors import Refused, SpecError
 
 FORMS = "/path/to/image.sqsh, registry#image:tag, docker://registry#image:tag or registry/image:tag"
 NGC = "nvcr.io"
@@ -21,6 +24,16 @@ NAME = re.compile(
     re.ASCII,
 )
 REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?")
+
+DOCKER_FORM = "Write registry/name:tag, without https:// or docker:// before it."
+DOCKER_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+DOCKER_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+DOCKER_TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?"
+DOCKER_DIGEST = r"(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?"
+DOCKER_REFERENCE = re.compile(
+    rf"(?:{DOCKER_HOST}/)?{DOCKER_PART}(?:/{DOCKER_PART})*{DOCKER_TAG}{DOCKER_DIGEST}",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -88,3 +101,38 @@ def read_file(path: str) -> str:
             f"invalid image path: {path!r}", "It has a control character.", "Rename the file."
         )
     return path
+
+
+# What a Docker daemon takes
+
+
+def refuse_malformed(image: str) -> None:
+    """Raises Refused for what is no image name; `registry_of` refuses a colon at the end."""
+    if DOCKER_REFERENCE.fullmatch(image.removesuffix(":")):
+        return
+    lower = image.lower()
+    meant = f"Did you mean {lower}?" if DOCKER_REFERENCE.fullmatch(lower) else DOCKER_FORM
+    why = (
+        "It has lower-case letters, digits and .-_ between slashes, "
+        "then perhaps :tag or @sha256:..."
+    )
+    raise Refused(f"{image!r} is no name of an image.", why, meant)
+
+
+def registry_of(image: str) -> str:
+    """The registry that a Docker daemon asks for the image. Raises Refused for what is no image
+    name.
+    """
+    import docker.auth
+    from docker.errors import InvalidRepository
+
+    if image.endswith(":"):  # a daemon would pull every tag of that name
+        raise Refused(
+            f"The image {image} has no tag after its colon.",
+            "",
+            "Write it, or leave the colon out.",
+        )
+    try:
+        return docker.auth.resolve_repository_name(image)[0]
+    except InvalidRepository as error:
+        raise Refused(f"{image} is no name of an image.", f"{error}.", DOCKER_FORM) from error

@@ -1,8 +1,8 @@
 """A job's environment: which names every backend sets, whose value counts, and how a secret stands
 in it.
 
-Here: the layers that no backend decides. Not here: what one platform adds (its own render), and how
-the environment gets to the job.
+Here: the order of the layers, and those that no backend decides. Not here: what one platform adds
+(its own render), and how the environment gets to the job.
 """
 
 from __future__ import annotations
@@ -10,11 +10,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tao_sdk.backends.results_place import own_place
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec
 
 Variables = Mapping[str, "str | SecretRef"]
+
+
+def job_variables(
+    spec: JobSpec, defaults: Variables, fixed: Variables
+) -> dict[str, str | SecretRef]:
+    """The environment: `defaults`, then what the job asks for, then the `fixed` ones, which no job
+    can change.
+    """
+    return {**defaults, **asked_variables(spec), **fixed}
+
+
+def grace_variable(seconds: float) -> dict[str, str]:
+    """TAO_GRACE: the seconds between SIGTERM and SIGKILL."""
+    return {"TAO_GRACE": str(round(seconds))}
+
+
+def attempt_variables(attempt: Attempt, results_root: str) -> dict[str, str]:
+    """Which attempt it is, and where it writes its results. No job can set these."""
+    return {**identity(attempt), "TAO_RESULTS_DIR": own_place(results_root, attempt)}
 
 
 def asked_variables(spec: JobSpec) -> dict[str, str | SecretRef]:

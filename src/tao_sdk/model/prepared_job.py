@@ -41,6 +41,7 @@ class JobData:
 
     inputs: tuple[DataInput, ...] = ()
     outputs: tuple[str, ...] = ()  # absolute paths and addresses that the spec names for them
+    output_keys: tuple[str, ...] = ()  # of specs or args; without them the paths that are declared
     shared: tuple[
         KeyAndValue, ...
     ] = ()  # (key, path) of lustre:// and slurm:// values that are no input or output
@@ -50,6 +51,11 @@ class JobData:
     undeclared: tuple[
         KeyAndValue, ...
     ] = ()  # (key, path) of values that are absolute paths and that nothing declares
+
+    @property
+    def has_outputs(self) -> bool:
+        """True if the spec declares an output."""
+        return bool(self.output_keys)
 
     @property
     def chosen_outputs(self) -> tuple[str, ...]:

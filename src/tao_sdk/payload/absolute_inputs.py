@@ -14,7 +14,7 @@ from typing import cast
 from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.net.address import scheme
-from tao_sdk.payload.declared import RESUME, SpecKeys, keys_of, leaves, pairs, plain_declared
+from tao_sdk.payload.declared import RESUME, SpecKeys, keys_of, leaves
 from tao_sdk.payload.keys import joined, lookup, put
 from tao_sdk.payload.values import Tree, walk
 
@@ -53,14 +53,13 @@ def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
     keys = keys_of(job.spec) if job.brings_files else None
     if keys is None:
         return []
-    declared = {each.key for each in job.data.inputs}
-    outputs = {key for key, _ in pairs("outputs", plain_declared(job.spec.outputs, "outputs"))}
+    declared = {each.key for each in job.data.inputs} | set(job.data.output_keys)
     return [
         (key, value)
         for way, value in leaves(keys.tree, [])
         if isinstance(value, str)
         and is_path_below(value, folder)
-        and (key := joined(way)) not in declared | outputs
+        and (key := joined(way)) not in declared
         and not job.brings(value)
     ]
 

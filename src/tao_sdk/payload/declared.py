@@ -508,9 +508,20 @@ def read_data(spec: JobSpec) -> JobData:
     """
     keys = keys_of(spec)
     if keys is None:
-        return JobData(inputs=tuple(map(data_input, path_inputs(spec.inputs))))
+        return data_of_paths(path_inputs(spec.inputs), spec.outputs)
     inputs, outputs = keys.read(spec.inputs, spec.outputs)
-    return data_of(keys, inputs, outputs, spec.files)
+    data = data_of(keys, inputs, outputs, spec.files)
+    return replace(data, output_keys=output_keys(spec.outputs))
+
+
+def data_of_paths(inputs: Sequence[Input], outputs: Declared) -> JobData:
+    """The data of a job without specs and args: its inputs and outputs are paths in the job."""
+    return JobData(inputs=tuple(map(data_input, inputs)), output_keys=output_keys(outputs))
+
+
+def output_keys(outputs: Declared) -> tuple[str, ...]:
+    """The keys under which outputs are declared, those that are plain text too."""
+    return tuple(key for key, _ in pairs("outputs", plain_declared(outputs, "outputs")))
 
 
 def data_of(

@@ -380,7 +380,7 @@ def paths(document: Document, wrapping: Wrapping) -> JobData:
     """Passthrough mode: inputs and outputs are paths in the job."""
     document["inputs"] = declared.apart(declared.path_inputs(wrapping.inputs))
     document["copies"] = declared.path_outputs(wrapping.outputs)
-    return JobData(inputs=tuple(map(declared.data_input, document["inputs"])))
+    return declared.data_of_paths(document["inputs"], wrapping.outputs)
 
 
 def read_keys(document: Document, keys: declared.SpecKeys, wrapping: Wrapping) -> JobData:
@@ -391,7 +391,7 @@ def read_keys(document: Document, keys: declared.SpecKeys, wrapping: Wrapping) -
     data = declared.data_of(keys, document["inputs"], document["outputs"], wrapping.files)
     keys.put_shared()
     document["resume"] = keys.resume(wrapping.resume_key)
-    return data
+    return replace(data, output_keys=declared.output_keys(wrapping.outputs))
 
 
 FILLED: Mapping[Mode, Callable[[Document, Wrapping], JobData]] = {

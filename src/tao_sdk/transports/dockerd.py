@@ -13,7 +13,6 @@ import json
 import math
 import os
 import posixpath
-import re
 import socket
 import tarfile
 import threading
@@ -28,7 +27,6 @@ from typing import Any, cast
 
 from tao_sdk.model.errors import (
     MissingExtra,
-    Refused,
     TaoError,
     Unreachable,
     UsageError,
@@ -503,51 +501,6 @@ def archive(
             entry.uid, entry.gid = owner
             tar.addfile(entry, io.BytesIO(content))
     return out.getvalue()
-
-
-FORM = "Write registry/name:tag, without https:// or docker:// before it."
-PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
-HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
-TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?"
-DIGEST = r"(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?"
-REFERENCE = re.compile(
-    rf"(?:{HOST}/)?{PART}(?:/{PART})*{TAG}{DIGEST}",
-    re.ASCII,
-)
-
-
-def refuse_malformed(image: str) -> None:
-    """Raises Refused for what no image can be called; a colon at the end has words of its own
-    (`registry_of`).
-    """
-    if REFERENCE.fullmatch(image.removesuffix(":")):
-        return
-    lower = image.lower()
-    meant = f"Did you mean {lower}?" if REFERENCE.fullmatch(lower) else FORM
-    why = (
-        "It has lower-case letters, digits and .-_ between slashes, "
-        "then perhaps :tag or @sha256:..."
-    )
-    raise Refused(f"{image!r} is no name of an image.", why, meant)
-
-
-def registry_of(image: str) -> str:
-    """The registry that an image's name leads to. Raises Refused for what is no
-    name of an image.
-    """
-    import docker.auth
-    from docker.errors import InvalidRepository
-
-    if image.endswith(":"):  # a daemon would pull every tag of that name
-        raise Refused(
-            f"The image {image} has no tag after its colon.",
-            "",
-            "Write it, or leave the colon out.",
-        )
-    try:
-        return docker.auth.resolve_repository_name(image)[0]
-    except InvalidRepository as error:
-        raise Refused(f"{image} is no name of an image.", f"{cause_of(error)}.", FORM) from error
 
 
 def stored_login(

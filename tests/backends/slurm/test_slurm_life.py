@@ -22,13 +22,14 @@ import pytest
 from support.cluster import known_here
 from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.below import LeadsOut
-from tao_sdk.backends.contract import LogRequest, cancel_one, read_plan
+from tao_sdk.backends.contract import CancelAnswer, LogRequest, cancel_one, read_plan
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
 from tao_sdk.model.errors import PathNotFound, Refused, SpecError, Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.observation import Phase
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -527,6 +528,68 @@ def test_a_client_cancels_in_one_round_trip_and_knows_the_end_and_the_secrets_ar
     assert client.cancel_job(failed.id) is True
     ended = client.get_job(failed.id)
     assert (ended.status, ended.exit_code) == (Status.ERROR, 3)
+
+
+def test_canceling_many_jobs_takes_the_same_round_trips_however_many_they_are(
+    cluster: Cluster, client: Client
+) -> None:
+    backend = backend_of(client)
+    ended = submit(client, "true")
+    running = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"})
+    queued = [submit(client, "sleep 60", gpu_count=8, num_nodes=4) for _ in range(4)]
+    until_running(client, running)
+    until_ended(client, ended)
+    refs = [ref_of(client, made) for made in (ended, running, *queued)]
+    before = cluster.round_trips()
+    answers = backend.cancel(refs, timedelta(seconds=5))
+    assert cluster.round_trips() - before == 3  # scancel, squeue with sacct, what they have left
+    phases = [phase_of(answers[ref]) for ref in refs]
+    assert phases == [Phase.SUCCEEDED, *[Phase.CANCELED] * 5]
+    assert not (folder(cluster, running) / "attempts" / "1" / "env.sh").exists()
+
+
+def test_one_of_many_that_slurm_refuses_to_cancel_spoils_no_others(
+    cluster: Cluster, client: Client
+) -> None:
+    running, refused, lost = (submit(client, "sleep 60") for _ in range(3))
+    theirs = cluster.login(
+        "sbatch --parsable --chdir=/tmp --output=/dev/null "
+        f"--job-name={refused.id}.1 --wrap 'sleep 60'",
+        user="otheruser",
+    ).stdout.strip()
+    known, without_id = ref_of(client, running), replace(ref_of(client, lost), native_id="")
+    denied = replace(ref_of(client, refused), native_id=theirs)
+    unknown = replace(known, native_id="99999999")
+    answers = backend_of(client).cancel([known, denied, without_id, unknown], timedelta(0))
+    assert phase_of(answers[known]) is Phase.CANCELED
+    assert isinstance(answers[denied], Refused)
+    assert phase_of(answers[without_id]) is Phase.CANCELED
+    assert phase_of(answers[unknown]) is Phase.ABSENT
+
+
+def test_of_many_jobs_another_that_has_got_an_id_is_left_alone(
+    cluster: Cluster, client: Client
+) -> None:
+    running, reused = submit(client, "sleep 60"), submit(client, "sleep 60")
+    another = cluster.login(
+        "sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'"
+    ).stdout.strip()
+    taken = replace(ref_of(client, reused), native_id=another)
+    answers = backend_of(client).cancel([ref_of(client, running), taken], timedelta(0))
+    assert phase_of(answers[taken]) is Phase.ABSENT
+    assert another in cluster.jobs()
+    cluster.ask("scancel", another)
+
+
+def ref_of(client: Client, made: Job) -> Ref:
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    return ref
+
+
+def phase_of(answer: CancelAnswer) -> Phase:
+    assert isinstance(answer, Observation), answer
+    return answer.phase
 
 
 def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_same_round_trip(

@@ -376,9 +376,9 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
     nothing = dict.fromkeys(("mine", "idle", "words", "ranks", "image"), (0, "", ""))
     heard = {**nothing, "squeue": silent, "sacct": accounted(row("7", "NODE_FAIL", "1:0"))}
     with pytest.raises(Unreachable, match="did not answer"):
-        look.gathered(ref, heard, look.Left(Record()))
+        look.gathered(ref, heard, look.Remains(Record()))
     answered = {**heard, "squeue": NO_JOB}
-    assert look.gathered(ref, answered, look.Left(Record())).reason == "node failed"
+    assert look.gathered(ref, answered, look.Remains(Record())).reason == "node failed"
 
 
 @pytest.mark.parametrize(

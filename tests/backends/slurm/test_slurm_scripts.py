@@ -69,6 +69,7 @@ SENT: dict[str, Callable[[], str]] = {
     "submit": submitted,
     "find": lambda: handover.find(DECISIONS.home, ATTEMPT),
     "cancel": lambda: sent_by(lambda ssh: look.cancel(ssh, REF, 5)),
+    "cancel many": lambda: handover.cancel_many([("17", "digits.1")], 5),
     "release": lambda: handover.release(DECISIONS.home, ATTEMPT),
     "look": lambda: sent_by(lambda ssh: look.ask(ssh, ["17", "18"])),
     "records": lambda: sent_by(lambda ssh: look.records(ssh, [REF], over=[REF])),

@@ -17,6 +17,11 @@ MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
+def container_name(job_id: str) -> str:
+    """The name of the container of a job. Its attempts have it one after the other."""
+    return f"tao-job-{job_id}"
+
+
 @dataclass(frozen=True)
 class Container:
     """A container as it was inspected."""
@@ -89,7 +94,7 @@ class Containers:
                     raise
             time.sleep(0.1)
 
-    def told(self, container: Container) -> list[Mapping[str, Any]]:
+    def recorded_events(self, container: Container) -> list[Mapping[str, Any]]:
         """What the daemon still remembers of what happened to a container."""
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
@@ -97,7 +102,7 @@ class Containers:
         now = seconds(
             self.daemon.info(at_most=0)["SystemTime"]
         )  # its clock need not be ours: later, it would wait
-        told = self.daemon.lines(
+        events = self.daemon.lines(
             "GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted
         )
-        return list(islice(told, MOST_EVENTS))
+        return list(islice(events, MOST_EVENTS))

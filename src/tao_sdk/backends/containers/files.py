@@ -75,11 +75,11 @@ class FarFiles:
         weakref.finalize(self, close, self.readings, self.windows)
 
     def stat(self, path: str) -> FileStat:
-        path = whole(path)
-        return window.file_stat(path, self.found(path)[2])
+        path = absolute_path(path)
+        return window.file_stat(path, self.locate(path)[2])
 
     def list(self, path: str) -> list[FileStat]:
-        path = whole(path)
+        path = absolute_path(path)
         if path not in self.listed:
             seen = self.stat(path)
             if not seen.is_dir:
@@ -88,16 +88,16 @@ class FarFiles:
         return sorted(self.listed[path], key=lambda each: each.path)
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        path = whole(path)
+        path = absolute_path(path)
         if [(each.path, each.at) for each in self.readings] != [(path, offset)]:
-            there, inside, _ = self.found(path)
+            there, inside, _ = self.locate(path)
             self.readings.append(Reading(there, path, inside, offset))
         data = self.readings[0].take(limit)
         if limit is None or len(data) < limit:
             close(self.readings)
         return data
 
-    def found(self, path: str) -> tuple[Window, str, Any]:
+    def locate(self, path: str) -> tuple[Window, str, Any]:
         """(a window, where the path is in it, what it is). Raises PathNotFound.
 
         The daemon answers nothing about a window while something is read from it.
@@ -107,7 +107,7 @@ class FarFiles:
             there = self.window(path)
             seen = there.stat(there.inside(path) or window.PLACE)
         if seen is None:
-            raise nothing(path)
+            raise not_on_the_machine(path)
         return there, *seen
 
     def window(self, path: str) -> Window:
@@ -143,7 +143,7 @@ class FarFiles:
         return path
 
     def below(self, folder: str) -> Files:
-        return FarFiles(self.daemon, whole(folder))
+        return FarFiles(self.daemon, absolute_path(folder))
 
     def learn(self, path: str) -> None:
         """List a folder, and all below it unless that is too much at once."""
@@ -184,7 +184,7 @@ class FarFiles:
         """Where no image has a shell: the daemon packs everything, and we look at
         the names only.
         """
-        there, inside, _ = self.found(path)
+        there, inside, _ = self.locate(path)
         with Tar(there, inside) as members:
             return [row for each in members if (row := window.names_of(each, path))]
 
@@ -237,17 +237,17 @@ def looking(path: str) -> Generator[None]:
         yield
     except DaemonError as error:
         if re.search("source path does not exist|not a directory", error.backend_words):
-            raise nothing(path) from None
+            raise not_on_the_machine(path) from None
         raise Unreachable(f"{path} cannot be looked at through the daemon.", error.what) from error
 
 
-def nothing(path: str) -> PathNotFound:
+def not_on_the_machine(path: str) -> PathNotFound:
     return PathNotFound(
         f"There is nothing at {path} on the daemon's machine.", "", "Check the path."
     )
 
 
-def whole(path: str) -> str:
+def absolute_path(path: str) -> str:
     """The path of a file:// address, or a plain one, without dots. What is relative has no meaning
     there.
     """

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tao_sdk.backends.containers import parse
-from tao_sdk.backends.containers.containers import Containers
+from tao_sdk.backends.containers.containers import Containers, container_name
 from tao_sdk.backends.containers.files import Reading, looking
 from tao_sdk.backends.containers.window import IS_DIR, IS_LINK, Window, file_stat
 from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
@@ -97,7 +97,7 @@ class KeptFiles:
 
     def container_with(self, folder: str, job_id: str) -> InContainer | None:
         with looking(folder):
-            container = self.containers.inspect(f"tao-job-{job_id}")
+            container = self.containers.inspect(container_name(job_id))
         if container is None or parse.labels(container.seen).get("tao-sdk-results") != folder:
             return None
         mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []
@@ -121,7 +121,7 @@ class InContainer:
     def stat(self, path: str) -> FileStat:
         found = self.all().get(path)
         if found is None:
-            raise nothing(path)
+            raise not_in_the_container(path)
         return found
 
     def list(self, path: str) -> list[FileStat]:
@@ -131,7 +131,7 @@ class InContainer:
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         if self.stat(path).is_dir:
-            raise nothing(path)
+            raise not_in_the_container(path)
         if self.reading is None or (self.reading.path, self.reading.at) != (path, offset):
             self.stop_reading()
             with looking(path):
@@ -199,5 +199,5 @@ def plain(path: str) -> str:
     return posixpath.normpath(path_of(path))
 
 
-def nothing(path: str) -> PathNotFound:
+def not_in_the_container(path: str) -> PathNotFound:
     return PathNotFound(f"There is nothing at {path} in the container.", "", "Check the path.")

@@ -28,6 +28,7 @@ TIMED_OUT = (124, 137, 143)  # what `timeout` ends with, or the command that it 
 LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
 STARTED_AGAIN, KILLED = "StartedAgain", "Killed"  # the names of events
 NEVER = "0001-01-01"
+LINUX_ID = re.compile(r"[0-9]{1,10}")  # of a user or a group
 
 
 def living(state: str, started: datetime | None = None) -> Observation:
@@ -199,16 +200,42 @@ def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple
 
 
 def owner(user: str, passwd: str, group: str) -> tuple[int, int]:
-    """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`; root when it is
-    not said.
+    """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`.
+
+    `passwd` and `group` are the image's files. Root stands for what they do not say.
     """
-    name, _, group_name = user.partition(":")
-    rows = [line.split(":") for line in passwd.splitlines() if line.count(":") >= 6]
-    row = next((row for row in rows if name in (row[0], row[2])), None)
-    uid = int(name) if name.isdigit() else int(row[2]) if row else 0
-    gid = int(row[3]) if row else 0
-    if group_name:
-        groups = [line.split(":") for line in group.splitlines() if line.count(":") >= 3]
-        found = next((int(each[2]) for each in groups if each[0] == group_name), gid)
-        gid = int(group_name) if group_name.isdigit() else found
-    return uid, gid
+    user_name, _, group_name = user.partition(":")
+    uid, gid = user_ids(user_name, passwd)
+    if not group_name:
+        return uid, gid
+    return uid, group_id(group_name, group, gid)
+
+
+def user_ids(user_name: str, passwd: str) -> tuple[int, int]:
+    """(uid, gid) of a name or a number in an image's /etc/passwd."""
+    for name, _, uid, gid, *_ in rows_of_ids(passwd, columns=7):
+        if user_name in (name, uid) and is_id(uid) and is_id(gid):
+            return int(uid), int(gid)
+    if is_id(user_name):
+        return int(user_name), 0
+    return 0, 0
+
+
+def group_id(group_name: str, group: str, default: int) -> int:
+    """The id of a name or a number, by an image's /etc/group."""
+    if is_id(group_name):
+        return int(group_name)
+    for name, _, gid, *_ in rows_of_ids(group, columns=4):
+        if group_name == name and is_id(gid):
+            return int(gid)
+    return default
+
+
+def rows_of_ids(text: str, columns: int) -> list[list[str]]:
+    """The rows of /etc/passwd or /etc/group that have so many columns or more."""
+    rows = [line.split(":") for line in text.splitlines()]
+    return [row for row in rows if len(row) >= columns]
+
+
+def is_id(text: str) -> bool:
+    return LINUX_ID.fullmatch(text) is not None

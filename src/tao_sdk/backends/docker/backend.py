@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.containers import logs, parse
-from tao_sdk.backends.containers.containers import Container, Containers
+from tao_sdk.backends.containers.containers import Container, Containers, container_name
 from tao_sdk.backends.containers.files import FarFiles, HereFiles
 from tao_sdk.backends.containers.identity import (
     another_daemon,
@@ -47,12 +47,13 @@ from tao_sdk.backends.docker.daemon.recent import Recent
 from tao_sdk.backends.docker.daemon.turns import Turns
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job import checks
-from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK, container_name
+from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK
 from tao_sdk.backends.docker.news import ContainerEvents, DockerNews
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.registry.images import Images
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.docker.starting import Starting
+from tao_sdk.backends.image_name import refuse_malformed, registry_of
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
     missing_secret,
@@ -79,8 +80,6 @@ from tao_sdk.transports.dockerd import (
     Address,
     Daemon,
     DaemonError,
-    refuse_malformed,
-    registry_of,
 )
 
 FULL_DISK = MiB  # a disk with less room left is full
@@ -230,7 +229,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     @answering()
     def find(self, attempt: Attempt, plan: Plan[DockerRequest] | None = None) -> Ref | None:
-        found = self.containers.inspect(container_name(attempt))
+        found = self.containers.inspect(container_name(attempt.job_id))
         if found is None or not found.is_of(attempt):
             self.check_daemon(attempt, plan.request.daemon if plan else "")
             return None
@@ -241,7 +240,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             platform=self.platform,
             endpoint=self.endpoint,
             namespace="",
-            native_id=container_name(attempt),
+            native_id=container_name(attempt.job_id),
             unique_id=container.id,
             attempt=attempt,
             ready=ready,
@@ -254,7 +253,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     def waiting_ref(self, attempt: Attempt, step: str) -> Ref:
         """The Ref of an attempt that has no container yet."""
-        name = container_name(attempt)
+        name = container_name(attempt.job_id)
         return Ref(
             self.platform,
             self.endpoint,
@@ -448,7 +447,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if container is None:  # it waits for its image, or could not have it: the job says which
             return Evidence(phase="", raw=ref.step)
         seen = parse.observation(container.seen, self.cancel_mark(ref).exists())
-        events = parse.events(container.seen, self.containers.told(container))
+        events = parse.events(container.seen, self.containers.recorded_events(container))
         return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
 
     def full_disk_events(self, ref: Ref) -> Iterator[NodeEvent]:

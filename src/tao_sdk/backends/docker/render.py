@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.containers import container_name
 from tao_sdk.backends.containers.start_script import GRACE, is_long
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job.container_body import (
@@ -17,7 +18,6 @@ from tao_sdk.backends.docker.job.container_body import (
     choose_gpus,
     choose_network,
     container_body,
-    container_name,
     count_gpus,
 )
 from tao_sdk.backends.docker.job.places import (
@@ -30,7 +30,12 @@ from tao_sdk.backends.docker.job.places import (
 )
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.request import DockerRequest, Surroundings
-from tao_sdk.backends.job_environment import asked_variables, identity, secret_names
+from tao_sdk.backends.job_environment import (
+    attempt_variables,
+    grace_variable,
+    job_variables,
+    secret_names,
+)
 from tao_sdk.backends.mounts import mount_of
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.backends.results_place import ROOT, own_place
@@ -56,7 +61,7 @@ def plan(
         backend_details={
             "backend_type": "local-docker",
             "num_gpu": job.spec.gpu_count,
-            "container": container_name(attempt),
+            "container": container_name(attempt.job_id),
         },
     )
 
@@ -74,7 +79,7 @@ def container_needs(
         gpus=choose_gpus(job.spec, options, facts),
         results_root=root,
         results_dir=results_dir(job.spec, facts, mounts, attempt, root),
-        variables=job_variables(job.spec, options, facts, attempt, root, user),
+        variables=container_variables(job.spec, options, facts, attempt, root, user),
     )
 
 
@@ -87,7 +92,7 @@ def container_request(
 ) -> DockerRequest:
     """What submit asks of the daemon, and what it does before and after that."""
     return DockerRequest(
-        name=container_name(attempt),
+        name=container_name(attempt.job_id),
         container=container_body(job, options, facts, attempt, needs),
         environment=needs.hidden_variables,
         command=job.command if is_long(job.command) else "",
@@ -114,11 +119,11 @@ def results_at(facts: DockerFacts, attempt: Attempt, needs: ContainerNeeds) -> s
         return ""
     inside = own_place(needs.results_root or RESULTS, attempt)
     if mount_of(needs.mounts, inside) is None:
-        return f"container {container_name(attempt)}"
+        return f"container {container_name(attempt.job_id)}"
     return "" if facts.local else attempt.endpoint
 
 
-def job_variables(
+def container_variables(
     spec: JobSpec,
     options: DockerOptions,
     facts: DockerFacts,
@@ -127,21 +132,13 @@ def job_variables(
     user: str,
 ) -> dict[str, str | SecretRef]:
     """The job's environment: our defaults, then what the spec sets, then what nobody may change."""
-    variables: dict[str, str | SecretRef] = {
-        **single_node(count_gpus(spec, options, facts)),
-        "TAO_GRACE": str(GRACE),
-    }
+    defaults = {**single_node(count_gpus(spec, options, facts)), **grace_variable(GRACE)}
     if is_callers_user(facts, user):
-        variables["HOME"] = "/tmp"  # the image has no home for a user that it does not know
-    variables |= asked_variables(spec)
+        defaults["HOME"] = "/tmp"  # the image has no home for a user that it does not know
+    fixed = {**attempt_variables(attempt, root or RESULTS), "TINI_KILL_PROCESS_GROUP": "1"}
     if root:
-        variables[ROOT] = root
-    return {
-        **variables,
-        "TAO_RESULTS_DIR": own_place(root or RESULTS, attempt),
-        **identity(attempt),
-        "TINI_KILL_PROCESS_GROUP": "1",
-    }
+        fixed[ROOT] = root
+    return job_variables(spec, defaults, fixed)
 
 
 def is_callers_user(facts: DockerFacts, user: str) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tao_sdk.backends.containers import logs, parse
-from tao_sdk.backends.containers.containers import Container, Containers
+from tao_sdk.backends.containers.containers import Container, Containers, container_name
 from tao_sdk.backends.containers.identity import must_be_the_daemon
 from tao_sdk.backends.containers.start_script import (
     FOLDER,
@@ -18,7 +18,6 @@ from tao_sdk.backends.containers.start_script import (
     statements,
 )
 from tao_sdk.backends.docker.daemon.networks import UNSETTLED, Networks
-from tao_sdk.backends.docker.job.container_body import container_name
 from tao_sdk.backends.docker.job.places import RESULTS
 from tao_sdk.backends.docker.registry.images import Images
 from tao_sdk.backends.docker.request import DockerRequest
@@ -51,7 +50,7 @@ class Starting:
         new = self.create_at_once(plan)
         if new is not None:
             return self.create_and_start(plan, secrets, new)
-        found = self.containers.inspect(container_name(plan.attempt))
+        found = self.containers.inspect(container_name(plan.attempt.job_id))
         if container := self.adopt(found, plan.attempt):
             return container
         must_be_the_daemon(self.daemon, plan.request.daemon)
@@ -137,7 +136,7 @@ class Starting:
         if found is None:
             return
         if not is_earlier_attempt(found, attempt):
-            name = container_name(attempt)
+            name = container_name(attempt.job_id)
             what = f"The name {name} is taken by a container that is not of this job."
             raise Refused(what, command=f"docker rm -f {name}")
         self.containers.remove(found.id)

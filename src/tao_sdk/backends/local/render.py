@@ -7,7 +7,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tao_sdk.backends.job_environment import asked_variables, identity, secret_names
+from tao_sdk.backends.job_environment import (
+    attempt_variables,
+    grace_variable,
+    identity,
+    job_variables,
+    secret_names,
+)
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest, RequestedGpus
@@ -72,7 +78,7 @@ def request(
         venv=venv(options, facts),
         inputs=local_inputs(job, facts.cwd),
         outside=tuple(path for path in job.data.chosen_outputs if not within(path, root)),
-        keeps=bool(spec.outputs),
+        keeps=job.data.has_outputs,
         mounts=bool(spec.mounts),
         native=tuple(sorted(spec.native)),
         links=input_links(job, facts.cwd, own_place(root, attempt)),
@@ -104,19 +110,17 @@ def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dic
 def environment(
     spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt, gpus: int
 ) -> dict[str, str | SecretRef]:
-    """The caller's, then ours, then what the job asks for, then what nobody may change."""
+    """The caller's and ours, then what the job asks for, then what nobody may change."""
     root = results_root(spec, facts.cwd)
     visible_gpus = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
-    return {
+    defaults = {
         **with_venv(facts.environment, venv(options, facts)),
         **single_node(gpus),
-        "TAO_GRACE": f"{GRACE:g}",
+        **grace_variable(GRACE),
         **visible_gpus,
-        **asked_variables(spec),
-        **identity(attempt),
-        **root_variables(spec, root),
-        "TAO_RESULTS_DIR": own_place(root, attempt),
     }
+    fixed = {**root_variables(spec, root), **attempt_variables(attempt, root)}
+    return job_variables(spec, defaults, fixed)
 
 
 def results_root(spec: JobSpec, cwd: str) -> str:

@@ -62,7 +62,8 @@ from tao_sdk.transports.ssh import Ssh
 
 PAYLOAD = 96 * MiB
 LONGEST_SCRIPT = 128 * KiB  # longer ones travel as an archive, which takes two processes more there
-CANCELS = 8  # jobs that are ended at once: each is an exec on the shared connection
+CANCEL_BATCH = 200  # jobs that one scancel ends
+CANCELS = 8  # jobs that are ended at once, of those that need an exec each
 KILL_WAIT = 30  # seconds; SLURM's default
 MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
 
@@ -256,12 +257,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
             return seen | seen_unreachable(here, error.what)
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        left = look.records(self.ssh, [ref], over=[ref])[ref].record
-        return (
-            Outcome(left.whole and left.exit_code is not None, left.exit_code)
-            if left.whole
-            else None
-        )
+        record = look.records(self.ssh, [ref], over=[ref])[ref].record
+        if not record.whole:
+            return None
+        return Outcome(record.exit_code is not None, record.exit_code)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
@@ -288,14 +287,34 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Ending
 
     def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
-        return cancel_side_by_side(refs, partial(self.ended, grace=grace), CANCELS)
+        """One scancel for many. A job whose id is not known, and one that SLURM refused to end with
+        others, is ended by itself.
+        """
+        answers: dict[Ref, CancelAnswer] = {}
+        here = [ref for ref in refs if ref.endpoint == self.endpoint and ref.native_id]
+        if len(here) > 1:
+            for first in range(0, len(here), CANCEL_BATCH):
+                answers |= self.cancel_batch(here[first : first + CANCEL_BATCH], grace)
+        others = [ref for ref in refs if ref not in answers]
+        return answers | cancel_side_by_side(others, partial(self.ended, grace=grace), CANCELS)
+
+    def cancel_batch(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
+        """Answers for those that one scancel has ended, or for all when the cluster is silent."""
+        try:
+            return look.cancel_many(self.ssh, refs, self.cancel_seconds(grace))
+        except TaoError as error:
+            return dict.fromkeys(refs, error)
+
+    def cancel_seconds(self, grace: timedelta) -> float:
+        """How long the end of a job may take after scancel."""
+        return grace.total_seconds() + self.kill_wait() + MARGIN
 
     def ended(self, ref: Ref, grace: timedelta) -> Observation:
         """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec
         does all of it.
         """
         must_live_at(self.endpoint, ref)
-        return look.cancel(self.ssh, ref, grace.total_seconds() + self.kill_wait() + MARGIN)
+        return look.cancel(self.ssh, ref, self.cancel_seconds(grace))
 
     def kill_wait(self) -> int:
         try:

@@ -37,12 +37,12 @@ class SlurmFiles:
         self.ssh = ssh
 
     def stat(self, path: str) -> FileStat:
-        found = self.found(path, "-maxdepth 0")
+        found = self.find_entries(path, "-maxdepth 0")
         return found[0]
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of a file, itself."""
-        itself, *within = self.found(path, "-maxdepth 1")
+        itself, *within = self.find_entries(path, "-maxdepth 1")
         return sorted(within, key=lambda each: each.path) if itself.is_dir else [itself]
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
@@ -51,7 +51,7 @@ class SlurmFiles:
     def below(self, folder: str) -> SlurmResults:
         return SlurmResults(self.ssh, folder)
 
-    def found(self, path: str, depth: str) -> list[FileStat]:
+    def find_entries(self, path: str, depth: str) -> list[FileStat]:
         name = place(path)
         command = f"find -L {shlex.quote(name)} {depth} -printf '{ROW}'"
         return file_stats(path, asked(self.ssh, path, command, partly=True))

@@ -28,8 +28,8 @@ SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTIL
 
 
 @dataclass(frozen=True)
-class Left:
-    """What an attempt has left: its record, and whether it goes on at its time limit."""
+class Remains:
+    """What an attempt leaves: its record, and whether it goes on at its time limit."""
 
     record: Record
     resumes: bool = False
@@ -44,10 +44,10 @@ def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     ended = [ref for ref, each in found.items() if each.phase.over]
     if not ended:
         return found
-    left = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
+    remains = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
     for ref in ended:
-        again = parse.observation(ref.native_id, job_name(ref.attempt), seen, left[ref].resumes)
-        found[ref] = with_record(again, left[ref].record)
+        again = parse.observation(ref.native_id, job_name(ref.attempt), seen, remains[ref].resumes)
+        found[ref] = with_record(again, remains[ref].record)
     return found
 
 
@@ -107,7 +107,7 @@ def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     return found
 
 
-def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Left]:
+def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
     """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody
     needs them any more.
     """
@@ -118,7 +118,10 @@ def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[R
         raise Unreachable(
             f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again."
         )
-    return {ref: left(parts, ref.attempt.number) for ref, parts in zip(refs, remains, strict=True)}
+    return {
+        ref: read_remains(parts, ref.attempt.number)
+        for ref, parts in zip(refs, remains, strict=True)
+    }
 
 
 # What scripts/remains.sh prints of an attempt, in this order.
@@ -144,18 +147,20 @@ def grouped(data: bytes) -> list[dict[str, str]]:
     ]
 
 
-def left(parts: Mapping[str, str], number: int) -> Left:
+def read_remains(parts: Mapping[str, str], number: int) -> Remains:
     marks = parts["marks"].split()
     record = read_record(
         parts["exit"], parts["status"], parts["manifest"], number, "begun" in marks
     )
-    return Left(record, "resumes" in marks)
+    return Remains(record, "resumes" in marks)
 
 
-def left_of_one(data: bytes, ref: Ref) -> Left:
+def remains_of_one(data: bytes, ref: Ref) -> Remains:
     """What remains.sh has printed of one attempt; nothing where it did not come to that."""
     remains = grouped(data)
-    return left(remains[0], ref.attempt.number) if remains else Left(Record())
+    if not remains:
+        return Remains(Record())
+    return read_remains(remains[0], ref.attempt.number)
 
 
 # Canceling
@@ -176,7 +181,21 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
         records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
-    return with_record(seen, left_of_one(shown, ref).record)
+    return with_record(seen, remains_of_one(shown, ref).record)
+
+
+def cancel_many(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
+    """End the jobs of attempts whose SLURM ids are known with one scancel, and see how each is.
+
+    Where SLURM refused, those that have not ended have no answer: each has to be canceled by
+    itself. Raises Unreachable.
+    """
+    jobs = [(ref.native_id, job_name(ref.attempt)) for ref in refs]
+    answer = ssh.run(handover.cancel_many(jobs, seconds), seconds=seconds + 120)
+    observations = look(ssh, refs)
+    if "ASKED" in answer.text.splitlines():
+        return observations
+    return {ref: seen for ref, seen in observations.items() if seen.phase.over}
 
 
 def not_canceled(reply: handover.Reply) -> TaoError:
@@ -207,10 +226,10 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     answer = ssh.run(
         joined(plain_start(), folders, asked, *shared, script("evidence")), seconds=120
     )
-    return gathered(ref, sections(answer.out), left_of_one(answer.out, ref))
+    return gathered(ref, sections(answer.out), remains_of_one(answer.out, ref))
 
 
-def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:
+def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Remains) -> Evidence:
     """The evidence, from the output of the commands and what the attempt has left. Pure.
 
     Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least

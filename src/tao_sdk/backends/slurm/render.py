@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tao_sdk.backends.job_environment import (
-    asked_variables,
-    identity,
+    attempt_variables,
+    grace_variable,
+    job_variables,
     revealed,
     secret_names,
     variables_to_json,
 )
-from tao_sdk.backends.results_place import named_folder, own_place, root_variables
+from tao_sdk.backends.results_place import named_folder, root_variables
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.images import containers, image_plan
 from tao_sdk.backends.slurm.images.containers import NONE, Task
@@ -189,16 +190,15 @@ def environment(spec: JobSpec, root: str) -> dict[str, str | SecretRef]:
     """The variables that the job asks for, secrets as references. Those that differ by attempt:
     own_environment.
     """
-    variables = {**asked_variables(spec), **root_variables(spec, root), "TAO_API_RESULTS_DIR": root}
-    return dict(sorted(variables.items()))
+    fixed = {**root_variables(spec, root), "TAO_API_RESULTS_DIR": root}
+    return dict(sorted(job_variables(spec, {}, fixed).items()))
 
 
 def own_environment(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
     """Variables that the job cannot set otherwise."""
     return {
-        **identity(attempt),
-        "TAO_RESULTS_DIR": own_place(decisions.results_root, attempt),
-        "TAO_GRACE": str(decisions.grace),
+        **attempt_variables(attempt, decisions.results_root),
+        **grace_variable(decisions.grace),
     }
 
 

@@ -48,7 +48,7 @@ def survey(
         networks=network_names(daemon, choose_network(job.spec, options, facts)),
         inputs=tuple(look_at_inputs(daemon, files, job, facts, mounts)),
         unmounted=tuple(unmounted_paths(daemon, job, facts, mounts)),
-        loses_results=loses_results(job.spec, mounts),
+        loses_results=loses_results(job, mounts),
     )
 
 
@@ -79,7 +79,7 @@ def assumed_facts(
         image={},
         networks=(choose_network(job.spec, options, caller),),
         plaintext_address=open_address(daemon),
-        loses_results=loses_results(job.spec, mounts),
+        loses_results=loses_results(job, mounts),
     )
 
 

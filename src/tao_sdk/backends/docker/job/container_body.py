@@ -118,10 +118,6 @@ def protected_fields(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[
     return {"Labels": {**added_labels, **body["Labels"]}, **terminal}
 
 
-def container_name(attempt: Attempt) -> str:
-    return f"tao-job-{attempt.job_id}"
-
-
 def is_public(name: str) -> bool:
     """True if `docker inspect` may show the variable.
 

@@ -86,11 +86,11 @@ def results_root(spec: JobSpec, mounts: list[Mount], job_id: str) -> str:
     return RESULTS if any(holds_results(mount, job_id) for mount in mounts) else ""
 
 
-def loses_results(spec: JobSpec, mounts: list[Mount]) -> bool:
+def loses_results(job: PreparedJob, mounts: list[Mount]) -> bool:
     """True for a job with outputs that end with its container."""
-    if not spec.outputs or spec.keep_results:
+    if not job.data.has_outputs or job.spec.keep_results:
         return False
-    return not names_results_place(spec, mounts)
+    return not names_results_place(job.spec, mounts)
 
 
 def holds_results(mount: Mount, job_id: str) -> bool:

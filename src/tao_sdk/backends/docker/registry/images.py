@@ -26,7 +26,7 @@ from tao_sdk.backends.docker.daemon.recent import Recent
 from tao_sdk.backends.docker.job.checks import line_findings
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.docker.request import DockerRequest
-from tao_sdk.backends.image_name import NGC
+from tao_sdk.backends.image_name import NGC, registry_of
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding, refuse_errors, warning
 from tao_sdk.model.plan import Plan
@@ -34,7 +34,7 @@ from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
-from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header, registry_of, stored_login
+from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header, stored_login
 
 HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled

@@ -57,7 +57,7 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         base=seen["base"].strip() or site.base,
         partitions=partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
-        kill_wait=whole(config.get("KillWait", "")) or KILL_WAIT,
+        kill_wait=leading_number(config.get("KillWait", "")) or KILL_WAIT,
         accounts=account_names(seen["accounts"]),
         walls=walls(seen["accounts"]) if heeds_limits(config) else {},
         default_qos=default_qos(seen["accounts"]),
@@ -120,7 +120,7 @@ def read_partition(words: Mapping[str, str]) -> Partition:
     return Partition(
         name=words["PartitionName"],
         max_time=limit(words.get("MaxTime", "")),
-        max_nodes=whole(words.get("MaxNodes", "")),
+        max_nodes=leading_number(words.get("MaxNodes", "")),
         default=words.get("Default") == "YES",
         up=words.get("State", "UP") == "UP",
         accounts=names(words.get("AllowAccounts", "ALL")),
@@ -183,8 +183,8 @@ def with_nodes(known: Partition, cells: list[str]) -> Partition:
     _, count, cpus, gres = cells
     return replace(
         known,
-        nodes=known.nodes + (whole(count) or 0),
-        cpus=max(known.cpus, whole(cpus) or 0),
+        nodes=known.nodes + (leading_number(count) or 0),
+        cpus=max(known.cpus, leading_number(cpus) or 0),
         gpus=max(known.gpus, gpus(gres)),
     )
 
@@ -207,7 +207,7 @@ def limit(text: str) -> timedelta | None:
         return None
 
 
-def whole(text: str) -> int | None:
+def leading_number(text: str) -> int | None:
     """The number at the start of `12`, `128+`, `30 sec`; None for UNLIMITED."""
     match = re.match(r"\d+", text)
     return int(match[0]) if match else None

@@ -88,7 +88,7 @@ def plan(image: str, options: SlurmOptions, facts: SlurmFacts) -> ImagePlan:
     name = image_name.read(image)
     reference = by_itself(name, chosen)
     wanted = conversion(name, chosen, options, facts)
-    notes = tuple(told(name, chosen, wanted, facts))
+    notes = tuple(plan_notes(name, chosen, wanted, facts))
     if wanted is None:
         return ImagePlan(
             reference, f"printf %s {shlex.quote(reference)} > image", runtime=chosen, notes=notes
@@ -137,7 +137,7 @@ def folder(site: Site, base: str) -> str:
     return site.sqsh_cache or f"{base}/images"
 
 
-def told(
+def plan_notes(
     name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFacts
 ) -> Iterator[str]:
     if not facts.pyxis:

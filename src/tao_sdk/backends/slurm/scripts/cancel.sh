@@ -3,7 +3,7 @@
 # when squeue does not know the job, or knows another under its id: ids are used again, names are not. Where SLURM refuses, it
 # says DENIED and SLURM's words. Without an id the job is looked up, as find.sh does.
 # Variables: a, k and name of the attempt; id, or nothing; seconds to wait for the end. Functions: ask_squeue prints its row.
-# Uses attempt.sh, answers.sh and lookup.sh.
+# Uses attempt.sh, answers.sh, lookup.sh and states.sh.
 
 if [ -z "$id" ]; then
   tries=0
@@ -49,14 +49,7 @@ END
   s=${row#*|}
   s=${s%%|*}
 }
-has_ended() {
-  case $s in
-    CANCELLED* | COMPLETED | FAILED | TIMEOUT | NODE_FAIL | PREEMPTED) return 0 ;;
-    BOOT_FAIL | DEADLINE | OUT_OF_MEMORY | REVOKED) return 0 ;;
-  esac
-  return 1
-}
-is_over() { [ -z "$s" ] || has_ended; }
+is_over() { [ -z "$s" ] || has_ended "$s"; }
 
 look
 [ -z "$row" ] || said=$(timeout 60 scancel "$id" 2>&1) || case $said in

@@ -178,8 +178,24 @@ def cancel(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
         plain_start(),
         variables(values),
         function("ask_squeue", parse.squeue_command(['"$id"'])),
-        *map(script, COMMON),
+        *map(script, (*COMMON, "states")),
         script("cancel"),
+    )
+
+
+def cancel_many(jobs: Sequence[tuple[str, str]], seconds: float) -> str:
+    """scripts/cancel_many.sh: end the SLURM jobs with these ids and names, and wait that long for
+    their ends.
+    """
+    values = {
+        "jobs": "\n".join(f"{job_id}|{name}" for job_id, name in jobs),
+        "seconds": str(max(1, round(seconds))),
+    }
+    return joined(
+        plain_start(),
+        variables(values),
+        function("ask_squeue", parse.squeue_command([job_id for job_id, _ in jobs])),
+        *map(script, ("answers", "states", "cancel_many")),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tao_sdk.backends.image_name import refuse_malformed
 from tao_sdk.model.errors import Refused
-from tao_sdk.transports.dockerd import refuse_malformed
 
 NAMES = [
     "ubuntu",
