@@ -2,7 +2,8 @@
 
 from . import edits, names, request
 from .errors import RuntimeFault
-from .settings import RUNTIME, Settings
+from .sections import RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

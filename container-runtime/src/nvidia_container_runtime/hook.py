@@ -18,7 +18,8 @@ from . import (
     settings,
 )
 from .errors import RuntimeFault, reason
-from .settings import CLI, RUNTIME, Settings
+from .sections import CLI, RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

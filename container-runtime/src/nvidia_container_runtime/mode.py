@@ -2,7 +2,8 @@
 
 from .errors import RuntimeFault
 from .journal import quoted
-from .settings import CLI, RUNTIME, Settings
+from .sections import CLI, RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

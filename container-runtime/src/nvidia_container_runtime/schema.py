@@ -6,7 +6,7 @@ does not load this.
 
 from . import paths, toml
 from .errors import RuntimeFault
-from .settings import CLI, RUNTIME
+from .sections import CLI, RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

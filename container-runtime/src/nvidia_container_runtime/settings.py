@@ -4,6 +4,7 @@ schema.py's.
 
 from . import paths
 from .errors import RuntimeFault, reason
+from .sections import CLI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SIZE_LIMIT = 1 << 20
-CLI, RUNTIME = "nvidia-container-cli.", "nvidia-container-runtime."
 
 
 class Settings:

@@ -27,7 +27,8 @@ from .. import (
 )
 from ..errors import RuntimeFault
 from ..journal import Journal
-from ..settings import CLI, RUNTIME, Settings
+from ..sections import CLI, RUNTIME
+from ..settings import Settings
 from . import spec_output
 
 VERSIONS = tuple(cdi_spec.version_key(version) for version in cdi_spec.VERSIONS)
