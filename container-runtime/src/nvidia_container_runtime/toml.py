@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+SIGNS = ("+", "-")
 DIGITS = {"0x": (16, "0123456789abcdefABCDEF"), "0o": (8, "01234567"), "0b": (2, "01")}
 
 
@@ -32,14 +33,13 @@ class Reader:
         self.text = text.replace("\r\n", "\n")
         self.at = 0
         self.root: dict[str, Any] = {}
-        self.made: dict[
-            int, str
-        ] = {}  # by id; every container hangs in root for as long as the reader lives
+        # By id, which stays the container's own: root holds all of them while the reader lives.
+        self.made: dict[int, str] = {}
         self.nesting = 0
-        self.headers: list[tuple[tuple[str, ...], int]] = []  # (keys, where the line starts)
-        self.assignments: dict[
-            tuple[str, ...], tuple[int, int, int]
-        ] = {}  # key, start of line, of value, end of value
+        # (keys, start of the line)
+        self.headers: list[tuple[tuple[str, ...], int]] = []
+        # keys -> (start of the line, start of the value, end of the value)
+        self.assignments: dict[tuple[str, ...], tuple[int, int, int]] = {}
 
     def fault(self, what: str) -> TomlFault:
         before = self.text[: self.at]
@@ -61,11 +61,8 @@ class Reader:
                 self.headers.append((keys, start))
             else:
                 keys, value = self.key_value(table)
-                self.assignments[(*(self.headers[-1][0] if self.headers else ()), *keys)] = (
-                    start,
-                    value,
-                    self.at,
-                )
+                header = self.headers[-1][0] if self.headers else ()
+                self.assignments[(*header, *keys)] = (start, value, self.at)
             self.end_of_line()
 
     def skip_blanks(self) -> None:
@@ -215,19 +212,15 @@ class Reader:
         return found
 
     def any_value(self) -> "Any":
+        if self.text.startswith('"""', self.at):
+            return self.long_basic_string()
+        if self.text.startswith("'''", self.at):
+            return self.long_literal_string()
         first = self.peek()
         if first == '"':
-            return (
-                self.long_basic_string()
-                if self.text.startswith('"""', self.at)
-                else self.basic_string()
-            )
+            return self.basic_string()
         if first == "'":
-            return (
-                self.long_literal_string()
-                if self.text.startswith("'''", self.at)
-                else self.literal_string()
-            )
+            return self.literal_string()
         if first == "[":
             return self.array()
         if first == "{":
@@ -244,7 +237,7 @@ class Reader:
         word = self.text[start : self.at]
         if word in ("true", "false"):
             return word == "true"
-        found = number(word)
+        found = read_number(word)
         if found is None:
             self.at = start
             raise self.fault(
@@ -372,30 +365,44 @@ class Reader:
         return chr(code)
 
 
-def number(word: str) -> "int | float | None":
+def read_number(word: str) -> "int | float | None":
     """An integer or a float as TOML writes them; None for any other word."""
     if word[:2] in DIGITS:
-        radix, allowed = DIGITS[word[:2]]
-        return int(word[2:].replace("_", ""), radix) if grouped(word[2:], allowed) else None
-    sign, digits = (word[0], word[1:]) if word[:1] in ("+", "-") else ("", word)
+        return read_radix_number(word)
+    digits = word[1:] if word[:1] in SIGNS else word
     if digits in ("inf", "nan"):
-        return float(sign + digits)
-    mantissa, exponent_mark, exponent = digits.replace("E", "e").partition("e")
-    whole, point, fraction = mantissa.partition(".")
-    if not grouped(whole, "0123456789") or (len(whole) > 1 and whole[0] == "0"):
+        return float(word)
+    if not is_decimal(digits):
         return None
-    if (point and not grouped(fraction, "0123456789")) or (
-        exponent_mark and not grouped(exponent.lstrip("+-"), "0123456789")
-    ):
-        return None
-    if len(exponent) - len(exponent.lstrip("+-")) > 1:
-        return None
-    plain = sign + digits.replace("_", "")
-    if point or exponent_mark:
+    plain = word.replace("_", "")
+    if any(mark in plain for mark in ".eE"):
         return float(plain)
     return int(plain) if len(plain) < 4000 else None
 
 
-def grouped(digits: str, allowed: str) -> bool:
+def read_radix_number(word: str) -> "int | None":
+    """The integer after 0x, 0o or 0b."""
+    radix, allowed = DIGITS[word[:2]]
+    if not is_grouped(word[2:], allowed):
+        return None
+    return int(word[2:].replace("_", ""), radix)
+
+
+def is_decimal(digits: str) -> bool:
+    """True for 1, 1.5, 1e3 and 1.5e-3, without a sign of their own."""
+    mantissa, exponent_mark, exponent = digits.replace("E", "e").partition("e")
+    whole, point, fraction = mantissa.partition(".")
+    if not is_grouped(whole) or (len(whole) > 1 and whole[0] == "0"):
+        return False
+    if point and not is_grouped(fraction):
+        return False
+    return not exponent_mark or is_exponent(exponent)
+
+
+def is_exponent(exponent: str) -> bool:
+    return is_grouped(exponent[1:] if exponent[:1] in SIGNS else exponent)
+
+
+def is_grouped(digits: str, allowed: str = "0123456789") -> bool:
     """Digits, with single underscores between some of them."""
     return all(group and all(digit in allowed for digit in group) for group in digits.split("_"))
