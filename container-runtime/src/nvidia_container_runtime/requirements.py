@@ -73,14 +73,25 @@ def version_key(text: str) -> "tuple[object, ...]":
     numbers, plus, build = text.removeprefix("v").partition("+")
     numbers, dash, release = numbers.partition("-")
     parts = numbers.split(".")
-    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() for part in parts):
+    if len(parts) > 3 or not all(map(is_number, parts)):
         raise ValueError(text)
-    if (dash and not all(map(is_identifier, release.split(".")))) or (
-        plus and not all(map(is_identifier, build.split(".")))
-    ):
+    if plus and not has_identifiers(build):
+        raise ValueError(text)
+    if dash and not has_identifiers(release):
         raise ValueError(text)
     core = tuple(int(part) for part in (*parts, "0", "0")[:3])
-    return (*core, 0, tuple(map(release_key, release.split(".")))) if dash else (*core, 1, ())
+    if not dash:
+        return (*core, 1, ())
+    return (*core, 0, tuple(map(release_key, release.split("."))))
+
+
+def is_number(part: str) -> bool:
+    return part.isascii() and part.isdigit()
+
+
+def has_identifiers(suffix: str) -> bool:
+    """True for what may stand after a dash or a plus: identifiers with dots between them."""
+    return all(map(is_identifier, suffix.split(".")))
 
 
 def is_identifier(part: str) -> bool:
