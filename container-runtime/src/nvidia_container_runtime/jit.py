@@ -109,7 +109,7 @@ def mig_minors() -> "dict[str, str]":
         text = paths.read_bytes(MIG_MINORS).decode(errors="replace")
     except OSError:
         return {}
-    return dict(line.split() for line in text.splitlines() if len(line.split()) == 2)  # type: ignore[misc]
+    return dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
 
 
 def extra_edits(

@@ -99,7 +99,7 @@ def look_up(document: "dict[str, Any]", key: str) -> "Any":
             raise RuntimeFault(
                 f"failed to unmarshal config: {key}: Can't convert {type_name(table)} to a table"
             )
-        table = table.get(part)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        table = table.get(part)
         if table is None:
             return None
     return table  # pyright: ignore[reportUnknownVariableType]
