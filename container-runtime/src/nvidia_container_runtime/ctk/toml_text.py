@@ -22,7 +22,7 @@ class Edit:
     def take(self, text: str) -> None:
         """This text from now on, if it can be read; else the old one stays."""
         reader = toml.Reader(text)
-        self.value = reader.document()
+        self.value = reader.read_document()
         self.reader = reader
         self.text = text
 
