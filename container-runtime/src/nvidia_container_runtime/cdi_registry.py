@@ -102,4 +102,4 @@ class Registry:
                 specs.append(spec)
                 parts.append(spec.get("containerEdits") or {})
             parts.append(device["containerEdits"])
-        return edits.joined(parts)
+        return edits.join_edits(parts)

@@ -21,7 +21,7 @@ LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids"
 LINUX_TYPES = {paths.TYPE_CHAR: "c", paths.TYPE_BLOCK: "b", paths.TYPE_FIFO: "p"}
 
 
-def joined(parts: "list[Edits]") -> "Edits":
+def join_edits(parts: "list[Edits]") -> "Edits":
     """Several edits as one, in their order."""
     whole: Edits = {name: [] for name in LISTS}
     for part in parts:
@@ -130,7 +130,7 @@ def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
     present = list(rules)
     for node in nodes:
         device = linux_device(node, user)
-        linux["devices"] = replaced(entries(linux, "devices"), device, "path")
+        linux["devices"] = replace_item(entries(linux, "devices"), device, "path")
         if node["type"] not in ("c", "b"):
             continue
         rule = device_rule(device, node.get("permissions") or "rwm")
@@ -176,7 +176,7 @@ def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
     return False
 
 
-def replaced(
+def replace_item(
     items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str
 ) -> "list[dict[str, Any]]":
     """The items with this one in the place of the one with the same key, else at the end."""

@@ -41,7 +41,7 @@ def container_edits(
             "failed to construct device spec generators:"
             f" failed to initialize NVML: {fault}"
         ) from None
-    found = edits.joined(parts)
+    found = edits.join_edits(parts)
     found["deviceNodes"] = list({node["path"]: node for node in found["deviceNodes"]}.values())
     if not settings.feature("no-additional-gids-for-device-nodes"):
         found["additionalGids"] = files.groups(found["deviceNodes"])

@@ -23,7 +23,7 @@ class Condition:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.name, self.operator, self.value = split(text)
+        self.name, self.operator, self.value = split_condition(text)
 
     @property
     def known(self) -> bool:
@@ -41,7 +41,7 @@ class Condition:
             ) from None
 
 
-def split(text: str) -> "tuple[str, str, str]":
+def split_condition(text: str) -> "tuple[str, str, str]":
     starts = [text.find(sign) for sign in OPERATORS if sign in text]
     if not starts:
         raise RequirementFault(f"invalid constraint: {text}")
@@ -115,11 +115,11 @@ def parse(value: str) -> "list[list[Condition]]":
         if known:
             terms.append(known)
     for condition in (one for term in terms for one in term):
-        check(condition)
+        check_version(condition)
     return terms
 
 
-def check(condition: Condition) -> None:
+def check_version(condition: Condition) -> None:
     if condition.name in VERSIONS:
         try:
             version_key(condition.value)
@@ -131,10 +131,10 @@ def verify(values: "Sequence[str]", properties: "Mapping[str, str]") -> None:
     """All values must hold. What cannot be read is refused before anything is decided."""
     for terms in [parse(value) for value in values]:
         if terms and not any(all(one.holds(properties) for one in term) for term in terms):
-            raise RequirementFault(unmet(terms, properties))
+            raise RequirementFault(describe_unmet(terms, properties))
 
 
-def unmet(terms: "list[list[Condition]]", properties: "Mapping[str, str]") -> str:
+def describe_unmet(terms: "list[list[Condition]]", properties: "Mapping[str, str]") -> str:
     if len(terms) > 1:
         return "||".join("&&".join(one.text for one in term) for term in terms) + " not met"
     failed = next(one for one in terms[0] if not one.holds(properties))

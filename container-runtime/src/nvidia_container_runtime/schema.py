@@ -88,7 +88,7 @@ def with_defaults(document: "dict[str, Any]") -> "dict[str, Any]":
     for key in values:
         found = look_up(document, key)
         if found is not None:
-            values[key] = checked(key, found)
+            values[key] = check_value(key, found)
     return values
 
 
@@ -105,7 +105,7 @@ def look_up(document: "dict[str, Any]", key: str) -> "Any":
     return table  # pyright: ignore[reportUnknownVariableType]
 
 
-def checked(key: str, found: "Any") -> "Any":
+def check_value(key: str, found: "Any") -> "Any":
     wanted = OPTIONAL.get(key) or type(DEFAULTS[key])
     right = type(found) is wanted
     if right and wanted is list:
