@@ -2,7 +2,8 @@
 
 from . import edits, names, request
 from .errors import RuntimeFault
-from .settings import RUNTIME, Settings
+from .sections import RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def generated_edits(
 
     extras = request.gated_features(container)
     extras += ["imex/" + channel for channel in demands.imex_channels(container, settings)]
-    return edits.joined(
+    return edits.join_edits(
         [
             jit.container_edits(ids, settings, journal, ctk),
             *jit.extra_edits(extras, settings, journal),

@@ -44,12 +44,14 @@ class Registry:
             if paths.is_dir(path):
                 continue
             spec = self.read_spec(path)
-            for device in spec["devices"] if spec else ():
-                name = f"{spec['kind']}={device['name']}"  # pyright: ignore[reportOptionalSubscript]
+            if not spec:
+                continue
+            for device in spec["devices"]:
+                name = f"{spec['kind']}={device['name']}"
                 if name in found:
                     conflicts.add(name)
                     self.journal.warning(f"conflicting device {name!r} in {folder}; it is not used")
-                found[name] = (spec, device)  # pyright: ignore[reportArgumentType]
+                found[name] = (spec, device)
         self.devices.update(found)
         for name in conflicts:
             del self.devices[name]
@@ -100,4 +102,4 @@ class Registry:
                 specs.append(spec)
                 parts.append(spec.get("containerEdits") or {})
             parts.append(device["containerEdits"])
-        return edits.joined(parts)
+        return edits.join_edits(parts)

@@ -2,7 +2,8 @@
 
 from . import demands, request, schema
 from .errors import RuntimeFault
-from .settings import CLI, RUNTIME, Settings
+from .sections import CLI, RUNTIME
+from .settings import Settings
 
 COMPATIBILITY = {
     "ldconfig": "ldconfig",

@@ -2,7 +2,8 @@
 
 from . import conditions, edits, files, paths, request, trusted
 from .errors import RuntimeFault, reason
-from .settings import RUNTIME, Settings
+from .sections import RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

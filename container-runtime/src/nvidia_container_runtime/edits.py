@@ -21,7 +21,7 @@ LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids"
 LINUX_TYPES = {paths.TYPE_CHAR: "c", paths.TYPE_BLOCK: "b", paths.TYPE_FIFO: "p"}
 
 
-def joined(parts: "list[Edits]") -> "Edits":
+def join_edits(parts: "list[Edits]") -> "Edits":
     """Several edits as one, in their order."""
     whole: Edits = {name: [] for name in LISTS}
     for part in parts:
@@ -121,6 +121,7 @@ def minor(number: int) -> int:
 
 
 def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
+    """Add the nodes, and a rule for each that lets the container's cgroup use it."""
     if not nodes:
         return
     user: dict[str, Any] = (spec.get("process") or {}).get("user") or {}
@@ -128,26 +129,39 @@ def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
     rules = entries(section(linux, "resources"), "devices")
     present = list(rules)
     for node in nodes:
-        device: dict[str, Any] = {"path": node["path"], "type": node["type"]}
-        if node["type"] != "p":
-            device["major"], device["minor"] = node.get("major", 0), node.get("minor", 0)
-        if node.get("fileMode") is not None:
-            device["fileMode"] = node["fileMode"]
-        for key in ("uid", "gid"):
-            owner = node[key] if node.get(key) is not None else user.get(key)
-            if owner or node.get(key) is not None:
-                device[key] = owner
-        linux["devices"] = replaced(entries(linux, "devices"), device, "path")
-        if node["type"] in ("c", "b"):
-            rule: dict[str, Any] = {
-                "allow": True,
-                "type": node["type"],
-                "major": device["major"],
-                "minor": device["minor"],
-            }
-            rule["access"] = node.get("permissions") or "rwm"
-            if not in_force(rule, present):
-                rules.append(rule)
+        device = linux_device(node, user)
+        linux["devices"] = replace_item(entries(linux, "devices"), device, "path")
+        if node["type"] not in ("c", "b"):
+            continue
+        rule = device_rule(device, node.get("permissions") or "rwm")
+        if not in_force(rule, present):
+            rules.append(rule)
+
+
+def linux_device(node: "dict[str, Any]", user: "dict[str, Any]") -> "dict[str, Any]":
+    """An entry of linux.devices. A node without an owner belongs to the container's user."""
+    device: dict[str, Any] = {"path": node["path"], "type": node["type"]}
+    if node["type"] != "p":
+        device["major"], device["minor"] = node.get("major", 0), node.get("minor", 0)
+    if node.get("fileMode") is not None:
+        device["fileMode"] = node["fileMode"]
+    for key in ("uid", "gid"):
+        if node.get(key) is not None:
+            device[key] = node[key]
+        elif user.get(key):
+            device[key] = user[key]
+    return device
+
+
+def device_rule(device: "dict[str, Any]", access: str) -> "dict[str, Any]":
+    """An entry of linux.resources.devices that allows this access to the device."""
+    return {
+        "allow": True,
+        "type": device["type"],
+        "major": device["major"],
+        "minor": device["minor"],
+        "access": access,
+    }
 
 
 def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
@@ -162,7 +176,7 @@ def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
     return False
 
 
-def replaced(
+def replace_item(
     items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str
 ) -> "list[dict[str, Any]]":
     """The items with this one in the place of the one with the same key, else at the end."""

@@ -58,7 +58,7 @@ def matches(pattern: str, root: str) -> "list[str]":
             found = [
                 f"{folder}/{name}"
                 for folder in found
-                for name in fnmatch.filter(listed(root, folder), part)
+                for name in fnmatch.filter(list_names(root, folder), part)
             ]
         else:
             found = [f"{folder}/{part}" for folder in found if is_there(root, f"{folder}/{part}")]
@@ -70,10 +70,10 @@ def is_there(root: str, path: str) -> bool:
     return paths.kind(placed(root, path) if inner else path, follow=False) != 0
 
 
-def listed(root: str, folder: str) -> "list[str]":
-    return (
-        paths.names(folder or "/") if root in ("", "/") else paths.names(paths.real(folder, root))
-    )
+def list_names(root: str, folder: str) -> "list[str]":
+    if root in ("", "/"):
+        return paths.names(folder or "/")
+    return paths.names(paths.real(folder, root))
 
 
 def resolved(root: str, path: str) -> "list[str]":

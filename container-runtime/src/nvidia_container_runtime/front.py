@@ -3,7 +3,7 @@ resolved from.
 """
 
 from .journal import LEVELS
-from .settings import RUNTIME
+from .sections import RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ def container_edits(
     features: "list[str]", settings: Settings, journal: "Journal"
 ) -> "dict[str, Any]":
     """NVIDIA_VISIBLE_DEVICES is left alone: in legacy mode the hook still has to read it."""
-    return edits.joined([feature_edits(feature, settings, journal) for feature in features])
+    return edits.join_edits([feature_edits(feature, settings, journal) for feature in features])
 
 
 def feature_edits(feature: str, settings: Settings, journal: "Journal") -> "dict[str, Any]":

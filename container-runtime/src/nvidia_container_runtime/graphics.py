@@ -32,7 +32,7 @@ def container_edits(
         links += names
     mounts = driver_files.graphics_mounts(root, version)
     links += driver_files.graphics_links(root, version)
-    return edits.joined(
+    return edits.join_edits(
         [{"deviceNodes": nodes, "mounts": mounts, "hooks": files.link_hooks(ctk, links)}]
     )
 

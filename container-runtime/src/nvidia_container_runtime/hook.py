@@ -18,7 +18,8 @@ from . import (
     settings,
 )
 from .errors import RuntimeFault, reason
-from .settings import CLI, RUNTIME, Settings
+from .sections import CLI, RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def read_spec(folder: str) -> "dict[str, Any]":
         raise RuntimeFault(f"could not open OCI spec: open {path}: {reason(error)}") from None
     except (json_text.JsonFault, UnicodeDecodeError) as error:
         raise RuntimeFault(f"could not decode OCI spec: {error}") from None
-    if not isinstance(spec, dict) or not spec.get("ociVersion"):  # pyright: ignore[reportUnknownMemberType]
+    if not isinstance(spec, dict) or not spec.get("ociVersion"):
         raise RuntimeFault("Version is empty in OCI spec")
     for name, title in (("process", "Process"), ("root", "Root")):
         if not isinstance(spec.get(name), dict):  # pyright: ignore[reportUnknownMemberType]

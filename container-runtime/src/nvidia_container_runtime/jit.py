@@ -41,7 +41,7 @@ def container_edits(
             "failed to construct device spec generators:"
             f" failed to initialize NVML: {fault}"
         ) from None
-    found = edits.joined(parts)
+    found = edits.join_edits(parts)
     found["deviceNodes"] = list({node["path"]: node for node in found["deviceNodes"]}.values())
     if not settings.feature("no-additional-gids-for-device-nodes"):
         found["additionalGids"] = files.groups(found["deviceNodes"])
@@ -109,7 +109,7 @@ def mig_minors() -> "dict[str, str]":
         text = paths.read_bytes(MIG_MINORS).decode(errors="replace")
     except OSError:
         return {}
-    return dict(line.split() for line in text.splitlines() if len(line.split()) == 2)  # type: ignore[misc]
+    return dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
 
 
 def extra_edits(

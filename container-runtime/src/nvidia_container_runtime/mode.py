@@ -2,7 +2,8 @@
 
 from .errors import RuntimeFault
 from .journal import quoted
-from .settings import CLI, RUNTIME, Settings
+from .sections import CLI, RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def resolve(settings: Settings, requested: "list[str]", journal: "Journal", path
     """
     mode = settings[RUNTIME + "mode"]
     if mode == "auto":
-        mode = detected(settings, requested, path)
+        mode = detect_mode(settings, requested, path)
         journal.info(f"Auto-detected mode as '{mode}'")
         return mode
     if not mode:
@@ -28,7 +29,7 @@ def resolve(settings: Settings, requested: "list[str]", journal: "Journal", path
     return mode
 
 
-def detected(settings: Settings, requested: "list[str]", path: str) -> str:
+def detect_mode(settings: Settings, requested: "list[str]", path: str) -> str:
     """cdi where CDI names are asked for, csv on a Tegra, legacy where its tool is installed, else
     jit-cdi.
     """

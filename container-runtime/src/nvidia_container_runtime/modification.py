@@ -4,7 +4,8 @@ here.
 
 from . import legacy, lowlevel, mode, request
 from . import spec as places
-from .settings import RUNTIME, Settings
+from .sections import RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

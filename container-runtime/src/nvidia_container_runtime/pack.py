@@ -29,9 +29,8 @@ PROBE_PASSED = 77
 # What every creation imports, in an order in which each finds what it imports: they are loaded as
 # one piece.
 ALWAYS = (
-    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel",
-    "argv", "shim",
-    "program", "spec", "legacy", "mode", "request", "modification",
+    "", "errors", "paths", "journal", "sections", "settings", "memory", "json_text", "bundle",
+    "lowlevel", "argv", "shim", "program", "spec", "legacy", "mode", "request", "modification",
 )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ demands.py.
 
 from . import paths
 from .errors import RuntimeFault
-from .settings import RUNTIME, Settings
+from .sections import RUNTIME
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ class Condition:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.name, self.operator, self.value = split(text)
+        self.name, self.operator, self.value = split_condition(text)
 
     @property
     def known(self) -> bool:
@@ -41,7 +41,7 @@ class Condition:
             ) from None
 
 
-def split(text: str) -> "tuple[str, str, str]":
+def split_condition(text: str) -> "tuple[str, str, str]":
     starts = [text.find(sign) for sign in OPERATORS if sign in text]
     if not starts:
         raise RequirementFault(f"invalid constraint: {text}")
@@ -73,14 +73,25 @@ def version_key(text: str) -> "tuple[object, ...]":
     numbers, plus, build = text.removeprefix("v").partition("+")
     numbers, dash, release = numbers.partition("-")
     parts = numbers.split(".")
-    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() for part in parts):
+    if len(parts) > 3 or not all(map(is_number, parts)):
         raise ValueError(text)
-    if (dash and not all(map(is_identifier, release.split(".")))) or (
-        plus and not all(map(is_identifier, build.split(".")))
-    ):
+    if plus and not has_identifiers(build):
+        raise ValueError(text)
+    if dash and not has_identifiers(release):
         raise ValueError(text)
     core = tuple(int(part) for part in (*parts, "0", "0")[:3])
-    return (*core, 0, tuple(map(release_key, release.split(".")))) if dash else (*core, 1, ())
+    if not dash:
+        return (*core, 1, ())
+    return (*core, 0, tuple(map(release_key, release.split("."))))
+
+
+def is_number(part: str) -> bool:
+    return part.isascii() and part.isdigit()
+
+
+def has_identifiers(suffix: str) -> bool:
+    """True for what may stand after a dash or a plus: identifiers with dots between them."""
+    return all(map(is_identifier, suffix.split(".")))
 
 
 def is_identifier(part: str) -> bool:
@@ -104,11 +115,11 @@ def parse(value: str) -> "list[list[Condition]]":
         if known:
             terms.append(known)
     for condition in (one for term in terms for one in term):
-        check(condition)
+        check_version(condition)
     return terms
 
 
-def check(condition: Condition) -> None:
+def check_version(condition: Condition) -> None:
     if condition.name in VERSIONS:
         try:
             version_key(condition.value)
@@ -120,10 +131,10 @@ def verify(values: "Sequence[str]", properties: "Mapping[str, str]") -> None:
     """All values must hold. What cannot be read is refused before anything is decided."""
     for terms in [parse(value) for value in values]:
         if terms and not any(all(one.holds(properties) for one in term) for term in terms):
-            raise RequirementFault(unmet(terms, properties))
+            raise RequirementFault(describe_unmet(terms, properties))
 
 
-def unmet(terms: "list[list[Condition]]", properties: "Mapping[str, str]") -> str:
+def describe_unmet(terms: "list[list[Condition]]", properties: "Mapping[str, str]") -> str:
     if len(terms) > 1:
         return "||".join("&&".join(one.text for one in term) for term in terms) + " not met"
     failed = next(one for one in terms[0] if not one.holds(properties))

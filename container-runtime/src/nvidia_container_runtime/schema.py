@@ -6,7 +6,7 @@ does not load this.
 
 from . import paths, toml
 from .errors import RuntimeFault
-from .settings import CLI, RUNTIME
+from .sections import CLI, RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def with_defaults(document: "dict[str, Any]") -> "dict[str, Any]":
     for key in values:
         found = look_up(document, key)
         if found is not None:
-            values[key] = checked(key, found)
+            values[key] = check_value(key, found)
     return values
 
 
@@ -99,13 +99,13 @@ def look_up(document: "dict[str, Any]", key: str) -> "Any":
             raise RuntimeFault(
                 f"failed to unmarshal config: {key}: Can't convert {type_name(table)} to a table"
             )
-        table = table.get(part)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        table = table.get(part)
         if table is None:
             return None
     return table  # pyright: ignore[reportUnknownVariableType]
 
 
-def checked(key: str, found: "Any") -> "Any":
+def check_value(key: str, found: "Any") -> "Any":
     wanted = OPTIONAL.get(key) or type(DEFAULTS[key])
     right = type(found) is wanted
     if right and wanted is list:

@@ -4,6 +4,7 @@ schema.py's.
 
 from . import paths
 from .errors import RuntimeFault, reason
+from .sections import CLI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SIZE_LIMIT = 1 << 20
-CLI, RUNTIME = "nvidia-container-cli.", "nvidia-container-runtime."
 
 
 class Settings:
@@ -67,10 +67,10 @@ def load(
         from . import schema
 
         values = schema.values_of(text or "")
-    return normalised(Settings(values, path, text))
+    return resolve_for_host(Settings(values, path, text))
 
 
-def normalised(settings: Settings) -> Settings:
+def resolve_for_host(settings: Settings) -> Settings:
     """What the values mean on this host: which ldconfig exists, and that it is the host's."""
     values = settings.values
     values[CLI + "ldconfig"] = host_ldconfig(values[CLI + "ldconfig"])

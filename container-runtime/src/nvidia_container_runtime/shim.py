@@ -6,7 +6,7 @@ from . import VERSION, bundle, lowlevel, settings
 from .argv import CommandLine
 from .errors import RuntimeFault
 from .journal import LEVELS, Journal
-from .settings import RUNTIME
+from .sections import RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

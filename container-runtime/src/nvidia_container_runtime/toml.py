@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+SIGNS = ("+", "-")
 DIGITS = {"0x": (16, "0123456789abcdefABCDEF"), "0o": (8, "01234567"), "0b": (2, "01")}
 
 
@@ -18,7 +19,7 @@ class TomlFault(ValueError):
 
 
 def parse(text: str) -> "dict[str, Any]":
-    return Reader(text).document()
+    return Reader(text).read_document()
 
 
 class Reader:
@@ -32,14 +33,13 @@ class Reader:
         self.text = text.replace("\r\n", "\n")
         self.at = 0
         self.root: dict[str, Any] = {}
-        self.made: dict[
-            int, str
-        ] = {}  # by id; every container hangs in root for as long as the reader lives
+        # By id, which stays the container's own: root holds all of them while the reader lives.
+        self.made: dict[int, str] = {}
         self.nesting = 0
-        self.headers: list[tuple[tuple[str, ...], int]] = []  # (keys, where the line starts)
-        self.assignments: dict[
-            tuple[str, ...], tuple[int, int, int]
-        ] = {}  # key, start of line, of value, end of value
+        # (keys, start of the line)
+        self.headers: list[tuple[tuple[str, ...], int]] = []
+        # keys -> (start of the line, start of the value, end of the value)
+        self.assignments: dict[tuple[str, ...], tuple[int, int, int]] = {}
 
     def fault(self, what: str) -> TomlFault:
         before = self.text[: self.at]
@@ -49,41 +49,38 @@ class Reader:
 
     # --- lines
 
-    def document(self) -> "dict[str, Any]":
+    def read_document(self) -> "dict[str, Any]":
         table = self.root
         while True:
-            self.skip_lines()
+            self.pass_lines()
             if self.at >= len(self.text):
                 return self.root
             start = self.text.rfind("\n", 0, self.at) + 1
             if self.text[self.at] == "[":
-                table, keys = self.header()
+                table, keys = self.read_header()
                 self.headers.append((keys, start))
             else:
-                keys, value = self.key_value(table)
-                self.assignments[(*(self.headers[-1][0] if self.headers else ()), *keys)] = (
-                    start,
-                    value,
-                    self.at,
-                )
-            self.end_of_line()
+                keys, value = self.read_assignment(table)
+                header = self.headers[-1][0] if self.headers else ()
+                self.assignments[(*header, *keys)] = (start, value, self.at)
+            self.expect_line_end()
 
-    def skip_blanks(self) -> None:
+    def pass_blanks(self) -> None:
         while self.at < len(self.text) and self.text[self.at] in " \t":
             self.at += 1
 
-    def skip_lines(self) -> None:
+    def pass_lines(self) -> None:
         """Over blanks, line ends and comments."""
         while True:
-            self.skip_blanks()
+            self.pass_blanks()
             if self.peek() == "\n":
                 self.at += 1
             elif self.peek() == "#":
-                self.comment()
+                self.pass_comment()
             else:
                 return
 
-    def comment(self) -> None:
+    def pass_comment(self) -> None:
         end = self.text.find("\n", self.at)
         end = len(self.text) if end < 0 else end
         self.refuse_controls(self.text[self.at : end])
@@ -96,10 +93,10 @@ class Reader:
             if (character < " " and character not in allowed) or character == "\x7f":
                 raise self.fault(f"unexpected control character {character!r}")
 
-    def end_of_line(self) -> None:
-        self.skip_blanks()
+    def expect_line_end(self) -> None:
+        self.pass_blanks()
         if self.peek() == "#":
-            self.comment()
+            self.pass_comment()
         if self.at < len(self.text) and self.text[self.at] != "\n":
             raise self.fault(
                 f"unexpected token {self.text[self.at]!r}, was expecting the end of the line"
@@ -116,18 +113,18 @@ class Reader:
 
     # --- tables
 
-    def header(self) -> "tuple[dict[str, Any], tuple[str, ...]]":
+    def read_header(self) -> "tuple[dict[str, Any], tuple[str, ...]]":
         array = self.text.startswith("[[", self.at)
         self.at += 2 if array else 1
-        keys = self.dotted_key()
+        keys = self.read_dotted_key()
         self.expect("]]" if array else "]", "after a table key")
         table = self.root
         for key in keys[:-1]:
-            table = self.pass_through(table, key)
+            table = self.enter_table(table, key)
         opened = self.append_table(table, keys[-1]) if array else self.open_table(table, keys[-1])
         return opened, tuple(keys)
 
-    def pass_through(self, table: "dict[str, Any]", key: str) -> "dict[str, Any]":
+    def enter_table(self, table: "dict[str, Any]", key: str) -> "dict[str, Any]":
         """The table of that name on the way to a header's last key; made when it is not there."""
         if key not in table:
             return self.new_table(table, key, "on the way")
@@ -163,11 +160,11 @@ class Reader:
 
     # --- keys
 
-    def key_value(self, table: "dict[str, Any]") -> "tuple[list[str], int]":
+    def read_assignment(self, table: "dict[str, Any]") -> "tuple[list[str], int]":
         """Read one assignment into the table: its keys, and where its value starts."""
-        keys = self.dotted_key()
+        keys = self.read_dotted_key()
         self.expect("=", "after a key")
-        self.skip_blanks()
+        self.pass_blanks()
         for key in keys[:-1]:
             if key not in table:
                 self.new_table(table, key, "dotted")
@@ -178,24 +175,24 @@ class Reader:
         if keys[-1] in table:
             raise self.fault(f"the following key was defined twice: {keys[-1]}")
         start = self.at
-        table[keys[-1]] = self.value()
+        table[keys[-1]] = self.read_value()
         return keys, start
 
-    def dotted_key(self) -> "list[str]":
+    def read_dotted_key(self) -> "list[str]":
         keys: list[str] = []
         while True:
-            self.skip_blanks()
-            keys.append(self.simple_key())
-            self.skip_blanks()
+            self.pass_blanks()
+            keys.append(self.read_simple_key())
+            self.pass_blanks()
             if self.peek() != ".":
                 return keys
             self.at += 1
 
-    def simple_key(self) -> str:
+    def read_simple_key(self) -> str:
         if self.peek() == '"':
-            return self.basic_string()
+            return self.read_basic_string()
         if self.peek() == "'":
-            return self.literal_string()
+            return self.read_literal_string()
         start = self.at
         while self.at < len(self.text) and self.text[self.at] in BARE:
             self.at += 1
@@ -206,35 +203,31 @@ class Reader:
 
     # --- values
 
-    def value(self) -> "Any":
+    def read_value(self) -> "Any":
         self.nesting += 1
         if self.nesting > 100:
             raise self.fault("values are nested more than 100 deep")
-        found = self.any_value()
+        found = self.read_any_value()
         self.nesting -= 1
         return found
 
-    def any_value(self) -> "Any":
+    def read_any_value(self) -> "Any":
+        if self.text.startswith('"""', self.at):
+            return self.read_long_basic_string()
+        if self.text.startswith("'''", self.at):
+            return self.read_long_literal_string()
         first = self.peek()
         if first == '"':
-            return (
-                self.long_basic_string()
-                if self.text.startswith('"""', self.at)
-                else self.basic_string()
-            )
+            return self.read_basic_string()
         if first == "'":
-            return (
-                self.long_literal_string()
-                if self.text.startswith("'''", self.at)
-                else self.literal_string()
-            )
+            return self.read_literal_string()
         if first == "[":
-            return self.array()
+            return self.read_array()
         if first == "{":
-            return self.inline_table()
-        return self.word()
+            return self.read_inline_table()
+        return self.read_word()
 
-    def word(self) -> "Any":
+    def read_word(self) -> "Any":
         """A boolean or a number: whatever runs up to a separator."""
         start = self.at
         while self.at < len(self.text) and (
@@ -244,7 +237,7 @@ class Reader:
         word = self.text[start : self.at]
         if word in ("true", "false"):
             return word == "true"
-        found = number(word)
+        found = read_number(word)
         if found is None:
             self.at = start
             raise self.fault(
@@ -252,26 +245,26 @@ class Reader:
             )
         return found
 
-    def array(self) -> "list[Any]":
+    def read_array(self) -> "list[Any]":
         self.at += 1
         found: list[Any] = []
         while True:
-            self.skip_lines()
+            self.pass_lines()
             if self.peek() == "]":
                 self.at += 1
                 return found
-            found.append(self.value())
-            self.skip_lines()
+            found.append(self.read_value())
+            self.pass_lines()
             if self.peek() != "]":
                 self.expect(",", "in an array")
 
-    def inline_table(self) -> "dict[str, Any]":
+    def read_inline_table(self) -> "dict[str, Any]":
         self.at += 1
         table: dict[str, Any] = {}
-        self.skip_blanks()
+        self.pass_blanks()
         while self.peek() != "}" or table:
-            self.key_value(table)
-            self.skip_blanks()
+            self.read_assignment(table)
+            self.pass_blanks()
             if self.peek() == "}":
                 break
             self.expect(",", "in an inline table")
@@ -281,7 +274,7 @@ class Reader:
 
     # --- strings
 
-    def literal_string(self) -> str:
+    def read_literal_string(self) -> str:
         end = self.text.find("'", self.at + 1)
         piece = self.text[self.at + 1 : end]
         if end < 0 or "\n" in piece:
@@ -290,7 +283,7 @@ class Reader:
         self.at = end + 1
         return piece
 
-    def long_literal_string(self) -> str:
+    def read_long_literal_string(self) -> str:
         end = self.text.find("'''", self.at + 3)
         if end < 0:
             raise self.fault("unclosed string")
@@ -301,7 +294,7 @@ class Reader:
         self.at = end + 3
         return piece[1:] if piece.startswith("\n") else piece
 
-    def basic_string(self) -> str:
+    def read_basic_string(self) -> str:
         self.at += 1
         pieces: list[str] = []
         start = self.at
@@ -317,12 +310,12 @@ class Reader:
             if character == "\\":
                 pieces.append(self.text[start : self.at])
                 self.refuse_controls(pieces[-1])
-                pieces.append(self.escape())
+                pieces.append(self.read_escape())
                 start = self.at
             else:
                 self.at += 1
 
-    def long_basic_string(self) -> str:
+    def read_long_basic_string(self) -> str:
         self.at += 3
         if self.peek() == "\n":
             self.at += 1
@@ -335,8 +328,8 @@ class Reader:
                 self.refuse_controls(character, "\t\n")
                 pieces.append(character)
                 self.at += 1
-            elif not self.line_ending_backslash():
-                pieces.append(self.escape())
+            elif not self.pass_ending_backslash():
+                pieces.append(self.read_escape())
         for _ in range(2):  # up to two quotes may stand before the closing three
             if self.text.startswith('""""', self.at):
                 pieces.append('"')
@@ -344,7 +337,7 @@ class Reader:
         self.at += 3
         return "".join(pieces)
 
-    def line_ending_backslash(self) -> bool:
+    def pass_ending_backslash(self) -> bool:
         """Over a backslash at a line's end and all blanks and lines after it, if that is what
         stands here.
         """
@@ -356,7 +349,7 @@ class Reader:
             self.at += 1
         return True
 
-    def escape(self) -> str:
+    def read_escape(self) -> str:
         letter = self.text[self.at + 1 : self.at + 2]
         if letter in ESCAPES and letter:
             self.at += 2
@@ -372,30 +365,44 @@ class Reader:
         return chr(code)
 
 
-def number(word: str) -> "int | float | None":
+def read_number(word: str) -> "int | float | None":
     """An integer or a float as TOML writes them; None for any other word."""
     if word[:2] in DIGITS:
-        radix, allowed = DIGITS[word[:2]]
-        return int(word[2:].replace("_", ""), radix) if grouped(word[2:], allowed) else None
-    sign, digits = (word[0], word[1:]) if word[:1] in ("+", "-") else ("", word)
+        return read_radix_number(word)
+    digits = word[1:] if word[:1] in SIGNS else word
     if digits in ("inf", "nan"):
-        return float(sign + digits)
-    mantissa, exponent_mark, exponent = digits.replace("E", "e").partition("e")
-    whole, point, fraction = mantissa.partition(".")
-    if not grouped(whole, "0123456789") or (len(whole) > 1 and whole[0] == "0"):
+        return float(word)
+    if not is_decimal(digits):
         return None
-    if (point and not grouped(fraction, "0123456789")) or (
-        exponent_mark and not grouped(exponent.lstrip("+-"), "0123456789")
-    ):
-        return None
-    if len(exponent) - len(exponent.lstrip("+-")) > 1:
-        return None
-    plain = sign + digits.replace("_", "")
-    if point or exponent_mark:
+    plain = word.replace("_", "")
+    if any(mark in plain for mark in ".eE"):
         return float(plain)
     return int(plain) if len(plain) < 4000 else None
 
 
-def grouped(digits: str, allowed: str) -> bool:
+def read_radix_number(word: str) -> "int | None":
+    """The integer after 0x, 0o or 0b."""
+    radix, allowed = DIGITS[word[:2]]
+    if not is_grouped(word[2:], allowed):
+        return None
+    return int(word[2:].replace("_", ""), radix)
+
+
+def is_decimal(digits: str) -> bool:
+    """True for 1, 1.5, 1e3 and 1.5e-3, without a sign of their own."""
+    mantissa, exponent_mark, exponent = digits.replace("E", "e").partition("e")
+    whole, point, fraction = mantissa.partition(".")
+    if not is_grouped(whole) or (len(whole) > 1 and whole[0] == "0"):
+        return False
+    if point and not is_grouped(fraction):
+        return False
+    return not exponent_mark or is_exponent(exponent)
+
+
+def is_exponent(exponent: str) -> bool:
+    return is_grouped(exponent[1:] if exponent[:1] in SIGNS else exponent)
+
+
+def is_grouped(digits: str, allowed: str = "0123456789") -> bool:
     """Digits, with single underscores between some of them."""
     return all(group and all(digit in allowed for digit in group) for group in digits.split("_"))

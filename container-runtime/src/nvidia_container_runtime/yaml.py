@@ -1,7 +1,7 @@
-"""The YAML that CDI specs are written in: block and flow collections, plain and quoted scalars,
-literal blocks.
+"""A reader of the YAML that CDI specs are written in: block and flow collections, plain and quoted
+scalars, literal blocks.
 
-Not here: anchors, aliases, tags, directives, several documents. They are refused, never guessed at.
+Not here: anchors, aliases, tags, directives, several documents. They are refused.
 """
 
 TYPE_CHECKING = False
@@ -18,16 +18,19 @@ ESCAPES = {
     "P": "\u2029",
 }  # fmt: skip
 HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
+HEX_DIGITS = "0123456789abcdefABCDEF"
+DEEPEST = 100
+BLANK_OR_END = ("", " ")  # what may stand after a mark such as `-` or `:`
+FLOW_ENDS = ("", ",", "[", "]", "{", "}")
+AFTER_FLOW_COLON = (" ", *FLOW_ENDS)
 
 
 class YamlFault(ValueError):
-    """The line that is no YAML, or is YAML that this reader refuses."""
+    """The text is not YAML, or is YAML that this reader refuses. The message names the line."""
 
 
 class Plain:
-    """A plain scalar that means a number or a boolean: its value, and its text for where a text is
-    wanted.
-    """
+    """A plain scalar that means a number or a boolean: its value, and its text."""
 
     __slots__ = ("text", "value")
 
@@ -37,18 +40,18 @@ class Plain:
 
 
 def parse(text: str) -> "Any":
-    return _Reader(text).document()
+    return _Reader(text).read_document()
 
 
 def parse_plain(text: str) -> "Any":
-    """As `parse`, but with Plain in the place of numbers and booleans, and the text
-    of every key.
-    """
-    return _Reader(text, keep_text=True).document()
+    """As `parse`, but numbers and booleans are Plain, and every key is its text."""
+    return _Reader(text, keep_text=True).read_document()
 
 
 class _Reader:
-    """Works on lines: `lines` holds (indent, text, number) of every line that says something."""
+    """Reads line by line. `lines` holds (indent, text, number) of every line that is neither empty
+    nor a comment, `at` is the index of the current one.
+    """
 
     def __init__(self, text: str, keep_text: bool = False) -> None:
         self.keep_text = keep_text
@@ -56,11 +59,13 @@ class _Reader:
         if not text.replace("\n", "").isprintable():
             refuse_controls(text)
         self.source = text.split("\n")
-        self.lines: list[tuple[int, str, int]] = []
-        for number, raw in enumerate(self.source, 1):
-            line = raw.strip(" ")
-            if line and line[0] != "#":
-                self.lines.append((len(raw) - len(raw.lstrip(" ")), line, number))
+        self.lines = content_lines(self.source)
+        self.drop_markers()
+        self.at = 0
+        self.depth = 0
+
+    def drop_markers(self) -> None:
+        """Take away `---` before the document and `...` after it."""
         if len(self.lines) > 1 and self.lines[-1][:2] == (0, "..."):
             self.lines.pop()
         if self.lines and self.lines[0][:2] == (0, "---"):
@@ -68,241 +73,273 @@ class _Reader:
         for indent, line, number in self.lines:
             if indent == 0 and line.startswith(("---", "...")):
                 raise YamlFault(f"line {number}: several documents are not read here")
-        self.at = 0
-        self.depth = 0
 
     def fault(self, what: str) -> YamlFault:
+        """The fault `what` in the current line."""
         number = self.lines[min(self.at, len(self.lines) - 1)][2] if self.lines else 1
         return YamlFault(f"line {number}: {what}")
 
-    def document(self) -> "Any":
+    def next_indent(self) -> int:
+        """The indent of the current line; -1 after the last one."""
+        if self.at >= len(self.lines):
+            return -1
+        return self.lines[self.at][0]
+
+    # --- block collections
+
+    def read_document(self) -> "Any":
         if not self.lines:
             return None
         if self.lines[self.at][1].startswith("|"):
             raise self.fault("a document that is one block scalar is not read here")
-        value = self.node(self.lines[self.at][0])
+        value = self.read_node(self.lines[self.at][0])
         if self.at < len(self.lines):
             raise self.fault(f"unexpected {self.lines[self.at][1]!r}")
         return value
 
-    def node(self, indent: int) -> "Any":
-        """The value whose first line is the current one, at that indent."""
+    def read_node(self, indent: int) -> "Any":
+        """The value that starts in the current line, at that indent."""
         self.depth += 1
-        if self.depth > 100:
+        if self.depth > DEEPEST:
             raise self.fault("nested more than 100 deep")
-        text = self.lines[self.at][1]
-        if text == "-" or text.startswith("- "):
-            value: Any = self.sequence(indent)
-        elif self.key(text):
-            value = self.mapping(indent)
-        else:
-            self.at += 1
-            value = self.scalar(text, indent - 1)
+        value = self.read_block(self.lines[self.at][1], indent)
         self.depth -= 1
         return value
 
-    def sequence(self, indent: int) -> "list[Any]":
+    def read_block(self, text: str, indent: int) -> "Any":
+        if starts_item(text):
+            return self.read_sequence(indent)
+        if self.split_key(text):
+            return self.read_mapping(indent)
+        self.at += 1
+        return self.read_scalar(text, indent - 1)
+
+    def read_sequence(self, indent: int) -> "list[Any]":
         items: list[Any] = []
         while self.at < len(self.lines):
-            here, text, number = self.lines[self.at]
-            if here != indent or not (text == "-" or text.startswith("- ")):
+            here, text, _ = self.lines[self.at]
+            if here != indent or not starts_item(text):
                 break
-            rest = text[1:].lstrip(" ")
-            if not rest or rest[0] == "#":
-                self.at += 1
-                items.append(self.below(indent))
-            else:
-                self.lines[self.at] = (indent + len(text) - len(rest), rest, number)
-                items.append(self.node(indent + len(text) - len(rest)))
+            items.append(self.read_item(text, indent))
         self.check_indent(indent)
         return items
 
-    def mapping(self, indent: int) -> "dict[Any, Any]":
+    def read_item(self, text: str, indent: int) -> "Any":
+        """The value after a dash. It is read as a line that starts in the value's column."""
+        rest = text[1:].lstrip(" ")
+        if not rest or rest[0] == "#":
+            self.at += 1
+            return self.read_below(indent)
+        column = indent + len(text) - len(rest)
+        self.lines[self.at] = (column, rest, self.lines[self.at][2])
+        return self.read_node(column)
+
+    def read_mapping(self, indent: int) -> "dict[Any, Any]":
         table: dict[Any, Any] = {}
-        lines = self.lines
-        while self.at < len(lines):
-            here, text, _ = lines[self.at]
-            if here != indent or text.startswith("- ") or text == "-":
+        while self.at < len(self.lines):
+            here, text, _ = self.lines[self.at]
+            if here != indent or starts_item(text):
                 break
-            split = self.key(text)
-            if split is None:
+            entry = self.split_key(text)
+            if entry is None:
                 raise self.fault(f"expected a key, found {text!r}")
-            key, rest = split
+            key, rest = entry
             if key in table:
                 raise self.fault(f"key {key!r} is given twice")
             self.at += 1
             if rest and rest[0] != "#":
-                table[key] = self.scalar(rest, indent)
+                table[key] = self.read_scalar(rest, indent)
             else:
-                table[key] = self.below(indent, sequences_at=indent)
+                table[key] = self.read_below(indent, sequences_at=indent)
         self.check_indent(indent)
         return table
 
     def check_indent(self, indent: int) -> None:
-        if self.at < len(self.lines) and self.lines[self.at][0] > indent:
+        if self.next_indent() > indent:
             raise self.fault("unexpected indentation")
 
-    def below(self, indent: int, sequences_at: int = -1) -> "Any":
-        """The value on the lines under a key or a dash; a list may start in the
-        column of its key.
+    def read_below(self, indent: int, sequences_at: int = -1) -> "Any":
+        """The value in the lines under a key or a dash, None if there is none. A sequence may start
+        in column `sequences_at`, which is that of the key.
         """
-        if self.at < len(self.lines):
-            here, text, _ = self.lines[self.at]
-            if here > indent or (here == sequences_at and (text == "-" or text.startswith("- "))):
-                return self.node(here)
+        if self.at >= len(self.lines):
+            return None
+        here, text, _ = self.lines[self.at]
+        if here > indent or (here == sequences_at and starts_item(text)):
+            return self.read_node(here)
         return None
 
-    def key(self, text: str) -> "tuple[Any, str] | None":
+    # --- keys
+
+    def split_key(self, text: str) -> "tuple[Any, str] | None":
         """(key, rest of the line) of a line that starts a mapping entry, None of any other."""
         first = text[0]
         if first == "\t":
             raise self.fault("a tab in the indentation")
         if first in "\"'":
-            end = quote_end(text)
-            if end < 0 or text[end : end + 1] != ":" or text[end + 1 : end + 2] not in ("", " "):
-                return None
-            return self.unquoted(text[:end]), text[end + 1 :].strip(" ")
+            return self.split_quoted_key(text)
         if first in "[{|>#":
             return None
-        name, colon, rest = text.partition(": ")
-        if not colon:
-            if not text.endswith(":"):
-                head = text.partition(" #")[0].rstrip(" ")
-                if head == text or not head.endswith(":"):
-                    return None
-                text = head
-            name, rest = text[:-1], ""
+        parts = split_at_colon(text)
+        if parts is None:
+            return None
+        name, rest = parts
         if " #" in name:
             return None
-        if first in REFUSED or (first == "?" and name[1:2] in ("", " ")):
+        if first in REFUSED or (first == "?" and name[1:2] in BLANK_OR_END):
             raise self.fault(f"{first!r} is not read here")
-        return self.resolved_key(name.rstrip(" ")), rest.strip(" ")
+        return self.resolve_key(name.rstrip(" ")), rest.strip(" ")
 
-    def resolved_key(self, plain: str) -> "Any":
-        return plain if self.keep_text else resolved(plain)
+    def split_quoted_key(self, text: str) -> "tuple[str, str] | None":
+        end = quote_end(text)
+        if end < 0 or text[end : end + 1] != ":" or text[end + 1 : end + 2] not in BLANK_OR_END:
+            return None
+        return self.unquote(text[:end]), text[end + 1 :].strip(" ")
 
-    def resolved(self, plain: str) -> "Any":
-        value = resolved(plain)
-        return (
-            Plain(plain, value)
-            if self.keep_text and value is not None and type(value) is not str
-            else value
-        )
+    def resolve_key(self, plain: str) -> "Any":
+        return plain if self.keep_text else resolve_plain(plain)
 
     # --- scalars and flow collections
 
-    def scalar(self, text: str, indent: int) -> "Any":
-        """A value that starts on a key's own line and may go on below it, on lines indented more
-        than `indent`.
+    def read_scalar(self, text: str, indent: int) -> "Any":
+        """A value that starts with `text`, in the line before the current one. It may go on in
+        lines that are indented more than `indent`.
         """
         first = text[0]
         if first in "\"'":
-            while quote_end(text) < 0:
-                text = self.joined(text, indent)
-            end = quote_end(text)
-            self.only_comment(text[end:])
-            return self.unquoted(text[:end])
+            return self.read_quoted(text, indent)
         if first in "[{":
-            return self.flow_value(text, indent)
+            return self.read_flow(text, indent)
         if first in "|>":
-            return self.block_scalar(text, indent)
-        if first in REFUSED or (first in "-?:" and text[1:2] in ("", " ")) or first in ",]}":
+            return self.read_literal(text, indent)
+        return self.read_plain(text, indent)
+
+    def read_quoted(self, text: str, indent: int) -> str:
+        end = quote_end(text)
+        while end < 0:
+            text = self.join_line(text, indent)
+            end = quote_end(text)
+        self.refuse_rest(text[end:])
+        return self.unquote(text[:end])
+
+    def read_flow(self, text: str, indent: int) -> "Any":
+        while True:
+            flow = _Flow(self, text)
+            try:
+                value = flow.read_value()
+            except _Unfinished:
+                text = self.join_line(text, indent)
+                continue
+            self.refuse_rest(text[flow.at :])
+            return value
+
+    def read_plain(self, text: str, indent: int) -> "Any":
+        if starts_refused_scalar(text):
             raise self.fault(f"{text!r} is not read here")
-        plain = text.partition(" #")[0].rstrip(" ")
-        if plain == text:
-            while self.at < len(self.lines) and self.lines[self.at][0] > indent:
-                plain = self.joined(plain, indent)
+        plain, comment, _ = text.partition(" #")
+        plain = plain.rstrip(" ")
+        while not comment and self.next_indent() > indent:
+            plain = self.join_line(plain, indent)
         if ": " in plain or plain.endswith(":") or "\t" in plain or " #" in plain:
             raise self.fault(f"{plain!r} is not read here")
-        return self.resolved(plain)
+        return self.resolve(plain)
 
-    def joined(self, text: str, indent: int) -> str:
-        """The text with the next line folded onto it."""
-        if self.at >= len(self.lines) or self.lines[self.at][0] <= indent:
+    def resolve(self, plain: str) -> "Any":
+        value = resolve_plain(plain)
+        if not self.keep_text or value is None or type(value) is str:
+            return value
+        return Plain(plain, value)
+
+    def join_line(self, text: str, indent: int) -> str:
+        """The text with the current line folded onto it."""
+        if self.next_indent() <= indent:
             raise self.fault("a value that does not end")
         _, more, number = self.lines[self.at]
         if self.lines[self.at - 1][2] != number - 1:
             raise self.fault("an empty line or a comment inside a value")
         self.at += 1
-        if (len(text) - len(text.rstrip("\\"))) % 2:
-            if text[0] != '"':
-                raise self.fault("a line that ends in a backslash")
-            return text[:-1] + more
-        return text + " " + more
+        if not is_escaped(text, len(text)):
+            return text + " " + more
+        if text[0] != '"':
+            raise self.fault("a line that ends in a backslash")
+        return text[:-1] + more
 
-    def only_comment(self, rest: str) -> None:
+    def refuse_rest(self, rest: str) -> None:
+        """Only a comment may stand after a value."""
         if rest.strip(" ") and not rest.startswith(" #"):
             raise self.fault(f"unexpected {rest.strip()!r} after a value")
 
-    def block_scalar(self, header: str, indent: int) -> str:
-        style, chomp = header[0], header[1:].partition(" #")[0].strip()
-        if style == ">" or chomp not in ("", "-", "+") or chomp == "+":
+    # --- literal blocks
+
+    def read_literal(self, header: str, indent: int) -> str:
+        """The text under a `|` or `|-` whose key stands at `indent`."""
+        chomp = header[1:].partition(" #")[0].strip()
+        if header[0] == ">" or chomp not in ("", "-"):
             raise self.fault(f"block scalar {header!r} is not read here")
         start = self.lines[self.at - 1][2]
-        margin, end = -1, start
-        for raw in self.source[start:]:
-            here = len(raw) - len(raw.lstrip(" "))
-            if raw.strip() and here <= indent:
-                break
-            if raw.strip() and margin < 0:
-                margin = here
-            if raw.strip() and here < margin:
-                raise self.fault("a line of a block scalar is indented less than its first one")
-            end += 1
-        body = [raw[margin:] for raw in self.source[start:end]] if margin >= 0 else []
+        block = self.deeper_lines(start, indent)
+        body = self.cut_margin(block)
+        end = start + len(block)
         while self.at < len(self.lines) and self.lines[self.at][2] <= end:
             self.at += 1
         text = "\n".join(body).rstrip("\n")
-        unended = bool(body and body[-1]) and end == len(
-            self.source
-        )  # the file's last line has no newline to keep
-        return text if chomp == "-" or not text or unended else text + "\n"
+        if chomp == "-" or not text:
+            return text
+        if body[-1] and end == len(self.source):
+            return text  # the file's last line has no newline to keep
+        return text + "\n"
 
-    def unquoted(self, text: str) -> str:
+    def deeper_lines(self, start: int, indent: int) -> "list[str]":
+        """The source's lines from `start` on that are blank or indented more than `indent`."""
+        lines: list[str] = []
+        for raw in self.source[start:]:
+            if raw.strip() and indent_of(raw) <= indent:
+                break
+            lines.append(raw)
+        return lines
+
+    def cut_margin(self, block: "list[str]") -> "list[str]":
+        """The lines without the indentation of the first that is not blank."""
+        indents = [indent_of(raw) for raw in block if raw.strip()]
+        if not indents:
+            return []
+        margin = indents[0]
+        if min(indents) < margin:
+            raise self.fault("a line of a block scalar is indented less than its first one")
+        return [raw[margin:] for raw in block]
+
+    # --- quotes
+
+    def unquote(self, text: str) -> str:
+        """The text that a quoted scalar, with its quotes, stands for."""
         inner = text[1:-1]
         if text[0] == "'":
             return inner.replace("''", "'")
-        if "\\" not in inner:
-            return inner
         pieces: list[str] = []
         at = 0
-        while at < len(inner):
-            slash = inner.find("\\", at)
-            if slash < 0:
-                pieces.append(inner[at:])
-                break
-            pieces.append(inner[at:slash])
+        slash = inner.find("\\")
+        while slash >= 0:
             letter = inner[slash + 1 : slash + 2]
-            size = HEX_ESCAPES.get(letter, 0)
-            digits = inner[slash + 2 : slash + 2 + size]
-            if size:
-                pieces.append(self.code_point(digits, size))
-            elif letter and letter in ESCAPES:
-                pieces.append(ESCAPES[letter])
-            else:
-                raise self.fault(f"unknown escape \\{letter}")
-            at = slash + 2 + size
-        return "".join(pieces)
+            end = slash + 2 + HEX_ESCAPES.get(letter, 0)
+            pieces += inner[at:slash], self.read_escape(inner[slash + 1 : end])
+            at = end
+            slash = inner.find("\\", at)
+        return "".join([*pieces, inner[at:]])
 
-    def code_point(self, digits: str, size: int) -> str:
-        if (
-            len(digits) < size
-            or any(digit not in "0123456789abcdefABCDEF" for digit in digits)
-            or int(digits, 16) > 0x10FFFF
-        ):
+    def read_escape(self, escape: str) -> str:
+        """What the characters after a backslash stand for."""
+        letter, digits = escape[:1], escape[1:]
+        if letter in HEX_ESCAPES:
+            return self.read_code_point(digits, HEX_ESCAPES[letter])
+        if letter not in ESCAPES:
+            raise self.fault(f"unknown escape \\{letter}")
+        return ESCAPES[letter]
+
+    def read_code_point(self, digits: str, size: int) -> str:
+        is_hex = len(digits) == size and all(digit in HEX_DIGITS for digit in digits)
+        if not is_hex or int(digits, 16) > 0x10FFFF:
             raise self.fault(f"invalid escape {digits!r}")
         return chr(int(digits, 16))
-
-    def flow_value(self, text: str, indent: int) -> "Any":
-        while True:
-            flow = _Flow(self, text)
-            try:
-                value = flow.value()
-            except _Unfinished:
-                text = self.joined(text, indent)
-                continue
-            self.only_comment(text[flow.at :])
-            return value
 
 
 class _Unfinished(Exception):
@@ -310,7 +347,7 @@ class _Unfinished(Exception):
 
 
 class _Flow:
-    """[a, b] and {a: b}, within one line of text."""
+    """Reads [a, b] and {a: b} within one line of text. `at` is the current position in it."""
 
     def __init__(self, reader: _Reader, text: str) -> None:
         self.reader = reader
@@ -319,92 +356,134 @@ class _Flow:
         self.depth = 0
 
     def peek(self) -> str:
+        """The next character that is no blank."""
         while self.text[self.at : self.at + 1] == " ":
             self.at += 1
         if self.at >= len(self.text):
             raise _Unfinished
         return self.text[self.at]
 
-    def value(self) -> "Any":
+    def read_value(self) -> "Any":
         first = self.peek()
-        if first in "[{":
-            self.depth += 1
-            if self.depth > 100:
-                raise self.reader.fault("nested more than 100 deep")
-            found: Any = self.sequence() if first == "[" else self.mapping()
-            self.depth -= 1
-            return found
-        return self.scalar()
+        if first not in "[{":
+            return self.read_flow_scalar()
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.reader.fault("nested more than 100 deep")
+        value: Any = self.read_flow_sequence() if first == "[" else self.read_flow_mapping()
+        self.depth -= 1
+        return value
 
-    def sequence(self) -> "list[Any]":
+    def read_flow_sequence(self) -> "list[Any]":
         self.at += 1
         items: list[Any] = []
         while self.peek() != "]":
-            items.append(self.value())
-            self.separator("]")
+            items.append(self.read_value())
+            self.pass_comma("]")
         self.at += 1
         return items
 
-    def mapping(self) -> "dict[Any, Any]":
+    def read_flow_mapping(self) -> "dict[Any, Any]":
         self.at += 1
         table: dict[Any, Any] = {}
         while self.peek() != "}":
-            key = self.scalar()
+            key = self.read_flow_scalar()
             key = key.text if isinstance(key, Plain) else key
             if key in table:
                 raise self.reader.fault(f"key {key!r} is given twice")
             if self.peek() != ":":
                 raise self.reader.fault("a flow mapping wants `key: value`")
             self.at += 1
-            table[key] = None if self.peek() in ",}" else self.value()
-            self.separator("}")
+            table[key] = None if self.peek() in ",}" else self.read_value()
+            self.pass_comma("}")
         self.at += 1
         return table
 
-    def separator(self, closing: str) -> None:
-        found = self.peek()
-        if found == ",":
+    def pass_comma(self, closing: str) -> None:
+        """Go over a comma. Where there is none, the collection must end here."""
+        character = self.peek()
+        if character == ",":
             self.at += 1
-        elif found != closing:
-            raise self.reader.fault(f"expected ',' or {closing!r}, found {found!r}")
+        elif character != closing:
+            raise self.reader.fault(f"expected ',' or {closing!r}, found {character!r}")
 
-    def scalar(self) -> "Any":
-        first = self.peek()
-        if first in "\"'":
-            end = quote_end(self.text[self.at :])
-            if end < 0:
-                raise _Unfinished
-            piece = self.text[self.at : self.at + end]
-            self.at += end
-            return self.reader.unquoted(piece)
+    def read_flow_scalar(self) -> "Any":
+        if self.peek() in "\"'":
+            return self.reader.unquote(self.pass_quoted())
         start = self.at
-        while self.at < len(self.text) and self.text[self.at] not in ",[]{}":
-            if self.text[self.at] == ":" and self.text[self.at + 1 : self.at + 2] in (
-                "",
-                " ",
-                ",",
-                "[",
-                "]",
-                "{",
-                "}",
-            ):
-                break
+        while not self.ends_plain():
             self.at += 1
         plain = self.text[start : self.at].rstrip(" ")
-        if (
-            not plain
-            or plain[0] in REFUSED
-            or (plain[0] in "#|>-" and plain[1:2] in ("", " "))
-            or "?" in plain  # the two YAMLs differ in what it means here
-            or " #" in plain
-            or "\t" in plain
-        ):
+        if is_refused_in_flow(plain):
             raise self.reader.fault(f"{plain!r} is not read here")
-        return self.reader.resolved(plain)
+        return self.reader.resolve(plain)
+
+    def pass_quoted(self) -> str:
+        """Go over a quoted scalar and return it with its quotes."""
+        length = quote_end(self.text[self.at :])
+        if length < 0:
+            raise _Unfinished
+        self.at += length
+        return self.text[self.at - length : self.at]
+
+    def ends_plain(self) -> bool:
+        """True where a plain scalar cannot go on."""
+        character = self.text[self.at : self.at + 1]
+        if character == ":":
+            return self.text[self.at + 1 : self.at + 2] in AFTER_FLOW_COLON
+        return character in FLOW_ENDS
+
+
+def content_lines(source: "list[str]") -> "list[tuple[int, str, int]]":
+    """(indent, text, number) of every line that is neither empty nor a comment."""
+    lines: list[tuple[int, str, int]] = []
+    for number, raw in enumerate(source, 1):
+        line = raw.strip(" ")
+        if line and line[0] != "#":
+            lines.append((indent_of(raw), line, number))
+    return lines
+
+
+def indent_of(raw: str) -> int:
+    return len(raw) - len(raw.lstrip(" "))
+
+
+def starts_item(text: str) -> bool:
+    return text == "-" or text.startswith("- ")
+
+
+def split_at_colon(text: str) -> "tuple[str, str] | None":
+    """(name, rest) around the colon that ends a plain key, None if there is no such colon."""
+    name, colon, rest = text.partition(": ")
+    if colon:
+        return name, rest
+    if text.endswith(":"):
+        return text[:-1], ""
+    head, comment, _ = text.partition(" #")
+    head = head.rstrip(" ")
+    if comment and head.endswith(":"):
+        return head[:-1], ""
+    return None
+
+
+def starts_refused_scalar(text: str) -> bool:
+    first = text[0]
+    if first in REFUSED or first in ",]}":
+        return True
+    return first in "-?:" and text[1:2] in BLANK_OR_END
+
+
+def is_refused_in_flow(plain: str) -> bool:
+    if not plain or plain[0] in REFUSED:
+        return True
+    if plain[0] in "#|>-" and plain[1:2] in BLANK_OR_END:
+        return True
+    # YAML 1.1 and 1.2 differ in what a question mark means here.
+    return "?" in plain or " #" in plain or "\t" in plain
 
 
 def refuse_controls(text: str) -> None:
-    """Characters that YAML forbids, and those that some readers take for the end of a line."""
+    """Refuse characters that YAML forbids or that some readers take for the end of a line."""
     for character in text:
         if (
             (character < " " and character not in "\t\n")
@@ -415,40 +494,40 @@ def refuse_controls(text: str) -> None:
 
 
 def quote_end(text: str) -> int:
-    """The position after the closing quote of a text that starts with a quote; -1 when it is not
-    closed.
-    """
+    """The position after the closing quote of a text that starts with a quote; -1 if none."""
     quote = text[0]
-    at = 1
-    while True:
-        at = text.find(quote, at)
-        if at < 0:
-            return -1
-        if quote == "'":
-            if text[at + 1 : at + 2] == "'":
-                at += 2
-                continue
+    at = text.find(quote, 1)
+    while at >= 0:
+        if quote == "'" and text[at + 1 : at + 2] == "'":
+            at = text.find(quote, at + 2)
+        elif quote == '"' and is_escaped(text, at):
+            at = text.find(quote, at + 1)
+        else:
             return at + 1
-        slashes = 0
-        while text[at - 1 - slashes] == "\\":
-            slashes += 1
-        at += 1
-        if slashes % 2 == 0:
-            return at
+    return -1
 
 
-def resolved(plain: str) -> "Any":
+def is_escaped(text: str, at: int) -> bool:
+    """True if an odd number of backslashes stands before that position."""
+    start = at
+    while text[start - 1 : start] == "\\":
+        start -= 1
+    return (at - start) % 2 == 1
+
+
+def resolve_plain(plain: str) -> "Any":
     """What a plain scalar means: null, a boolean, a number, else its text."""
     if plain in NULLS:
         return None
     first = plain[0]
     if first.isdigit() or first in "+-.":
-        number = as_number(plain)
+        number = read_number(plain)
         return plain if number is None else number
     return BOOLS.get(plain, plain)
 
 
-def as_number(plain: str) -> "int | float | None":
+def read_number(plain: str) -> "int | float | None":
+    """The number that a plain scalar means, None if it means none."""
     sign, digits = (plain[0], plain[1:]) if plain[0] in "+-" else ("", plain)
     if not digits or not digits.isascii() or len(digits) > 300:
         return None

@@ -14,6 +14,7 @@ from .. import cdi_spec, edits, settings
 from ..cdi_registry import Registry
 from ..errors import RuntimeFault
 from ..journal import Journal, complain
+from ..sections import RUNTIME
 from . import generate, spec_output
 
 
@@ -44,9 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 def list_devices(options: argparse.Namespace) -> int:
     config = settings.load(settings.config_path(os.environ))
-    registry = Registry(
-        options.spec_dir or config[settings.RUNTIME + "modes.cdi.spec-dirs"], Journal()
-    )
+    registry = Registry(options.spec_dir or config[RUNTIME + "modes.cdi.spec-dirs"], Journal())
     names = sorted(registry.devices)
     print(f"Found {len(names)} CDI devices", file=sys.stderr)
     for name in names:

@@ -9,22 +9,23 @@ from typing import Any
 
 from .. import schema, settings
 from ..errors import RuntimeFault
+from ..sections import CLI, RUNTIME
 from . import configure, toml_text
 
 TRUE, FALSE = ("true", "True", "1", "yes"), ("false", "False", "0", "no")
-UNSHOWN = (settings.CLI + "no-pivot", settings.RUNTIME + "modes.csv.compat-container-root")
+UNSHOWN = (CLI + "no-pivot", RUNTIME + "modes.csv.compat-container-root")
 # Keys that a new file has as comments, with what somebody would set them to.
 COMMENTED: dict[str, Any] = {
     "accept-nvidia-visible-devices-as-volume-mounts": False,
     "accept-nvidia-visible-devices-envvar-when-unprivileged": True,
     "swarm-resource": "DOCKER_RESOURCE_GPU",
-    settings.CLI + "debug": "/var/log/nvidia-container-toolkit.log",
-    settings.CLI + "ldcache": "/etc/ld.so.cache",
-    settings.CLI + "no-cgroups": False,
-    settings.CLI + "path": "/usr/bin/nvidia-container-cli",
-    settings.CLI + "root": "/run/nvidia/driver",
-    settings.CLI + "user": "root:video",
-    settings.RUNTIME + "debug": "/var/log/nvidia-container-runtime.log",
+    CLI + "debug": "/var/log/nvidia-container-toolkit.log",
+    CLI + "ldcache": "/etc/ld.so.cache",
+    CLI + "no-cgroups": False,
+    CLI + "path": "/usr/bin/nvidia-container-cli",
+    CLI + "root": "/run/nvidia/driver",
+    CLI + "user": "root:video",
+    RUNTIME + "debug": "/var/log/nvidia-container-runtime.log",
 }
 
 
@@ -56,7 +57,7 @@ def default_path() -> str:
 
 def default_text() -> str:
     """Every key in order, those that are seldom set as comments."""
-    tables: dict[str, list[str]] = {settings.RUNTIME + "modes": []}
+    tables: dict[str, list[str]] = {RUNTIME + "modes": []}
     for key in sorted(schema.DEFAULTS):
         table, _, name = key.rpartition(".")
         if key in COMMENTED:

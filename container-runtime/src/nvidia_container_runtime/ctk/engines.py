@@ -38,7 +38,8 @@ class Registration(NamedTuple):
 # --- docker
 
 
-def docker(text: str, wanted: Registration, in_force: str = "") -> str:  # noqa: ARG001 - all engines look alike
+# It takes what the other engines take.
+def docker(text: str, wanted: Registration, in_force: str = "") -> str:  # noqa: ARG001
     config = daemon_json(text)
     runtimes = part(config, "runtimes")
     known = part(runtimes, wanted.name)

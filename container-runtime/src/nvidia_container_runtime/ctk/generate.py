@@ -27,7 +27,8 @@ from .. import (
 )
 from ..errors import RuntimeFault
 from ..journal import Journal
-from ..settings import CLI, RUNTIME, Settings
+from ..sections import CLI, RUNTIME
+from ..settings import Settings
 from . import spec_output
 
 VERSIONS = tuple(cdi_spec.version_key(version) for version in cdi_spec.VERSIONS)
@@ -85,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = configured(options)
+    config = load_settings(options)
     mode = options.mode
     if mode == "auto":
         mode = "csv" if host.is_csv_platform() else "nvml"
@@ -100,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def configured(options: argparse.Namespace) -> Settings:
+def load_settings(options: argparse.Namespace) -> Settings:
     config = settings.load(settings.config_path(os.environ))
     for key, given in (
         (CLI + "root", options.driver_root),
@@ -111,12 +112,12 @@ def configured(options: argparse.Namespace) -> Settings:
     return config
 
 
-def listed(values: list[str]) -> list[str]:
+def split_values(values: list[str]) -> list[str]:
     """A flag's values, each of which may be several with commas between."""
     return [item for value in values for item in value.split(",") if item]
 
 
-def below(root: str, config: Settings) -> Settings:
+def with_root(root: str, config: Settings) -> Settings:
     """The configuration with another root; the same where none is named."""
     return Settings({**config.values, CLI + "root": root}) if root else config
 
@@ -127,7 +128,7 @@ def with_dev_root(
     """Edits of the driver root, with the device nodes of the other root where one is named."""
     found = make(config)
     if options.dev_root:
-        found["deviceNodes"] = make(below(options.dev_root, config)).get("deviceNodes") or []
+        found["deviceNodes"] = make(with_root(options.dev_root, config)).get("deviceNodes") or []
     return found
 
 
@@ -135,12 +136,12 @@ def with_dev_root(
 
 
 def nvml_devices(options: argparse.Namespace, config: Settings) -> Found:
-    hook, nodes = options.nvidia_ctk_path, below(options.dev_root, config)
+    hook, nodes = options.nvidia_ctk_path, with_root(options.dev_root, config)
     devices: Devices = []
     whole: list[Edits] = []
     try:
         with nvml.Driver(host.nvml_library(config.driver_root)) as driver:
-            gpus, wanted = driver.gpus(), listed(options.device_ids) or ["all"]
+            gpus, wanted = driver.gpus(), split_values(options.device_ids) or ["all"]
             for one in [found for name in wanted for found in selected(name, gpus)]:
                 part = jit.device_edits(one, nodes, hook)
                 whole.append(part)
@@ -150,7 +151,7 @@ def nvml_devices(options: argparse.Namespace, config: Settings) -> Found:
             version = driver.version
     except nvml.DriverFault as fault:
         raise RuntimeFault(f"failed to initialize NVML: {fault}") from None
-    return [*devices, ("all", edits.joined(whole))], common_edits(version, options, config)
+    return [*devices, ("all", edits.join_edits(whole))], common_edits(version, options, config)
 
 
 def selected(name: str, gpus: list[nvml.Gpu]) -> list[nvml.Gpu | nvml.Mig]:
@@ -185,7 +186,7 @@ def device_names(device: nvml.Gpu | nvml.Mig, strategies: list[str]) -> list[str
 
 
 def csv_devices(options: argparse.Namespace, config: Settings) -> Found:
-    csv_mode.check_devices(listed(options.device_ids))
+    csv_mode.check_devices(split_values(options.device_ids))
     given = options.csv_files or [config[RUNTIME + "modes.csv.mount-spec-path"]]
     lists = [
         file
@@ -236,7 +237,7 @@ def management_devices(options: argparse.Namespace, config: Settings) -> Found:
     common["deviceNodes"] = []
     common["hooks"] = [hook for hook in common["hooks"] if hook_name(hook) not in CONFINING_HOOKS]
     return [
-        ("all", {"deviceNodes": managed_nodes(below(options.dev_root, config).driver_root)})
+        ("all", {"deviceNodes": managed_nodes(with_root(options.dev_root, config).driver_root)})
     ], common
 
 
@@ -251,7 +252,7 @@ def managed_nodes(root: str) -> list[Edits]:
 
 
 def imex_devices(options: argparse.Namespace, config: Settings) -> Found:
-    nodes = below(options.dev_root, config)
+    nodes = with_root(options.dev_root, config)
     root = nodes.driver_root
     names = [
         name for name in paths.names(files.below(root, IMEX_CHANNELS)) if name.startswith("channel")
@@ -259,12 +260,12 @@ def imex_devices(options: argparse.Namespace, config: Settings) -> Found:
     channels = sorted(
         (name[len("channel") :] for name in names), key=lambda name: (len(name), name)
     )
-    wanted = listed(options.device_ids) or ["all"]
+    wanted = split_values(options.device_ids) or ["all"]
     chosen = channels if "all" in wanted else wanted
     devices = [(channel, jit.imex_edits(channel, nodes)) for channel in chosen]
     if not devices:
         raise RuntimeFault(f"no IMEX channels below {files.below(root, IMEX_CHANNELS)}")
-    return [*devices, ("all", edits.joined([part for _, part in devices]))], dict(VOID)
+    return [*devices, ("all", edits.join_edits([part for _, part in devices]))], dict(VOID)
 
 
 def feature_devices(feature: str) -> Callable[[argparse.Namespace, Settings], Found]:
@@ -275,7 +276,7 @@ def feature_devices(feature: str) -> Callable[[argparse.Namespace, Settings], Fo
         if not part["deviceNodes"]:
             raise RuntimeFault(
                 f"no device nodes of {feature} found below "
-                f"{below(options.dev_root, config).driver_root}"
+                f"{with_root(options.dev_root, config).driver_root}"
             )
         options.no_all_device = False  # the one device that there is
         return [("all", part)], dict(VOID)
@@ -301,8 +302,8 @@ def hook_name(hook: Edits) -> str:
 
 
 def chosen_hooks(hooks: list[Edits], options: argparse.Namespace) -> list[Edits]:
-    disabled = set(listed(options.disable_hooks))
-    enabled = set(listed(options.enable_hooks))
+    disabled = set(split_values(options.disable_hooks))
+    enabled = set(split_values(options.enable_hooks))
     kept = [
         hook
         for hook in hooks

@@ -106,7 +106,8 @@ def enable_cuda_compat(root: str, flags: Flags) -> None:
         ldcache.update(root, [folder], flags.last("ldconfig-path"), "00-compat")
 
 
-def disable_device_node_modification(root: str, flags: Flags) -> None:  # noqa: ARG001 - all hooks look alike
+# It takes what the other hooks take.
+def disable_device_node_modification(root: str, flags: Flags) -> None:  # noqa: ARG001
     """The driver's own tools would make device nodes in a container that were not given to it."""
     mounts.mount_over(root, "/proc/driver/nvidia/params", without_modification)
 
@@ -121,7 +122,8 @@ PROFILES = "/etc/nvidia/nvidia-application-profiles-rc.d"
 MASK_BITS = 64
 
 
-def update_application_profile(root: str, flags: Flags) -> None:  # noqa: ARG001 - all hooks look alike
+# It takes what the other hooks take.
+def update_application_profile(root: str, flags: Flags) -> None:  # noqa: ARG001
     """EGL and Vulkan find GPUs without their nodes: the driver's settings tell them which are the
     container's.
     """

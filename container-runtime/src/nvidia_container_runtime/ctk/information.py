@@ -6,6 +6,7 @@ import os
 
 from .. import VERSION, host, lowlevel, settings
 from ..errors import RuntimeFault
+from ..sections import CLI, RUNTIME
 
 
 def run() -> int:
@@ -15,10 +16,10 @@ def run() -> int:
     lines = {
         "version": VERSION,
         "configuration": path if config.text is not None else f"{path} (not there: defaults)",
-        "mode": config[settings.RUNTIME + "mode"],
+        "mode": config[RUNTIME + "mode"],
         "low-level runtime": runtime(config, search),
         "nvidia-container-cli": host.find_container_cli(
-            config[settings.CLI + "path"], config[settings.CLI + "root"], search
+            config[CLI + "path"], config[CLI + "root"], search
         )
         or "not found",
         "driver": driver(config.driver_root),
@@ -30,7 +31,7 @@ def run() -> int:
 
 def runtime(config: settings.Settings, search: str) -> str:
     try:
-        return lowlevel.find(config[settings.RUNTIME + "runtimes"], search)[0]
+        return lowlevel.find(config[RUNTIME + "runtimes"], search)[0]
     except RuntimeFault as fault:
         return str(fault)
 

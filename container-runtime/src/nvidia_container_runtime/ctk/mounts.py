@@ -33,14 +33,14 @@ def leave(root: str) -> None:
     procfs has links to the root folders of processes, and the container's first one still has the
     host's.
     """
-    check("unshare", libc().unshare(CLONE_NEWNS))
+    check_result("unshare", libc().unshare(CLONE_NEWNS))
     mount("none", "/", MS_REC | MS_PRIVATE)
     root = paths.real(root)
     while True:
         places = process_files(root)
         if not places:
             return
-        check(
+        check_result(
             f"umount2 {places[0]}",
             libc().umount2(os.fsencode(places[0]), MNT_DETACH | UMOUNT_NOFOLLOW),
         )
@@ -75,15 +75,15 @@ def enter(root: str) -> None:
     the image's.
     """
     sys.meta_path.clear()
-    check("unshare", libc().unshare(CLONE_NEWNS))
+    check_result("unshare", libc().unshare(CLONE_NEWNS))
     mount(root, root, MS_BIND | MS_REC)
     os.chdir(root)
     number = PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         os.chroot(".")
     else:
-        check("pivot_root", libc().syscall(ctypes.c_long(number), b".", b"."))
-        check("umount2", libc().umount2(b".", MNT_DETACH))
+        check_result("pivot_root", libc().syscall(ctypes.c_long(number), b".", b"."))
+        check_result("umount2", libc().umount2(b".", MNT_DETACH))
     os.chdir("/")
 
 
@@ -116,7 +116,7 @@ def mount_over(root: str, path: str, change: Callable[[str], str | None]) -> Non
         with Root(root).folder(path) as target:
             mount(str(content), f"/proc/self/fd/{target}", MS_BIND)
     finally:
-        check("umount2", libc().umount2(folder.encode(), MNT_DETACH))
+        check_result("umount2", libc().umount2(folder.encode(), MNT_DETACH))
         os.rmdir(folder)
 
 
@@ -131,9 +131,9 @@ def mount_empty(folder: str, size: int) -> None:
 def mount(source: str, target: str, flags: int, kind: str = "", options: str = "") -> None:
     words = [os.fsencode(word) or None for word in (source, target, kind, options)]
     result = libc().mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3])
-    check(f"mount {target}", result)
+    check_result(f"mount {target}", result)
 
 
-def check(what: str, result: int) -> None:
+def check_result(what: str, result: int) -> None:
     if result < 0:
         raise RuntimeFault(f"{what}: {os.strerror(ctypes.get_errno())}")

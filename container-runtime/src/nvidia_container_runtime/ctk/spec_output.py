@@ -32,7 +32,7 @@ def text_of(spec: dict[str, Any], form: str) -> str:
 def as_yaml(value: Any, indent: str = "") -> str:
     """Block style, every string in JSON's quotes, which YAML reads alike."""
     if isinstance(value, dict):
-        return "".join(f"{indent}{key}:{under(one, indent + '  ')}" for key, one in value.items())  # pyright: ignore
+        return "".join(f"{indent}{key}:{under(one, indent + '  ')}" for key, one in value.items())
     return "".join(f"{indent}-{first_line(one, indent + '  ')}" for one in value)
 
 

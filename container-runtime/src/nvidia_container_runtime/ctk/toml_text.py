@@ -22,7 +22,7 @@ class Edit:
     def take(self, text: str) -> None:
         """This text from now on, if it can be read; else the old one stays."""
         reader = toml.Reader(text)
-        self.value = reader.document()
+        self.value = reader.read_document()
         self.reader = reader
         self.text = text
 
@@ -116,9 +116,9 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         return '"' + "".join(map(escaped, value)) + '"'
     if isinstance(value, list):
-        return "[" + ", ".join(map(literal, value)) + "]"  # pyright: ignore[reportUnknownArgumentType]
+        return "[" + ", ".join(map(literal, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{bare(key)} = {literal(one)}" for key, one in value.items()) + "}"  # pyright: ignore
+        return "{" + ", ".join(f"{bare(key)} = {literal(one)}" for key, one in value.items()) + "}"
     raise TypeError(type(value).__name__)
 
 
