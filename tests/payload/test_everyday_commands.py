@@ -1,0 +1,88 @@
+"""Commands as people write them every day: values are taken wherever a shell only passes them on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tao_sdk.script_runner import build_entrypoint
+
+EVERYDAY = [
+    "python train.py --lr {x}",
+    "torchrun --nproc_per_node={x} train.py --lr {y}",
+    "torchrun --nnodes $NUM_NODES --nproc_per_node {x} train.py && echo done",
+    'accelerate launch --num_processes {x} train.py --name "{y}"',
+    "deepspeed --num_gpus {x} train.py --deepspeed ds.json",
+    "cd /workspace && python train.py --lr {x} 2>&1 | tee log.txt",
+    "mkdir -p out/{x} && cp data.txt out/{x}/",
+    "export LR={x}; python train.py --lr $LR",
+    "LR={x} python train.py",
+    'for f in {x}; do echo "$f"; done',
+    "if [ {x} -gt 1 ]; then echo many; fi",
+    'if [[ "{x}" == y ]]; then echo y; fi',
+    '[ -n "{x}" ] && echo set || echo unset',
+    'test "{x}" = y && echo y',
+    'case "{x}" in a*) echo a;; *) echo b;; esac',
+    'echo "lr is {x}" > $TAO_RESULTS_DIR/note.txt',
+    "printf '%s\\n' {x}",
+    "python -c 'import sys; print(sys.argv)' {x}",
+    "python -m pkg.train --lr {x} --out $TAO_RESULTS_DIR",
+    "bash train.sh {x} {y}",
+    "sh ./run.sh --lr {x}",
+    "nsys profile -o out python train.py --lr {x}",
+    "mpirun -np {x} python train.py",
+    "horovodrun -np {x} python train.py",
+    "CUDA_VISIBLE_DEVICES=0 python train.py --lr {x}",
+    "set -euo pipefail; python train.py --lr {x}",
+    "trap 'echo end' EXIT; python train.py {x}",
+    "python train.py --lr {x} & wait",
+    "timeout 10m python train.py --lr {x}",
+    "time python train.py --lr {x}",
+    "nice -n 5 python train.py {x}",
+    "env LR={x} python train.py",
+    "exec python train.py --lr {x}",
+    "source venv/bin/activate && python train.py --lr {x}",
+    ". ./env.sh; python train.py {x}",
+    "pip install -q numpy && python train.py {x}",
+    "wget -q {x} -O data.tar && tar xf data.tar",
+    "curl -fsSL {x} -o data.tar",
+    "tar -xzf {x} -C data",
+    "unzip -q {x} -d data",
+    "ls -l {x}",
+    "cat {x} | head -5",
+    "cat {x} | python process.py",
+    "python gen.py {x} | gzip > out.gz",
+    'sed -i "s/LR/{x}/" cfg.yaml',
+    "awk -v lr={x} 'BEGIN{print lr}'",
+    "jq --arg lr {x} '.lr=$lr' cfg.json",
+    "envsubst < cfg.tpl > cfg.yaml; python train.py {x}",
+    "N={x}; for i in $(seq 1 $N); do echo $i; done",
+    "for i in $(seq {x}); do echo $i; done",
+    'while read -r line; do echo "$line"; done < {x}',
+    'python train.py "--lr={x}"',
+    "python train.py --names {x} --epochs {y}",
+    "xargs -a {x} python process.py",
+    "find {x} -name '*.jpg' | wc -l",
+    "rsync -a {x}/ data/",
+    "ln -s {x} data",
+    "rm -rf {x}",
+    "python - {x} <<'EOF'\nimport sys; print(sys.argv)\nEOF",
+    "cat > cfg.yaml <<EOF\nlr: $LR\nEOF\npython train.py --lr {x}",
+    "ulimit -n 4096; python train.py {x}",
+    "numactl -N 0 python train.py {x}",
+    "stdbuf -oL python train.py --lr {x} | tee {y}",
+    "python train.py --lr {x} || exit 1",
+    "(cd sub && python train.py --lr {x})",
+    "{ python train.py --lr {x}; } 2>&1",
+    'N={x}; python train.py --n "$N" "${N}x"',
+    "declare LR={x}; echo $LR",
+    'local_dir={x}; mkdir -p "$local_dir"',
+    "python train.py --lr $(echo {x})",
+    'python train.py --out "$(basename {x})"',
+    'DIR=$(dirname {x}); ls "$DIR"',
+]
+
+
+@pytest.mark.parametrize("command", EVERYDAY)
+def test_a_command_of_every_day_takes_values(command: str) -> None:
+    args = {name: "3" for name in ("x", "y") if f"{{{name}}}" in command}
+    assert build_entrypoint(command=command, args=args)["command"]
