@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.model.checkpoints import SETTLED
+from tao_sdk.model.checkpoints import SETTLED, of_epoch
 from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
@@ -55,11 +55,16 @@ def best_value(left: Results) -> str:
 
 
 def why_no_best(left: Results) -> str:
-    """Why no checkpoint is the best: no value tells, or the best epoch has no whole one."""
+    """Why no checkpoint is the best: no value tells, or the best epoch has no whole one, or no
+    file's name tells that epoch.
+    """
     if not left.checkpoints:
         return "no checkpoints"
-    if left.progress.best is None:
+    best = left.progress.best
+    if best is None:
         return "the job told no metric by which one is the best"
+    if of_epoch(left.checkpoints, best.epoch, left.progress) is None:
+        return f"{best_value(left)}; no checkpoint file names epoch {best.epoch}"
     return f"{best_value(left)}, which has no checkpoint that is known to be whole"
 
 
