@@ -47,3 +47,14 @@ def test_a_relative_file_that_is_missing_is_told_with_the_folder_that_the_job_ra
     tao.write("read.py", "open('data/train.csv')")
     ran = tao("run", "--gpus", "0", "--", "python3", "read.py")
     assert "'data/train.csv' (the job ran in /" in ran.out
+
+
+def test_who_wrote_nothing_to_the_results_is_told_how_to_keep_files(tao: Tao) -> None:
+    assert tao("run", "--gpus", "0", "--name", "apart", "--", "mkdir -p ckpt").code == 0
+    told = tao("results", "apart").out
+    assert "write to $TAO_RESULTS_DIR" in told
+    assert "--outputs DIR" in told
+    assert "$TAO_RESULTS_DIR" in tao("run", "--help").out
+    kept = 'echo 1 > "$TAO_RESULTS_DIR/a.txt"'
+    assert tao("run", "--gpus", "0", "--name", "kept", "--", kept).code == 0
+    assert "(1 files" in tao("results", "kept").out

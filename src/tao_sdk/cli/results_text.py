@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.checkpoints import Checkpoint
     from tao_sdk.model.job import Job
 
+KEEP = "To keep files: write to $TAO_RESULTS_DIR, or name a folder: tao run --outputs DIR"
 WHOLE = {True: "whole", False: "not known to be whole"}
 
 
@@ -35,7 +36,7 @@ def results_lines(left: Results, live: bool) -> list[str]:
 
 
 def no_files(live: bool) -> str:
-    return "Nothing has been written there yet." if live else "The job left nothing there."
+    return "Nothing has been written there yet." if live else f"The job left nothing there. {KEEP}"
 
 
 def best_line(left: Results) -> str:
