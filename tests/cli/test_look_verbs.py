@@ -173,6 +173,24 @@ def test_checkpoints_that_a_failure_may_have_cut_off_are_called_so_by_the_end_of
     assert "any other job begins anew" in told
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("model_02.pt", "model_02.pt  (accuracy 0.500 at epoch 2)"),
+        (
+            "model_v2.pt",
+            "best     -  (accuracy 0.500 at epoch 2; no checkpoint file names epoch 2)",
+        ),
+    ],
+)
+def test_results_say_whether_a_file_name_tells_the_best_epoch(
+    tao: Tao, name: str, told: str
+) -> None:
+    script = f'echo epoch 2/2 accuracy 0.5; echo 1 > "$TAO_RESULTS_DIR/{name}"'
+    assert tao("run", "--gpus", "0", "--name", "named", "--", script).code == 0
+    assert told in tao("results", "named").out
+
+
 def test_results_name_the_places_that_the_spec_chose_for_outputs(tao: Tao, tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(f"results_dir: ''\nmodel: {tmp_path}/model\n")
     (tmp_path / "job.yaml").write_text(

@@ -257,6 +257,28 @@ def test_an_epoch_that_has_settled_is_told_before_the_next_one_begins() -> None:
     assert told.lines(made, [], 3.0) == []
 
 
+KERAS_BAR = b"\r1/8 - accuracy: 0.90 - loss: 0.20\r8/8 - accuracy: 0.91 - loss: 0.19"
+KERAS_END = b" - val_accuracy: 0.%d - val_loss: 0.%d\n"
+
+
+def test_the_line_of_an_epoch_has_no_value_of_the_epoch_before() -> None:
+    made, told = Scene(DIGITS), Plain()
+    printed = list[str]()
+    for epoch, last in ((1, (70, 50)), (2, (74, 45))):
+        text = b"Epoch %d/3\n" % epoch + KERAS_BAR + KERAS_END % last
+        printed += told.lines(made, made.take_log(text), epoch * 10.0)
+    printed += told.lines(made, made.take_log(b"Epoch 3/3\n" + KERAS_BAR), 30.0)
+    printed += told.lines(made, made.take_log(b"\r8/8"), 40.0)
+    assert not [line for line in printed if "3/3" in line]
+    printed = told.lines(made, made.take_log(KERAS_END % (86, 30)), 41.0)
+    assert printed == ["epoch 3/3  val_loss 0.300  val_accuracy 0.860"]
+
+
+def test_the_line_of_an_epoch_that_told_no_values_has_none() -> None:
+    printed = plain(b"epoch 1/3 loss 5.0\n", b"epoch 2/3\nepoch 3/3 loss 3.0\n")
+    assert "epoch 2/3" in printed
+
+
 NOTHING = Progress()
 
 

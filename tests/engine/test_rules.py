@@ -217,6 +217,13 @@ CASES = [
         False,
     ),
     (
+        "file_not_there",
+        Evidence(exit_code=1, log_tail=NO_CSV, start_folder="/home/ada/digits"),
+        "'data.csv' (the job ran in /home/ada/digits)",
+        ErrClass.USER,
+        False,
+    ),
+    (
         "traceback",
         Evidence(exit_code=1, log_tail=NO_CSV),
         "FileNotFoundError",
@@ -293,6 +300,7 @@ CASES = [
         ErrClass.USER,
         False,
     ),
+    ("ended_by_timeout", Evidence(exit_code=124), "timeout", ErrClass.USER, False),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
     (
         "missing_python3",
@@ -605,6 +613,12 @@ def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
 def test_a_flag_that_is_advised_stands_beside_the_verb_that_has_it(name: str, flag: str) -> None:
     rule = next(rule for rule in RULES if rule.code == name)
     assert f"tao run {flag}" in rule.advice(LocalBackend.capabilities.unused_fields)
+
+
+def test_the_advice_at_a_time_limit_fits_a_job_without_a_spec() -> None:
+    rule = next(rule for rule in RULES if rule.code == "time_limit")
+    assert "the same line again" in rule.next
+    assert "in the command or the spec" in rule.next
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z=-])")

@@ -39,3 +39,22 @@ def test_a_canceled_training_says_which_checkpoints_count_and_a_retry_goes_on(
     assert tao("retry", "long").code == 0
     assert "finished" in tao("logs", "long").out
     assert "known to be whole" not in tao("results", "long").out
+
+
+def test_a_relative_file_that_is_missing_is_told_with_the_folder_that_the_job_ran_in(
+    tao: Tao,
+) -> None:
+    tao.write("read.py", "open('data/train.csv')")
+    ran = tao("run", "--gpus", "0", "--", "python3", "read.py")
+    assert "'data/train.csv' (the job ran in /" in ran.out
+
+
+def test_who_wrote_nothing_to_the_results_is_told_how_to_keep_files(tao: Tao) -> None:
+    assert tao("run", "--gpus", "0", "--name", "apart", "--", "mkdir -p ckpt").code == 0
+    told = tao("results", "apart").out
+    assert "write to $TAO_RESULTS_DIR" in told
+    assert "--outputs DIR" in told
+    assert "$TAO_RESULTS_DIR" in tao("run", "--help").out
+    kept = 'echo 1 > "$TAO_RESULTS_DIR/a.txt"'
+    assert tao("run", "--gpus", "0", "--name", "kept", "--", kept).code == 0
+    assert "(1 files" in tao("results", "kept").out

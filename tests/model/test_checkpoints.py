@@ -13,6 +13,7 @@ from tao_sdk.model.checkpoints import (
     newest_of,
     of_epoch,
     settled_at,
+    with_epochs,
 )
 from tao_sdk.model.progress import Best, Progress
 from tao_sdk.runner.outputs.tree import checkpoint_folder
@@ -298,3 +299,40 @@ def test_without_a_manifest_what_a_command_wrote_before_it_ended_by_itself_is_wh
     assert sum(each.complete for each in checkpoints(files, "r", None, settled)) == whole
     later = settled_at(130.0, exit_code, asked)
     assert all(each.complete for each in checkpoints(files, "r", None, later))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["model_0{}.pt", "weights.0{}.h5", "ckpts/ckpt_{}.pth", "checkpoint-{}.pt", "model-{}.pt"],
+)
+def test_a_bare_number_is_an_epoch_where_it_fits_the_epochs_of_the_job(pattern: str) -> None:
+    listing = files(*[pattern.format(number) for number in (1, 2, 3)])
+    assert choose(listing, "", None, best_epoch(2, 3)).best is None, "3 is not reached"
+    progress = Progress(epoch=3, epochs=3, best=Best(2, "accuracy", 0.9))
+    assert choose(listing, "", None, progress).best == pattern.format(2)
+    told = with_epochs(checkpoints(listing), progress)
+    assert [(each.epoch, each.step) for each in told] == [(1, None), (2, None), (3, None)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("model_v2.pt", "model_v3.pt"),
+        ("model_2.pt",),
+        ("yolo11.pt", "weights/resnet50.pth"),
+        ("checkpoint-500/model.safetensors", "checkpoint-1000/model.safetensors"),
+        ("checkpoint-1.pt", "checkpoint-500.pt"),
+        ("model_3.pt", "model_1.pt", "model_2.pt"),
+        ("epoch_1.pt", "model_2.pt", "model_3.pt"),
+    ],
+)
+def test_a_version_or_a_step_is_no_epoch(names: tuple[str, ...]) -> None:
+    found = checkpoints(files(*names))
+    progress = Progress(epoch=3, epochs=3)
+    assert with_epochs(found, progress) == found
+
+
+def test_a_single_file_with_the_number_of_the_newest_epoch_is_of_that_epoch() -> None:
+    listing = [*files("weights.03.h5"), ("final.h5", 100, 2000.0), ("last.h5", 100, 3000.0)]
+    chosen = choose(listing, "", None, best_epoch(3, 3))
+    assert (chosen.best, chosen.newest) == ("weights.03.h5", "final.h5")

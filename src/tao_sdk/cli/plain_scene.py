@@ -6,6 +6,7 @@ Not here: the same scene on a terminal (screen.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
@@ -34,6 +35,7 @@ class Plain:
         self.moved: dict[tuple[int, str], float] = {}
         self.held: Progress | None = None  # an epoch whose values may still change
         self.held_since = 0.0
+        self.awaited: set[str] = set()  # names of what the epoch before told
 
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
         """What is new since the last call. `at` is the time in seconds, by any steady clock."""
@@ -42,6 +44,7 @@ class Plain:
         for progress in epochs:
             if self.held and progress.epoch > self.held.epoch:
                 new += self._epoch_line(self.held)
+                self.awaited = set(own_metrics(self.held))
             self.held, self.held_since = progress, at
         if self.held and (scene.job.status.terminal or self._is_settled(self.held, at)):
             new += self._epoch_line(self.held)
@@ -52,13 +55,15 @@ class Plain:
         if attempt == self.attempt:
             return []
         lines = self._epoch_line(self.held) if self.held else []
-        self.attempt, self.epoch, self.held = attempt, 0, None
+        self.attempt, self.epoch, self.held, self.awaited = attempt, 0, None, set()
         return lines
 
     def _is_settled(self, progress: Progress, at: float) -> bool:
-        """True when the epoch has told its own metrics, and nothing new for a while."""
-        own = bool(progress.history) and progress.history[-1].epoch == progress.epoch
-        return own and (progress.fraction == 1 or at - self.held_since > SETTLED_SECONDS)
+        """True when the epoch told all that the one before told, and nothing new for a while."""
+        own = own_metrics(progress)
+        if not own or self.awaited - own.keys() - {*progress.not_finite}:
+            return False
+        return progress.fraction == 1 or at - self.held_since > SETTLED_SECONDS
 
     def _stage_lines(self, scene: Scene, at: float) -> Iterator[str]:
         head = f"{scene.job.id}  {scene.job.place}"
@@ -105,4 +110,13 @@ class Plain:
         if progress.epoch <= self.epoch:
             return []
         self.epoch = progress.epoch
-        return ["  ".join([f"epoch {show.epoch(progress)}", *show.metrics(progress)])]
+        told = replace(progress, metrics=own_metrics(progress))
+        return ["  ".join([f"epoch {show.epoch(told)}", *show.metrics(told)])]
+
+
+def own_metrics(progress: Progress) -> dict[str, float]:
+    """What was said of the newest epoch itself, without values that an earlier one left."""
+    if not progress.history or progress.history[-1].epoch != progress.epoch:
+        return {}
+    own = progress.history[-1].metrics
+    return {name: value for name, value in own.items() if name in progress.metrics}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.model.checkpoints import SETTLED
+from tao_sdk.model.checkpoints import SETTLED, of_epoch
 from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.checkpoints import Checkpoint
     from tao_sdk.model.job import Job
 
+KEEP = "To keep files: write to $TAO_RESULTS_DIR, or name a folder: tao run --outputs DIR"
 WHOLE = {True: "whole", False: "not known to be whole"}
 
 
@@ -35,7 +36,7 @@ def results_lines(left: Results, live: bool) -> list[str]:
 
 
 def no_files(live: bool) -> str:
-    return "Nothing has been written there yet." if live else "The job left nothing there."
+    return "Nothing has been written there yet." if live else f"The job left nothing there. {KEEP}"
 
 
 def best_line(left: Results) -> str:
@@ -55,11 +56,16 @@ def best_value(left: Results) -> str:
 
 
 def why_no_best(left: Results) -> str:
-    """Why no checkpoint is the best: no value tells, or the best epoch has no whole one."""
+    """Why no checkpoint is the best: no value tells, or the best epoch has no whole one, or no
+    file's name tells that epoch.
+    """
     if not left.checkpoints:
         return "no checkpoints"
-    if left.progress.best is None:
+    best = left.progress.best
+    if best is None:
         return "the job told no metric by which one is the best"
+    if of_epoch(left.checkpoints, best.epoch, left.progress) is None:
+        return f"{best_value(left)}; no checkpoint file names epoch {best.epoch}"
     return f"{best_value(left)}, which has no checkpoint that is known to be whole"
 
 

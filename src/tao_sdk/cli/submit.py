@@ -187,6 +187,8 @@ def run(
       tao run job.yaml --gpus 2 --time-limit 4h --set train.lr=0.1
       tao run --name try-1 --files train.py -- python train.py
 
+    What the command writes to $TAO_RESULTS_DIR, or to a folder of --outputs, is kept.
+
     Ctrl-C leaves the job running, and says how to come back.
     """
     wanted = asked(job_file, platform, option, params, values)

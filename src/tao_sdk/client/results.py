@@ -106,7 +106,8 @@ class Results:
         known, is not complete.
         """
         files = written_files(self.files, self.inputs, self.dir)
-        return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
+        found = checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
+        return checkpoints.with_epochs(found, self.progress)
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
         """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints

@@ -133,6 +133,8 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     plan = engine.store.attempt(job.id, job.attempt).plan
     log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
     evidence = replace(with_job(evidence, job, plan), log_tail=log_tail, runner=events)
+    if "image" in backend.capabilities.unused_fields:  # it runs in a folder of this machine
+        evidence = replace(evidence, start_folder=start_folder(job, plan.get("request") or {}))
     if backend.capabilities.shared_filesystem and rules.FULL_DISK(evidence):
         return replace(evidence, full_disks=full_disks(job, plan.get("request") or {}))
     return evidence
@@ -155,6 +157,13 @@ def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
         limits={**plan.get("limits", {}), **limits_of(job)},
         files=tuple(str(path) for path in job.spec.get("files", ())),
     )
+
+
+def start_folder(job: Job, request: Mapping[str, Any]) -> str:
+    """The folder that the command started in, where the backend was told one; "" for a job with
+    files, which starts in a folder of its own.
+    """
+    return "" if job.spec.get("files") else str(request.get("cwd") or "")
 
 
 def limits_of(job: Job) -> dict[str, str]:

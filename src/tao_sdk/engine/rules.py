@@ -85,6 +85,17 @@ def file_not_brought(evidence: Evidence) -> str | None:
     return f"{exception} (files there: {', '.join(starts_in[:SHOWN_FILES])}{more})"
 
 
+def file_not_there(evidence: Evidence) -> str | None:
+    """The exception of a relative path that was not found, the folder where it was looked for, and
+    the frame.
+    """
+    exception, _, frame = (traceback(evidence) or "").partition("\n")
+    missing = _NO_SUCH_FILE.match(exception)
+    if not evidence.start_folder or missing is None or (missing[1] or missing[2]).startswith("/"):
+        return None
+    return f"{exception} (the job ran in {evidence.start_folder})\n{frame}"
+
+
 nan_loss = log_says(r"(?i:loss\W{0,4}(?:nan|[-+]?inf)\b)")
 
 
@@ -235,8 +246,9 @@ RULES: Sequence[Rule] = (
         what="The job reached its time limit ({seen}).",
         fault=USER,
         next=(
-            "Run it again with more time: tao run --time-limit 8h (tao retry keeps the limit). "
-            "If tao results shows a newest checkpoint, name it in the spec to go on from there."
+            "Type the same line again with more time, tao run --time-limit 8h ... (tao retry keeps "
+            "the limit). If tao results shows a newest checkpoint, give its path to the program, "
+            "in the command or the spec, to go on from there."
         ),
         after="it is given more time",
     ),
@@ -597,6 +609,16 @@ RULES: Sequence[Rule] = (
         ),
     ),
     Rule(
+        code="file_not_there",
+        when=file_not_there,
+        what="The program did not find a file: {seen}",
+        fault=USER,
+        next=(
+            "A relative path starts in the folder that the job ran in. Type tao run in the folder "
+            "that has the file, or give the program the whole path."
+        ),
+    ),
+    Rule(
         code="traceback",
         when=traceback,
         what="The program raised {seen}.",
@@ -634,6 +656,16 @@ RULES: Sequence[Rule] = (
         fault=USER,
         next=(
             "Make it executable (chmod +x), and check that it is a program of this machine's kind."
+        ),
+    ),
+    Rule(
+        code="ended_by_timeout",
+        when=exit_code(124),
+        what="The command took longer than it may, if it was started with timeout ({seen}).",
+        fault=USER,
+        next=(
+            "timeout ends a program with 124 when its time is over: give it more time there. If "
+            "the command has no timeout, the program chose 124 itself: tao logs JOB"
         ),
     ),
     Rule(

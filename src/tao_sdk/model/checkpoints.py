@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -38,6 +38,9 @@ _STEP = re.compile(
 _COUNTED_FROM_ZERO = re.compile(
     r"epoch=\d+|epoch_\d+_step_\d+"
 )  # as Lightning and TAO name them: the first is epoch 0
+
+_BARE_NUMBER = re.compile(r"(?:model|weights|checkpoint|ckpt)[-_.](\d{1,6})")
+_DIGITS_AT_END = re.compile(r"\d+(?=(?:\.pth\.tar|\.[a-z0-9]+)?$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,9 @@ def choose(
     """The best and the newest complete checkpoint among `files` (path, size, mtime)
     below `root`.
     """
-    complete = [each for each in checkpoints(files, root, manifest, settled) if each.complete]
-    best, latest = best_of(complete, progress), newest_of(complete)
+    found = checkpoints(files, root, manifest, settled)
+    complete = [each for each in with_epochs(found, progress) if each.complete]
+    best, latest = best_of(complete, progress), newest_of(found)
     return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
 
 
@@ -108,6 +112,47 @@ def checkpoints(
     )
     found = [_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
     return sorted(found, key=_how_far(found))
+
+
+def with_epochs(found: Sequence[Checkpoint], progress: Progress) -> list[Checkpoint]:
+    """The same in the same order. A bare number, as in `model_03.pt`, is an epoch where it can be
+    nothing else.
+
+    It stays a step or a version where any checkpoint names its epoch, or where the files of its
+    pattern do not fit the epochs of the job.
+    """
+    if any(each.epoch is not None for each in found):
+        return list(found)
+    patterns: dict[str, list[Checkpoint]] = {}
+    for each in found:
+        if _bare_number(each) is not None:
+            patterns.setdefault(_pattern(each), []).append(each)
+    fitting = {name for name, group in patterns.items() if _are_epochs(group, progress)}
+    return [
+        replace(each, epoch=_bare_number(each), step=None) if _pattern(each) in fitting else each
+        for each in found
+    ]
+
+
+def _bare_number(checkpoint: Checkpoint) -> int | None:
+    match = _BARE_NUMBER.fullmatch(_stem(checkpoint.path))
+    return int(match[1]) if match else None
+
+
+def _pattern(checkpoint: Checkpoint) -> str:
+    """`train/model_#.pt` of `train/model_03.pt`."""
+    return _DIGITS_AT_END.sub("#", checkpoint.path)
+
+
+def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
+    """Whether the numbers are epochs that the job has told of, written one after the other. A
+    single one has to be the newest epoch.
+    """
+    written = sorted((each.mtime, _bare_number(each) or 0) for each in group)
+    numbers = [number for _, number in written]
+    if len(numbers) == 1:
+        return numbers == [progress.epoch]
+    return numbers == sorted(numbers) and numbers[-1] <= progress.epoch
 
 
 def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -165,9 +210,7 @@ class _File:
 
     @property
     def stem(self) -> str:
-        name = PurePosixPath(self.path).name
-        suffix = next((suffix for suffix in (*WEIGHTS, *EXPORTED) if name.endswith(suffix)), "")
-        return name.removesuffix(suffix).lower()
+        return _stem(self.path)
 
     @property
     def place(self) -> str:
@@ -178,6 +221,13 @@ class _File:
             if FOLDER.fullmatch(folder.name):
                 return str(folder)
         return self.path
+
+
+def _stem(path: str) -> str:
+    """The name in lower case, without the suffix of a checkpoint."""
+    name = PurePosixPath(path).name
+    suffix = next((suffix for suffix in (*WEIGHTS, *EXPORTED) if name.endswith(suffix)), "")
+    return name.removesuffix(suffix).lower()
 
 
 def _below(root: str, path: str) -> str:

@@ -58,6 +58,7 @@ class Evidence:
     # what was asked for: memory, shm_size, time_limit
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[str, ...] = ()  # paths in the job of the files that travel with it
+    start_folder: str = ""  # where a command without files started; "" where that is not known
     full_disks: tuple[str, ...] = ()  # mount points without room, of what the job names
     reason_code: Reason | None = None  # of the reason, for programs
     backend_words: str = ""  # the backend's own words for the reason, unchanged
