@@ -45,6 +45,7 @@ def test_why_of_a_stopped_job_says_once_that_it_is_paused_and_how_it_goes_on(tao
     tao.until("Paused", "status", job)
     told = tao("why", job).out
     assert told.lower().count("paused") == 1
+    assert told.startswith("Paused: ")  # not for how long: the job began to run before that
     assert f"kill -CONT {pid}" in told
     assert f"tao cancel {job}" in told
     os.kill(pid, signal.SIGCONT)

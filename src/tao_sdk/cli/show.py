@@ -299,12 +299,12 @@ def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
 
 
 def waiting_time(job: Job, now: datetime) -> str:
-    """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`."""
+    """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`, `Paused`."""
     if job.status is Status.PENDING:
         minutes = (now - job.created).total_seconds() / 60
         return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
     duration = took(job, now)
-    if not duration:
+    if not duration or job.status is Status.PAUSED:  # since when it is paused is not known
         return str(job.status)
     preposition = "after" if job.status.terminal else "for"
     return f"{job.status} {preposition} {duration}"
