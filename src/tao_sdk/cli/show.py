@@ -61,12 +61,17 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
         return words if job.reading.whole else [*words, "(its log was not read to its end yet)"]
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
-        words.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
+        words += time_left(progress.eta_seconds - since)
     if job.status is Status.PAUSED:
         words.append("stands still")
     if since >= NOW_SECONDS:
         words.append(f"{age(since)} ago")
     return words
+
+
+def time_left(seconds: float) -> list[str]:
+    """`ETA 0:06`; nothing once that has run out."""
+    return [f"ETA {format_clock(seconds)}"] if seconds > 0 else []
 
 
 def seconds_since_reading(job: Job, now: datetime) -> float:

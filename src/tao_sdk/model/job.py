@@ -109,15 +109,20 @@ class Job:
     @property
     def progress(self) -> Progress:
         """How far it was when its log was last read; the time left is estimated where the job does
-        not tell it. There is none of a paused job.
+        not tell it. There is none of a paused job, and of one whose next epoch is overdue.
         """
         known = self.reading.progress
         if self.status is Status.PAUSED:  # its time left does not go on
             return replace(known, eta_seconds=None)
-        if known.eta_seconds is not None or self.status.terminal or known.as_of is None:
+        if self.status.terminal or known.as_of is None:
             return known
+        pace, now = self.reading.pace, known.as_of.timestamp()
         started = self.started.timestamp() if self.started and self.attempt == 1 else None
-        left = self.reading.pace.seconds_left(known.epochs, started, known.as_of.timestamp())
+        if pace.is_overdue(started, now):
+            return replace(known, eta_seconds=None)
+        if known.eta_seconds is not None:
+            return known
+        left = pace.seconds_left(known.epochs, started, now)
         return replace(known, eta_seconds=left)
 
     @property
