@@ -172,10 +172,10 @@ def age(seconds: float) -> str:
 
 
 def took(job: Job, now: datetime) -> str:
-    """How long it has run; empty before it started."""
-    if job.started is None:
+    """How long its newest attempt has run; empty before that started."""
+    if job.newest_start is None:
         return ""
-    return format_clock(max(((job.ended or now) - job.started).total_seconds(), 0))
+    return format_clock(max(((job.ended or now) - job.newest_start).total_seconds(), 0))
 
 
 def epoch(progress: Progress) -> str:
@@ -243,6 +243,7 @@ def job_facts(job: Job) -> dict[str, str | int]:
         "best": best(job),
         "created": moment(job.created),
         "started": moment(job.started),
+        "attempt began": moment(job.newest_start) if job.attempt > 1 else "",
         "ended": moment(job.ended),
         "took": took(job, now),
         "results": path(job.results_dir),
@@ -263,6 +264,7 @@ def platform_facts(job: Job) -> dict[str, Any]:
         "backend_type": job.platform,
         "num_gpu": job.gpu_count,
         "results_dir": job.results_dir,
+        "attempt_started": job.attempt_started,
     }
     own = {name: value for name, value in job.details.items() if value != common.get(name)}
     return {name.replace("_", " "): value for name, value in own.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.clock import from_iso, to_iso, utc_now
 from tao_sdk.model.log_reading import UNREAD, LogReading
 from tao_sdk.model.plan import Attempt, Ref, ranks_of
 from tao_sdk.model.progress import Progress
@@ -25,6 +25,7 @@ KNOWN_DETAILS = (
     "imported_from",
     "results_at",
     "asked_retries",
+    "attempt_started",
 )  # fields that are stored with the details
 
 
@@ -71,6 +72,7 @@ class Job:
     # where to fetch its results from; "" when they are on this machine or in a bucket
     results_at: str = ""
     asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
+    attempt_started: str = ""  # ISO 8601; when a further attempt began, `started` is of the first
 
     @property
     def details(self) -> dict[str, Any]:
@@ -124,6 +126,11 @@ class Job:
             return known
         left = pace.seconds_left(known.epochs, started, now)
         return replace(known, eta_seconds=left)
+
+    @property
+    def newest_start(self) -> datetime | None:
+        """When its newest attempt began; None before, and where that was not kept."""
+        return self.started if self.attempt == 1 else from_iso(self.attempt_started)
 
     @property
     def place(self) -> str:
