@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from support.tao_command import Ended, Tao
+from tao_sdk.model.clock import from_iso
 
 FAILS_ONCE = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ]"
 
@@ -17,6 +20,20 @@ def test_a_failed_job_is_tried_again_and_watched_to_its_end(tao: Tao) -> None:
     last = ran.json_lines[-1]
     assert (last["id"], last["status"], last["attempt"]) == (job, "Complete", 2)
     assert tao("logs", job).out == "attempt 1\nattempt 2\n"
+
+
+def test_how_long_a_job_took_is_told_of_its_newest_attempt(tao: Tao) -> None:
+    job = tao.run_detached("[ $TAO_ATTEMPT = 2 ] || { sleep 4; exit 3; }")
+    assert tao("wait", job).code == 1
+    assert tao("retry", job).code == 0
+    told = tao("status", job, "--json").json
+    attempt_started = from_iso(told["backend_details"]["attempt_started"])
+    first_started, ended = from_iso(told["started"]), from_iso(told["ended"])
+    assert first_started and attempt_started and ended
+    assert attempt_started - first_started >= timedelta(seconds=4)
+    seconds = int((ended - attempt_started).total_seconds())
+    assert f"Complete after 0:{seconds:02d}" in tao("why", job).out
+    assert "attempt began" in tao("status", job).out
 
 
 def test_a_live_job_is_refused_with_the_command_that_ends_it(tao: Tao) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -87,3 +87,24 @@ def test_the_progress_of_a_job_has_the_estimated_time_left_and_the_stored_one_ha
     assert job.progress.as_of == NOON
     assert "eta_seconds" in job.to_json()["progress"]
     assert job.reading.to_json()["eta_seconds"] is None
+
+
+@pytest.mark.parametrize("told", [None, 13.0], ids=["estimated", "told by the job"])
+def test_a_job_has_no_time_left_once_its_next_epoch_is_overdue(told):
+    began = NOON.timestamp()
+    pace = Pace((1, began), (3, began + 60))  # 30 s an epoch
+
+    def time_left(seconds):
+        reading = LogReading(
+            Progress(3, 10, eta_seconds=told), pace=pace, as_of=NOON + timedelta(seconds=seconds)
+        )
+        return Job("digits-a1", "digits", "local", Status.RUNNING, reading=reading).progress
+
+    assert time_left(60 + 30).eta_seconds
+    assert time_left(60 + 61).eta_seconds is None
+    assert time_left(60 + 61).to_json()["eta_seconds"] is None
+
+
+def test_a_pause_of_a_few_seconds_between_short_epochs_does_not_hide_the_time_left():
+    assert not Pace((1, 0.0), (101, 10.0)).is_overdue(None, 15.0)
+    assert Pace((1, 0.0), (101, 10.0)).is_overdue(None, 21.0)

@@ -170,10 +170,13 @@ def progress_at(scene: Scene, at: float) -> Progress:
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:
-    """The progress, with the time left less the `seconds` since it was told."""
+    """The progress, with the time left less the `seconds` since it was told; none once that has
+    run out.
+    """
     if progress.eta_seconds is None:
         return progress
-    return replace(progress, eta_seconds=max(progress.eta_seconds - max(seconds, 0), 0))
+    left = progress.eta_seconds - max(seconds, 0)
+    return replace(progress, eta_seconds=left if left > 0 else None)
 
 
 def spinner(seconds: float) -> str:

@@ -61,12 +61,17 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
         return words if job.reading.whole else [*words, "(its log was not read to its end yet)"]
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
-        words.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
+        words += time_left(progress.eta_seconds - since)
     if job.status is Status.PAUSED:
         words.append("stands still")
     if since >= NOW_SECONDS:
         words.append(f"{age(since)} ago")
     return words
+
+
+def time_left(seconds: float) -> list[str]:
+    """`ETA 0:06`; nothing once that has run out."""
+    return [f"ETA {format_clock(seconds)}"] if seconds > 0 else []
 
 
 def seconds_since_reading(job: Job, now: datetime) -> float:
@@ -167,10 +172,10 @@ def age(seconds: float) -> str:
 
 
 def took(job: Job, now: datetime) -> str:
-    """How long it has run; empty before it started."""
-    if job.started is None:
+    """How long its newest attempt has run; empty before that started."""
+    if job.newest_start is None:
         return ""
-    return format_clock(max(((job.ended or now) - job.started).total_seconds(), 0))
+    return format_clock(max(((job.ended or now) - job.newest_start).total_seconds(), 0))
 
 
 def epoch(progress: Progress) -> str:
@@ -238,6 +243,7 @@ def job_facts(job: Job) -> dict[str, str | int]:
         "best": best(job),
         "created": moment(job.created),
         "started": moment(job.started),
+        "attempt began": moment(job.newest_start) if job.attempt > 1 else "",
         "ended": moment(job.ended),
         "took": took(job, now),
         "results": path(job.results_dir),
@@ -258,6 +264,7 @@ def platform_facts(job: Job) -> dict[str, Any]:
         "backend_type": job.platform,
         "num_gpu": job.gpu_count,
         "results_dir": job.results_dir,
+        "attempt_started": job.attempt_started,
     }
     own = {name: value for name, value in job.details.items() if value != common.get(name)}
     return {name.replace("_", " "): value for name, value in own.items()}
@@ -299,12 +306,12 @@ def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
 
 
 def waiting_time(job: Job, now: datetime) -> str:
-    """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`."""
+    """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`, `Paused`."""
     if job.status is Status.PENDING:
         minutes = (now - job.created).total_seconds() / 60
         return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
     duration = took(job, now)
-    if not duration:
+    if not duration or job.status is Status.PAUSED:  # since when it is paused is not known
         return str(job.status)
     preposition = "after" if job.status.terminal else "for"
     return f"{job.status} {preposition} {duration}"

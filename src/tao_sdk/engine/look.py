@@ -23,6 +23,7 @@ from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.rules import NOTHING_KNOWN
 from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
+from tao_sdk.model.clock import to_iso
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
 from tao_sdk.model.job import AttemptRow, Endpoint, Job
@@ -380,7 +381,8 @@ def _worth_writing(job: Job, seen: Observation) -> bool:
 def _after(job: Job, seen: Observation, standing: Standing) -> Job:
     return replace(
         _with_standing(job, standing),
-        started=_started(job, seen),
+        started=_earliest_start(job.started, seen),
+        attempt_started=_attempt_started(job, seen),
         ended=(seen.ended_at or seen.seen_at) if standing.status.terminal else None,
         seen_at=job.seen_at if seen.phase is Phase.UNREACHABLE else seen.seen_at,
     )
@@ -398,11 +400,18 @@ def _with_standing(job: Job, standing: Standing) -> Job:
     )
 
 
-def _started(job: Job, seen: Observation) -> datetime | None:
-    """When the first attempt began: the backend's time, which may come late, else the time of the
-    first look that saw it.
+def _attempt_started(job: Job, seen: Observation) -> str:
+    """When a further attempt began; `started` says it of the first."""
+    if job.attempt == 1:
+        return ""
+    return to_iso(_earliest_start(job.newest_start, seen)) or ""
+
+
+def _earliest_start(known: datetime | None, seen: Observation) -> datetime | None:
+    """When it began: the backend's time, which may come late, else the time of the first look that
+    saw it.
     """
-    known_starts = [moment for moment in (job.started, seen.started_at) if moment is not None]
+    known_starts = [moment for moment in (known, seen.started_at) if moment is not None]
     if not known_starts and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
         return seen.seen_at
     return min(known_starts, default=None)

@@ -74,6 +74,7 @@ def further_attempt(job: Job, number: int) -> Job:
         exit_code=None,
         absent_looks=0,
         next_attempt_at=None,
+        attempt_started="",
     )
     return begins.because(words.why(Reason.ATTEMPT_STARTED, attempt=number))
 

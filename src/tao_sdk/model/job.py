@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.clock import from_iso, to_iso, utc_now
 from tao_sdk.model.log_reading import UNREAD, LogReading
 from tao_sdk.model.plan import Attempt, Ref, ranks_of
 from tao_sdk.model.progress import Progress
@@ -25,6 +25,7 @@ KNOWN_DETAILS = (
     "imported_from",
     "results_at",
     "asked_retries",
+    "attempt_started",
 )  # fields that are stored with the details
 
 
@@ -71,6 +72,7 @@ class Job:
     # where to fetch its results from; "" when they are on this machine or in a bucket
     results_at: str = ""
     asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
+    attempt_started: str = ""  # ISO 8601; when a further attempt began, `started` is of the first
 
     @property
     def details(self) -> dict[str, Any]:
@@ -109,16 +111,26 @@ class Job:
     @property
     def progress(self) -> Progress:
         """How far it was when its log was last read; the time left is estimated where the job does
-        not tell it. There is none of a paused job.
+        not tell it. There is none of a paused job, and of one whose next epoch is overdue.
         """
         known = self.reading.progress
         if self.status is Status.PAUSED:  # its time left does not go on
             return replace(known, eta_seconds=None)
-        if known.eta_seconds is not None or self.status.terminal or known.as_of is None:
+        if self.status.terminal or known.as_of is None:
             return known
+        pace, now = self.reading.pace, known.as_of.timestamp()
         started = self.started.timestamp() if self.started and self.attempt == 1 else None
-        left = self.reading.pace.seconds_left(known.epochs, started, known.as_of.timestamp())
+        if pace.is_overdue(started, now):
+            return replace(known, eta_seconds=None)
+        if known.eta_seconds is not None:
+            return known
+        left = pace.seconds_left(known.epochs, started, now)
         return replace(known, eta_seconds=left)
+
+    @property
+    def newest_start(self) -> datetime | None:
+        """When its newest attempt began; None before, and where that was not kept."""
+        return self.started if self.attempt == 1 else from_iso(self.attempt_started)
 
     @property
     def place(self) -> str:

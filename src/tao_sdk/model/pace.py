@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+OVERDUE_EPOCHS = 2  # the next epoch is overdue once so many would have fitted
+LEAST_OVERDUE_SECONDS = 10.0  # of short epochs a program may print several at once
+
 
 class Point(NamedTuple):
     epoch: int
@@ -55,14 +58,30 @@ class Pace:
 
         `started` is when the job began. It counts where only one epoch has been seen.
         """
+        epoch_seconds = self.epoch_seconds(started)
+        if not epochs or self.latest is None or epoch_seconds is None:
+            return None
+        epoch, at = self.latest
+        left = at + epoch_seconds * (epochs - epoch) - now
+        return round(left, 1) if left > 0 else None
+
+    def is_overdue(self, started: float | None, now: float) -> bool:
+        """Whether the next epoch takes so long that the pace tells nothing of the time left."""
+        epoch_seconds = self.epoch_seconds(started)
+        if self.latest is None or epoch_seconds is None:
+            return False
+        patience = max(OVERDUE_EPOCHS * epoch_seconds, LEAST_OVERDUE_SECONDS)
+        return now - self.latest[1] > patience
+
+    def epoch_seconds(self, started: float | None) -> float | None:
+        """How long an epoch took, or None where that is not known."""
         begin = self._begin(started)
-        if not epochs or self.latest is None or begin is None:
+        if self.latest is None or begin is None:
             return None
         (first_epoch, first_at), (epoch, at) = begin, self.latest
         if at <= first_at:  # the clock was set back
             return None
-        epoch_seconds = (at - first_at) / (epoch - first_epoch)
-        return round(max(at + epoch_seconds * (epochs - epoch) - now, 0.0), 1)
+        return (at - first_at) / (epoch - first_epoch)
 
     def _begin(self, started: float | None) -> tuple[int, float] | None:
         """The epoch and the time from which the pace is measured."""

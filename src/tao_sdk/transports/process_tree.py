@@ -7,10 +7,13 @@ Not here: how one process is named for good, and signalled (process.py).
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from tao_sdk.transports import process
 
 STOPPED = "T"  # by a signal; one that a debugger holds ("t") goes on by the debugger alone
+# programs that only wait for their children, which go on without them
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "busybox", "ksh", "zsh"})
 PAUSES = 100  # a tree is used again for so many times as long as it took to read
 
 
@@ -34,7 +37,7 @@ class ProcessTree:
 
     def stopped_processes(self, leader: int) -> tuple[int, ...]:
         """The stopped processes for which `leader` and all below it wait; none while any of them
-        can run.
+        can run. What a stopped shell has started can; workers of a stopped program wait for it.
         """
         stopped: list[int] = []
         seen: set[int] = set()
@@ -44,12 +47,14 @@ class ProcessTree:
             if pid in seen:
                 continue
             seen.add(pid)
-            if self.states.get(pid) == STOPPED:
+            is_stopped = self.states.get(pid) == STOPPED
+            if is_stopped:
                 stopped.append(pid)
-            elif children := self.children.get(pid):
-                to_visit += children
-            else:
+            children = self.children.get(pid, [])
+            if not is_stopped and not children:
                 return ()
+            if not is_stopped or is_shell(pid):
+                to_visit += children
         return tuple(sorted(stopped))
 
     def family(self, leader: int) -> list[int]:
@@ -61,6 +66,15 @@ class ProcessTree:
             family.update(dict.fromkeys(children))
             to_visit += children
         return list(family)
+
+
+def is_shell(pid: int) -> bool:
+    """Whether a process runs a shell; not where that cannot be seen."""
+    try:
+        program = Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return False
+    return program.removesuffix(" (deleted)") in SHELLS
 
 
 class RecentTree:

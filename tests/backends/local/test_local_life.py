@@ -68,7 +68,7 @@ def test_a_running_job_is_running_since_it_started(machine: Machine) -> None:
 
 
 def test_a_stopped_job_is_paused_and_can_be_canceled(machine: Machine) -> None:
-    ref = machine.submit("echo begun; sleep 300")
+    ref = machine.submit("echo begun; exec sleep 300")
     machine.says(ref, b"begun")
     os.kill(machine.identity(ref, "process").pid, signal.SIGSTOP)
     until(lambda: machine.see(ref).phase is Phase.PAUSED)
@@ -79,7 +79,7 @@ def test_a_stopped_job_is_paused_and_can_be_canceled(machine: Machine) -> None:
 def test_a_stopped_process_is_explained_with_the_command_that_lets_it_go_on(
     machine: Machine,
 ) -> None:
-    ref = machine.submit("echo begun; sleep 300")
+    ref = machine.submit("echo begun; exec sleep 300")
     machine.says(ref, b"begun")
     pid = machine.identity(ref, "process").pid
     os.kill(pid, signal.SIGSTOP)
@@ -113,6 +113,20 @@ def test_a_job_is_paused_while_everything_in_it_waits_for_stopped_processes(
     assert paused.reason_code is Reason.PROCESS_STOPPED
     os.kill(second, signal.SIGCONT)
     until(lambda: machine.see(ref).phase is Phase.RUNNING)
+
+
+def test_a_job_runs_on_while_only_the_shell_around_its_program_is_stopped(
+    machine: Machine,
+) -> None:
+    ref = machine.submit(f'python3 -c "{TRAINER}"; true')
+    (trainer,) = pids_named(machine, ref, 1)
+    shell = machine.identity(ref, "process").pid
+    os.kill(shell, signal.SIGSTOP)
+    until(lambda: machine.backend.activity(ref).stopped_pids == (shell,))
+    assert machine.see(ref).phase is Phase.RUNNING
+    os.kill(trainer, signal.SIGSTOP)
+    paused = until(lambda: seen if (seen := machine.see(ref)).phase is Phase.PAUSED else None)
+    assert set(paused.stopped_pids) == {shell, trainer}
 
 
 def test_children_that_wait_for_a_stopped_process_do_not_hide_it(machine: Machine) -> None:

@@ -18,6 +18,7 @@ from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Outcome
 from tao_sdk.transports.process import GONE, STOPPED, Identity, sessions
+from tao_sdk.transports.process_tree import STOPPED as STOPPED_BY_SIGNAL
 from tao_sdk.transports.process_tree import ProcessTree, RecentTree
 
 
@@ -87,12 +88,24 @@ class Sight:
 
     def see_stopped(self, folder: Folder, seen: Seen) -> Seen:
         """With the stopped processes for which everything else of a living job waits."""
+        if seen.process is Life.STOPPED:
+            return self.see_below(folder, seen)
         leader = folder.identity("process") if seen.process is Life.ALIVE else None
         if leader is None or not leader.alive:
             return seen
         if not self.trees.recent.stopped_processes(leader.pid):
             return seen
         return replace(seen, stopped_pids=self.fresh_tree.stopped_processes(leader.pid))
+
+    def see_below(self, folder: Folder, seen: Seen) -> Seen:
+        """A job whose first process is stopped: it runs on where that is a shell, and what this has
+        started is not stopped.
+        """
+        leader = folder.identity("process")
+        if leader is None or leader.state != STOPPED_BY_SIGNAL:
+            return seen
+        stopped_pids = self.fresh_tree.stopped_processes(leader.pid)
+        return replace(seen, process=Life.ALIVE, stopped_pids=stopped_pids)
 
     @cached_property
     def fresh_tree(self) -> ProcessTree:
