@@ -501,6 +501,12 @@ def test_an_odd_log_means_the_same_in_pieces_and_as_a_whole(pieces: list[bytes])
     assert reader.progress == whole.progress
 
 
+def test_epochs_that_lie_at_uneven_distances_keep_an_entry_each() -> None:
+    reader = ProgressReader()
+    reader.feed(b"".join(b"epoch %d/20 loss 0.%d\n" % (epoch, epoch) for epoch in (1, 9, 10, 11)))
+    assert [entry.epoch for entry in reader.progress.history] == [1, 9, 10, 11]
+
+
 @settings(deadline=None, max_examples=300)
 @given(pieces_of_logs())
 def test_readers_that_follow_one_another_come_to_what_one_alone_does(pieces: list[bytes]):

@@ -235,14 +235,13 @@ class _History:
         return entry
 
     def _is_crowded(self) -> bool:
-        """True where the last two entries are nearer to one another than the first two, which were
-        thinned.
+        """True where entries were thinned, and the last two are nearer to one another than the
+        first two.
         """
         entries = self.entries
-        return (
-            len(entries) > 2
-            and entries[-1].epoch - entries[-2].epoch < entries[1].epoch - entries[0].epoch
-        )
+        if len(entries) < HISTORY // 2:
+            return False
+        return entries[-1].epoch - entries[-2].epoch < entries[1].epoch - entries[0].epoch
 
 
 class _Bests:
