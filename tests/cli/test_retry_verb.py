@@ -25,7 +25,8 @@ def test_a_failed_job_is_tried_again_and_watched_to_its_end(tao: Tao) -> None:
 def test_how_long_a_job_took_is_told_of_its_newest_attempt(tao: Tao) -> None:
     job = tao.run_detached("[ $TAO_ATTEMPT = 2 ] || { sleep 4; exit 3; }")
     assert tao("wait", job).code == 1
-    assert tao("retry", job).code == 0
+    retried = tao("retry", job)
+    assert retried.code == 0
     told = tao("status", job, "--json").json
     attempt_started = from_iso(told["backend_details"]["attempt_started"])
     first_started, ended = from_iso(told["started"]), from_iso(told["ended"])
@@ -33,6 +34,7 @@ def test_how_long_a_job_took_is_told_of_its_newest_attempt(tao: Tao) -> None:
     assert attempt_started - first_started >= timedelta(seconds=4)
     seconds = int((ended - attempt_started).total_seconds())
     assert f"Complete after 0:{seconds:02d}" in tao("why", job).out
+    assert f"Complete in 0:{seconds:02d}" in retried.out
     assert "attempt began" in tao("status", job).out
 
 

@@ -61,7 +61,8 @@ def seconds_taken(job: Job) -> float:
     end = job.ended or job.seen_at
     if end is None:
         return 0
-    return max((end - (job.started or job.created)).total_seconds(), 0)
+    began = job.newest_start or job.started or job.created
+    return max((end - began).total_seconds(), 0)
 
 
 def best_epoch(progress: Progress) -> str:

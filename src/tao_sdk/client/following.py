@@ -50,8 +50,9 @@ def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
 
 
 def began_at(job: Job) -> float:
-    """When it began to run, or until then to wait, by time.monotonic."""
-    return time.monotonic() - max((utc_now() - (job.started or job.created)).total_seconds(), 0)
+    """When its newest attempt began to run, or until then to wait, by time.monotonic."""
+    began = job.newest_start or job.started or job.created
+    return time.monotonic() - max((utc_now() - began).total_seconds(), 0)
 
 
 def current_job(client: Client, scene: Scene, asking: bool) -> Job:
