@@ -53,6 +53,12 @@ def of_other_sources(kept: Path) -> None:
     kept.write_text(json.dumps({**data, "made_from": "0" * 64, "modules": "echo planted"}))
 
 
+def without_its_modules(kept: Path) -> None:
+    data = json.loads(kept.read_text())
+    del data["modules"]
+    kept.write_text(json.dumps(data))
+
+
 def cut_off(kept: Path) -> None:
     kept.write_bytes(kept.read_bytes()[:1000])
 
@@ -70,7 +76,15 @@ def for_others_to_write(kept: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [of_other_sources, cut_off, no_object, too_large, for_others_to_write]
+    "spoil",
+    [
+        of_other_sources,
+        without_its_modules,
+        cut_off,
+        no_object,
+        too_large,
+        for_others_to_write,
+    ],
 )
 def test_a_kept_program_that_cannot_be_trusted_is_packed_anew(
     tmp_path: Path, spoil: Callable[[Path], None]

@@ -289,6 +289,13 @@ def test_an_input_that_holds_the_jobs_results_is_not_said_to_have_changed(jobs, 
     assert "input.changed" not in ran.warnings
 
 
+def test_an_input_whose_name_begins_the_results_name_is_told_of(jobs):
+    beside = jobs.results.with_name(jobs.results.name[:-1])
+    beside.mkdir(parents=True)
+    ran = jobs.run(f"echo 1 > {beside}/x", inputs=[str(beside)])
+    assert "input.changed" in ran.warnings
+
+
 def test_an_input_that_the_command_removes_is_told_of(jobs, data):
     ran = jobs.run(f"rm -r {data}", inputs=[f"{data}/list.json"])
     assert (ran.code, ran.warnings) == (0, ["input.changed"])

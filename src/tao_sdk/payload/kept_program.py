@@ -70,10 +70,13 @@ def read_kept(path: Path, made_from: str) -> Program | None:
         return None
     if not isinstance(kept, dict):
         return None
-    texts = cast("dict[str, Any]", kept)
-    if texts.get("made_from") != made_from:
+    fields = cast("dict[str, Any]", kept)
+    bootstrap, modules = fields.get("bootstrap"), fields.get("modules")
+    if fields.get("made_from") != made_from:
         return None
-    return Program(str(texts.get("bootstrap")), str(texts.get("modules")))
+    if not isinstance(bootstrap, str) or not isinstance(modules, str):
+        return None
+    return Program(bootstrap, modules)
 
 
 def keep(path: Path, made_from: str, program: Program) -> None:

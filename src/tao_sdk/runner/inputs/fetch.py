@@ -37,7 +37,7 @@ def fetch(
     for each in inputs:
         local = MODULES[scheme(each["uri"])] == "local"
         path = there(each, report) if local else ""
-        if path and not place.rank and not place.folder.startswith(path):
+        if path and not place.rank and not (place.folder + "/").startswith(path + "/"):
             shapes[path] = shape(path)
         if packed(each) or not local:
             from tao_sdk.runner.inputs.staging import Staging
