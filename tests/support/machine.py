@@ -127,6 +127,20 @@ class Machine:
             found += [int(name)] if identity and identity.alive else []
         return found
 
+    def fork_servers(self) -> set[int]:
+        """What may start a supervisor: the fork servers of our clients, and their forks that are no
+        supervisors yet. They have a client's pipe.
+        """
+        return {int(pid) for pid in all_processes() if self.may_start_supervisors(pid)}
+
+    def may_start_supervisors(self, pid: str) -> bool:
+        try:
+            home = os.fsencode(self.backend.home)
+            served = home in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return served and str(Path(f"/proc/{pid}/fd/0").readlink()).startswith("pipe:")
+        except OSError:
+            return False
+
     def has_gpus(self, number: int, used: Sequence[int] = ()) -> None:
         """From now on nvidia-smi lists this many GPUs, with this much memory in use (MiB)."""
         self.gpus = [f"GPU-{secrets.token_hex(8)}" for _ in range(number)]
@@ -151,6 +165,7 @@ class Machine:
         (self.programs / name).chmod(0o755)
 
     def clear(self) -> None:
+        self.backend.close()
         self.backend.cancel(self.refs, timedelta(0))
         for uuid in self.gpus:
             Path(gpu_locks.lock_path(self.locks, uuid)).unlink(missing_ok=True)

@@ -16,18 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support.machine import Machine, all_processes, until
+from support.machine import Machine, until
 from tao_sdk.backends.local.job.folder import take
 from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.job.supervisor_start import ForkServer
 from tao_sdk.client.carried_files import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Plan, Ref
-from tao_sdk.transports import process
 
 
 def submit_and_be_killed(machine: Machine, plan: Plan, after: float) -> None:
@@ -80,17 +79,9 @@ def test_after_a_crash_find_answers_what_there_is(machine: Machine, tmp_path: Pa
 
 
 def starting(machine: Machine, plan: Plan) -> bool:
-    """Whether a supervisor is there that has not taken charge yet."""
+    """Whether somebody is there who may start a supervisor that has not taken charge yet."""
     folder = machine.backend.folder(plan.attempt)
-    mine = [argv for pid in all_processes() if folder.path.encode() in (argv := arguments(pid))]
-    return bool(mine) and not folder.has("supervisor")
-
-
-def arguments(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return bool(machine.fork_servers()) and not folder.has("supervisor")
 
 
 @pytest.mark.parametrize("what", ["staged", "supervisor"])
@@ -299,13 +290,12 @@ def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machin
 def test_a_supervisor_whose_launcher_was_killed_has_the_job_all_the_same(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = process.start
+    start = ForkServer.start_supervisor
 
-    def killed(*given: Any) -> None:
-        start(*given)
-        raise process.NotStarted("it ended with -9")
+    def killed(server: ForkServer, folder: str, message: bytes) -> str:
+        return start(server, folder, message) or "it ended with -9"
 
-    monkeypatch.setattr(process, "start", killed)
+    monkeypatch.setattr(ForkServer, "start_supervisor", killed)
     ref = machine.submit("sleep 0.3; exit 3")
     assert ref.ready
     assert machine.end(ref).exit_code == 3

@@ -10,7 +10,6 @@ import json
 import os
 import secrets as random
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +34,7 @@ from tao_sdk.backends.local.job import activity, input_links, sight
 from tao_sdk.backends.local.job.ending import Ending, wait_for_all
 from tao_sdk.backends.local.job.folder import Folder, create, take
 from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.job.supervisor_start import START_SECONDS, SupervisorStart
 from tao_sdk.backends.local.news import LocalNews
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
@@ -58,16 +58,9 @@ from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
-from tao_sdk.transports import process
 from tao_sdk.transports.process import NotStarted
 from tao_sdk.transports.process_tree import RecentTree
 
-BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from tao_sdk.backends.local.job.supervisor import main; sys.exit(main())"
-)
-SOURCE = Path(__file__).parents[3]  # where the package lies
-START_SECONDS = 30.0  # a supervisor is ready within 0.1
 STALE_SECONDS = 600.0  # what an interrupted submit or release left aside is removed after this
 MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to be seen
 PAYLOAD = 96 * MiB  # 64 MiB of files, as text, and what goes with them: the command is a file here
@@ -100,6 +93,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         self.aside = self.home / ".aside"
         self.endpoint = this_machine()
         self.trees = RecentTree()
+        self.supervisors = SupervisorStart(str(self.home))
 
     def survey(self, job: PreparedJob, options: LocalOptions) -> LocalFacts:
         return look.survey(job, options, self.settings.environ, self.state_dir)
@@ -126,6 +120,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
     def submit(self, plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> Ref:
         message = supervisor_message(plan, secrets).encode()
+        self.supervisors.prepare()
         try:
             self.stage(plan)
         except OSError as error:
@@ -192,9 +187,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         stays.
         """
         folder = self.folder(ref.attempt)
-        argv = [sys.executable or "python3", "-I", "-S", "-c", BOOT, str(SOURCE), folder.path]
         try:
-            process.start(argv, message, START_SECONDS)
+            self.supervisors.start(folder.path, message)
         except NotStarted as error:
             if self.discard(folder):
                 raise Refused(
@@ -350,7 +344,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return look.doctor(self.settings.environ, self.state_dir)
 
     def close(self) -> None:
-        """No connection is ever open."""
+        self.supervisors.close()
 
     def folder(self, attempt: Attempt) -> Folder:
         if "/" in attempt.job_id or attempt.job_id.startswith("."):

@@ -1,7 +1,7 @@
 """The supervisor of one job: gets its GPUs, starts it, passes signals on, ends it in time, and
 records how it ended.
 
-A program of its own, started by `submit` and run by `python -I -S`; it needs nothing but what it
+A process of its own, forked by the fork server that `submit` asks; it needs nothing but what it
 imports here and lives as long as the job. Nobody has to be there for it: what it knows is in the
 job's folder. Without pathlib, to start quickly.
 """
@@ -40,16 +40,15 @@ HIGH = 200  # descriptors above those that shells use
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 
 
-def main() -> int:
-    """Take charge of the attempt in the folder that is our last argument, and go into the
-    background.
+def launch(path: str, message: bytes) -> int:
+    """Take charge of the attempt in the folder `path`, and go into the background.
 
     The exit code is 0 also when another has it, or it is over.
     """
-    request = SupervisorMessage.decode(sys.stdin.buffer.read())
+    request = SupervisorMessage.decode(message)
     if request is None:
         return CUT_SHORT
-    folder = Folder(sys.argv[-1])
+    folder = Folder(path)
     lock = take_charge(folder)
     if lock is None:
         return 0

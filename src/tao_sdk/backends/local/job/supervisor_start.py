@@ -1,0 +1,149 @@
+"""Starting supervisors: the client's end of the fork server.
+
+A server does one thing at a time. Submits side by side have one each.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from tao_sdk.backends.local.job import fork_server
+from tao_sdk.transports.process import NotStarted
+
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from tao_sdk.backends.local.job.fork_server import main; sys.exit(main())"
+)
+SOURCE = Path(__file__).parents[4]  # where the package lies
+START_SECONDS = 30.0  # a supervisor is ready within 0.1
+
+
+class ServerGone(Exception):
+    """The server ended before it answered: it had nothing to do for a while, or was killed."""
+
+
+class SupervisorStart:
+    """Starts supervisors for the jobs of one client.
+
+    `home`, the folder of all jobs, is only for people: it stands in the list of processes.
+    """
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.owner = os.getpid()
+        self.idle: list[ForkServer] = []
+
+    def prepare(self) -> None:
+        """Begin to start a server if none is there. Why it could not be, `start` says."""
+        self.forget_parents_servers()
+        if self.idle:
+            return
+        with suppress(NotStarted):
+            self.idle.append(ForkServer(self.home))
+
+    def start(self, folder: str, message: bytes) -> None:
+        """Start a supervisor for the attempt in `folder`, and wait until it is ready.
+
+        It is asked for again where a server ended unexpectedly: of two supervisors of one attempt,
+        the first stays. Raises NotStarted, and TimeoutError when that is not known after
+        START_SECONDS.
+        """
+        try:
+            self.ask(self.take_server(), folder, message)
+        except ServerGone:
+            self.ask(ForkServer(self.home), folder, message)
+
+    def take_server(self) -> ForkServer:
+        self.forget_parents_servers()
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return ForkServer(self.home)
+
+    def ask(self, server: ForkServer, folder: str, message: bytes) -> None:
+        try:
+            words = server.start_supervisor(folder, message)
+        except BaseException:  # it may answer later, and not to the next question
+            server.close()
+            raise
+        self.idle.append(server)
+        if words:
+            raise NotStarted(words)
+
+    def forget_parents_servers(self) -> None:
+        """After a fork of the client: they are still those of its parent."""
+        if self.owner != os.getpid():
+            self.owner, self.idle = os.getpid(), []
+
+    def close(self) -> None:
+        self.forget_parents_servers()
+        while self.idle:
+            self.idle.pop().close()
+
+
+class ForkServer:
+    """One server, from the start of its process on. Raises NotStarted when there can be none."""
+
+    def __init__(self, home: str) -> None:
+        argv = [sys.executable or "python3", "-I", "-S", "-c", BOOT, str(SOURCE), home]
+        pipe = subprocess.PIPE
+        try:
+            self.process = subprocess.Popen(
+                argv,
+                bufsize=0,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NotStarted(f"{argv[0]}: {error.strerror}") from error
+
+    def start_supervisor(self, folder: str, message: bytes) -> str:
+        """What went wrong, in its words; "" once the supervisor is ready. Raises NotStarted,
+        ServerGone and TimeoutError.
+        """
+        assert self.process.stdin
+        request = os.fsencode(folder) + fork_server.FOLDER_END + message
+        try:
+            fork_server.send(self.process.stdin.fileno(), request)
+            return self.read_answer()
+        except BrokenPipeError as error:
+            raise self.explain_end() from error
+
+    def read_answer(self) -> str:
+        assert self.process.stdout
+        answers = self.process.stdout.fileno()
+        answered = select.poll()
+        answered.register(answers, select.POLLIN)
+        if not answered.poll(START_SECONDS * 1000):
+            raise TimeoutError(f"The supervisor was not ready after {START_SECONDS:.0f} s")
+        words = fork_server.receive(answers)
+        if words is None:
+            raise self.explain_end()
+        self.process.wait()  # it went into the background long ago, and leaves a zombie else
+        return words.decode("utf-8", "replace")
+
+    def explain_end(self) -> Exception:
+        """The server's first process tells whether it came up at all. The second one, which serves,
+        is not ours.
+        """
+        assert self.process.stderr
+        if self.process.wait() == 0:
+            return ServerGone()
+        words = self.process.stderr.read().decode("utf-8", "replace").strip()
+        return NotStarted(words or f"it ended with {self.process.returncode}")
+
+    def close(self) -> None:
+        """It ends once its pipes are closed."""
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe
+            pipe.close()
+        self.process.wait()
