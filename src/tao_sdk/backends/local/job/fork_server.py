@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 
-from tao_sdk.backends.local.job.supervisor import launch
+from tao_sdk.backends.local.job.supervisor import READY, supervise
 
 REQUESTS, ANSWERS, WORDS = 0, 1, 2  # the descriptors that the client has given us
 # Without a request for so long it ends: a new one has the client's umask and limits of that time.
@@ -29,7 +29,7 @@ def main() -> int:
     if os.fork():
         return 0
     close_words()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a client that ignores it hands that on
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a supervisor ended
     gc.freeze()
     while request := next_request():
         folder, _, message = request.partition(FOLDER_END)
@@ -52,35 +52,31 @@ def next_request() -> bytes:
 
 def start_supervisor(folder: str, message: bytes) -> bytes:
     """What went wrong, in words. Empty when the supervisor is ready, or none is needed."""
-    words, say = os.pipe()
-    launcher = os.fork()
-    if launcher == 0:
+    words, tell = os.pipe()
+    if os.fork() == 0:
         os.close(words)
-        become_launcher(folder, message, say)
-    os.close(say)
+        become_supervisor(folder, message, tell)
+    os.close(tell)
     said = read_to_end(words)
     os.close(words)
-    exit_code = os.waitstatus_to_exitcode(os.waitpid(launcher, 0)[1])
-    if exit_code == 0:
+    if said == READY:
         return b""
-    return said.strip() or f"it ended with {exit_code}".encode()
+    return said.strip() or b"it ended before it was ready"
 
 
-def become_launcher(folder: str, message: bytes, say: int) -> None:
-    """In the child: start the supervisor in a session of its own. It is the child of this one, and
-    comes through here as well.
+def become_supervisor(folder: str, message: bytes, tell: int) -> None:
+    """In the child: supervise, in a session of its own. Why it could not begin is said on stderr,
+    which the server reads until the supervisor is ready.
     """
-    exit_code = 1
     try:
         os.setsid()
-        os.dup2(say, WORDS)
-        os.close(say)
-        exit_code = launch(folder, message)
+        os.dup2(tell, WORDS)
+        supervise(folder, message, tell)
     except BaseException:  # noqa: BLE001  the child must not go on as a server
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
     finally:
-        os._exit(exit_code)
+        os._exit(0)
 
 
 def send(pipe: int, content: bytes) -> None:

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CUT_SHORT, NOT_READY = 65, 70  # exit codes of a start that came to nothing
+READY = b"."
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 BLOCKED = (*ENDING, signal.SIGCHLD, signal.SIGHUP, signal.SIGPIPE)
 DEFAULTED = (*ENDING, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
@@ -40,25 +40,21 @@ HIGH = 200  # descriptors above those that shells use
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 
 
-def launch(path: str, message: bytes) -> int:
-    """Take charge of the attempt in the folder `path`, and go into the background.
+def supervise(path: str, message: bytes, tell: int) -> None:
+    """Take charge of the attempt in the folder `path`, until it is over.
 
-    The exit code is 0 also when another has it, or it is over.
+    Writes READY to `tell` and closes it, once it has begun to; also when another has the attempt,
+    or it is over already. Raises ValueError for half a message, OSError when it cannot begin.
     """
     request = SupervisorMessage.decode(message)
     if request is None:
-        return CUT_SHORT
+        raise ValueError("the message to the supervisor was cut short")
     folder = Folder(path)
     lock = take_charge(folder)
     if lock is None:
-        return 0
-    ready, tell = os.pipe()
-    if os.fork():
-        os.close(tell)
-        return 0 if os.read(ready, 1) else NOT_READY
-    os.close(ready)
+        os.write(tell, READY)
+        return
     Supervisor(folder, request, lock).run(tell)
-    os._exit(0)
 
 
 def take_charge(folder: Folder) -> int | None:
@@ -97,7 +93,7 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
         self.folder.put("supervisor", str(identify(os.getpid())))
         detach(self.folder)
-        os.write(tell, b".")
+        os.write(tell, READY)
         os.close(tell)
         if not self.get_gpus():
             return self.finish(None, 0)
