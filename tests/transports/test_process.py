@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,38 +167,6 @@ def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(
     assert process.groups(stranger) == set()
     time.sleep(0.05)
     assert leader.alive
-
-
-REPORT = """
-import os, sys
-sys.stdin.buffer.read()
-fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1]
-open(sys.argv[1], "w").write(repr((fds, os.getsid(0) == os.getpid(), os.getcwd(), dict(os.environ))))
-"""
-
-
-def test_a_program_is_started_with_nothing_of_ours(tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    with (tmp_path / "open").open("w") as file:
-        os.set_inheritable(file.fileno(), True)
-        process.start([sys.executable, "-I", "-S", "-c", REPORT, str(report)], b"given", 30)
-    fds, own_session, cwd, environment = eval(report.read_text())
-    assert fds == [0, 1, 2]
-    assert own_session
-    assert cwd == "/"
-    assert set(environment) <= {"LC_CTYPE"}  # which python sets itself
-
-
-def test_a_program_that_fails_to_start_is_told_in_its_own_words() -> None:
-    with pytest.raises(NotStarted, match="no such folder"):
-        process.start(["/bin/sh", "-c", "echo no such folder >&2; exit 3"], b"", 30)
-    with pytest.raises(NotStarted, match="/nothing/here: No such file"):
-        process.start(["/nothing/here"], b"", 30)
-
-
-def test_a_program_that_is_not_ready_in_time_is_told() -> None:
-    with pytest.raises(TimeoutError):
-        process.start(["/bin/sh", "-c", "exec sleep 2"], b"", 0.2)
 
 
 def test_output_is_what_a_program_prints_and_a_failure_is_in_its_words() -> None:

@@ -251,37 +251,6 @@ class NotStarted(Exception):
     """A process could not be started, or ended before it was ready; the text is what it said."""
 
 
-def start(argv: Sequence[str], given: bytes, seconds: float) -> None:
-    """Run a program that puts itself into the background: in a session of its own, with nothing of
-    ours but `given`.
-
-    It reads `given` from its standard input and is ready when its first process ends with 0. Raises
-    NotStarted, and TimeoutError when that is not known after `seconds`.
-    """
-    import subprocess
-
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            env={},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise NotStarted(f"{argv[0]}: {error.strerror}") from error
-    try:
-        _, said = process.communicate(given, timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"{argv[0]} was not ready after {seconds:.0f} s") from error
-    if process.returncode:
-        raise NotStarted(
-            said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
-        )
-
-
 def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> None:
     """Run a program in a session of its own, give it `given` on its standard input, and leave it.
     Raises NotStarted.

@@ -60,6 +60,24 @@ def stat_of(pid: str) -> str:
         return ""
 
 
+def test_a_server_has_nothing_of_the_client_but_its_pipes(machine: Machine) -> None:
+    read_end, write_end = os.pipe()
+    os.set_inheritable(read_end, True)
+    machine.submit("sleep 300")
+    pid = machine.fork_servers().pop()
+    opened = [fd.readlink() for fd in Path(f"/proc/{pid}/fd").iterdir()]
+    assert sorted(str(target).partition(":")[0] for target in opened) == [
+        "/dev/null",
+        "pipe",
+        "pipe",
+    ]
+    assert os.getsid(pid) != os.getsid(0)
+    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+    assert Path(f"/proc/{pid}/environ").read_bytes() in (b"", b"LC_CTYPE=C.UTF-8\0")
+    os.close(read_end)
+    os.close(write_end)
+
+
 def test_a_server_that_was_killed_is_replaced(machine: Machine) -> None:
     machine.submit("sleep 300")
     for pid in machine.fork_servers():
