@@ -354,10 +354,9 @@ def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, curren
     """
     if seen.epoch is None or (epochs and seen.epoch > epochs):
         return current
-    epoch = seen.epoch
-    if from_zero and not seen.completed:
-        epoch += 1
-    return min(epoch, epochs) if epochs else epoch
+    if not from_zero or seen.completed or seen.epoch == epochs:
+        return seen.epoch
+    return seen.epoch + 1
 
 
 def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
