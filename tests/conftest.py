@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+from hypothesis import settings
 
 from support import marks
 
@@ -23,6 +24,10 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# How long an example takes is the machine's business.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(tryfirst=True)

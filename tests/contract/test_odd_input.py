@@ -25,9 +25,7 @@ ODD = (
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
 
 
-@settings(
-    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(TEXTS, min_size=6, max_size=6))
 def test_any_text_arrives_in_an_environment_variable_and_an_argument(
     client: Client, place: Place, tmp_path: Path, texts: list[str]

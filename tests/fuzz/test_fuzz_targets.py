@@ -18,9 +18,7 @@ def test_a_parser_takes_its_seeds_and_noise(name: str) -> None:
     for seed in targets.SEEDS[name]:
         target(seed)
 
-    @settings(
-        max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None
-    )
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
     @given(
         st.sampled_from(targets.SEEDS[name]),
         st.integers(0, 400),

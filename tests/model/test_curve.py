@@ -5,7 +5,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tao_sdk.model.curve import panels_of
@@ -116,7 +116,6 @@ def test_before_the_first_epoch_the_picture_says_so():
 @example([2e-320] * 3)
 @example([-1e29, 1e29])
 @example([3.0, 3.0])
-@settings(deadline=None)
 @given(st.lists(st.floats(), min_size=1, max_size=30))
 def test_any_values_make_a_picture_with_everything_inside(values: list[float]):
     svg = curve_svg(of_values(values))
@@ -127,7 +126,6 @@ def test_any_values_make_a_picture_with_everything_inside(values: list[float]):
     assert not re.search(r"\b(nan|inf)\b", svg)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(), min_size=1, max_size=30), st.integers(0, 200))
 def test_the_plot_is_never_wider_than_it_may_be(values: list[float], width: int):
     assert all(len(line) <= width for line in curve_text(of_values(values), width))

@@ -49,7 +49,6 @@ metrics: loss 0.3
 """
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, len(MIXED)), max_size=20))
 def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]):
     reader = ProgressReader()
@@ -61,7 +60,6 @@ def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]
     assert reader.progress.history[1].metrics == {"loss": 0.6, "accuracy": 0.61}
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, len(TEN_EPOCHS)), max_size=40))
 def test_where_the_stream_is_cut_changes_nothing(cuts: list[int]):
     reader = ProgressReader()
@@ -312,7 +310,6 @@ def test_a_metric_that_recovers_is_no_longer_named():
     ).metrics == {"loss": 1.5}
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_garbage_is_survived_and_the_next_line_is_read(garbage: bytes):
     reader = ProgressReader()
@@ -411,7 +408,6 @@ def with_digits(kind: str, random: Random) -> bytes:
     return re.sub("0", lambda _: random.choice("0123456789"), kind).encode()
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(LIKE_EACH_OTHER), st.randoms(use_true_random=False)), max_size=12
@@ -491,7 +487,7 @@ def pieces_of_logs(draw: st.DrawFn) -> list[bytes]:
     return [log[begin:end] for begin, end in pairwise(edges)]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(pieces_of_logs())
 def test_an_odd_log_means_the_same_in_pieces_and_as_a_whole(pieces: list[bytes]):
     whole, reader = ProgressReader(), ProgressReader()
@@ -507,7 +503,7 @@ def test_epochs_that_lie_at_uneven_distances_keep_an_entry_each() -> None:
     assert [entry.epoch for entry in reader.progress.history] == [1, 9, 10, 11]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(pieces_of_logs())
 def test_readers_that_follow_one_another_come_to_what_one_alone_does(pieces: list[bytes]):
     alone, last = ProgressReader(), ProgressReader()
@@ -519,7 +515,6 @@ def test_readers_that_follow_one_another_come_to_what_one_alone_does(pieces: lis
     assert last.progress == alone.progress
 
 
-@settings(deadline=None)
 @given(pieces_of_logs())
 def test_the_epochs_alone_are_those_of_the_whole_progress(pieces: list[bytes]):
     reader, quick = ProgressReader(), ProgressReader()

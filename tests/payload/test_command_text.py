@@ -116,7 +116,7 @@ def test_other_braces_survive():
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
 def test_any_value_arrives_as_one_word_wherever_the_placeholder_stands(value):
     command = 'show {a} "{a}" \'{a}\' k={a} "k={a}"'
@@ -166,7 +166,7 @@ def test_a_command_that_goes_over_lines_gets_its_arguments_at_its_end():
     assert words("show one \\\n  two\n", {"a": 1}) == ["one", "two", "--a", "1"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="'\"\\ \n#<EOF{a}$`|;x", max_size=30))
 def test_a_command_of_any_shape_is_only_changed_at_its_placeholders(command):
     assert fill(with_arguments(command, {"zz": None}, ()), {}) == command

@@ -141,9 +141,7 @@ def commands(draw):
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands(), VALUES, st.booleans(), st.sampled_from(SHELLS))
 @example(("show {x}", ["%s"]), "$(touch X)", False, SHELLS[0])
 def test_only_the_value_arrives_and_nothing_is_run(tmp_path: Path, made, value, known, shell):
@@ -434,14 +432,14 @@ def test_a_variable_that_the_command_uses_itself_is_left_to_it():
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(st.binary(min_size=24, max_size=24))
 def test_a_command_of_random_parts_runs_no_value(data: bytes):
     """`make fuzz` searches for longer."""
     run_hostile_command(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(["bash", "-c", "eval", "a=", "sed", "-e", "echo", "export", "command", "[[", "]]", "<<E",
                               "E", "\n", "|", "$(", ")", "((", "case", "in", "esac", "{x}", "'{x}'", "a{x}", "x={x}"]),

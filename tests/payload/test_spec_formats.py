@@ -154,7 +154,7 @@ def same(a, b):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees(st.one_of(TEXT, NUMBERS, st.none())))
 def test_json_reads_back_equal(tree):
     equal, text = reads_back(tree, "json")
@@ -162,7 +162,7 @@ def test_json_reads_back_equal(tree):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees(st.one_of(TEXT, NUMBERS, st.none())))
 def test_yaml_reads_back_equal_with_safe_load(tree):
     equal, text = reads_back(tree, "yaml")
@@ -170,7 +170,7 @@ def test_yaml_reads_back_equal_with_safe_load(tree):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees(st.one_of(TEXT, NUMBERS)))
 def test_toml_reads_back_equal_with_tomllib(tree):
     equal, text = reads_back(tree, "toml")

@@ -59,7 +59,7 @@ def woven(pieces):
     return stream, user, events
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(PIECES, st.lists(st.integers(1, 60), min_size=1))
 def test_any_bytes_in_any_chunks_come_back_as_they_were(pieces, sizes):
     stream, user, events = woven(pieces)
@@ -174,7 +174,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(JSON)
 def test_the_runners_json_is_json(value):
     assert dumps(value) == json.dumps(value)

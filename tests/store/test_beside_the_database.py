@@ -89,7 +89,7 @@ def test_a_file_stays_until_the_last_job_that_needs_it_is_removed(store: Store) 
     assert payloads(store) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.text(st.characters()), JSON, max_size=4))
 def test_any_object_comes_back_as_it_went_in(
     tmp_path_factory: pytest.TempPathFactory, value: dict[str, Any]
@@ -151,7 +151,7 @@ def whole(copies: LogCopies, attempt: Attempt = ATTEMPT, limit: int = 7) -> byte
     return data
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 40))
 def test_a_log_below_the_cap_is_kept_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], limit: int
@@ -162,7 +162,7 @@ def test_a_log_below_the_cap_is_kept_byte_for_byte(
     assert whole(copies, limit=limit) == b"".join(pieces)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(401, 3000), st.integers(15, 500))
 def test_a_log_above_the_cap_keeps_its_start_and_its_end(
     tmp_path_factory: pytest.TempPathFactory, size: int, step: int
@@ -191,7 +191,7 @@ def test_every_attempt_and_rank_has_a_copy_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 3000), st.integers(15, 500), st.integers(1, 40), st.integers(1, 150))
 def test_a_compressed_copy_is_read_as_the_plain_one_was(
     tmp_path_factory: pytest.TempPathFactory, size: int, step: int, limit: int, block: int

@@ -46,7 +46,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
         yield Filled(store, jobs[::-1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     STATUSES, st.none() | st.sampled_from(PLATFORMS), LABELS, st.none() | st.just("digits-000"),
     st.none() | st.integers(0, 110),

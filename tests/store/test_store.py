@@ -155,7 +155,7 @@ def test_an_ended_job_keeps_its_status(store: Store, end: Status, after: Status)
 def test_no_order_of_writes_changes_an_end(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("ends") / "jobs.db"
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(st.lists(st.sampled_from(list(Status)), min_size=1, max_size=12))
     def writes(statuses: list[Status]) -> None:
         with Store.open(path) as store:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
@@ -83,14 +84,14 @@ def test_what_a_profile_prints_is_no_part_of_the_answer(start: Callable[..., Ssh
 def test_neither_the_script_nor_its_input_shows_in_a_command_line(
     sshd: Sshd, tmp_path: Path
 ) -> None:
-    client = Ssh(sshd.login())
+    client, word = Ssh(sshd.login()), token_hex(8)
     begun, seen = tmp_path / "begun", tmp_path / "seen"
     thread = threading.Thread(
         target=client.run,
         args=(
-            f"echo private-name >/dev/null; cat >/dev/null; touch {begun}; "
+            f"echo {word}-name >/dev/null; cat >/dev/null; touch {begun}; "
             f"until [ -e {seen} ]; do sleep 0.05; done",
-            b"private-value",
+            f"{word}-value".encode(),
         ),
     )
     thread.start()
@@ -98,7 +99,7 @@ def test_neither_the_script_nor_its_input_shows_in_a_command_line(
     shown = b"".join(map(command_line, Path("/proc").iterdir()))
     seen.touch()
     thread.join()
-    assert b"private-" not in shown
+    assert word.encode() not in shown
 
 
 def command_line(process: Path) -> bytes:

@@ -59,7 +59,7 @@ def seen(folder: Path, happened: list[tuple[int, str]]) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("block", [200, logs.BLOCK])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(HAPPENED)
 def test_both_files_are_one_log_whose_events_are_whole_however_it_is_read(
     block: int, happened: list[tuple[int, str]]
