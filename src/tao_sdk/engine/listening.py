@@ -1,7 +1,8 @@
 """Listening: which live jobs are worth a look, so that nobody asks while nothing happens.
 
 A backend tells which attempts may have changed. A job that does not run, or with which something
-is the matter, is always worth a look. All are, now and then, for no news are quite sure.
+is the matter, is always worth a look. All are, now and then, for no news are quite sure: the rarer,
+the more jobs there are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import Status
 
-WHOLE_SECONDS = 60.0  # between looks at all jobs, whatever the news say
+WHOLE_SECONDS = 60.0  # at least, between looks at all jobs, whatever the news say
+LONGEST_WHOLE_SECONDS = 600.0
+JOB_SECONDS = 0.25  # of that pause for each job: a look at one takes about 2 ms, most of it writing
 TURN_SECONDS = 0.2  # in which a thread that listens sees that another one has heard something
 MOST_THREADS = 8  # that listen at once; of more endpoints each thread hears several in turn
 
@@ -51,7 +54,7 @@ class Listener:
         news = self._listen()
         changed = {*self._heard, *news.changed(refs, 0), *news.grown(refs)}
         self._heard.clear()
-        if self._is_time_for_all():
+        if self._is_time_for_all(len(jobs)):
             return list(jobs)
         return [
             job
@@ -90,12 +93,17 @@ class Listener:
         is_in_doubt = job.reason_code or job.absent_looks or job.cancel_asked
         return is_placed and job.status is Status.RUNNING and not is_in_doubt
 
-    def _is_time_for_all(self) -> bool:
+    def _is_time_for_all(self, jobs: int) -> bool:
         now = time.monotonic()
         if self.tells and now < self._next_whole_look:
             return False
-        self._next_whole_look = now + WHOLE_SECONDS
+        self._next_whole_look = now + whole_pause(jobs)
         return True
+
+
+def whole_pause(jobs: int) -> float:
+    """Seconds between looks at all of so many jobs."""
+    return min(max(WHOLE_SECONDS, jobs * JOB_SECONDS), LONGEST_WHOLE_SECONDS)
 
 
 def first_heard(listeners: Sequence[Listener], seconds: float) -> list[Listener]:

@@ -52,6 +52,7 @@ class Watcher:
     )  # why it cannot be had, as was said
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
+    _saw_live_jobs: bool = False  # in the last turn
 
     def run(self) -> None:
         """Until no job is live and nothing is due any more, or `stop` is set. Then whoever comes
@@ -79,6 +80,8 @@ class Watcher:
         self._finish_work()
 
     def _nothing_is_live(self) -> bool:
+        if self._saw_live_jobs:  # the next turn sees whether they have ended
+            return False
         try:
             return not self.engine.store.live_endpoints()
         except StoreError:  # the next turn says so, and goes on
@@ -96,7 +99,9 @@ class Watcher:
 
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
-        for endpoint in self.engine.store.live_endpoints():
+        endpoints = self.engine.store.live_endpoints()
+        self._saw_live_jobs = bool(endpoints)
+        for endpoint in endpoints:
             if self._is_due(endpoint) or self._listeners[endpoint].tells:
                 self._work("/".join(endpoint), partial(self._attend, endpoint))
         if self.callbacks.of_job:
