@@ -88,8 +88,8 @@ def idle_watcher(client: Client, scale: Scale) -> Figure:
     return Figure(
         "many.watcher",
         f"watch {scale.watched_jobs:,} idle jobs",
-        f"Of a core, for {scale.watched_seconds:.0f} s: local jobs run and print nothing. With that "
-        f"of a look at all jobs, as one comes each {pause:.0f} s.",
+        f"Of a core, for {scale.watched_seconds:.0f} s: local jobs run and print nothing. The share "
+        "of the rare looks at all jobs is included.",
         spread([used], "seconds"),
         spread([used / scale.watched_seconds + whole_look / pause], "times"),
     )
