@@ -19,7 +19,7 @@ class Scale:
     s3_memory_megabytes: int
     many_jobs: int  # that are submitted and canceled
     watched_jobs: int
-    watched_seconds: float  # longer than a minute, after which all jobs are looked at
+    watched_seconds: float  # longer than 30, after which a look that found nothing is written down
 
 
 FULL = Scale(

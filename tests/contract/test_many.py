@@ -15,6 +15,7 @@ from support.places import Place, until_it_runs
 from tao_sdk.backends.contract import Backend, CancelAnswer
 from tao_sdk.backends.news import NoNews
 from tao_sdk.client import Client
+from tao_sdk.engine.submit import Submission
 from tao_sdk.model.errors import JobNotFound, Unreachable, WaitTimeout
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Observation, Phase
@@ -66,6 +67,15 @@ def test_an_attempt_that_lives_elsewhere_keeps_no_other_from_its_end(
 def test_nothing_to_cancel_is_no_error(client: Client, place: Place) -> None:
     backend, _ = place_of(client, submit(client, place, "true"))
     assert backend.cancel([], timedelta(0)) == {}
+
+
+def test_many_jobs_submitted_in_one_call_run_once_each(client: Client, place: Place) -> None:
+    specs = [JobSpec(command=f"echo part {part}", gpu_count=0) for part in range(5)]
+    answers = client.submit_all(specs, place.platform)
+    jobs = [answer.job for answer in answers if isinstance(answer, Submission)]
+    client.wait_all([job.id for job in jobs], timeout=300)
+    assert [client.get_job_logs(job.id) for job in jobs] == [f"part {n}\n" for n in range(5)]
+    assert len(client.list_jobs(look=False)) == 5
 
 
 class CountsCancels:

@@ -18,6 +18,7 @@ import pytest
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine import hooks, retry
+from tao_sdk.engine.listening import whole_pause
 from tao_sdk.engine.look import look
 from tao_sdk.engine.watch import Watcher, lease_of
 from tao_sdk.model.clock import utc_now
@@ -538,3 +539,67 @@ def test_an_error_in_a_callback_is_logged_and_not_the_error_of_whoever_looks(
     (record,) = (each for each in caplog.records if each.name == "tao_sdk.hooks")
     assert record.getMessage() == f"the on_complete of {job} raised an error"
     assert "ZeroDivisionError" in str(record.exc_info)
+
+
+def test_an_idle_watcher_asks_the_store_once_a_turn(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(client, "sleep 300")
+    watcher, turns, questions = Watcher(client.engine), list[float](), list[float]()
+    pass_once, live_endpoints = watcher.pass_once, client.store.live_endpoints
+
+    def counted_turn() -> None:
+        turns.append(time.monotonic())
+        pass_once()
+        if len(turns) == 10:
+            watcher.stop.set()
+
+    def counted_question() -> Any:
+        questions.append(time.monotonic())
+        return live_endpoints()
+
+    monkeypatch.setattr(watcher, "pass_once", counted_turn)
+    monkeypatch.setattr(client.store, "live_endpoints", counted_question)
+    watcher.run()
+    assert (len(turns), len(questions)) == (10, 10)
+
+
+class CountsLooks:
+    """The real backend, with the number of attempts that it was asked about."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend, self.looks = backend, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def observe(self, refs: Any) -> Any:
+        self.looks += len(refs)
+        return self._backend.observe(refs)
+
+
+def test_a_watcher_looks_at_no_job_while_nothing_happens(client: Client) -> None:
+    jobs = [run(client, "sleep 300") for _ in range(3)]
+    until(lambda: all(client.get_job(job).status is Status.RUNNING for job in jobs))
+    [endpoint] = client.store.live_endpoints()
+    backend = CountsLooks(client.engine.backend(*endpoint))
+    client.engine._backends[endpoint] = backend  # pyright: ignore
+    watcher = Watcher(client.engine)
+
+    def looks_of_a_turn() -> int:
+        before = backend.looks
+        if pace := watcher._paces.get(endpoint):  # pyright: ignore
+            pace.next_look = 0.0
+        watcher._attend(endpoint)  # pyright: ignore
+        return backend.looks - before
+
+    assert looks_of_a_turn() == 3
+    until(lambda: looks_of_a_turn() == 0)  # the log's first size is news once
+    assert [looks_of_a_turn() for _ in range(10)] == [0] * 10
+
+
+@pytest.mark.parametrize(("jobs", "seconds"), [(1, 60), (240, 60), (1000, 250), (10**6, 600)])
+def test_the_more_jobs_there_are_the_rarer_are_looks_at_all_of_them(
+    jobs: int, seconds: float
+) -> None:
+    assert whole_pause(jobs) == seconds

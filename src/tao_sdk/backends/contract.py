@@ -53,6 +53,9 @@ class Capabilities:
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
+    submits: int = 2  # jobs that are planned and submitted at once
+    # a plan picks GPUs that no running job has: one that needs GPUs is planned once the last runs
+    picks_gpus: bool = False
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
     # fields of a job that have no effect here: no advice names them
     unused_fields: frozenset[str] = frozenset()

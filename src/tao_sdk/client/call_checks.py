@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from tao_sdk.backends.registry import backend_class, platform_at
 from tao_sdk.client.carried_files import with_contents
@@ -41,6 +41,25 @@ def read_job(
             f"Write {call}(JobSpec(command=...), platform).",
         )
     return with_contents(spec if isinstance(spec, JobSpec) else read_spec(spec))
+
+
+def read_jobs(call: str, specs: Any) -> list[JobSpec | Mapping[str, Any]]:
+    """The jobs that `call` was given. Raises UsageError for one job, or none, in place of a
+    list.
+    """
+    kind = type(specs).__name__
+    if isinstance(specs, (str, Mapping, JobSpec)) or not isinstance(specs, Iterable):
+        what = f"{call}: its first argument is a {kind}; it must be a list of jobs."
+        raise UsageError(what, "", f"Write {call}([JobSpec(command=...), ...], platform).")
+    return list(cast(Iterable[JobSpec | Mapping[str, Any]], specs))
+
+
+def gpus_of(job: JobSpec | Mapping[str, Any]) -> int:
+    """0 for a job that surely needs no GPU, else 1. What else it says is checked when it is
+    submitted.
+    """
+    count = job.get("gpu_count") if isinstance(job, Mapping) else getattr(job, "gpu_count", None)
+    return 0 if count == 0 else 1
 
 
 def needs_image(place: str, settings: Settings) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.place_facts import ask_or_assume
 from tao_sdk.engine.reading import look_and_read, may_have_news
-from tao_sdk.engine.side_by_side import side_by_side
+from tao_sdk.engine.side_by_side import in_threads, side_by_side, submits_at_once
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.clock import to_iso
@@ -144,6 +144,26 @@ class Client:
         if self._watch or callables:
             self._background.start()
         return submission
+
+    def submit_all(
+        self,
+        specs: Iterable[JobSpec | Mapping[str, Any]],
+        platform: str = "",
+        options: Mapping[str, Any] | None = None,
+        *,
+        parent: str | None = None,
+    ) -> list[submit.Submission | TaoError]:
+        """As `submit` for many, several at once: in the order of `specs`, what that returned for
+        each, or the error that it raised for that one.
+
+        Raises, with nothing started, where the platform cannot be used at all. Ctrl-C stops those
+        that have not begun; those that have are handed over first.
+        """
+        jobs = call_checks.read_jobs("submit_all", specs)
+        place = platform or self._own_place("submit_all")
+        capabilities = self.engine.backend(place).capabilities
+        most = submits_at_once(capabilities, map(call_checks.gpus_of, jobs))
+        return in_threads(lambda job: self.submit(job, place, options, parent=parent), jobs, most)
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)

@@ -1,13 +1,16 @@
 """Listening: which live jobs are worth a look, so that nobody asks while nothing happens.
 
 A backend tells which attempts may have changed. A job that does not run, or with which something
-is the matter, is always worth a look. All are, now and then, for no news are quite sure.
+is the matter, is always worth a look. All are, now and then, for no news are quite sure: the rarer,
+the more jobs there are.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from tao_sdk.backends.news import News, NoNews
 from tao_sdk.engine.engine import Engine
@@ -16,14 +19,18 @@ from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import Status
 
-WHOLE_SECONDS = 60.0  # between looks at all jobs, whatever the news say
+WHOLE_SECONDS = 60.0  # at least, between looks at all jobs, whatever the news say
+LONGEST_WHOLE_SECONDS = 600.0
+JOB_SECONDS = 0.25  # of that pause for each job: a look at one takes about 2 ms, most of it writing
+TURN_SECONDS = 0.2  # in which a thread that listens sees that another one has heard something
+MOST_THREADS = 8  # that listen at once; of more endpoints each thread hears several in turn
 
 
 class Listener:
     """The news of one endpoint. For one thread at a time."""
 
     def __init__(self, engine: Engine, endpoint: Endpoint) -> None:
-        self._engine, self._endpoint = engine, endpoint
+        self._engine, self.endpoint = engine, endpoint
         self._news: News | None = None
         self._refs: dict[str, Ref] = {}  # job -> where its newest attempt lives
         self._heard: set[Ref] = set()  # of these there are news that nobody has looked for
@@ -47,7 +54,7 @@ class Listener:
         news = self._listen()
         changed = {*self._heard, *news.changed(refs, 0), *news.grown(refs)}
         self._heard.clear()
-        if self._is_time_for_all():
+        if self._is_time_for_all(len(jobs)):
             return list(jobs)
         return [
             job
@@ -62,7 +69,7 @@ class Listener:
     def _listen(self) -> News:
         if self._news is None:
             try:
-                self._news = self._engine.backend(*self._endpoint).news()
+                self._news = self._engine.backend(*self.endpoint).news()
             except TaoError:  # it cannot be had from here; the look says so
                 return NoNews()
         return self._news
@@ -86,9 +93,39 @@ class Listener:
         is_in_doubt = job.reason_code or job.absent_looks or job.cancel_asked
         return is_placed and job.status is Status.RUNNING and not is_in_doubt
 
-    def _is_time_for_all(self) -> bool:
+    def _is_time_for_all(self, jobs: int) -> bool:
         now = time.monotonic()
         if self.tells and now < self._next_whole_look:
             return False
-        self._next_whole_look = now + WHOLE_SECONDS
+        self._next_whole_look = now + whole_pause(jobs)
         return True
+
+
+def whole_pause(jobs: int) -> float:
+    """Seconds between looks at all of so many jobs."""
+    return min(max(WHOLE_SECONDS, jobs * JOB_SECONDS), LONGEST_WHOLE_SECONDS)
+
+
+def first_heard(listeners: Sequence[Listener], seconds: float) -> list[Listener]:
+    """Listen to several endpoints at once: those with news, as soon as one has some; none after
+    `seconds`.
+    """
+    if len(listeners) == 1:
+        return [one for one in listeners if one.hears(seconds)]
+    over, give_up_at = threading.Event(), time.monotonic() + seconds
+
+    def hear(group: Sequence[Listener]) -> list[Listener]:
+        while not over.is_set() and time.monotonic() < give_up_at:
+            left = min(TURN_SECONDS, give_up_at - time.monotonic())
+            if heard := [one for one in group if one.hears(max(0.0, left / len(group)))]:
+                over.set()
+                return heard
+        return []
+
+    groups = [listeners[number::MOST_THREADS] for number in range(MOST_THREADS)]
+    with ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tao-listen") as pool:
+        try:
+            answers = list(pool.map(hear, filter(None, groups)))
+        finally:
+            over.set()  # else Ctrl-C would wait for the threads
+    return [one for heard in answers for one in heard]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.listening import Listener
+from tao_sdk.engine.listening import Listener, first_heard
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.reading import look_and_read
 from tao_sdk.model.errors import TaoError
@@ -65,11 +65,12 @@ class Waiting:
         """Wait until it is time to look at one of them again, or there are news of them."""
         seconds = max(0.0, min(self.pause(jobs), longest))
         live = {endpoint_of(job) for job in jobs if not job.status.terminal}
-        telling = [endpoint for endpoint in live if self._listener(endpoint).tells]
-        if len(live) > 1 or not telling:
+        telling = [listener for listener in map(self._listener, live) if listener.tells]
+        if not telling:
             time.sleep(seconds)
-        elif self._listener(telling[0]).hears(seconds):
-            self.pace(telling[0]).next_look = time.monotonic()
+            return
+        for listener in first_heard(telling, seconds):
+            self.pace(listener.endpoint).next_look = time.monotonic()
 
     def close(self) -> None:
         """Nobody waits any more."""

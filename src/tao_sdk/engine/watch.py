@@ -20,6 +20,7 @@ from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.engine.retry import is_due
+from tao_sdk.engine.side_by_side import side_by_side, submits_at_once
 from tao_sdk.engine.waiting import polite_seconds
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
@@ -51,6 +52,7 @@ class Watcher:
     )  # why it cannot be had, as was said
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
+    _saw_live_jobs: bool = False  # in the last turn
 
     def run(self) -> None:
         """Until no job is live and nothing is due any more, or `stop` is set. Then whoever comes
@@ -78,6 +80,8 @@ class Watcher:
         self._finish_work()
 
     def _nothing_is_live(self) -> bool:
+        if self._saw_live_jobs:  # the next turn sees whether they have ended
+            return False
         try:
             return not self.engine.store.live_endpoints()
         except StoreError:  # the next turn says so, and goes on
@@ -95,7 +99,9 @@ class Watcher:
 
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
-        for endpoint in self.engine.store.live_endpoints():
+        endpoints = self.engine.store.live_endpoints()
+        self._saw_live_jobs = bool(endpoints)
+        for endpoint in endpoints:
             if self._is_due(endpoint) or self._listeners[endpoint].tells:
                 self._work("/".join(endpoint), partial(self._attend, endpoint))
         if self.callbacks.of_job:
@@ -168,19 +174,35 @@ class Watcher:
         """Whether anything changed. A job that cannot be acted on keeps no other from it."""
         before = {job.id: job.standing for job in jobs}
         looked = look(self.engine, jobs)
-        for one in looked:
-            self._safely(partial(self._act, one))
-        others = [one.job for one in looked if not self._wants_epochs(one.job)]
-        self._safely(partial(reading.read, self.engine, others))
+        due = {one.job.id: one.job for one in looked if is_retry_due(one)}
+        self._safely(partial(self._resubmit_all, list(due.values())))
+        self._read([one.job for one in looked if one.job.id not in due])
         self._work("deliveries", self.deliver)
         return any(one.job.standing != before[one.job.id] for one in looked)
 
-    def _act(self, looked: Looked) -> None:
-        job = looked.job
-        if looked.retry_at is not None and is_due(looked.retry_at, utc_now()):
-            job = resubmit(self.engine, job)
-        if job.started is not None and self._wants_epochs(job):
-            progress.scan(self.engine, job)
+    def _resubmit_all(self, jobs: Sequence[Job]) -> None:
+        """Start the next attempts of jobs of one endpoint. One that fails keeps no other from it,
+        and none is begun once `stop` is set.
+        """
+        if not jobs:
+            return
+        capabilities = self.engine.backend_of(jobs[0]).capabilities
+        most = submits_at_once(capabilities, [job.gpu_count for job in jobs])
+        side_by_side(lambda job: self._safely(partial(self._resubmit, job)), jobs, most)
+
+    def _resubmit(self, job: Job) -> None:
+        if not self.stop.is_set():
+            resubmit(self.engine, job)
+
+    def _read(self, jobs: Sequence[Job]) -> None:
+        """What is new in the logs: every epoch where a hook waits for it, else while there is
+        time.
+        """
+        for job in jobs:
+            if job.started is not None and self._wants_epochs(job):
+                self._safely(partial(progress.scan, self.engine, job))
+        others = [job for job in jobs if not self._wants_epochs(job)]
+        self._safely(partial(reading.read, self.engine, others))
 
     def _wants_epochs(self, job: Job) -> bool:
         return hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)
@@ -210,6 +232,11 @@ class Watcher:
                 hooks.deliver(self.engine, job_id)
             finally:
                 self.engine.give_back(lease)
+
+
+def is_retry_due(looked: Looked) -> bool:
+    """True if the job's next attempt is to be started now."""
+    return looked.retry_at is not None and is_due(looked.retry_at, utc_now())
 
 
 def lease_of(endpoint: Endpoint) -> str:

@@ -115,6 +115,8 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         max_payload=64 * MiB,
         poll_seconds=2.0,
         readers=8,
+        submits=4,
+        picks_gpus=True,
     )
     Options = DockerOptions
 

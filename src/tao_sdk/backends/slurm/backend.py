@@ -82,6 +82,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         poll_seconds=15.0,
         lag_seconds=5.0,
         files_seconds=15.0,
+        submits=4,
         unused_fields=frozenset({"shm_size"}),
     )
     Options = SlurmOptions
