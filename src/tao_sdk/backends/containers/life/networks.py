@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.docker.daemon.recent import Recent
-from tao_sdk.backends.docker.daemon.turns import Turns
+from tao_sdk.backends.containers.life.recent import Recent
+from tao_sdk.backends.containers.life.turns import Turns
 from tao_sdk.transports.dockerd import Daemon, ignored
 
 OURS = "tao-toolkit"  # the label of what we make
@@ -20,65 +20,68 @@ UNSETTLED = re.compile(r"network \S+ (not found|is ambiguous)")
 
 
 class Networks:
-    """Of one daemon. `folder` holds whose turn it is to make or remove one."""
+    """The networks of one daemon. `folder` has the locks for making or removing one."""
 
     def __init__(self, daemon: Daemon, folder: Path) -> None:
         self.daemon, self.turns = daemon, Turns(folder)
         self.recent: Recent[str] = Recent()  # name -> id
 
-    def made(self, name: str) -> str:
+    def get_or_create(self, name: str) -> str:
         """The id of the network of that name, which is made when it is not there."""
-        if seen := self.recent.get(name):
-            return seen
+        recent_id = self.recent.get(name)
+        if recent_id:
+            return recent_id
         with self.turns.taken(name):
-            return self.recent.keep(name, self.only(name))
+            return self.recent.keep(name, self.settle_name(name))
 
-    def only(self, name: str) -> str:
-        """Clients that make it at once get several of that name, and a daemon starts nothing in
-        such a one.
+    def settle_name(self, name: str) -> str:
+        """The id of the only network of that name.
 
-        Whoever sees them removes all but the one that is in use, else the oldest.
+        Clients that make it at once get several of that name, and a daemon starts nothing in
+        such a one. Whoever sees them removes all but the one that is in use, else the oldest.
         """
         for _ in range(TRIES):
-            same = self.named(name)
+            same = self.ids_of_name(name)
             if len(same) == 1:
                 return same[0]
             if not same:
                 with ignored(409):  # another was first
-                    self.make(name)
-            for each in self.superfluous(same):
+                    self.create(name)
+                continue
+            for network in self.spare_networks(same):
                 with ignored(403, 404, 409):  # it has come into use, or is gone
-                    self.daemon.ask("DELETE", f"/networks/{each}")
-            time.sleep(0.05 if same else 0)
+                    self.daemon.ask("DELETE", f"/networks/{network}")
+            time.sleep(0.05)
         return name
 
-    def superfluous(self, same: list[str]) -> list[str]:
-        kept = next((each for each in same if self.users(each)), same[0] if same else "")
-        return [each for each in same if each != kept]
+    def spare_networks(self, same: list[str]) -> list[str]:
+        """All of these but the first that is in use, else all but the oldest."""
+        used = next((network for network in same if self.list_containers(network)), same[0])
+        return [network for network in same if network != used]
 
-    def users(self, network: str, **more: Any) -> list[Any]:
+    def list_containers(self, network: str, **more: Any) -> list[Any]:
         """The containers that run in it; with `all`, those too that do not run."""
         return self.daemon.ask("GET", "/containers/json", filters={"network": [network]}, **more)
 
-    def named(self, name: str) -> list[str]:
-        """The ids of those of that name, the oldest first."""
-        same = [each for each in self.daemon.get("/networks") if each["Name"] == name]
-        return [each["Id"] for each in sorted(same, key=lambda each: (each["Created"], each["Id"]))]
+    def ids_of_name(self, name: str) -> list[str]:
+        """The ids of the networks of that name, the oldest first."""
+        same = [network for network in self.daemon.get("/networks") if network["Name"] == name]
+        same.sort(key=lambda network: (network["Created"], network["Id"]))
+        return [network["Id"] for network in same]
 
-    def make(self, name: str) -> None:
+    def create(self, name: str) -> None:
         body = {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {OURS: "true"}}
         self.daemon.ask("POST", "/networks/create", body)
 
     def forget(self, name: str) -> None:
         self.recent.forget(name)
 
-    def release(self, name: str) -> None:
+    def remove_unused(self, name: str) -> None:
         """Remove it if we made it and no container has it any more, not even one that has ended."""
         self.forget(name)
+        filters = {"name": [name], "label": [OURS]}
         with self.turns.taken(name):
-            for each in self.daemon.ask(
-                "GET", "/networks", filters={"name": [name], "label": [OURS]}
-            ):
-                if not self.users(each["Id"], all=1):
+            for network in self.daemon.ask("GET", "/networks", filters=filters):
+                if not self.list_containers(network["Id"], all=1):
                     with ignored(403, 404, 409):  # somebody began to use it, or removed it
-                        self.daemon.ask("DELETE", f"/networks/{each['Id']}")
+                        self.daemon.ask("DELETE", f"/networks/{network['Id']}")
