@@ -15,7 +15,7 @@ from tao_sdk.platforms.local import LocalSDK
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
     monkeypatch.chdir(tmp_path)
     environ = {
-        "PATH": "/usr/bin:/bin",
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(tmp_path),
         "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
     }

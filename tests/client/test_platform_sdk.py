@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import warnings
-from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -31,18 +30,6 @@ from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 from tao_sdk.script_runner import build_entrypoint
-
-
-@pytest.fixture
-def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with LocalSDK(settings=Settings(environ)) as sdk:
-        yield sdk
 
 
 def test_a_command_without_inputs_and_outputs_runs_as_it_is(sdk: LocalSDK) -> None:

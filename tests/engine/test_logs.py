@@ -17,68 +17,37 @@ from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
 from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.plan import Ref
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 
-def test_a_drain_that_was_cut_short_repeats_no_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with Client(settings=Settings(environ)) as client:
-        job = client.submit(JobSpec(command="seq 1 1000", gpu_count=0), "local").job
-        client.wait(job.id, timeout=120)
-        row = client.store.attempt(job.id)
-        client.engine.store.log_copies.append(
-            row.attempt, b"1\n2\n3"
-        )  # killed before the cursor was saved
-        drain(client.engine, job, row)
-        drain(client.engine, job, client.store.attempt(job.id))
-        size = client.engine.store.log_copies.size(row.attempt)
-        assert client.engine.store.log_copies.read(row.attempt, 0, size) == b"".join(
-            f"{n}\n".encode() for n in range(1, 1001)
-        )
+def test_a_drain_that_was_cut_short_repeats_no_byte(client: Client) -> None:
+    job = client.submit(JobSpec(command="seq 1 1000", gpu_count=0), "local").job
+    client.wait(job.id, timeout=120)
+    row = client.store.attempt(job.id)
+    client.engine.store.log_copies.append(
+        row.attempt, b"1\n2\n3"
+    )  # killed before the cursor was saved
+    drain(client.engine, job, row)
+    drain(client.engine, job, client.store.attempt(job.id))
+    size = client.engine.store.log_copies.size(row.attempt)
+    assert client.engine.store.log_copies.read(row.attempt, 0, size) == b"".join(
+        f"{n}\n".encode() for n in range(1, 1001)
+    )
 
 
-def test_the_copy_of_a_job_that_is_over_is_compressed_and_read_as_its_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with Client(settings=Settings(environ)) as client:
-        job = client.submit(JobSpec(command="seq 1 300000", gpu_count=0), "local").job
-        client.wait(job.id, timeout=120)
-        log = b"".join(client.follow_logs(job.id))
-        drain(client.engine, client.get_job(job.id), client.store.attempt(job.id))
-        files = list((client.store.log_copies.directory / job.id).iterdir())
-        assert [file.suffix for file in files] == [".gz"]
-        assert files[0].stat().st_size < len(log) / 3
-        client.engine.backend_of(job).release(
-            client.engine.ref_of(job) or pytest.fail("it has a place")
-        )
-        assert b"".join(client.follow_logs(job.id)) == log
-        assert client.get_job_logs(job.id, tail=2) == "299999\n300000\n"
-
-
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with Client(settings=Settings(environ)) as client:
-        yield client
+def test_the_copy_of_a_job_that_is_over_is_compressed_and_read_as_its_log(client: Client) -> None:
+    job = client.submit(JobSpec(command="seq 1 300000", gpu_count=0), "local").job
+    client.wait(job.id, timeout=120)
+    log = b"".join(client.follow_logs(job.id))
+    drain(client.engine, client.get_job(job.id), client.store.attempt(job.id))
+    files = list((client.store.log_copies.directory / job.id).iterdir())
+    assert [file.suffix for file in files] == [".gz"]
+    assert files[0].stat().st_size < len(log) / 3
+    client.engine.backend_of(job).release(
+        client.engine.ref_of(job) or pytest.fail("it has a place")
+    )
+    assert b"".join(client.follow_logs(job.id)) == log
+    assert client.get_job_logs(job.id, tail=2) == "299999\n300000\n"
 
 
 def test_a_log_that_only_its_platform_has_is_not_shown_as_empty_while_that_is_away(

@@ -10,33 +10,32 @@ import contextlib
 import os
 import shutil
 import signal
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tao_sdk.backends.local import parse
+from support.decisions import (
+    explained,
+    fail_from_now_on,
+    has_ended,
+    is_running,
+    wait_until,
+    waits_for_next_attempt,
+    watch,
+)
+from support.noise import say_noise
 from tao_sdk.client import Client
-from tao_sdk.engine import retry, rules
+from tao_sdk.engine import retry
 from tao_sdk.engine.resubmit import resubmit
-from tao_sdk.engine.watch import Watcher
-from tao_sdk.model import words
-from tao_sdk.model.diagnosis import NodeEvent
-from tao_sdk.model.errors import JobNotFound, Refused, TaoError, Unreachable, UsageError
+from tao_sdk.model.errors import JobNotFound, Refused, Unreachable, UsageError
 from tao_sdk.model.job import Job
-from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
-from tao_sdk.runner import events
-from tao_sdk.runner.events import Event
 from tao_sdk.script_runner import build_entrypoint
 
-NOISE = "xq zzk wvv"
 KILLS_ITS_SUPERVISOR = "kill -9 $PPID; sleep 0.1"
 
 
@@ -47,78 +46,8 @@ def sentences(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         say_noise(monkeypatch)
 
 
-def say_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "SENTENCES", dict.fromkeys(Reason, NOISE))
-    monkeypatch.setattr(words, "IN_PLACE", {})
-    monkeypatch.setattr(
-        rules, "RULES", [replace(rule, what=NOISE, next=NOISE) for rule in rules.RULES]
-    )
-    monkeypatch.setattr(parse, "NodeEvent", lambda name, _message: NodeEvent(name, NOISE))
-    monkeypatch.setattr(parse, "Observation", with_noise_for_raw)
-    monkeypatch.setattr(TaoError, "__init__", with_noise_for_words(TaoError.__init__))
-    monkeypatch.setattr(events, "parse", with_noise_for_facts(events.parse))
-
-
-def with_noise_for_words(plain: Callable[..., None]) -> Callable[..., None]:
-    """The initializer of an error that keeps its command and says noise."""
-
-    def says_noise(
-        error: TaoError, what: str, why: str = "", next: str = "", command: str = ""
-    ) -> None:
-        plain(error, NOISE, NOISE, NOISE, command)
-
-    return says_noise
-
-
-def with_noise_for_facts(plain: Callable[[bytes], Event | None]) -> Callable[[bytes], Event | None]:
-    """The reader of the runner's events that finds noise where a sentence stood."""
-
-    def reads_noise(line: bytes) -> Event | None:
-        event = plain(line)
-        if event is not None:
-            event.facts.update(
-                {name: NOISE for name in ("what", "why", "next") if event.facts.get(name)}
-            )
-        return event
-
-    return reads_noise
-
-
-def with_noise_for_raw(phase: Phase, raw: str, *rest: Any, **more: Any) -> Observation:
-    return Observation(phase, NOISE, *rest, **more)
-
-
-class Failing:
-    """The real backend, one verb of which always fails."""
-
-    def __init__(self, backend: Any, verb: str, error: TaoError) -> None:
-        self._backend, self._verb, self._error = backend, verb, error
-
-    def __getattr__(self, name: str) -> Any:
-        return self._fail if name == self._verb else getattr(self._backend, name)
-
-    def _fail(self, *arguments: Any) -> Any:
-        raise self._error
-
-
 def start(client: Client, command: str, **more: Any) -> Job:
     return client.submit(JobSpec(command=command, gpu_count=0, **more), "local").job
-
-
-def seen(client: Client, job: Job, when: Callable[[Job], bool]) -> Job:
-    give_up = time.monotonic() + 90
-    while not when(now := client.get_job(job.id)):
-        assert time.monotonic() < give_up, now
-        time.sleep(0.05)
-    return now
-
-
-def has_ended(job: Job) -> bool:
-    return job.status.terminal
-
-
-def is_running(job: Job) -> bool:
-    return job.status is Status.RUNNING
 
 
 def folder(client: Client, job: Job) -> Path:
@@ -127,31 +56,9 @@ def folder(client: Client, job: Job) -> Path:
     return Path(ref.details["job_dir"])
 
 
-def fail_from_now_on(client: Client, job: Job, verb: str, error: TaoError) -> Any:
-    endpoint = client.store.attempt(job.id).attempt.endpoint
-    real = client.engine.backend("local", endpoint)
-    client.engine._backends["local", endpoint] = Failing(real, verb, error)  # pyright: ignore
-    return lambda: client.engine._backends.update({("local", endpoint): real})  # pyright: ignore
-
-
-def explained(client: Client, job: Job) -> tuple[str, bool]:
-    """The rule that explains the job, and whether trying again helps."""
-    diagnosis = client.diagnose(job.id)
-    assert diagnosis is not None
-    return diagnosis.rule, diagnosis.retryable
-
-
-def watch(client: Client) -> None:
-    watcher = Watcher(client.engine)
-    give_up = threading.Timer(90, watcher.stop.set)
-    give_up.start()
-    watcher.run()
-    give_up.cancel()
-
-
 def test_a_lost_supervisor_is_tried_again_after_its_wait(client: Client) -> None:
     job = start(client, f'[ "$TAO_ATTEMPT" = 2 ] || {KILLS_ITS_SUPERVISOR}', retries=1)
-    waiting = seen(client, job, lambda now: now.waits_for_next_attempt)
+    waiting = wait_until(client, job, waits_for_next_attempt)
     assert (waiting.status, waiting.reason_code, waiting.attempt) == (
         Status.PENDING,
         Reason.NEXT_ATTEMPT,
@@ -166,7 +73,7 @@ def test_a_lost_supervisor_is_tried_again_after_its_wait(client: Client) -> None
 
 
 def test_a_lost_supervisor_is_the_end_where_no_attempt_is_left(client: Client) -> None:
-    ended = seen(client, start(client, KILLS_ITS_SUPERVISOR), has_ended)
+    ended = wait_until(client, start(client, KILLS_ITS_SUPERVISOR), has_ended)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.SUPERVISOR_LOST)
     assert explained(client, ended) == ("supervisor_lost", True)
 
@@ -181,19 +88,19 @@ def test_a_restart_of_the_machine_is_told_from_a_lost_supervisor(client: Client)
             time.sleep(0.02)
         pid, begun, _, space = path.read_text().split()
         path.write_text(f"{pid} {begun} the-boot-before {space}")
-    ended = seen(client, job, has_ended)
+    ended = wait_until(client, job, has_ended)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.MACHINE_RESTARTED)
     assert explained(client, ended) == ("machine_restarted", True)
 
 
 def test_a_job_at_its_time_limit_is_not_tried_again(client: Client) -> None:
-    ended = seen(client, start(client, "sleep 30", time_limit="1s", retries=2), has_ended)
+    ended = wait_until(client, start(client, "sleep 30", time_limit="1s", retries=2), has_ended)
     assert (ended.status, ended.reason_code, ended.attempt) == (Status.ERROR, Reason.TIME_LIMIT, 1)
     assert explained(client, ended) == ("time_limit", False)
 
 
 def test_a_canceled_job_is_canceled(client: Client) -> None:
-    job = seen(client, start(client, "sleep 30"), is_running)
+    job = wait_until(client, start(client, "sleep 30"), is_running)
     assert client.cancel_job(job.id)
     ended = client.get_job(job.id)
     assert (ended.status, ended.reason_code) == (Status.CANCELED, Reason.CANCELED)
@@ -202,19 +109,19 @@ def test_a_canceled_job_is_canceled(client: Client) -> None:
 
 def test_a_job_that_waits_for_its_next_attempt_can_be_canceled(client: Client) -> None:
     job = start(client, KILLS_ITS_SUPERVISOR, retries=1)
-    seen(client, job, lambda now: now.waits_for_next_attempt)
+    wait_until(client, job, waits_for_next_attempt)
     assert client.cancel_job(job.id)
     ended = client.get_job(job.id)
     assert (ended.status, ended.attempt, ended.next_attempt_at) == (Status.CANCELED, 1, None)
 
 
 def test_a_job_that_cannot_be_seen_keeps_its_status(client: Client) -> None:
-    job = seen(client, start(client, "sleep 1"), is_running)
+    job = wait_until(client, start(client, "sleep 1"), is_running)
     restore = fail_from_now_on(client, job, "observe", Unreachable("connection refused"))
     unseen = client.get_job(job.id)
     assert (unseen.status, unseen.reason_code) == (Status.RUNNING, Reason.NOT_SEEN)
     restore()
-    ended = seen(client, job, has_ended)
+    ended = wait_until(client, job, has_ended)
     assert (ended.status, ended.reason_code) == (Status.COMPLETE, None)
 
 
@@ -222,7 +129,7 @@ def test_a_job_that_waits_for_its_next_attempt_waits_on_while_it_cannot_be_seen(
     client: Client,
 ) -> None:
     job = start(client, KILLS_ITS_SUPERVISOR, retries=1)
-    waiting = seen(client, job, lambda now: now.waits_for_next_attempt)
+    waiting = wait_until(client, job, waits_for_next_attempt)
     restore = fail_from_now_on(client, job, "observe", Unreachable("connection refused"))
     unseen = client.get_job(job.id)
     assert (unseen.reason_code, unseen.next_attempt_at) == (
@@ -238,11 +145,11 @@ def test_a_job_that_waits_for_its_next_attempt_waits_on_while_it_cannot_be_seen(
 
 
 def test_a_job_whose_folder_is_gone_was_removed_outside(client: Client) -> None:
-    job = seen(client, start(client, "sleep 30"), is_running)
+    job = wait_until(client, start(client, "sleep 30"), is_running)
     place = folder(client, job)
     pid = int((place / "process").read_text().split()[0])
     shutil.rmtree(place)
-    ended = seen(client, job, has_ended)
+    ended = wait_until(client, job, has_ended)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
     assert explained(client, ended) == ("removed_outside", True)
     with contextlib.suppress(ProcessLookupError):  # it may have missed its folder and ended
@@ -250,14 +157,14 @@ def test_a_job_whose_folder_is_gone_was_removed_outside(client: Client) -> None:
 
 
 def test_an_exit_code_is_the_programs(client: Client) -> None:
-    ended = seen(client, start(client, "exit 3", retries=2), has_ended)
+    ended = wait_until(client, start(client, "exit 3", retries=2), has_ended)
     assert (ended.status, ended.reason_code, ended.exit_code) == (Status.ERROR, Reason.EXIT_CODE, 3)
     assert explained(client, ended) == ("nothing_known", False)
 
 
 def test_a_refused_attempt_is_the_end(client: Client) -> None:
     job = start(client, KILLS_ITS_SUPERVISOR, retries=1)
-    waiting = seen(client, job, lambda now: now.waits_for_next_attempt)
+    waiting = wait_until(client, job, waits_for_next_attempt)
     fail_from_now_on(client, job, "submit", Refused("The account is closed."))
     ended = resubmit(client.engine, waiting)
     assert (ended.status, ended.reason_code, ended.attempt) == (Status.ERROR, Reason.REFUSED, 2)
@@ -267,7 +174,7 @@ def test_what_the_runner_could_not_do_is_its_reason(client: Client, tmp_path: Pa
     (tmp_path / "data.tar.gz").write_bytes(b"no archive")
     specs = {"data": str(tmp_path / "data.tar.gz")}
     job = start(client, "true {config_path}", specs=specs, inputs={"data": {"type": "folder"}})
-    ended = seen(client, job, has_ended)
+    ended = wait_until(client, job, has_ended)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.RUNNER_FAILED)
     assert explained(client, ended) == ("archive_broken", False)
 
@@ -290,7 +197,7 @@ def test_a_server_that_nobody_knows_is_read_from_the_events_host(client: Client)
             text["command"],
             env_vars={**keys, "TAO_RETRY_SECONDS": "0.1", "S3_ENDPOINT_URL": ""},
         )
-        ended = seen(client, job, has_ended)
+        ended = wait_until(client, job, has_ended)
         assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.RUNNER_FAILED)
         assert explained(client, ended) == (rule, False)
 
@@ -299,7 +206,7 @@ def test_an_image_without_python3_is_known_by_the_code_of_its_event(client: Clie
     text = build_entrypoint(command="true")["command"]
     for folder_of_python in ("/usr/bin", "/usr/local/bin", "/opt/conda/bin"):
         text = text.replace(f"{folder_of_python}/python3", "/nowhere/python3")
-    ended = seen(client, start(client, f"PATH=/nowhere\n{text}"), has_ended)
+    ended = wait_until(client, start(client, f"PATH=/nowhere\n{text}"), has_ended)
     assert (ended.status, ended.reason_code, ended.exit_code) == (
         Status.ERROR,
         Reason.RUNNER_FAILED,
@@ -309,7 +216,7 @@ def test_an_image_without_python3_is_known_by_the_code_of_its_event(client: Clie
 
 
 def test_the_command_that_mends_an_error_is_told_beside_its_words(client: Client) -> None:
-    job = seen(client, start(client, "sleep 30"), is_running)
+    job = wait_until(client, start(client, "sleep 30"), is_running)
     with pytest.raises(UsageError) as live:
         client.remove(job.id)
     with pytest.raises(JobNotFound) as unknown:

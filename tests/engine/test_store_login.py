@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import prepare_job
 
 BUCKET = "s3://acme-training/results"
 
@@ -147,10 +149,11 @@ def test_keys_in_env_vars_win_over_those_of_the_caller_under_every_name(
         "AWS_SESSION_TOKEN": "token-of-the-caller",
     }
     own = {"ACCESS_KEY": "AKIA-of-the-job", "SECRET_KEY": Secret("secret-of-the-job"), **bucket}
-    spec, secrets = with_environment(JobSpec(command="true", env_vars=own), Settings(environ))
+    plain = prepare_job(JobSpec(command="true", env_vars=own))
+    job, secrets = with_environment(plain, Settings(environ))
     assert secrets["AWS_ACCESS_KEY_ID"] == secrets["ACCESS_KEY"] == "AKIA-of-the-job"
     assert secrets["AWS_SECRET_ACCESS_KEY"] == secrets["SECRET_KEY"] == "secret-of-the-job"
-    assert isinstance(spec.env_vars["AWS_SECRET_ACCESS_KEY"], SecretRef)
+    assert isinstance(job.spec.env_vars["AWS_SECRET_ACCESS_KEY"], SecretRef)
     assert "AWS_SESSION_TOKEN" not in secrets
 
 
@@ -180,3 +183,35 @@ def test_a_profile_with_keys_is_a_login(tmp_path: Path) -> None:
             "AWS_ACCESS_KEY_ID",
             "AWS_SECRET_ACCESS_KEY",
         }
+
+
+DATA_IN_BUCKET: dict[str, dict[str, Any]] = {
+    "an input": {"specs": {"train": "s3://acme/data"}, "inputs": {"train": {"type": "folder"}}},
+    "an input of a path": {"inputs": {"/data": "s3://acme/data"}},
+    "an output": {"specs": {"out": "s3://acme/out"}, "outputs": {"out": {"type": "folder"}}},
+    "an address that the program reads": {"specs": {"deep": [{"weights": "s3://acme/w"}]}},
+    "an address in args": {"args": {"weights": "s3://acme/w"}},
+}
+
+
+@pytest.mark.parametrize("spec", DATA_IN_BUCKET.values(), ids=DATA_IN_BUCKET)
+def test_a_job_with_data_in_a_bucket_gets_the_keys_of_the_profile(
+    tmp_path: Path, spec: dict[str, Any]
+) -> None:
+    assert "AWS_SECRET_ACCESS_KEY" in secrets_with_profile(tmp_path, **spec)
+
+
+def test_a_job_without_data_in_a_bucket_gets_no_keys_of_the_profile(tmp_path: Path) -> None:
+    spec = {"specs": {"train": "/data"}, "inputs": ["train"], "outputs": ["out"]}
+    assert not secrets_with_profile(tmp_path, **spec)
+
+
+def secrets_with_profile(home: Path, **spec: Any) -> dict[str, str]:
+    """The secrets of a job whose caller has a profile with keys."""
+    (home / ".aws").mkdir()
+    (home / ".aws" / "credentials").write_text(
+        "[lab]\naws_access_key_id = me\naws_secret_access_key = my-secret\n"
+    )
+    settings = Settings({"HOME": str(home), "AWS_PROFILE": "lab"})
+    _, secrets = with_environment(prepare_job(JobSpec(command="true", **spec)), settings)
+    return secrets

@@ -26,12 +26,12 @@ NAME = re.compile(
 REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?")
 
 DOCKER_FORM = "Write registry/name:tag, without https:// or docker:// before it."
-DOCKER_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+# A daemon takes IPv6 hosts and digests of every kind; enroot, whose names `read` makes, does not.
 DOCKER_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
 DOCKER_TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?"
 DOCKER_DIGEST = r"(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?"
 DOCKER_REFERENCE = re.compile(
-    rf"(?:{DOCKER_HOST}/)?{DOCKER_PART}(?:/{DOCKER_PART})*{DOCKER_TAG}{DOCKER_DIGEST}",
+    rf"(?:{DOCKER_HOST}/)?{COMPONENT}(?:/{COMPONENT})*{DOCKER_TAG}{DOCKER_DIGEST}",
     re.ASCII,
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,7 @@ from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import FieldError, read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
-from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.prepared_job import JobData, PreparedJob
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
@@ -75,9 +76,10 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
     Unreachable.
     """
     backend = engine.backend(request.platform, request.endpoint)
-    spec, secrets = with_environment(checked(request.spec), engine.settings)
+    job = read_spec(checked(request.spec), request.packed, engine.settings)
+    job, secrets = with_environment(job, engine.settings)
     try:
-        planned = plan_with(engine, backend, replace(request, spec=spec), secrets, find_facts)
+        planned = plan_with(engine, backend, request, job, secrets, find_facts)
     except TaoError as error:
         raise error.redacted(Redactor.of(secrets.values())) from None
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
@@ -87,13 +89,12 @@ def plan_with(
     engine: Engine,
     backend: AnyBackend,
     request: Request,
+    job: PreparedJob,
     secrets: Mapping[str, str],
     find_facts: FactsSource,
 ) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
-    job = prepare_job(
-        with_root(with_plain_data(request.spec)), request.packed
-    )  # it refuses a spec without an end
+    job = replace(job, spec=with_root(job.spec))
     sees_our_paths = backend.capabilities.shared_filesystem
     if sees_our_paths and not request.packed:
         job = absolute_here(job)
@@ -127,39 +128,77 @@ def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt
     return Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
 
 
-def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[str, str]]:
-    """(the spec with credentials added and every secret replaced by its reference, the secrets'
+def read_spec(spec: JobSpec, packed: str, settings: Settings) -> PreparedJob:
+    """The spec with its data. An error that quotes it shows no secret that the job is given."""
+    try:
+        return prepare_job(with_plain_data(spec), packed)
+    except TaoError as error:
+        raise error.redacted(Redactor.of(secret_values(spec, settings))) from None
+
+
+def secret_values(spec: JobSpec, settings: Settings) -> Iterable[str]:
+    """Every secret that the job may be given, also the keys of a profile, where that has some."""
+    variables = caller_variables(spec, settings)
+    with suppress(TaoError):
+        variables = {**aws_words(settings, spec.env_vars), **variables}
+    _, secrets = split_secrets(variables, spec.secrets)
+    return secrets.values()
+
+
+def with_environment(job: PreparedJob, settings: Settings) -> tuple[PreparedJob, dict[str, str]]:
+    """(the job with credentials added and every secret replaced by its reference, the secrets'
     values).
     """
-    marked: dict[str, EnvValue] = {}
-    for name in spec.secrets:
-        if name not in spec.env_vars:
-            value = settings.get(name)
-            if value is None:
-                raise CredentialError(
-                    f"{name} is listed under secrets and is not set.",
-                    "The job would start without it.",
-                    f"Export {name}, or give it in env_vars.",
-                )
-            marked[name] = Secret(value)
-    uses_s3 = speaks_s3(spec, settings)
+    spec = job.spec
+    uses_s3 = speaks_s3(job, settings)
     aws = aws_words(settings, spec.env_vars) if uses_s3 else {}
-    own = in_the_job(spec.env_vars)
-    everything = {**aws, **job_credentials(settings.get), **marked, **own}
+    everything = {**aws, **caller_variables(spec, settings)}
     wanted = {
         name: value
         for name, value in everything.items()
         if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
     if uses_s3:
-        given = {
-            name: value.value if isinstance(value, Secret) else value
-            for name, value in wanted.items()
-        }
-        texts = {name: value for name, value in given.items() if isinstance(value, str)}
-        check_store(texts, lambda name: callers_name(name, spec, settings))
+        check_store(plain_texts(wanted), lambda name: callers_name(name, spec, settings))
     env_vars, secrets = split_secrets(wanted, spec.secrets)
-    return replace(spec, env_vars=env_vars), secrets
+    return replace(job, spec=replace(spec, env_vars=env_vars)), secrets
+
+
+def caller_variables(spec: JobSpec, settings: Settings) -> dict[str, EnvValue]:
+    """The caller's credentials, the secrets that the spec names, and its own variables."""
+    return {
+        **job_credentials(settings.get),
+        **named_secrets(spec, settings),
+        **in_the_job(spec.env_vars),
+    }
+
+
+def named_secrets(spec: JobSpec, settings: Settings) -> dict[str, EnvValue]:
+    """The values of the secrets that the spec names and does not give. Raises CredentialError for
+    one that is not set.
+    """
+    values: dict[str, EnvValue] = {}
+    for name in spec.secrets:
+        if name in spec.env_vars:
+            continue
+        value = settings.get(name)
+        if value is None:
+            raise CredentialError(
+                f"{name} is listed under secrets and is not set.",
+                "The job would start without it.",
+                f"Export {name}, or give it in env_vars.",
+            )
+        values[name] = Secret(value)
+    return values
+
+
+def plain_texts(variables: Mapping[str, EnvValue]) -> dict[str, str]:
+    """The values that are known here, those of secrets too."""
+    given = {
+        name: value.value if isinstance(value, Secret) else value
+        for name, value in variables.items()
+    }
+    return {name: value for name, value in given.items() if isinstance(value, str)}
 
 
 def in_the_job(given: Mapping[str, EnvValue]) -> dict[str, EnvValue]:
@@ -222,24 +261,26 @@ def with_root(spec: JobSpec) -> JobSpec:
     return replace(spec, env_vars={**spec.env_vars, "TAO_RESULTS_ROOT": results_root(root)})
 
 
-def speaks_s3(spec: JobSpec, settings: Settings) -> bool:
-    """Whether data of the job come from or go to a bucket; another job has no business with the
+def speaks_s3(job: PreparedJob, settings: Settings) -> bool:
+    """True if data of the job come from or go to a bucket; another job has no business with the
     keys of a profile.
     """
-    named = {**job_credentials(settings.get), **spec.env_vars}
-    going = any(
-        in_bucket(str(value)) for value in texts([spec.inputs, spec.outputs, spec.specs, spec.args])
-    )
-    return (
-        going
-        or bool(named.get("S3_BUCKET_NAME"))
-        or in_bucket(str(named.get("TAO_RESULTS_ROOT", "")))
-    )
+    named = {**job_credentials(settings.get), **job.spec.env_vars}
+    if named.get("S3_BUCKET_NAME") or in_bucket(str(named.get("TAO_RESULTS_ROOT", ""))):
+        return True
+    return any(in_bucket(address) for address in data_addresses(job.data))
+
+
+def data_addresses(data: JobData) -> Iterator[str]:
+    """What the spec says of each input and output, and of what the program reads by itself."""
+    yield from (wanted.uri for wanted in data.inputs)
+    yield from data.outputs
+    yield from (address for _, address in data.passed_on)
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Every text in a tree of mappings and lists; each branch once, for packing has not yet refused
-    one without an end.
+    """Every text in a tree of mappings and lists; each branch once, for some are asked
+    before packing has refused one without an end.
     """
     todo, seen = [tree], set[int]()
     while todo:

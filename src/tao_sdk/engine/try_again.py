@@ -6,7 +6,7 @@ Not here: the further attempts that a watcher starts by itself (resubmit.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,11 @@ from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
 from tao_sdk.model.errors import CredentialError, Refused, UsageError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Plan
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.spec import JobSpec, stored_spec
 from tao_sdk.model.status import Status
+from tao_sdk.payload.declared import read_data
 from tao_sdk.store import NewEvent
 
 
@@ -129,17 +131,20 @@ def request_anew(engine: Engine, job: Job) -> Request:
 
 
 def secrets_now(
-    engine: Engine, spec: JobSpec, names: Iterable[str], kept: Mapping[str, str]
+    engine: Engine, spec: JobSpec, names: Collection[str], kept: Mapping[str, str]
 ) -> dict[str, str]:
     """The values of these secrets as the caller has them now, else as they are kept: those of an
     ended job are not.
 
     Raises CredentialError naming one that is neither here nor kept.
     """
+    if not names:
+        return {}
     open_ones = {
         name: value for name, value in spec.env_vars.items() if not isinstance(value, SecretRef)
     }
-    _, found = with_environment(replace(spec, env_vars=open_ones, secrets=()), engine.settings)
+    own = replace(spec, env_vars=open_ones, secrets=())
+    _, found = with_environment(PreparedJob(own, "", read_data(own)), engine.settings)
     values: dict[str, str] = {}
     for name in names:
         value = found.get(name) or engine.settings.get(name) or kept.get(name)

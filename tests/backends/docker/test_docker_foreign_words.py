@@ -120,9 +120,13 @@ def test_a_container_that_cannot_be_understood_costs_only_its_own_job_a_look(
 
 
 def test_a_strangers_labels_are_no_trouble(client: Client, here: Daemon) -> None:
-    here.docker("create", "--label", f"{window.LABEL}=never", BUSYBOX, "true")
-    window.sweep(dockerd.Daemon(dockerd.Address(here.host)))
-    assert client.doctor("docker")
+    label = f"{window.LABEL}=never"
+    stranger = here.docker("create", "--label", label, BUSYBOX, "true").stdout.strip()
+    try:
+        window.sweep(dockerd.Daemon(dockerd.Address(here.host)))
+        assert client.doctor("docker")
+    finally:
+        here.docker("rm", "--force", stranger)
 
 
 @pytest.mark.parametrize(

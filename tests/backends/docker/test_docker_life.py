@@ -16,6 +16,7 @@ from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.containers import Container
+from tao_sdk.backends.containers.life.networks import Networks
 from tao_sdk.backends.contract import cancel_one
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
@@ -466,11 +467,12 @@ def test_a_network_that_somebody_else_made_stays(client: Client, here: Daemon) -
 
 
 def test_a_network_that_went_away_under_a_submit_is_made_again(
-    client: Client, here: Daemon
+    client: Client, here: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = client.plan(JobSpec(image=PYTHON, command="sleep 60", gpu_count=0), "docker").plan
     backend: Any = client.engine.backend("docker")
-    find, lost = backend.networks.only, list[str]()
+    networks: Networks = backend.starting.networks
+    find, lost = networks.settle_name, list[str]()
 
     def found_and_lost(name: str) -> str:
         lost.append(find(name))
@@ -478,7 +480,7 @@ def test_a_network_that_went_away_under_a_submit_is_made_again(
             here.docker("network", "rm", lost[0])
         return lost[-1]
 
-    backend.networks.only = found_and_lost
+    monkeypatch.setattr(networks, "settle_name", found_and_lost)
     ref = backend.submit(plan, {})
     try:
         assert len(lost) == 2

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.containers import container_name
+from tao_sdk.backends.containers.request import RESULTS
 from tao_sdk.backends.containers.start_script import GRACE, is_long
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job.container_body import (
+    BACKEND_TYPE,
     DEFAULT_NETWORK,
     ContainerNeeds,
     choose_gpus,
@@ -21,7 +23,6 @@ from tao_sdk.backends.docker.job.container_body import (
     count_gpus,
 )
 from tao_sdk.backends.docker.job.places import (
-    RESULTS,
     all_mounts,
     container_user,
     folders_to_make,
@@ -59,7 +60,7 @@ def plan(
         notes=tuple(plan_notes(job.spec, facts, needs.results_root)),
         release_when_over=facts.auto_remove,
         backend_details={
-            "backend_type": "local-docker",
+            "backend_type": BACKEND_TYPE,
             "num_gpu": job.spec.gpu_count,
             "container": container_name(attempt.job_id),
         },

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.docker.facts import DockerFacts
-from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
+from tao_sdk.backends.job_environment import variables_from_json, variables_to_json
 
 
 @dataclass(frozen=True)
@@ -31,35 +32,12 @@ class Surroundings:
         )
 
 
-@dataclass(frozen=True)
-class DockerRequest:
-    """The container to create, and what to do before and after that."""
+@dataclass(frozen=True, kw_only=True)
+class DockerRequest(ContainerRequest):
+    """The container of an attempt, and what a further attempt and the checks need to know."""
 
-    name: str
-    container: Mapping[str, Any]  # body of the daemon's POST /containers/create
-    environment: (
-        Variables  # delivered through standard input, so that `docker inspect` does not show it
-    )
-    command: str  # delivered as a file; "" where it is part of the body
-    pull: str  # when to pull the image: missing, always or never
-    folders: tuple[str, ...]  # made on this machine before the container is
-    make_network: bool  # our own network is made where it is absent
     surroundings: Surroundings
-    daemon: str = ""  # the identity of the daemon that was planned for
-    opens_results: bool = False  # the command's user gets /results in the container
     cache: str = ""  # folder in the container for fetched inputs that jobs share
-
-    @property
-    def image(self) -> str:
-        return self.container["Image"]
-
-    @property
-    def host_config(self) -> Mapping[str, Any]:
-        return self.container["HostConfig"]
-
-    @property
-    def network(self) -> str:
-        return self.host_config["NetworkMode"]
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tao_sdk.backends.containers.request import job_labels
 from tao_sdk.backends.containers.start_script import is_long, start_script
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
@@ -17,6 +18,7 @@ from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import parse_size
 
+BACKEND_TYPE = "local-docker"  # what the documents call this backend
 DEFAULT_NETWORK = "tao_default"
 BUILT_IN_NETWORKS = ("bridge", "host", "none")
 # The driver "local" keeps the log's bytes as they are, which json-file does not. It rotates by
@@ -82,7 +84,7 @@ def unpatched_body(
         "Image": spec.image,
         "Cmd": start_command(job, needs),
         "Env": variable_lines({**needs.shown_variables, **gpu_variables(spec, facts)}),
-        "Labels": job_labels(spec, attempt, needs),
+        "Labels": job_labels(spec, attempt, needs.results_dir, needs.gpus, BACKEND_TYPE),
         "StopSignal": "SIGTERM",
         "HostConfig": host_config(spec, options, facts, needs),
     }
@@ -124,27 +126,6 @@ def is_public(name: str) -> bool:
     The GPU runtime reads NVIDIA_* from the body, before the container starts.
     """
     return name.startswith("NVIDIA_") or name in PUBLIC_VARIABLES
-
-
-def job_labels(spec: JobSpec, attempt: Attempt, needs: ContainerNeeds) -> dict[str, str]:
-    """The spec's labels and ours.
-
-    Ours are all there, empty ones too: an image that was made of a job's container has that job's
-    labels, and an absent label would be taken from it.
-    """
-    time_limit = f"{spec.time_limit.total_seconds():g}" if spec.time_limit else ""
-    on_disk = needs.results_dir.startswith("/")
-    return {
-        **spec.labels,
-        "tao-toolkit": "true",
-        "tao-sdk-backend": "local-docker",
-        "tao-sdk-job-id": attempt.job_id,
-        "tao-sdk-attempt": str(attempt.number),
-        "tao-sdk-store": attempt.store_id,
-        "tao-sdk-results": needs.results_dir if on_disk else "",
-        "tao-sdk-gpus": ",".join(map(str, needs.gpus)),
-        "tao-sdk-time-limit": time_limit,
-    }
 
 
 def host_config(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
+from tao_sdk.backends.containers.request import RESULTS
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
@@ -12,7 +13,6 @@ from tao_sdk.model.plan import Attempt
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec, remote_root
 
-RESULTS = "/results"
 RUNS_FOLDER = "runs"  # beside the caller, on this machine: one folder a job in it
 RUNS_VOLUME = "tao-runs"  # on a remote daemon: the start of the name of a job's volume
 

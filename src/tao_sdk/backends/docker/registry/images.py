@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
+from tao_sdk.backends.containers.life.recent import Recent
+from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import address, survey
 from tao_sdk.backends.docker.daemon.address import is_open
-from tao_sdk.backends.docker.daemon.recent import Recent
 from tao_sdk.backends.docker.job.checks import line_findings
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
-from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.image_name import NGC, registry_of
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding, refuse_errors, warning
-from tao_sdk.model.plan import Plan
+from tao_sdk.model.plan import Attempt
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.store.private_files import make_folders
@@ -63,15 +63,15 @@ class Images:
         config: Mapping[str, Any] = (self.seen(name) or {}).get("Config") or {}
         return str(config.get("User") or "")
 
-    def was_here(self, plan: Plan[DockerRequest]) -> bool:
-        """Whether the image was seen a moment ago, and that is enough."""
-        return plan.request.pull != "always" and self.recent.get(plan.request.image) is not None
+    def was_here(self, request: ContainerRequest) -> bool:
+        """True if the image was seen a moment ago, and need not be pulled."""
+        return request.pull != "always" and self.recent.get(request.image) is not None
 
-    def ready(self, plan: Plan[DockerRequest]) -> str | None:
+    def get_ready(self, attempt: Attempt, request: ContainerRequest) -> str | None:
         """None once the image is there; else how far the pull is. Raises Refused when it cannot be
         had.
         """
-        name, policy = plan.request.image, plan.request.pull
+        name, policy = request.image, request.pull
         self.recent.forget(name)
         there = self.seen(name) is not None
         if policy == "never" and not there:
@@ -82,19 +82,19 @@ class Images:
             )
         if policy == "never" or (policy == "missing" and there):
             return None
-        once = f"{plan.attempt.job_id} {plan.attempt.number}" if policy == "always" else ""
+        once = f"{attempt.job_id} {attempt.number}" if policy == "always" else ""
         pull = (
             self.folder
             / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
         )
-        joins = want(pull, plan.attempt.job_id)
+        joins = want(pull, attempt.job_id)
         said = self.says(
             pull
         )  # an earlier pull's end may be long ago; its failure is for those who waited for it
         over = said.get("done") is True or (joins and "error" in said)
         found = self.pulled(pull, name, anew=over and not once)
         if found is None:
-            self.forgo(plan.attempt.job_id)
+            self.forgo(attempt.job_id)
         return found
 
     def forgo(self, job_id: str) -> None:
@@ -103,7 +103,7 @@ class Images:
             wish.unlink(missing_ok=True)
 
     def pulled(self, pull: Path, name: str, anew: bool) -> str | None:
-        """As `ready`. Who begins the pull waits a little for it; who finds it under
+        """As `get_ready`. Who begins the pull waits a little for it; who finds it under
         way does not.
         """
         until = 0.0

@@ -7,27 +7,20 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tao_sdk.backends.containers import logs, parse
-from tao_sdk.backends.containers.containers import Container, Containers, container_name
+from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.containers import Container, container_name
 from tao_sdk.backends.containers.identity import must_be_the_daemon
-from tao_sdk.backends.containers.start_script import (
-    FOLDER,
-    NOT_BEGUN,
-    NOT_WHOLE,
-    NOT_WHOLE_BEFORE,
-    statements,
-)
-from tao_sdk.backends.docker.daemon.networks import UNSETTLED, Networks
-from tao_sdk.backends.docker.job.places import RESULTS
-from tao_sdk.backends.docker.registry.images import Images
-from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.containers.life.images import Images
+from tao_sdk.backends.containers.life.jobs import SETTLING_SECONDS, JobContainers
+from tao_sdk.backends.containers.life.networks import UNSETTLED, Networks
+from tao_sdk.backends.containers.request import RESULTS, ContainerRequest
+from tao_sdk.backends.containers.start_script import FOLDER, statements
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.model.errors import Refused, Unreachable
-from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.plan import Attempt
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import DaemonError, ignored
 
-SETTLING_SECONDS = 0.3  # in which a daemon carries out what a client had still sent before it died
 RETRIES = 5  # of a start, while other clients remove or make our network
 
 
@@ -36,67 +29,71 @@ class Starting:
     there.
     """
 
-    def __init__(self, containers: Containers, images: Images, networks: Networks) -> None:
-        self.daemon, self.containers = containers.daemon, containers
+    def __init__(self, jobs: JobContainers, images: Images, networks: Networks) -> None:
+        self.jobs, self.containers, self.daemon = jobs, jobs.containers, jobs.place.daemon
         self.images, self.networks = images, networks
 
     def start_attempt(
-        self, plan: Plan[DockerRequest], secrets: Mapping[str, str]
+        self, attempt: Attempt, request: ContainerRequest, secrets: Mapping[str, str]
     ) -> Container | str:
         """The attempt's container, started: the one that is there, or a new one.
 
         It is a text where the image is still being pulled: how far that is.
         """
-        new = self.create_at_once(plan)
+        new = self.create_at_once(request)
         if new is not None:
-            return self.create_and_start(plan, secrets, new)
-        found = self.containers.inspect(container_name(plan.attempt.job_id))
-        if container := self.adopt(found, plan.attempt):
-            return container
-        must_be_the_daemon(self.daemon, plan.request.daemon)
-        pulling = self.images.ready(plan)
+            return self.create_and_start(request, secrets, new)
+        last = self.containers.inspect(container_name(attempt.job_id))
+        adopted = self.adopt_container(last, attempt)
+        if adopted is not None:
+            return adopted
+        must_be_the_daemon(self.daemon, request.daemon)
+        pulling = self.images.get_ready(attempt, request)
         if pulling is not None:
             return pulling
-        self.make_way(found, plan.attempt)
-        return self.create_and_start(plan, secrets)
+        self.make_way(last, attempt)
+        return self.create_and_start(request, secrets)
 
-    def adopt(self, found: Container | None, attempt: Attempt) -> Container | None:
+    def adopt_container(self, found: Container | None, attempt: Attempt) -> Container | None:
         """The container of the job's name, if it is this attempt's and has read its environment."""
         if found is None or not found.is_of(attempt):
             return None
-        container = found if found.begun else self.settle(found)
-        if container is None or not self.has_read_input(container):
+        container = found if found.begun else self.settle_container(found)
+        if container is None or not self.jobs.has_read_input(container):
             return None
         return container
 
-    def create_at_once(self, plan: Plan[DockerRequest]) -> Container | None:
+    def create_at_once(self, request: ContainerRequest) -> Container | None:
         """A new container, created without looking first. None if the name is taken, or the image
         was not seen a moment ago.
         """
-        if self.images.was_here(plan):
-            must_be_the_daemon(self.daemon, plan.request.daemon)
+        if self.images.was_here(request):
+            must_be_the_daemon(self.daemon, request.daemon)
             with ignored(404, 409):
-                return self.create(plan)
+                return self.create_container(request)
         return None
 
     def create_and_start(
-        self, plan: Plan[DockerRequest], secrets: Mapping[str, str], new: Container | None = None
+        self,
+        request: ContainerRequest,
+        secrets: Mapping[str, str],
+        new: Container | None = None,
     ) -> Container:
         """Start `new`, or a container made here. Retry while others remove or make our network."""
-        retries = RETRIES if plan.request.make_network else 0
-        container = new or self.create(plan)
+        retries = RETRIES if request.make_network else 0
+        container = new or self.create_container(request)
         while True:
             try:
-                self.start(container, plan, secrets)
+                self.start_container(container, request, secrets)
                 return container
             except DaemonError as error:
                 if retries == 0 or not UNSETTLED.search(error.backend_words):
                     raise
             retries -= 1
-            self.networks.forget(plan.request.network)
-            container = self.create(plan)
+            self.networks.forget(request.network)
+            container = self.create_container(request)
 
-    def settle(self, container: Container) -> Container | None:
+    def settle_container(self, container: Container) -> Container | None:
         """What becomes of a container that is made and not started: the container once it has
         started, None once removed.
 
@@ -114,21 +111,6 @@ class Starting:
                 self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
-    def has_read_input(self, container: Container) -> bool:
-        """Whether a started container has read the whole of its environment from its standard input
-        (start_script.TAKE_IN).
-
-        If the client died in the middle, the container's input ends early: it runs no command,
-        tells NOT_WHOLE and exits with NOT_BEGUN. A container that still runs is given a moment to
-        do that before it is believed.
-        """
-        if container.running and container.seen["Config"].get("OpenStdin"):
-            time.sleep(SETTLING_SECONDS)
-            container = self.containers.inspect(container.id) or container
-        if container.running or container.seen["State"]["ExitCode"] != NOT_BEGUN:
-            return True
-        return not logs.says(self.daemon, container.id, (NOT_WHOLE, NOT_WHOLE_BEFORE))
-
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container
         does not.
@@ -141,19 +123,17 @@ class Starting:
             raise Refused(what, command=f"docker rm -f {name}")
         self.containers.remove(found.id)
 
-    def create(self, plan: Plan[DockerRequest]) -> Container:
-        for folder in plan.request.folders:
+    def create_container(self, request: ContainerRequest) -> Container:
+        for folder in request.folders:
             make_folder(Path(folder))
-        body = dict(plan.request.container)
-        if plan.request.make_network:
-            body["HostConfig"] = {
-                **body["HostConfig"],
-                "NetworkMode": self.networks.made(plan.request.network),
-            }
+        body = dict(request.container)
+        if request.make_network:
+            network = self.networks.get_or_create(request.network)
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": network}
         try:
-            made = self.daemon.ask("POST", "/containers/create", body, name=plan.request.name)
+            made = self.daemon.ask("POST", "/containers/create", body, name=request.name)
         except DaemonError:
-            remove_empty(plan.request.folders)
+            remove_empty(request.folders)
             raise
         return Container(
             {
@@ -164,52 +144,54 @@ class Starting:
             }
         )
 
-    def start(
-        self, container: Container, plan: Plan[DockerRequest], secrets: Mapping[str, str]
+    def start_container(
+        self, container: Container, request: ContainerRequest, secrets: Mapping[str, str]
     ) -> None:
         """Deliver what is too long, and what must not be seen, and start. What cannot start is
         removed.
         """
         try:
-            if plan.request.opens_results:
+            if request.opens_results:
                 self.open_results(container)
-            if command := plan.request.command:
-                file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
-                self.daemon.put_archive(
-                    container.id, "/", dockerd.archive([file], self.owner(container), FOLDER)
-                )
-            with self.daemon.typing(container.id, standard_input(plan, secrets)):
+            if request.command:
+                self.deliver_command(container, request.command)
+            with self.daemon.typing(container.id, standard_input(request, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.containers.remove(container.id)
-            remove_empty(plan.request.folders)
+            remove_empty(request.folders)
             raise
+
+    def deliver_command(self, container: Container, command: str) -> None:
+        """Put a command that is too long for an argument into the container, as a file."""
+        file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
+        archive = dockerd.archive([file], self.command_owner(container), FOLDER)
+        self.daemon.put_archive(container.id, "/", archive)
 
     def open_results(self, container: Container) -> None:
         """A command that is not root's may write to /results in its container, too."""
-        owner = self.owner(container)
+        owner = self.command_owner(container)
         if any(owner):
+            archive = dockerd.archive([], owner, RESULTS[1:], 0o755)
             with ignored(403):  # its root is read-only, by the job's own wish
-                self.daemon.put_archive(
-                    container.id, "/", dockerd.archive([], owner, RESULTS[1:], 0o755)
-                )
+                self.daemon.put_archive(container.id, "/", archive)
 
-    def owner(self, container: Container) -> tuple[int, int]:
+    def command_owner(self, container: Container) -> tuple[int, int]:
         """Who the command runs as, and so who may read what is delivered."""
-        user = container.seen["Config"].get("User") or self.images.user(
-            container.seen["Config"]["Image"]
-        )
+        config = container.seen["Config"]
+        user = config.get("User") or self.images.user(config["Image"])
         if not user or user in ("0", "root"):
             return 0, 0
         uid, _, gid = user.partition(":")
         if uid.isdigit() and gid.isdigit():
             return int(uid), int(gid)
-        passwd, group = (
-            self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group")
-        )
-        return parse.owner(
-            user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace")
-        )
+        passwd = self.read_text(container, "/etc/passwd")
+        return parse.owner(user, passwd, self.read_text(container, "/etc/group"))
+
+    def read_text(self, container: Container, path: str) -> str:
+        """A file of the container; "" where it has none."""
+        content = self.daemon.file(container.id, path) or b""
+        return content.decode("utf-8", "replace")
 
 
 def is_earlier_attempt(container: Container, attempt: Attempt) -> bool:
@@ -237,9 +219,11 @@ def remove_empty(folders: Iterable[str]) -> None:
             Path(folder).rmdir()
 
 
-def standard_input(plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> bytes:
+def standard_input(request: ContainerRequest, secrets: Mapping[str, str]) -> bytes:
     """What the container is told through its standard input; the secrets' values go
     nowhere else.
     """
-    values = revealed(plan.request.environment, secrets)
-    return statements(values).encode("utf-8", "surrogateescape") if values else b""
+    values = revealed(request.environment, secrets)
+    if not values:
+        return b""
+    return statements(values).encode("utf-8", "surrogateescape")

@@ -1,0 +1,79 @@
+"""Ending: stopping the containers of jobs, and removing what is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+
+from tao_sdk.backends.containers.containers import Container
+from tao_sdk.backends.containers.life.images import Images
+from tao_sdk.backends.containers.life.jobs import answering
+from tao_sdk.backends.containers.life.networks import Networks
+from tao_sdk.backends.containers.life.observing import Observing
+from tao_sdk.backends.containers.start_script import GRACE
+from tao_sdk.backends.contract import CancelAnswer, cancel_side_by_side
+from tao_sdk.backends.refusals import must_live_at, still_runs
+from tao_sdk.model.observation import Observation
+from tao_sdk.model.plan import Ref
+from tao_sdk.store.private_files import make_folders
+from tao_sdk.transports.dockerd import DaemonError
+
+STOPS = 16  # containers that are stopped at once: each waits for its own end
+
+
+class Ending:
+    """Ends the jobs of one place. `network` is the name of the network that we make for jobs."""
+
+    def __init__(
+        self, observing: Observing, images: Images, networks: Networks, network: str
+    ) -> None:
+        self.observing, self.jobs, self.place = observing, observing.jobs, observing.place
+        self.containers = observing.containers
+        self.images, self.networks, self.network = images, networks, network
+
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
+        """One request for each container: the API has none that stops several."""
+        return cancel_side_by_side(refs, partial(self.end_job, grace=grace), STOPS)
+
+    @answering()
+    def end_job(self, ref: Ref, grace: timedelta) -> Observation:
+        """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over,
+        SIGKILL.
+        """
+        must_live_at(self.place.endpoint, ref)
+        self.images.forgo(ref.attempt.job_id)
+        container = self.jobs.container_of(ref)
+        if container is None or not container.is_of(ref.attempt):
+            return self.observing.judge_container(ref, None)
+        if not self.runs_command(ref, container):
+            self.containers.remove(container.id)
+            return self.observing.judge_container(ref, None)
+        last = self.observing.judge_container(ref, container)
+        if last.phase.ended:
+            return last
+        make_folders(self.place.home)
+        self.jobs.cancel_mark(ref).touch()
+        with suppress(DaemonError):  # what it could not do is seen
+            self.containers.stop(container, grace.total_seconds())
+        return self.observing.judge_container(ref, self.containers.inspect(container.id))
+
+    def runs_command(self, ref: Ref, container: Container) -> bool:
+        """True if the container was started and has all that its command needs."""
+        if not container.begun:
+            return False
+        return ref.ready or self.jobs.has_read_input(container)
+
+    @answering()
+    def release(self, ref: Ref) -> None:
+        """Remove the container, and our network if this was the last container in it."""
+        must_live_at(self.place.endpoint, ref)
+        self.images.forgo(ref.attempt.job_id)
+        container = self.jobs.container_of(ref)
+        if container is not None and container.is_of(ref.attempt):
+            if container.begun and not self.end_job(ref, timedelta(seconds=GRACE)).phase.over:
+                raise still_runs(ref.native_id)
+            self.containers.remove(container.id)
+            self.networks.remove_unused(self.network)
+        self.jobs.cancel_mark(ref).unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+"""Networks: the one that we make for jobs that name none, and its end when no container has it any
+more.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.containers.life.recent import Recent
+from tao_sdk.backends.containers.life.turns import Turns
+from tao_sdk.transports.dockerd import Daemon, ignored
+
+OURS = "tao-toolkit"  # the label of what we make
+TRIES = 50
+# What a start says when others remove, or make, one of that name in the same moment.
+UNSETTLED = re.compile(r"network \S+ (not found|is ambiguous)")
+
+
+class Networks:
+    """The networks of one daemon. `folder` has the locks for making or removing one."""
+
+    def __init__(self, daemon: Daemon, folder: Path) -> None:
+        self.daemon, self.turns = daemon, Turns(folder)
+        self.recent: Recent[str] = Recent()  # name -> id
+
+    def get_or_create(self, name: str) -> str:
+        """The id of the network of that name, which is made when it is not there."""
+        recent_id = self.recent.get(name)
+        if recent_id:
+            return recent_id
+        with self.turns.taken(name):
+            return self.recent.keep(name, self.settle_name(name))
+
+    def settle_name(self, name: str) -> str:
+        """The id of the only network of that name.
+
+        Clients that make it at once get several of that name, and a daemon starts nothing in
+        such a one. Whoever sees them removes all but the one that is in use, else the oldest.
+        """
+        for _ in range(TRIES):
+            same = self.ids_of_name(name)
+            if len(same) == 1:
+                return same[0]
+            if not same:
+                with ignored(409):  # another was first
+                    self.create(name)
+                continue
+            for network in self.spare_networks(same):
+                with ignored(403, 404, 409):  # it has come into use, or is gone
+                    self.daemon.ask("DELETE", f"/networks/{network}")
+            time.sleep(0.05)
+        return name
+
+    def spare_networks(self, same: list[str]) -> list[str]:
+        """All of these but the first that is in use, else all but the oldest."""
+        used = next((network for network in same if self.list_containers(network)), same[0])
+        return [network for network in same if network != used]
+
+    def list_containers(self, network: str, **more: Any) -> list[Any]:
+        """The containers that run in it; with `all`, those too that do not run."""
+        return self.daemon.ask("GET", "/containers/json", filters={"network": [network]}, **more)
+
+    def ids_of_name(self, name: str) -> list[str]:
+        """The ids of the networks of that name, the oldest first."""
+        same = [network for network in self.daemon.get("/networks") if network["Name"] == name]
+        same.sort(key=lambda network: (network["Created"], network["Id"]))
+        return [network["Id"] for network in same]
+
+    def create(self, name: str) -> None:
+        body = {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {OURS: "true"}}
+        self.daemon.ask("POST", "/networks/create", body)
+
+    def forget(self, name: str) -> None:
+        self.recent.forget(name)
+
+    def remove_unused(self, name: str) -> None:
+        """Remove it if we made it and no container has it any more, not even one that has ended."""
+        self.forget(name)
+        filters = {"name": [name], "label": [OURS]}
+        with self.turns.taken(name):
+            for network in self.daemon.ask("GET", "/networks", filters=filters):
+                if not self.list_containers(network["Id"], all=1):
+                    with ignored(403, 404, 409):  # somebody began to use it, or removed it
+                        self.daemon.ask("DELETE", f"/networks/{network['Id']}")

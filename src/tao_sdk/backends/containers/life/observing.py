@@ -1,0 +1,175 @@
+"""Observing: how jobs are doing, by the list of a daemon's containers and by inspecting some."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from tao_sdk.backends.containers import logs, parse
+from tao_sdk.backends.containers.containers import Container
+from tao_sdk.backends.containers.identity import another_daemon, identity, is_the_daemon
+from tao_sdk.backends.containers.life.jobs import JobContainers, advice_to_remove, answering
+from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.backends.refusals import must_live_at, seen_elsewhere, seen_unreachable
+from tao_sdk.backends.this_machine import room_left
+from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Ref
+from tao_sdk.model.units import format_size
+from tao_sdk.transports.dockerd import FRESH, DaemonError
+
+FULL_DISK = MiB  # a disk with less room left is full
+DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
+
+
+class Observing:
+    """Looks at the jobs of one place: their states, their logs, what explains a failure."""
+
+    def __init__(self, jobs: JobContainers) -> None:
+        self.jobs, self.place, self.containers = jobs, jobs.place, jobs.containers
+        self.daemon = jobs.place.daemon
+        self.counted_at = -math.inf  # when the daemon was asked how many containers run
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        """List all containers in one question, and inspect those that have ended since the last
+        look, or may have.
+        """
+        endpoint = self.place.endpoint
+        here = [ref for ref in refs if ref.endpoint == endpoint]
+        elsewhere = seen_elsewhere(endpoint, refs)
+        try:
+            return elsewhere | self.observe_here(here)
+        except (Unreachable, DaemonError) as error:
+            return elsewhere | seen_unreachable(here, error.what)
+
+    def observe_here(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        if not refs:
+            return {}
+        states = self.list_states({ref.attempt.store_id for ref in refs})
+        if any(ref.unique_id not in states for ref in refs):
+            identity(self.daemon, at_most=0)  # only the job's own daemon can say that it is gone
+        doubted = self.doubted_containers(states)
+        return {
+            ref: self.observe_listed(ref, states.get(ref.unique_id), ref.unique_id in doubted)
+            for ref in refs
+        }
+
+    def list_states(self, stores: set[str]) -> dict[str, str]:
+        """Container id -> the list's word for its state, for the jobs of these stores."""
+        label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
+        listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
+        return {container["Id"]: str(container.get("State")) for container in listed}
+
+    def doubted_containers(self, states: Mapping[str, str]) -> set[str]:
+        """Containers that are listed as running and may have ended. Each is to be inspected.
+
+        When a container ends while the daemon's disk is full, the daemon goes on listing it as
+        running, also after there is room again. Its own count of running containers is right. So
+        when it lists more than it counts, some that are listed have ended, and it does not say
+        which: DOUBTED of ours are picked at random, others at the next look. The count is asked for
+        at most once in FRESH seconds, however many jobs there are.
+        """
+        running = [container for container, state in states.items() if state == "running"]
+        if not running or time.monotonic() - self.counted_at < FRESH:
+            return set()
+        if not self.lists_ended_containers():
+            return set()
+        return set(random.sample(running, min(DOUBTED, len(running))))
+
+    def lists_ended_containers(self) -> bool:
+        """True if the daemon lists more running containers than it counts."""
+        listed = len(self.daemon.ask("GET", "/containers/json"))
+        info = self.daemon.info(at_most=0)
+        self.counted_at = time.monotonic()
+        counted = info.get("ContainersRunning", listed) + info.get("ContainersPaused", 0)
+        return listed > counted
+
+    def observe_listed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
+        """`state`: the list's word, None for a container that is not in it."""
+        if state is None:
+            return self.observe_unlisted(ref)
+        believed = not doubted and self.room_left(ref) >= FULL_DISK
+        if believed and state in parse.PHASES and state != "created":
+            return parse.living(state)
+        return self.inspect_job(ref)
+
+    def observe_unlisted(self, ref: Ref) -> Observation:
+        """Gone if the job's own daemon says so, else unreachable."""
+        if is_the_daemon(self.daemon, ref.details.get("daemon", "")):
+            return Observation(Phase.ABSENT, "no such container")
+        reason = f"{another_daemon(self.daemon)}; {advice_to_remove(ref.attempt)}"
+        return Observation(Phase.UNREACHABLE, "", reason=reason)
+
+    def inspect_job(self, ref: Ref) -> Observation:
+        return self.judge_container(ref, self.containers.inspect(ref.unique_id))
+
+    def judge_container(self, ref: Ref, container: Container | None) -> Observation:
+        """The observation of a job by its container as it was inspected."""
+        if container is None:
+            return Observation(Phase.ABSENT, "no such container")
+        try:
+            return parse.observation(container.seen, self.jobs.was_canceled(ref))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = (
+                "what the daemon says of its container cannot be understood "
+                f"({type(error).__name__}: {error})"
+            )
+            return Observation(Phase.UNREACHABLE, "", reason=reason)
+
+    # The log
+
+    def read_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        must_live_at(self.place.endpoint, ref)
+        if not ref.unique_id:  # it has no container yet
+            return iter(())
+
+        def has_ended() -> bool:
+            return self.inspect_job(ref).phase.over
+
+        return self.checked_log(ref, logs.read(self.daemon, ref.unique_id, request, has_ended))
+
+    def checked_log(self, ref: Ref, chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
+        """The log; PathNotFound of it only from the job's own daemon."""
+        try:
+            yield from chunks
+        except PathNotFound:
+            self.jobs.check_daemon(ref.attempt, ref.details.get("daemon", ""))
+            raise
+
+    # What explains a failure
+
+    @answering()
+    def evidence(self, ref: Ref) -> Evidence:
+        must_live_at(self.place.endpoint, ref)
+        container = self.jobs.container_of(ref)
+        if container is None and ref.ready:
+            return Evidence(phase=Phase.ABSENT.value, raw="no such container")
+        if container is None:  # it waits for its image, or could not have it: the job says which
+            return Evidence(phase="", raw=ref.step)
+        seen = parse.observation(container.seen, self.jobs.was_canceled(ref))
+        events = parse.events(container.seen, self.containers.recorded_events(container))
+        return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
+
+    def full_disk_events(self, ref: Ref) -> Iterator[NodeEvent]:
+        """An event if the daemon's disk is full: then the log's end, which would say so, had no
+        room either.
+        """
+        left = self.room_left(ref)
+        if left >= FULL_DISK:
+            return
+        folder = parse.folder(ref.details.get("daemon", ""))
+        what = f"no space left on device: {folder} has {format_size(int(left))} free"
+        yield NodeEvent("DiskFull", what)
+
+    def room_left(self, ref: Ref) -> float:
+        """Bytes free for the daemon's data; infinite where this machine cannot see that.
+
+        A daemon without room lists a container as running that has ended. Only inspecting it tells.
+        """
+        folder = parse.folder(ref.details.get("daemon", ""))
+        if not folder or not self.place.is_here:
+            return math.inf
+        return room_left(folder)
