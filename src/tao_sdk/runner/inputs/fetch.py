@@ -14,7 +14,7 @@ from tao_sdk.runner.inputs.archive_names import packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tao_sdk.runner.document import Input
     from tao_sdk.runner.place import Place
@@ -64,7 +64,7 @@ def there(wanted: Input, report: Report) -> str:
             f"This job runs as user {os.geteuid()}, which may not read it.",
             "Give that user the right to read it, or run the job as another user.",
         )
-    if os.path.isdir(path) and not os.listdir(path):
+    if os.path.isdir(path) and is_empty(path):
         report.warn(
             "input.empty",
             f"The input {wanted['key']} is an empty folder: {path}",
@@ -73,6 +73,11 @@ def there(wanted: Input, report: Report) -> str:
             "Check the path, and that its file system is mounted where the job runs.",
         )
     return path
+
+
+def is_empty(folder: str) -> bool:
+    with os.scandir(folder) as found:
+        return next(found, None) is None
 
 
 def missing(wanted: Input, path: str) -> Failure:
@@ -146,14 +151,34 @@ def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
 
 
 def shape(path: str) -> list[tuple[int, int]]:
-    """What changes when somebody writes there: sizes and times; of a large folder the first."""
-    found = [os.path.realpath(path)]
-    for folder, folders, names in os.walk(found[0]):
-        found += (os.path.join(folder, name) for name in folders + names)
-        if len(found) > LOOKED_AT:
-            break
+    """What changes when somebody writes there: sizes and times; of a large folder the first, those
+    at its top before those further down.
+    """
+    folders = [os.path.realpath(path)]
     try:
-        looks = map(os.lstat, found[:LOOKED_AT])
-        return [(look.st_size, look.st_mtime_ns) for look in looks]
+        shapes = [size_and_time(os.lstat(folders[0]))]
+        for folder in folders:
+            for entry in entries(folder):
+                shapes.append(size_and_time(entry.stat(follow_symlinks=False)))
+                if len(shapes) == LOOKED_AT:
+                    return shapes
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
     except OSError:
         return []  # it was removed
+    return shapes
+
+
+def size_and_time(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns
+
+
+def entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Those of a folder, one after the other; none where there is no folder or it cannot be
+    read.
+    """
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except OSError:
+        return
