@@ -1,5 +1,7 @@
 """The life of a job: files, inputs, spec, command, outputs. Each stage is announced; the first
 failure ends it.
+
+What follows the start of the command is second_half.py's, so that the command does not wait for it.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
-from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, never_written, settle
+from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
 from tao_sdk.runner.place import Place
-from tao_sdk.runner.process import Command, exit_code
+from tao_sdk.runner.process import Command
 from tao_sdk.runner.report import Report, Stopped, crash, secrets_of
 from tao_sdk.runner.signals import Signals
 from tao_sdk.runner.template import fill
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from tao_sdk.runner.document import Document
     from tao_sdk.runner.outputs.bucket import Bucket
-    from tao_sdk.runner.outputs.keep import Destination, Keeper
 
 # when the runner itself failed; the event "failed" says so, the number may be the command's too
 OWN_FAILURE = 125
@@ -62,19 +63,16 @@ class Job:
         self.values: dict[str, str] = {}
         self.tell_changed_inputs: Callable[[], object] = dict
         self.buckets: list[Bucket] = []
-        self.keeper: Keeper | None = None
 
     def run(self, blobs: list[bytes]) -> int:
-        """Every stage in turn; the exit code of the command."""
+        """Every stage in turn; the exit code of this process."""
         self.put_files(blobs)
         self.fetch_inputs()
         self.write_spec()
-        code = self.run_command()
-        self.tell_changed_inputs()
-        if not self.keep_outputs(code):
-            return code or OWN_FAILURE
-        self.report.stage("done")
-        return code
+        self.start_command()
+        from tao_sdk.runner.second_half import SecondHalf
+
+        return SecondHalf(self).run()
 
     def put_files(self, blobs: list[bytes]) -> None:
         self.report.stage("files")
@@ -172,45 +170,30 @@ class Job:
             )
             self.values["{config_path}"] = path
 
-    def ephemeral(self) -> str:
-        return (
-            f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and "
-            "is gone when the container is."
-        )
+    def start_command(self) -> None:
+        self.ephemeral = not self.place.kept and self.keeps_results()
+        if self.ephemeral:
+            self.warn_ephemeral()
+        self.report.stage("command")
+        self.report.alone = False
+        self.started = time.monotonic()
+        self.command = Command(self.command_text(), self.report, self.signals)
+        self.log = self.open_log()
+        self.command.start({**self.env, "TAO_RESULTS_DIR": self.place.folder})
 
     def warn_ephemeral(self) -> None:
         self.report.warn(
             "output.ephemeral",
-            self.ephemeral(),
+            self.lost_results(),
             "Neither TAO_RESULTS_ROOT nor S3_BUCKET_NAME is set.",
             "Mount a folder at /results, or set TAO_RESULTS_ROOT to a mounted one.",
         )
 
-    def run_command(self) -> int:
-        ephemeral = not self.place.kept and self.keeps_results()
-        if ephemeral:
-            self.warn_ephemeral()
-        self.report.stage("command")
-        self.report.alone = False
-        started = time.monotonic()
-        command = Command(self.command_text(), self.report, self.signals)
-        status = command.run(
-            {**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping
+    def lost_results(self) -> str:
+        return (
+            f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and "
+            "is gone when the container is."
         )
-        code = exit_code(status)
-        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        full = {"full": ", ".join(found)} if code and (found := self.place.full_folders()) else {}
-        self.report.event(
-            "ended",
-            exit_code=code,
-            signal=signal,
-            seconds=round(time.monotonic() - started, 3),
-            **full,
-        )
-        if ephemeral:
-            self.warn_ephemeral()
-            self.report.say(self.ephemeral())
-        return code
 
     def command_text(self) -> str:
         try:
@@ -223,43 +206,6 @@ class Job:
             )
             next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
             raise Failure("command.placeholder", what, why, next) from error
-
-    def start_keeping(self, wake: Callable[[], None]) -> None:
-        """Begin to look after the results; the command runs already, so this may take its time."""
-        from tao_sdk.runner.outputs.folder import Folder
-        from tao_sdk.runner.outputs.keep import Keeper
-
-        if not self.place.nobodys:
-            folder: list[Destination] = (
-                [] if self.place.remote else [Folder(self.document, self.place)]
-            )
-            self.keeper = Keeper([*folder, *self.buckets], self.place, self.report, self.signals)
-            self.keeper.start(wake)
-
-    def keep_outputs(self, code: int) -> bool:
-        """Keep what the command wrote, whatever its end was. False when that failed."""
-        self.report.stage("outputs")
-        if not code and not self.place.rank:
-            self.warn_missing()
-        try:
-            if self.keeper:
-                self.keeper.finish(code)
-        except Failure as failure:
-            self.report.fail(failure)
-            return False
-        if self.place.private:
-            self.place.remove_private()
-        return True
-
-    def warn_missing(self) -> None:
-        """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
-        for each in self.document["outputs"]:
-            path = self.values[each["key"]]
-            written = os.path.isfile(path) or any(
-                folders or files for _, folders, files in os.walk(path)
-            )
-            if not written and not each["optional"]:
-                self.report.queue("warning", **never_written(path))
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
