@@ -442,6 +442,19 @@ def test_the_command_waits_for_no_other_module_than_these(jobs, tmp_path):
     assert "tao_sdk.runner.main" in imported(before)
 
 
+# What no job needs that starts a command and keeps its results in a folder.
+SLOW_TO_IMPORT = {"enum", "fnmatch", "json", "re", "signal", "subprocess", "typing"}
+
+
+def test_a_job_imports_no_slow_module_of_python_to_keep_its_results(jobs):
+    command = "mkdir -p {out}/step_5 {out}/logs; echo 1 | tee {out}/step_5/a.pt {out}/logs/a.txt"
+    text = build_entrypoint(command=command, args={"out": ""}, outputs=["out"])["command"]
+    ran = jobs.run_text(text.replace("-ISXutf8 -c", "-ISXutf8 -Ximporttime -c"))
+    told = imported(ran.raw.decode())
+    assert {"hashlib", "tao_sdk.runner.outputs.manifest"} <= told
+    assert told & SLOW_TO_IMPORT == set()
+
+
 def imported(told):
     """The modules that python3 -X importtime told of."""
     return {line.rpartition("|")[2].strip() for line in told.splitlines() if "|" in line}
