@@ -146,7 +146,7 @@ def test_data_in_the_way_of_a_passthrough_input_is_never_replaced(jobs, data, tm
 
 LINKS = """
 import os, sys
-from tao_sdk.runner.inputs import fetch as inputs
+from tao_sdk.runner.inputs import target as inputs
 while not os.path.exists(sys.argv[1] + "/go"): pass
 for number in range(500):
     for kind in "new", "old":

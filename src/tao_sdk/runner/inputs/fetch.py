@@ -1,6 +1,8 @@
 """Inputs: every one is in place before the command starts, or the job says which is not and ends.
 
-Here: what this machine has already. What has to be fetched or unpacked is staging.py's.
+Here: what this machine has already. What has to be fetched or unpacked is staging.py's, what has a
+place of its own in the job target.py's, and what is told of one that is not as it should be
+trouble.py's: the command of another job does not wait for them.
 """
 
 from __future__ import annotations
@@ -8,8 +10,6 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net.address import MODULES, find, scheme
-from tao_sdk.net.atomic import copy_whole
-from tao_sdk.net.failure import Failure
 from tao_sdk.runner.inputs.archive_names import packed
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
 
-COPIED = 64 << 20  # bytes; a larger file is a link to its source in the job's own folder, too
 LOOKED_AT = 1000  # files of an input that are looked at for a change
 
 
@@ -44,7 +43,11 @@ def fetch(
 
             staging = staging or Staging(place, mount, env, report, values)
             path = staging.unpacked(each, path) if local else staging.stage(each)
-        values[each["key"]] = put(each, path, place.work + "/")
+        if each["target"]:
+            from tao_sdk.runner.inputs.target import put
+
+            path = put(each, path, place.work + "/")
+        values[each["key"]] = path
     if staging:
         staging.close()
     return values, lambda: tell_changed(shapes, report)
@@ -55,23 +58,14 @@ def there(wanted: Input, report: Report) -> str:
     data.
     """
     path = find(wanted["uri"])
-    if not os.path.exists(path):
-        raise missing(wanted, path)
-    if not os.access(path, os.R_OK):
-        raise Failure(
-            "input.unreadable",
-            f"The input {wanted['key']} cannot be read: {path}",
-            f"This job runs as user {os.geteuid()}, which may not read it.",
-            "Give that user the right to read it, or run the job as another user.",
-        )
+    if not (os.path.exists(path) and os.access(path, os.R_OK)):
+        from tao_sdk.runner.inputs.trouble import unusable
+
+        raise unusable(wanted, path)
     if os.path.isdir(path) and is_empty(path):
-        report.warn(
-            "input.empty",
-            f"The input {wanted['key']} is an empty folder: {path}",
-            "The folder is there, and nothing is in it: what should be "
-            "mounted there may be missing.",
-            "Check the path, and that its file system is mounted where the job runs.",
-        )
+        from tao_sdk.runner.inputs.trouble import warn_empty
+
+        warn_empty(wanted, path, report)
     return path
 
 
@@ -80,74 +74,13 @@ def is_empty(folder: str) -> bool:
         return next(found, None) is None
 
 
-def missing(wanted: Input, path: str) -> Failure:
-    above = path
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    dangling = os.path.islink(path)
-    return Failure(
-        "input.missing",
-        f"The input {wanted['key']} is not there: {wanted['uri']}",
-        f"{path} is a link to something that is not there."
-        if dangling
-        else f"Inside the job nothing is at {path}; the last folder that exists is {above}.",
-        "Check the path, and that the folder it lies in is mounted into the job.",
-    )
-
-
-def put(wanted: Input, path: str, work: str) -> str:
-    """The input under the path the job wants for it; where it is when the job does not care.
-
-    It is a link. In `work`, the job's own folder, a file of at most COPIED bytes is a copy: a
-    command that saves to its name does not write to the source.
-    """
-    target = wanted["target"]
-    if not target:
-        return path
-    if target.endswith("/") and not os.path.isdir(path):
-        target = os.path.join(target, os.path.basename(path))
-    target = os.path.abspath(target)
-    try:
-        if not leads(target, path):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            small = os.path.isfile(path) and os.path.getsize(path) <= COPIED
-            (copy_whole if small and target.startswith(work) else link)(path, target)
-    except OSError as error:
-        if not leads(target, path):  # another rank may have done the same
-            raise Failure(
-                "input.in_the_way",
-                f"The input {wanted['key']} cannot be put at {target}.",
-                f"{error.strerror}.",
-                "Choose another path.",
-            ) from error
-    return target
-
-
-def leads(target: str, path: str) -> bool:
-    return os.path.exists(target) and os.path.samefile(target, path)
-
-
-def link(path: str, target: str) -> None:
-    """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives
-    way, data never.
-    """
-    new = target
-    if os.path.islink(target):
-        new += os.urandom(6).hex()
-    elif os.path.isdir(target):
-        os.rmdir(target)
-    os.symlink(path, new)
-    os.rename(new, target)
-
-
 def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
     """Tell of inputs that were written to since: by the command, most likely."""
     for path, before in shapes.items():
         if shape(path) != before:
-            what = f"The input {path} was changed while the command ran."
-            why = "Where an input is a link, writing to its name changes it."
-            report.warn("input.changed", what, why, "Save under another name.")
-            report.say(what)
+            from tao_sdk.runner.inputs.trouble import warn_changed
+
+            warn_changed(path, report)
 
 
 def shape(path: str) -> list[tuple[int, int]]:
