@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import tao_sdk
 from tao_sdk.script_runner import build_entrypoint
 
 PYTHON = sys.executable
@@ -440,6 +442,33 @@ def test_the_command_waits_for_no_other_module_than_these(jobs, tmp_path):
     every_python = subprocess.run(bare, capture_output=True, text=True, check=True).stderr
     assert imported(before) - imported(every_python) <= BEFORE_THE_COMMAND
     assert "tao_sdk.runner.main" in imported(before)
+
+
+AT_THE_START = """
+def told(event, _):
+    if event == "os.posix_spawn":
+        made = [each for each in object.__subclasses__() if each.__name__ == "AST"]
+        os.write(2, b"classes of a syntax tree: %d\\n" % len(made))
+sys.addaudithook(told)
+"""
+
+
+def test_the_command_does_not_wait_for_the_classes_of_pythons_syntax_tree(jobs):
+    """The function `compile` makes them; `exec` does not."""
+    text = build_entrypoint(command="true", specs={"out": ""}, outputs=["out"])["command"]
+    first, rest = text.split("import sys,os\n", 1)
+    told = jobs.run_text(f"{first}import sys,os\n{AT_THE_START}{rest}").raw
+    assert b"classes of a syntax tree: 0\n" in told
+
+
+def test_a_runner_that_crashes_tells_the_file_and_the_line(jobs):
+    text = build_entrypoint(command="true", specs={}, outputs=[])["command"]
+    ran = jobs.run_text(f"mkdir gone; cd gone; rmdir ../gone\n{text}")
+    what = ran.named("failed")[0].facts["what"]
+    place = re.fullmatch(r"The runner failed at <tao_sdk/(.*)> line (\d+)\.", what)
+    assert place, what
+    line = (Path(tao_sdk.__file__).parent / place[1]).read_text().splitlines()[int(place[2]) - 1]
+    assert "os.getcwd()" in line
 
 
 # What no job needs that starts a command and keeps its results in a folder.

@@ -56,7 +56,7 @@ if sys.version_info < (3, 8):
 import zlib, binascii
 m, j = [zlib.decompress(binascii.a2b_base64(p)) for p in open(9, "rb").read().split(b"\\n\\n")]
 n = int(m[:8])
-exec(compile(m[8:8 + n], "<tao_sdk/runner/boot.py>", "exec"))
+exec(m[8:8 + n])
 boot(m[8 + n:], j, a[3])"""
 
 

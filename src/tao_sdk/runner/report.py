@@ -18,6 +18,7 @@ from tao_sdk.runner.jsontext import dumps
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import FrameType
 
     Value = str | int | float | bool | None | list[str]
 
@@ -42,7 +43,7 @@ def crash(error: BaseException) -> Failure:
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
-    where = f"{trace.tb_frame.f_code.co_filename} line {trace.tb_lineno}" if trace else ""
+    where = f"{file_of(trace.tb_frame)} line {trace.tb_lineno}" if trace else ""
     why = type(error).__name__
     if isinstance(error, OSError):
         why += f": {os.strerror(error.errno or 0)}"
@@ -52,6 +53,13 @@ def crash(error: BaseException) -> Failure:
         why,
         "Report this, with the job's events.",
     )
+
+
+def file_of(frame: FrameType) -> str:
+    """The file that a frame's code is from. boot.py gives a module its name alone."""
+    name: str = frame.f_globals["__name__"]
+    path = frame.f_code.co_filename
+    return f"<{name.replace('.', '/')}.py>" if path == "<string>" else path
 
 
 def encode(event: str, facts: dict[str, Value]) -> bytes:
