@@ -14,7 +14,7 @@ from tao_sdk.runner import private
 from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.process import Command
-from tao_sdk.runner.report import Report, Stopped, crash, secrets_of
+from tao_sdk.runner.report import Report, Stopped, secrets_of
 from tao_sdk.runner.signals import Signals
 from tao_sdk.runner.template import fill
 
@@ -42,6 +42,8 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
         report.event("ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0)
         return 128 + stopped.signal
     except Exception as error:  # noqa: BLE001  the end of the process: nobody else could tell
+        from tao_sdk.runner.trouble import crash
+
         report.fail(crash(error))
     signals.kill()
     return OWN_FAILURE
@@ -70,6 +72,7 @@ class Job:
         self.fetch_inputs()
         self.write_spec()
         self.start_command()
+        self.command.let_it_begin()
         from tao_sdk.runner.second_half import SecondHalf
 
         return SecondHalf(self).run()
@@ -173,7 +176,9 @@ class Job:
     def start_command(self) -> None:
         self.ephemeral = not self.place.kept and self.keeps_results()
         if self.ephemeral:
-            self.warn_ephemeral()
+            from tao_sdk.runner.trouble import warn_ephemeral
+
+            warn_ephemeral(self.place.folder, self.report)
         self.report.stage("command")
         self.report.alone = False
         self.started = time.monotonic()
@@ -181,31 +186,13 @@ class Job:
         self.log = self.open_log()
         self.command.start({**self.env, "TAO_RESULTS_DIR": self.place.folder})
 
-    def warn_ephemeral(self) -> None:
-        self.report.warn(
-            "output.ephemeral",
-            self.lost_results(),
-            "Neither TAO_RESULTS_ROOT nor S3_BUCKET_NAME is set.",
-            "Mount a folder at /results, or set TAO_RESULTS_ROOT to a mounted one.",
-        )
-
-    def lost_results(self) -> str:
-        return (
-            f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and "
-            "is gone when the container is."
-        )
-
     def command_text(self) -> str:
         try:
             return fill(self.document["command"], self.values)
         except ValueError as error:
-            what = f"The command cannot have the path {str(error)!a} where its placeholder stands."
-            why = (
-                "Another program reads that text as code, and the path has more than letters, "
-                "digits and @%+=:,./-_."
-            )
-            next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
-            raise Failure("command.placeholder", what, why, next) from error
+            from tao_sdk.runner.trouble import no_word
+
+            raise no_word(str(error)) from error
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
@@ -219,12 +206,9 @@ class Job:
                 self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
-            self.report.warn(
-                "log.unwritable",
-                f"The log cannot be kept: {self.place.log}",
-                f"{error.strerror}.",
-                "Free space there, or give the job's user the right to write there.",
-            )
+            from tao_sdk.runner.trouble import warn_log
+
+            warn_log(self.place.log, error, self.report)
             return -1
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import time
 
-from tao_sdk.net.failure import Failure
 from tao_sdk.runner.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import FrameType
+
+    from tao_sdk.net.failure import Failure
 
     Value = str | int | float | bool | None | list[str]
 
@@ -36,30 +36,6 @@ class Stopped(BaseException):
     def __init__(self, signal: int) -> None:
         super().__init__(signal)
         self.signal = signal
-
-
-def crash(error: BaseException) -> Failure:
-    """An error nobody foresaw, with its place, without the values it may quote."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = f"{file_of(trace.tb_frame)} line {trace.tb_lineno}" if trace else ""
-    why = type(error).__name__
-    if isinstance(error, OSError):
-        why += f": {os.strerror(error.errno or 0)}"
-    return Failure(
-        "runner.crashed",
-        f"The runner failed at {where}.",
-        why,
-        "Report this, with the job's events.",
-    )
-
-
-def file_of(frame: FrameType) -> str:
-    """The file that a frame's code is from. boot.py gives a module its name alone."""
-    name: str = frame.f_globals["__name__"]
-    path = frame.f_code.co_filename
-    return f"<{name.replace('.', '/')}.py>" if path == "<string>" else path
 
 
 def encode(event: str, facts: dict[str, Value]) -> bytes:

@@ -13,6 +13,7 @@ from tao_sdk.runner.main import OWN_FAILURE
 from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.keep import Keeper
 from tao_sdk.runner.relay import Relay, exit_code
+from tao_sdk.runner.trouble import lost_results, warn_ephemeral
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class SecondHalf:
         more = {"full": ", ".join(full)} if full else {}
         self.report.event("ended", exit_code=code, signal=signal, seconds=seconds, **more)
         if self.job.ephemeral:
-            self.job.warn_ephemeral()
-            self.report.say(self.job.lost_results())
+            warn_ephemeral(self.place.folder, self.report)
+            self.report.say(lost_results(self.place.folder))
         return code
 
     def keep_outputs(self, code: int) -> bool:
