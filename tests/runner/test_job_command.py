@@ -409,6 +409,7 @@ BEFORE_THE_COMMAND = {
     "tao_sdk.net.environment",
     "tao_sdk.net.failure",
     "tao_sdk.runner",
+    "tao_sdk.runner.first_half",
     "tao_sdk.runner.inputs",
     "tao_sdk.runner.inputs.archive_names",
     "tao_sdk.runner.inputs.fetch",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Value = str | int | float | bool | None | list[str]
 
+# when the runner itself failed; the event "failed" says so, the number may be the command's too
+OWN_FAILURE = 125
 PREFIX = b"@tao "
 SEAM = b"\x1e\n"  # our newline after a line that the command left open
 TEXTS = ("failed", "warning")  # events that quote what a server said, which may be what we sent it

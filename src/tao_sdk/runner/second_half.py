@@ -9,15 +9,15 @@ import os
 import time
 
 from tao_sdk.net.failure import Failure
-from tao_sdk.runner.main import OWN_FAILURE
 from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.keep import Keeper
 from tao_sdk.runner.relay import Relay, exit_code
+from tao_sdk.runner.report import OWN_FAILURE
 from tao_sdk.runner.trouble import lost_results, warn_ephemeral
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tao_sdk.runner.main import Job
+    from tao_sdk.runner.first_half import FirstHalf
     from tao_sdk.runner.outputs.keep import Destination
 
 FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
@@ -26,7 +26,7 @@ FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
 class SecondHalf:
     """What is left to do for a job whose command has started."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: FirstHalf) -> None:
         self.job, self.place, self.report = job, job.place, job.report
         self.relay = Relay(job.command, job.log)
         self.keeper: Keeper | None = None
