@@ -242,7 +242,7 @@ def test_a_job_needs_no_module_that_a_minimal_python_lacks_and_none_that_is_slow
         for line in ran.err.decode().splitlines()
         if "|" in line
     }
-    assert {"tao_sdk", "os", "signal"} <= loaded
+    assert {"tao_sdk", "os", "threading"} <= loaded
     assert not loaded & (ABSENT | SLOW)
 
 

@@ -146,7 +146,7 @@ def test_data_in_the_way_of_a_passthrough_input_is_never_replaced(jobs, data, tm
 
 LINKS = """
 import os, sys
-from tao_sdk.runner.inputs import fetch as inputs
+from tao_sdk.runner.inputs import target as inputs
 while not os.path.exists(sys.argv[1] + "/go"): pass
 for number in range(500):
     for kind in "new", "old":
@@ -299,3 +299,25 @@ def test_an_input_whose_name_begins_the_results_name_is_told_of(jobs):
 def test_an_input_that_the_command_removes_is_told_of(jobs, data):
     ran = jobs.run(f"rm -r {data}", inputs=[f"{data}/list.json"])
     assert (ran.code, ran.warnings) == (0, ["input.changed"])
+
+
+COUNT_FOLDERS = """
+import sys
+from tao_sdk.runner.inputs.fetch import shape, there
+read = []
+sys.addaudithook(lambda event, _: read.append(event) if event in ("os.scandir", "os.listdir") else None)
+there({"key": "data", "uri": sys.argv[1]}, None)
+looked_at = len(shape(sys.argv[1]))
+print(looked_at, read.count("os.scandir"), read.count("os.listdir"))
+"""
+
+
+def test_few_folders_of_a_large_input_are_read_before_the_command_starts(tmp_path):
+    for number in range(1100):
+        (tmp_path / f"{number % 50}" / f"{number}").mkdir(parents=True)
+    counted = subprocess.run(
+        [sys.executable, "-c", COUNT_FOLDERS, tmp_path], capture_output=True, text=True, check=True
+    )
+    looked_at, scanned, listed = map(int, counted.stdout.split())
+    assert (looked_at, listed) == (1000, 0)
+    assert scanned <= 2 + 50

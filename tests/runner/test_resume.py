@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.runner.outputs.manifest import parsed
+from tao_sdk.runner.outputs.tree import names_checkpoint
 
 KEY = "resume_training_checkpoint_path"
 
@@ -274,3 +275,46 @@ def test_a_pipe_in_the_place_of_the_manifest_is_not_waited_for(jobs):
     os.mkfifo(jobs.results / ".tao" / "manifest.json")
     ran = attempt(jobs, 2, "true")
     assert ran.code == 0 and ran.manifest["whole"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "best",
+        "Latest",
+        "last",
+        "a.ckpt",
+        "checkpoint-500",
+        "global_step100",
+        "globalstep_1",
+        "iter_0000100",
+        "epoch=3-step=40",
+        "Epoch_3_iter_1",
+        "ckpt3",
+    ],
+)
+def test_the_name_of_a_folder_says_that_it_is_a_checkpoint(name):
+    assert names_checkpoint(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "epoch",
+        "step-",
+        "500",
+        "-500",
+        ".ckpt",
+        "best1",
+        "epochs_3",
+        "epoch--3",
+        "my_epoch_3",
+        "epoch_3-lr_1",
+        "epoch_3-step_4-step_5",
+        "epoch-step3",
+        "-step3",
+    ],
+)
+def test_the_name_of_another_folder_does_not(name):
+    assert not names_checkpoint(name)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from tao_sdk.model.progress import Progress
 from tao_sdk.runner.outputs.ending import SETTLED
-from tao_sdk.runner.outputs.tree import FOLDER, WEIGHTS, growing
+from tao_sdk.runner.outputs.tree import WEIGHTS, growing, names_checkpoint
 
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
@@ -218,7 +218,7 @@ class _File:
         if _says_which(self.stem):
             return self.path
         for folder in list(PurePosixPath(self.path).parents)[:2]:
-            if FOLDER.fullmatch(folder.name):
+            if names_checkpoint(folder.name):
                 return str(folder)
         return self.path
 

@@ -4,7 +4,7 @@ thread that waits.
 
 from __future__ import annotations
 
-import signal
+import _signal as signal  # runner/signals.py says why
 import threading
 
 TYPE_CHECKING = False

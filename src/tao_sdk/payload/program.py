@@ -56,7 +56,7 @@ if sys.version_info < (3, 8):
 import zlib, binascii
 m, j = [zlib.decompress(binascii.a2b_base64(p)) for p in open(9, "rb").read().split(b"\\n\\n")]
 n = int(m[:8])
-exec(compile(m[8:8 + n], "<tao_sdk/runner/boot.py>", "exec"))
+exec(m[8:8 + n])
 boot(m[8 + n:], j, a[3])"""
 
 
@@ -97,7 +97,12 @@ def modules(roots: Iterable[str]) -> tuple[str, ...]:
     needed: set[str] = set()
     for root in (*ALWAYS, *roots):
         add_needed(root, needed)
-    return tuple(sorted(needed))
+    return tuple(sorted(needed, key=packing_order))
+
+
+def packing_order(name: str) -> tuple[bool, str]:
+    """The runner's modules before net's: zlib sees 32 KB, and finds more repeated in that order."""
+    return name.startswith("net."), name
 
 
 def add_needed(name: str, needed: set[str]) -> None:

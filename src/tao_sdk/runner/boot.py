@@ -39,11 +39,9 @@ class Payload:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        name = module.__name__
-        if name in self.modules:
-            source = written_out(self.modules[name], self.pieces)
-            code = compile(source, f"<{name.replace('.', '/')}.py>", "exec")
-            exec(code, module.__dict__)
+        if module.__name__ in self.modules:
+            # `compile` could name the file, but makes Python build its syntax tree's classes first
+            exec(written_out(self.modules[module.__name__], self.pieces), module.__dict__)
 
 
 def as_loader(payload: Payload) -> Loader:

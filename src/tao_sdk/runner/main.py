@@ -1,31 +1,23 @@
-"""The life of a job: files, inputs, spec, command, outputs. Each stage is announced; the first
-failure ends it.
+"""A job's life, from its document to its exit code.
+
+Its second half is imported once the command has begun, so that the command does not wait for it.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
 from tao_sdk.net.failure import Failure
-from tao_sdk.runner import private
-from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, never_written, settle
+from tao_sdk.runner.first_half import FirstHalf
 from tao_sdk.runner.place import Place
-from tao_sdk.runner.process import Command, exit_code
-from tao_sdk.runner.report import Report, Stopped, crash, secrets_of
+from tao_sdk.runner.report import OWN_FAILURE, Report, Stopped, secrets_of
 from tao_sdk.runner.signals import Signals
-from tao_sdk.runner.template import fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tao_sdk.runner.document import Document
-    from tao_sdk.runner.outputs.bucket import Bucket
-    from tao_sdk.runner.outputs.keep import Destination, Keeper
-
-# when the runner itself failed; the event "failed" says so, the number may be the command's too
-OWN_FAILURE = 125
 
 
 def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
@@ -34,252 +26,22 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
     place = Place(env, document["job_id"])
     signals = Signals(place.grace)
     try:
-        return Job(document, place, report, signals, env).run(blobs)
+        job = FirstHalf(document, place, report, signals, env)
+        job.run(blobs)
+        from tao_sdk.runner.second_half import SecondHalf
+
+        return SecondHalf(job).run()
     except Failure as failure:
         report.fail(failure)
     except Stopped as stopped:
         report.event("ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0)
         return 128 + stopped.signal
     except Exception as error:  # noqa: BLE001  the end of the process: nobody else could tell
+        from tao_sdk.runner.trouble import crash
+
         report.fail(crash(error))
     signals.kill()
     return OWN_FAILURE
-
-
-class Job:
-    """One attempt, from its files to its results."""
-
-    def __init__(
-        self,
-        document: Document,
-        place: Place,
-        report: Report,
-        signals: Signals,
-        env: Mapping[str, str],
-    ) -> None:
-        self.document, self.place, self.report, self.signals = document, place, report, signals
-        self.env = env
-        self.values: dict[str, str] = {}
-        self.tell_changed_inputs: Callable[[], object] = dict
-        self.buckets: list[Bucket] = []
-        self.keeper: Keeper | None = None
-
-    def run(self, blobs: list[bytes]) -> int:
-        """Every stage in turn; the exit code of the command."""
-        self.put_files(blobs)
-        self.fetch_inputs()
-        self.write_spec()
-        code = self.run_command()
-        self.tell_changed_inputs()
-        if not self.keep_outputs(code):
-            return code or OWN_FAILURE
-        self.report.stage("done")
-        return code
-
-    def put_files(self, blobs: list[bytes]) -> None:
-        self.report.stage("files")
-        started = time.monotonic()
-        self.prepare_results()
-        if not self.document["files"]:
-            return
-        from tao_sdk.runner import files
-
-        if self.starts_in_work():
-            make(self.place.work, "The job's work folder")
-            os.chdir(self.place.work)
-        size = files.unpack(self.document["files"], blobs)
-        seconds = round(time.monotonic() - started, 3)
-        rate = round(size / max(0.001, seconds))
-        self.report.event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
-
-    def prepare_results(self) -> None:
-        """The results folder, ready; when it cannot be made and need not be, a private one takes
-        its place.
-        """
-        if not self.keeps_results():
-            self.place.remote = ""
-        sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
-        try:
-            make(self.place.folder, "This job's results")
-            with private.Unshared():
-                make(self.place.own, "This job's results")
-        except Failure as failure:
-            if self.keeps_results() and not self.place.remote:
-                raise
-            if not sends:
-                self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
-            self.place.make_private(kept=sends)
-        start = self.place.work if self.starts_in_work() else os.getcwd()
-        for each in self.document["copies"]:
-            each["path"] = os.path.join(start, each["path"])
-        if self.document["copies"]:
-            from tao_sdk.runner.outputs.brought import jobs_beside
-
-            self.place.neighbours = jobs_beside(self.place)
-            self.place.optional = frozenset(
-                os.path.abspath(each["path"])
-                for each in self.document["copies"]
-                if each["optional"]
-            )
-        if sends:
-            self.open_buckets()
-
-    def starts_in_work(self) -> bool:
-        """Whether the command starts in a folder of the job's own, where its relative files lie."""
-        return not all(map(os.path.isabs, self.document["files"]))
-
-    def open_buckets(self) -> None:
-        """Before anything is fetched, so that a bucket that takes no results ends
-        the job at once.
-        """
-        from tao_sdk.runner.outputs.bucket import SHARE, buckets
-
-        self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
-        self.report.flush()
-        self.signals.grace *= 1 - SHARE
-
-    def keeps_results(self) -> bool:
-        """Whether the job names results whose place is ours to choose."""
-        placed = all(explicit(each) or in_bucket(each) for each in self.document["outputs"])
-        return bool(self.document["copies"]) or not placed
-
-    def fetch_inputs(self) -> None:
-        self.report.stage("inputs")
-        if self.document["inputs"]:
-            from tao_sdk.runner.inputs import fetch
-
-            mount = self.document["mount_path"]
-            self.values, self.tell_changed_inputs = fetch.fetch(
-                self.document["inputs"], self.place, mount, self.env, self.report
-            )
-
-    def write_spec(self) -> None:
-        self.report.stage("spec")
-        self.values.update(settle(self.document["outputs"], self.place))
-        if self.document["copies"]:
-            from tao_sdk.runner.outputs.brought import make_folders
-
-            make_folders(self.document["copies"])
-        if self.document["resume"] and self.place.resume:
-            from tao_sdk.runner.outputs import resume
-
-            self.values.update(resume.resumed(self.document, self.place, self.buckets, self.report))
-        if self.document["spec"]:
-            from tao_sdk.runner import spec
-
-            path = spec.write(
-                self.document["spec"], self.values, self.place.folder, self.document["format"]
-            )
-            self.values["{config_path}"] = path
-
-    def ephemeral(self) -> str:
-        return (
-            f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and "
-            "is gone when the container is."
-        )
-
-    def warn_ephemeral(self) -> None:
-        self.report.warn(
-            "output.ephemeral",
-            self.ephemeral(),
-            "Neither TAO_RESULTS_ROOT nor S3_BUCKET_NAME is set.",
-            "Mount a folder at /results, or set TAO_RESULTS_ROOT to a mounted one.",
-        )
-
-    def run_command(self) -> int:
-        ephemeral = not self.place.kept and self.keeps_results()
-        if ephemeral:
-            self.warn_ephemeral()
-        self.report.stage("command")
-        self.report.alone = False
-        started = time.monotonic()
-        command = Command(self.command_text(), self.report, self.signals)
-        status = command.run(
-            {**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping
-        )
-        code = exit_code(status)
-        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        full = {"full": ", ".join(found)} if code and (found := self.place.full_folders()) else {}
-        self.report.event(
-            "ended",
-            exit_code=code,
-            signal=signal,
-            seconds=round(time.monotonic() - started, 3),
-            **full,
-        )
-        if ephemeral:
-            self.warn_ephemeral()
-            self.report.say(self.ephemeral())
-        return code
-
-    def command_text(self) -> str:
-        try:
-            return fill(self.document["command"], self.values)
-        except ValueError as error:
-            what = f"The command cannot have the path {str(error)!a} where its placeholder stands."
-            why = (
-                "Another program reads that text as code, and the path has more than letters, "
-                "digits and @%+=:,./-_."
-            )
-            next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
-            raise Failure("command.placeholder", what, why, next) from error
-
-    def start_keeping(self, wake: Callable[[], None]) -> None:
-        """Begin to look after the results; the command runs already, so this may take its time."""
-        from tao_sdk.runner.outputs.folder import Folder
-        from tao_sdk.runner.outputs.keep import Keeper
-
-        if not self.place.nobodys:
-            folder: list[Destination] = (
-                [] if self.place.remote else [Folder(self.document, self.place)]
-            )
-            self.keeper = Keeper([*folder, *self.buckets], self.place, self.report, self.signals)
-            self.keeper.start(wake)
-
-    def keep_outputs(self, code: int) -> bool:
-        """Keep what the command wrote, whatever its end was. False when that failed."""
-        self.report.stage("outputs")
-        if not code and not self.place.rank:
-            self.warn_missing()
-        try:
-            if self.keeper:
-                self.keeper.finish(code)
-        except Failure as failure:
-            self.report.fail(failure)
-            return False
-        if self.place.private:
-            self.place.remove_private()
-        return True
-
-    def warn_missing(self) -> None:
-        """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
-        for each in self.document["outputs"]:
-            path = self.values[each["key"]]
-            written = os.path.isfile(path) or any(
-                folders or files for _, folders, files in os.walk(path)
-            )
-            if not written and not each["optional"]:
-                self.report.queue("warning", **never_written(path))
-
-    def open_log(self) -> int:
-        """The file that keeps what the command prints; -1 when there is no place for it."""
-        if self.place.nobodys:
-            return -1
-        try:
-            for each in self.buckets[-1:] if self.place.remote else ():
-                each.fetch_log()
-            self.place.set_aside_log()
-            return os.open(
-                self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-            )
-        except OSError as error:
-            self.report.warn(
-                "log.unwritable",
-                f"The log cannot be kept: {self.place.log}",
-                f"{error.strerror}.",
-                "Free space there, or give the job's user the right to write there.",
-            )
-            return -1
 
 
 def open_standard_streams() -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EPHEMERAL = "/results"
-FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
 
 
 class Place:
@@ -64,11 +63,6 @@ class Place:
     def remove_private(self) -> None:
         private.remove(os.path.dirname(self.folder))
 
-    def full_folders(self) -> list[str]:
-        """Those whose disks have no room now, of the folders that a command writes to."""
-        folders = (self.folder, os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
-        return [folder for folder in folders if room(folder) < FULL]
-
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""
         earlier = f"{self.log}.attempt-{self.attempt - 1}"
@@ -100,12 +94,3 @@ def remote(root: str, bucket: str, job: str) -> str:
     if root.startswith("s3://"):
         return f"{root.rstrip('/')}/{job}"
     return "" if root or not bucket else f"s3://{bucket}/results/{job}"
-
-
-def room(folder: str) -> float:
-    """Bytes free there for this user; without end where nobody says."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return float("inf")
-    return disk.f_bavail * disk.f_frsize if disk.f_blocks else float("inf")

@@ -12,15 +12,18 @@ from __future__ import annotations
 import os
 import time
 
-from tao_sdk.net.failure import Failure
 from tao_sdk.runner.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tao_sdk.net.failure import Failure
+
     Value = str | int | float | bool | None | list[str]
 
+# when the runner itself failed; the event "failed" says so, the number may be the command's too
+OWN_FAILURE = 125
 PREFIX = b"@tao "
 SEAM = b"\x1e\n"  # our newline after a line that the command left open
 TEXTS = ("failed", "warning")  # events that quote what a server said, which may be what we sent it
@@ -35,23 +38,6 @@ class Stopped(BaseException):
     def __init__(self, signal: int) -> None:
         super().__init__(signal)
         self.signal = signal
-
-
-def crash(error: BaseException) -> Failure:
-    """An error nobody foresaw, with its place, without the values it may quote."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_code.co_filename} line {trace.tb_lineno}" if trace else ""
-    why = type(error).__name__
-    if isinstance(error, OSError):
-        why += f": {os.strerror(error.errno or 0)}"
-    return Failure(
-        "runner.crashed",
-        f"The runner failed at {where}.",
-        why,
-        "Report this, with the job's events.",
-    )
 
 
 def encode(event: str, facts: dict[str, Value]) -> bytes:

@@ -39,8 +39,8 @@ def kill_at_every_point(jobs, line, fresh, url, killed):
         folder, below = jobs.root / f"job-{point}", f"results/job-{point}"
         killed[:] = [start(jobs, line, MANY, env)]
         killed[0].until(b"said")
-        line.link.faults(hook=url, hook_at=point, methods="PUT POST")
         group = child_of(killed[0].process.pid)
+        line.link.faults(hook=url, hook_at=point, methods="PUT POST")
         assert killed[0].ended().code == -signal.SIGKILL
         os.killpg(group, signal.SIGKILL)
         before = line.listed(below)

@@ -22,7 +22,7 @@ from tao_sdk.runner.outputs.manifest import parsed, written
 from tao_sdk.runner.outputs.remote import Remote, is_version
 from tao_sdk.runner.outputs.sending import Item, Sending
 from tao_sdk.runner.outputs.tree import Tree, covers, digest, growing, shape_of, whole_folders
-from tao_sdk.runner.report import crash
+from tao_sdk.runner.trouble import crash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

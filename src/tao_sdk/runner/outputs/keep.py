@@ -13,7 +13,7 @@ from tao_sdk.net import atomic
 from tao_sdk.net.crew import caught, started
 from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.ending import Ending
-from tao_sdk.runner.report import crash
+from tao_sdk.runner.trouble import crash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

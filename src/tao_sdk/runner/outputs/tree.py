@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
-from fnmatch import fnmatchcase
 
 from tao_sdk.net.atomic import PART_END
 
@@ -30,11 +28,8 @@ WEIGHTS = (
     ".distcp",
     ".bin",
 )
-# names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
-FOLDER = re.compile(
-    r"(?:epoch|step|iter|checkpoint|ckpt|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last|.+\.ckpt",
-    re.IGNORECASE,
-)
+# what the names of such folders count: of Hugging Face, DeepSpeed, Megatron, Lightning
+COUNTED = ("epoch", "step", "iter", "checkpoint", "ckpt", "global_step", "globalstep")
 
 
 class Tree:
@@ -103,7 +98,15 @@ def shape_of(path: str) -> Shape:
 
 
 def covers(exclude: str, path: str) -> bool:
-    return path == exclude or path.startswith(exclude + "/") or fnmatchcase(path, exclude)
+    if path == exclude or path.startswith(exclude + "/"):
+        return True
+    return any(sign in exclude for sign in "*?[") and matches(path, exclude)
+
+
+def matches(path: str, pattern: str) -> bool:
+    from fnmatch import fnmatchcase  # it takes milliseconds to import, and few jobs have a pattern
+
+    return fnmatchcase(path, pattern)
 
 
 def growing(path: str) -> bool:
@@ -114,9 +117,31 @@ def growing(path: str) -> bool:
 def checkpoint_folder(path: str) -> str:
     """The outermost folder of a path whose name is a checkpoint's; "" when there is none."""
     names = path.split("/")[:-1]
-    return next(
-        ("/".join(names[: at + 1]) for at, name in enumerate(names) if FOLDER.fullmatch(name)), ""
-    )
+    for count, name in enumerate(names, 1):
+        if names_checkpoint(name):
+            return "/".join(names[:count])
+    return ""
+
+
+def names_checkpoint(name: str) -> bool:
+    """True for best, last, x.ckpt, checkpoint-500, global_step100, epoch=3-step=40. Written without
+    `re`, which takes nearly as long to import as python3 to start.
+    """
+    lower = name.lower()
+    if lower in ("best", "latest", "last") or lower[1:].endswith(".ckpt"):
+        return True
+    word = counted_word(lower)
+    if word[-5:] in ("-step", "_step", "-iter", "_iter") and word not in COUNTED:
+        word = counted_word(word[:-5])
+    return word in COUNTED
+
+
+def counted_word(text: str) -> str:
+    """`step` of step100, step-100, step_100 and step=100; "" of a text that ends in no number."""
+    word = text.rstrip("0123456789")
+    if word == text:
+        return ""
+    return word[:-1] if word.endswith(("=", "_", "-")) else word
 
 
 def whole_folders(

@@ -1,0 +1,184 @@
+"""The first half of a job's life: files, inputs, spec, and the start of the command. Each stage is
+announced; the first failure ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner import private
+from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
+from tao_sdk.runner.process import Command
+from tao_sdk.runner.template import fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tao_sdk.runner.document import Document
+    from tao_sdk.runner.outputs.bucket import Bucket
+    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.report import Report
+    from tao_sdk.runner.signals import Signals
+
+
+class FirstHalf:
+    """One attempt, from its files to the start of its command."""
+
+    def __init__(
+        self,
+        document: Document,
+        place: Place,
+        report: Report,
+        signals: Signals,
+        env: Mapping[str, str],
+    ) -> None:
+        self.document, self.place, self.report, self.signals = document, place, report, signals
+        self.env = env
+        self.values: dict[str, str] = {}
+        self.tell_changed_inputs: Callable[[], object] = dict
+        self.buckets: list[Bucket] = []
+
+    def run(self, blobs: list[bytes]) -> None:
+        """Every stage in turn, until the command has begun."""
+        self.put_files(blobs)
+        self.fetch_inputs()
+        self.write_spec()
+        self.start_command()
+        self.command.let_it_begin()
+
+    def put_files(self, blobs: list[bytes]) -> None:
+        self.report.stage("files")
+        started = time.monotonic()
+        self.prepare_results()
+        if not self.document["files"]:
+            return
+        from tao_sdk.runner import files
+
+        if self.starts_in_work():
+            make(self.place.work, "The job's work folder")
+            os.chdir(self.place.work)
+        size = files.unpack(self.document["files"], blobs)
+        seconds = round(time.monotonic() - started, 3)
+        rate = round(size / max(0.001, seconds))
+        self.report.event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
+
+    def prepare_results(self) -> None:
+        """The results folder, ready; when it cannot be made and need not be, a private one takes
+        its place.
+        """
+        if not self.keeps_results():
+            self.place.remote = ""
+        sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
+        try:
+            make(self.place.folder, "This job's results")
+            with private.Unshared():
+                make(self.place.own, "This job's results")
+        except Failure as failure:
+            if self.keeps_results() and not self.place.remote:
+                raise
+            if not sends:
+                self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
+            self.place.make_private(kept=sends)
+        start = self.place.work if self.starts_in_work() else os.getcwd()
+        for each in self.document["copies"]:
+            each["path"] = os.path.join(start, each["path"])
+        if self.document["copies"]:
+            from tao_sdk.runner.outputs.brought import jobs_beside
+
+            self.place.neighbours = jobs_beside(self.place)
+            self.place.optional = frozenset(
+                os.path.abspath(each["path"])
+                for each in self.document["copies"]
+                if each["optional"]
+            )
+        if sends:
+            self.open_buckets()
+
+    def starts_in_work(self) -> bool:
+        """Whether the command starts in a folder of the job's own, where its relative files lie."""
+        return not all(map(os.path.isabs, self.document["files"]))
+
+    def open_buckets(self) -> None:
+        """Before anything is fetched, so that a bucket that takes no results ends
+        the job at once.
+        """
+        from tao_sdk.runner.outputs.bucket import SHARE, buckets
+
+        self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
+        self.report.flush()
+        self.signals.grace *= 1 - SHARE
+
+    def keeps_results(self) -> bool:
+        """Whether the job names results whose place is ours to choose."""
+        placed = all(explicit(each) or in_bucket(each) for each in self.document["outputs"])
+        return bool(self.document["copies"]) or not placed
+
+    def fetch_inputs(self) -> None:
+        self.report.stage("inputs")
+        if self.document["inputs"]:
+            from tao_sdk.runner.inputs import fetch
+
+            mount = self.document["mount_path"]
+            self.values, self.tell_changed_inputs = fetch.fetch(
+                self.document["inputs"], self.place, mount, self.env, self.report
+            )
+
+    def write_spec(self) -> None:
+        self.report.stage("spec")
+        self.values.update(settle(self.document["outputs"], self.place))
+        if self.document["copies"]:
+            from tao_sdk.runner.outputs.brought import make_folders
+
+            make_folders(self.document["copies"])
+        if self.document["resume"] and self.place.resume:
+            from tao_sdk.runner.outputs import resume
+
+            self.values.update(resume.resumed(self.document, self.place, self.buckets, self.report))
+        if self.document["spec"]:
+            from tao_sdk.runner import spec
+
+            path = spec.write(
+                self.document["spec"], self.values, self.place.folder, self.document["format"]
+            )
+            self.values["{config_path}"] = path
+
+    def start_command(self) -> None:
+        self.ephemeral = not self.place.kept and self.keeps_results()
+        if self.ephemeral:
+            from tao_sdk.runner.trouble import warn_ephemeral
+
+            warn_ephemeral(self.place.folder, self.report)
+        self.report.stage("command")
+        self.report.alone = False
+        self.started = time.monotonic()
+        self.command = Command(self.command_text(), self.report, self.signals)
+        self.log = self.open_log()
+        self.command.start({**self.env, "TAO_RESULTS_DIR": self.place.folder})
+
+    def command_text(self) -> str:
+        try:
+            return fill(self.document["command"], self.values)
+        except ValueError as error:
+            from tao_sdk.runner.trouble import no_word
+
+            raise no_word(str(error)) from error
+
+    def open_log(self) -> int:
+        """The file that keeps what the command prints; -1 when there is no place for it."""
+        if self.place.nobodys:
+            return -1
+        try:
+            for each in self.buckets[-1:] if self.place.remote else ():
+                each.fetch_log()
+            self.place.set_aside_log()
+            return os.open(
+                self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            )
+        except OSError as error:
+            from tao_sdk.runner.trouble import warn_log
+
+            warn_log(self.place.log, error, self.report)
+            return -1

@@ -1,0 +1,160 @@
+"""Relay: a running command's bytes, passed on and kept, until all that it started has ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from tao_sdk.runner.report import write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tao_sdk.runner.process import Command
+
+CHUNK = 1 << 16
+PATIENCE = (
+    5.0  # seconds for a killed process to be gone; one that hangs in a dead file system never is
+)
+# reads that empty any pipe; without a limit a daemon that left the group and writes on would hold
+# the job
+DRAIN = 64
+PAUSE = 50  # milliseconds between two looks at what the command left running
+
+
+class Relay:
+    """Passes on what a started command prints. `log` is the file that keeps it too; -1: none."""
+
+    def __init__(self, command: Command, log: int) -> None:
+        self.command, self.report, self.signals = command, command.report, command.signals
+        self.pid, self.streams = command.pid, command.streams
+        self.log = log
+        self.status: int | None = None  # of waitpid
+
+    def run(self) -> int:
+        """Wait for the command's whole process group. The wait status of the shell."""
+        self.pump()
+        self.clear_group()
+        self.drain()
+        self.signals.ended()
+        assert self.status is not None
+        return self.status
+
+    def pump(self) -> None:
+        """Pass bytes on until the shell has ended."""
+        while self.status is None:
+            self.turn(None)
+
+    def turn(self, timeout: int | None) -> bool:
+        """Wait for bytes or a signal and deal with them. False when there was nothing within the
+        time (ms).
+        """
+        poll = select.poll()
+        for fd in (self.command.wake, *self.streams):
+            poll.register(fd, select.POLLIN)
+        ready = [fd for fd, _ in poll.poll(timeout)]
+        for fd in ready:
+            if fd == self.command.wake:
+                self.reap()
+            else:
+                self.pass_on(fd)
+        self.report.flush()
+        return bool(ready)
+
+    def pass_on(self, fd: int) -> None:
+        data = read(fd)
+        if data is None:
+            return
+        if not data:
+            os.close(fd)
+            del self.streams[fd]
+            return
+        self.report.relay(self.streams[fd], data)
+        if self.log >= 0 and not write_all(self.log, data):
+            self.log = -1
+            self.report.queue(
+                "warning",
+                code="log.unwritable",
+                what="The log is not kept any more.",
+                why="Its disk is full or gone.",
+                next=(
+                    "Free space where the results are; the output that follows goes to the "
+                    "platform's log only."
+                ),
+            )
+
+    def awaken(self) -> None:
+        """Make a waiting `turn` look again; from any thread. A full pipe will do that already."""
+        try:
+            os.write(self.command.alarm, b"\0")
+        except BlockingIOError:
+            return
+
+    def reap(self) -> None:
+        """Take note of what has ended: the shell, and as process 1 everybody's orphans."""
+        read(self.command.wake)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.pid:
+                self.status = status
+
+    def clear_group(self) -> None:
+        """End what the command left running: it has the grace period, then it is killed."""
+        if living(self.pid):
+            self.signals.end()
+        latest = time.monotonic() + self.signals.grace + PATIENCE
+        while living(self.pid) and time.monotonic() < latest:
+            self.turn(PAUSE)
+
+    def drain(self) -> None:
+        """What the processes wrote before they ended is still in the pipes."""
+        for _ in range(DRAIN):
+            if not (self.streams and self.turn(0)):
+                break
+        if self.command.script:
+            os.unlink(self.command.script)
+
+
+def read(fd: int) -> bytes | None:
+    """What is there now; b"" at the end; None when there is nothing yet."""
+    try:
+        return os.read(fd, CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def living(group: int) -> bool:
+    """Whether the group has a member that is more than a zombie (its parent may never reap it)."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    if not os.path.isdir("/proc/1"):
+        return True
+    return any(map(alive_in(group), filter(str.isdigit, os.listdir("/proc"))))
+
+
+def alive_in(group: int) -> Callable[[str], bool]:
+    def alive(pid: str) -> bool:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state, _, its_group = file.read().rpartition(b") ")[2].split()[:3]
+        except OSError:
+            return False
+        return int(its_group) == group and state not in (b"Z", b"X")
+
+    return alive
+
+
+def exit_code(status: int) -> int:
+    """As a shell tells it: 128 + n when signal n ended the command."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

@@ -1,0 +1,108 @@
+"""The second half of a job's life: its command runs, its results are kept, it ends.
+
+Nothing of this is imported before the command has started.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.outputs.destination import never_written
+from tao_sdk.runner.outputs.keep import Keeper
+from tao_sdk.runner.relay import Relay, exit_code
+from tao_sdk.runner.report import OWN_FAILURE
+from tao_sdk.runner.trouble import lost_results, warn_ephemeral
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.runner.first_half import FirstHalf
+    from tao_sdk.runner.outputs.keep import Destination
+
+FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
+
+
+class SecondHalf:
+    """What is left to do for a job whose command has started."""
+
+    def __init__(self, job: FirstHalf) -> None:
+        self.job, self.place, self.report = job, job.place, job.report
+        self.relay = Relay(job.command, job.log)
+        self.keeper: Keeper | None = None
+
+    def run(self) -> int:
+        """Every further stage in turn; the exit code of this process."""
+        self.start_keeping()
+        code = self.wait_for_command()
+        self.job.tell_changed_inputs()
+        if not self.keep_outputs(code):
+            return code or OWN_FAILURE
+        self.report.stage("done")
+        return code
+
+    def start_keeping(self) -> None:
+        """Begin to look after the results."""
+        if self.place.nobodys:
+            return
+        destinations: list[Destination] = [*self.job.buckets]
+        if not self.place.remote:
+            from tao_sdk.runner.outputs.folder import Folder
+
+            destinations.insert(0, Folder(self.job.document, self.place))
+        self.keeper = Keeper(destinations, self.place, self.report, self.job.signals)
+        self.keeper.start(self.relay.awaken)
+
+    def wait_for_command(self) -> int:
+        """The exit code of the command, which is told."""
+        status = self.relay.run()
+        code = exit_code(status)
+        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        seconds = round(time.monotonic() - self.job.started, 3)
+        full = full_folders(self.place.folder) if code else []
+        more = {"full": ", ".join(full)} if full else {}
+        self.report.event("ended", exit_code=code, signal=signal, seconds=seconds, **more)
+        if self.job.ephemeral:
+            warn_ephemeral(self.place.folder, self.report)
+            self.report.say(lost_results(self.place.folder))
+        return code
+
+    def keep_outputs(self, code: int) -> bool:
+        """Keep what the command wrote, whatever its end was. False when that failed."""
+        self.report.stage("outputs")
+        if not code and not self.place.rank:
+            self.warn_missing()
+        try:
+            if self.keeper:
+                self.keeper.finish(code)
+        except Failure as failure:
+            self.report.fail(failure)
+            return False
+        if self.place.private:
+            self.place.remove_private()
+        return True
+
+    def warn_missing(self) -> None:
+        """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
+        for each in self.job.document["outputs"]:
+            path = self.job.values[each["key"]]
+            written = os.path.isfile(path) or any(
+                folders or files for _, folders, files in os.walk(path)
+            )
+            if not written and not each["optional"]:
+                self.report.queue("warning", **never_written(path))
+
+
+def full_folders(results: str) -> list[str]:
+    """Those whose disks have no room now, of the folders that a command writes to."""
+    folders = (results, os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
+    return [folder for folder in folders if room(folder) < FULL]
+
+
+def room(folder: str) -> float:
+    """Bytes free there for this user; without end where nobody says."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return float("inf")
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else float("inf")

@@ -1,0 +1,74 @@
+"""Trouble: what the runner tells when something is not as it should be. A job that is well imports
+nothing of this before its command has started.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tao_sdk.net.failure import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tao_sdk.runner.report import Report
+
+
+def crash(error: BaseException) -> Failure:
+    """An error nobody foresaw, with its place, without the values it may quote."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = f"{file_of(trace.tb_frame)} line {trace.tb_lineno}" if trace else ""
+    why = type(error).__name__
+    if isinstance(error, OSError):
+        why += f": {os.strerror(error.errno or 0)}"
+    return Failure(
+        "runner.crashed",
+        f"The runner failed at {where}.",
+        why,
+        "Report this, with the job's events.",
+    )
+
+
+def file_of(frame: FrameType) -> str:
+    """The file that a frame's code is from. boot.py gives a module its name alone."""
+    name: str = frame.f_globals["__name__"]
+    path = frame.f_code.co_filename
+    return f"<{name.replace('.', '/')}.py>" if path == "<string>" else path
+
+
+def no_word(path: str) -> Failure:
+    """A path of other characters than a placeholder takes in text that is read as code."""
+    return Failure(
+        "command.placeholder",
+        f"The command cannot have the path {path!a} where its placeholder stands.",
+        "Another program reads that text as code, and the path has more than letters, digits and "
+        "@%+=:,./-_.",
+        "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}.",
+    )
+
+
+def warn_log(path: str, error: OSError, report: Report) -> None:
+    report.warn(
+        "log.unwritable",
+        f"The log cannot be kept: {path}",
+        f"{error.strerror}.",
+        "Free space there, or give the job's user the right to write there.",
+    )
+
+
+def warn_ephemeral(folder: str, report: Report) -> None:
+    report.warn(
+        "output.ephemeral",
+        lost_results(folder),
+        "Neither TAO_RESULTS_ROOT nor S3_BUCKET_NAME is set.",
+        "Mount a folder at /results, or set TAO_RESULTS_ROOT to a mounted one.",
+    )
+
+
+def lost_results(folder: str) -> str:
+    return (
+        f"RESULTS WILL BE LOST: {folder} is inside the container and is gone when the container is."
+    )
