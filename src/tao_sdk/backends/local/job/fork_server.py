@@ -72,8 +72,8 @@ def become_supervisor(folder: str, message: bytes, tell: int) -> None:
         os.setsid()
         os.dup2(tell, WORDS)
         supervise(folder, message, tell)
-    except BaseException:  # noqa: BLE001  the child must not go on as a server
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001  the child must not go on as a server
+        sys.excepthook(type(error), error, error.__traceback__)
         sys.stderr.flush()
     finally:
         os._exit(0)
