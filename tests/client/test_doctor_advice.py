@@ -80,7 +80,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_slurm(said: dict[str, str]) -> None:
-    sections = re.findall(r"^section (\w+)", shell.script("survey"), re.MULTILINE)
+    sections = re.findall(r"^section (\w+)", shell.load_script("survey"), re.MULTILINE)
     seen = {
         **dict.fromkeys([*sections, "missing", "ping", "logins", "node", "quota", "space"], ""),
         "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n",

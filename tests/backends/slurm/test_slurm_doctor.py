@@ -189,7 +189,7 @@ def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visibl
 @pytest.fixture
 def seen() -> Iterator[dict[str, str]]:
     """What a small cluster has answered."""
-    asked = re.findall(r"^section (\w+)", shell.script("survey"), re.MULTILINE)
+    asked = re.findall(r"^section (\w+)", shell.load_script("survey"), re.MULTILINE)
     yield {
         **dict.fromkeys(asked, ""), "missing": "sacct\nsqueue\n", "ping": "", "logins": "",
         "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n", "writable": "yes", "node": "",

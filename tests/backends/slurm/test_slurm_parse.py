@@ -391,7 +391,7 @@ def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
     (tmp_path / "slurm.out").write_text("out\n")
     (tmp_path / "slurm.err").write_text("the first run\nthe last run\n")
     (tmp_path / "started").write_text(started)
-    functions = shell.script("evidence").partition("capture squeue")[0]
+    functions = shell.load_script("evidence").partition("capture squeue")[0]
     asked = f"attempt={tmp_path} logs={tmp_path}\n{functions}\nlast_words"
     assert (
         subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout

@@ -79,8 +79,8 @@ def test_the_scripts_are_as_they_were_read_and_approved(
 
 def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> None:
     plan = planned(job(image=IMAGE, gpu_count=4, inputs={"train": "/lustre/it's here"}))
-    text = handover.submit(
-        plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING
+    text = handover.submit_script(
+        plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACK_COMMAND
     )
     assert text == (GOLDEN / "submit.txt").read_text()
 
@@ -92,11 +92,11 @@ def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed
     attempt = f"{tmp_path}/attempts/1"
     (tmp_path / "jobs").mkdir()
     where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock"
-    functions = shell.script("submit").partition("trap unlock EXIT")[0]
+    functions = shell.load_script("submit").partition("trap unlock EXIT")[0]
     lock = "\n".join(
         [
             where,
-            shell.script("attempt"),
+            shell.load_script("attempt"),
             functions,
             "me=us",
             f"take_the_lock() {{ lock {tmp_path}/specs; }}",
@@ -123,7 +123,9 @@ def test_a_long_time_limit_is_written_in_digits() -> None:
 
 def limited_to(seconds: int, part: str) -> str:
     """Shell text that limits the time of what follows it; one second later that is killed."""
-    return f'{shell.script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
+    return (
+        f'{shell.load_script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
+    )
 
 
 # In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its

@@ -178,11 +178,13 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         }
         folders = dict.fromkeys(posixpath.dirname(name) for name in files)
         if is_small(files):
-            stage, given = handover.writing(files), b""
+            stage, given = handover.write_files_script(files), b""
         else:
-            stage, given = handover.UNPACKING, packed(files)
+            stage, given = handover.UNPACK_COMMAND, packed(files)
         answer = self.ssh.run(
-            handover.submit(decisions, attempt, folders, stage), given, handover.SUBMIT_SECONDS
+            handover.submit_script(decisions, attempt, folders, stage),
+            given,
+            handover.SUBMIT_SECONDS,
         )
         reply = handover.read_reply(answer.text)
         if reply.missing:
@@ -210,7 +212,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         )
 
     def looked_up(self, attempt: Attempt, home: JobHome) -> Ref | None:
-        reply = handover.read_reply(self.ssh.run(handover.find(home, attempt)).text)
+        reply = handover.read_reply(self.ssh.run(handover.find_script(home, attempt)).text)
         if reply.word == "ID":
             return self.ref(attempt, home, reply.text)
         if reply.word in ("NONE", "STRANGER"):
@@ -327,7 +329,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         must_live_at(self.endpoint, ref)
         if not self.ended(ref, timedelta(0)).phase.over:
             raise still_runs(f"SLURM job {ref.native_id}")
-        answer = self.ssh.run(handover.release(JobHome(ref.namespace), ref.attempt), seconds=120)
+        answer = self.ssh.run(
+            handover.release_script(JobHome(ref.namespace), ref.attempt), seconds=120
+        )
         if answer.rc:
             raise Unreachable(
                 f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again."

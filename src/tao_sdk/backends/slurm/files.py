@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import FileStat
-from tao_sdk.backends.slurm.scripts.shell import exports, joined, script
+from tao_sdk.backends.slurm.scripts.shell import export_variables, join_parts, load_script
 from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 
@@ -93,7 +93,7 @@ class SlurmResults:
 
     def _asked(self, path: str, name: str) -> Answer:
         self._check(path)
-        words = {"TAO_ROW": ROW, "TAO_LINKS": script("list_links")}
+        words = {"TAO_ROW": ROW, "TAO_LINKS": load_script("list_links")}
         return asked(self.ssh, path, timed(path, place(self.folder), name, words), partly=True)
 
     def _check(self, path: str) -> None:
@@ -113,8 +113,8 @@ def timed(path: str, root: str, name: str, words: Mapping[str, str]) -> str:
     """A script about a path, ended there after SECONDS: a pipe that took a file's place would be
     waited for without end.
     """
-    body = joined(script("resolve_path"), script(name))
-    given = exports({"TAO_PATH": place(path), "TAO_ROOT": root, **words})
+    body = join_parts(load_script("resolve_path"), load_script(name))
+    given = export_variables({"TAO_PATH": place(path), "TAO_ROOT": root, **words})
     return f"{given}\ntimeout {SECONDS} /bin/sh -c {shlex.quote(body)}"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.contract import KiB, LogChunk, LogRequest, MiB, NewLog
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.transports.ssh import Ssh
 
@@ -145,7 +145,7 @@ def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | 
         "tail": "" if lines is None else str(lines),
         "most": str(BLOCK),
     }
-    return joined(variables(values), script("read_log"))
+    return join_parts(assign_variables(values), load_script("read_log"))
 
 
 # What is new of many logs, in one exec: for the progress of a list of jobs
@@ -162,7 +162,9 @@ def read_new_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
         f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}"
         for index, (folder, at) in enumerate(asked)
     ]
-    return joined(variables({"most": str(NEW_BYTES)}), script("read_new_logs"), *calls, "true")
+    return join_parts(
+        assign_variables({"most": str(NEW_BYTES)}), load_script("read_new_logs"), *calls, "true"
+    )
 
 
 def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]:

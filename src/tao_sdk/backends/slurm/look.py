@@ -16,7 +16,12 @@ from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.scripts import handover
 from tao_sdk.backends.slurm.scripts.handover import plain_start
-from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import (
+    assign_variables,
+    define_function,
+    join_parts,
+    load_script,
+)
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -55,16 +60,17 @@ def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
     """squeue first: it knows of a requeue before sacct does."""
     asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     answer = ssh.run(
-        joined(plain_start(), questions(asked), script("capture"), script("look")), seconds=90
+        join_parts(plain_start(), questions(asked), load_script("capture"), load_script("look")),
+        seconds=90,
     )
     return parse.read_answers(sections(answer.out))
 
 
 def questions(ids: Sequence[str]) -> str:
     """The functions that ask SLURM for a row of each job."""
-    return joined(
-        function("ask_squeue", parse.squeue_command(ids)),
-        function("ask_sacct", parse.sacct_command(ids)),
+    return join_parts(
+        define_function("ask_squeue", parse.squeue_command(ids)),
+        define_function("ask_sacct", parse.sacct_command(ids)),
     )
 
 
@@ -112,7 +118,7 @@ def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[R
     needs them any more.
     """
     calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
-    answer = ssh.run(joined(plain_start(), script("remains"), *calls), seconds=120)
+    answer = ssh.run(join_parts(plain_start(), load_script("remains"), *calls), seconds=120)
     remains = grouped(answer.out)
     if answer.rc or len(remains) != len(refs):
         raise Unreachable(
@@ -168,11 +174,13 @@ def remains_of_one(data: bytes, ref: Ref) -> Remains:
 
 def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
-    end = handover.cancel(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
-    ask_sacct = function("ask_sacct", parse.sacct_command(['"$id"']))
-    shared = (script("capture"), script("remains"))
-    show = joined(variables({"results": results_dir(ref)}), ask_sacct, *shared, script("canceled"))
-    answer = ssh.run(joined(end, show), seconds=seconds + 120)
+    end = handover.cancel_script(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
+    ask_sacct = define_function("ask_sacct", parse.sacct_command(['"$id"']))
+    shared = (load_script("capture"), load_script("remains"))
+    show = join_parts(
+        assign_variables({"results": results_dir(ref)}), ask_sacct, *shared, load_script("canceled")
+    )
+    answer = ssh.run(join_parts(end, show), seconds=seconds + 120)
     first, _, shown = answer.out.partition(b"\n")
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
@@ -191,7 +199,7 @@ def cancel_many(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Obse
     itself. Raises Unreachable.
     """
     jobs = [(ref.native_id, job_name(ref.attempt)) for ref in refs]
-    answer = ssh.run(handover.cancel_many(jobs, seconds), seconds=seconds + 120)
+    answer = ssh.run(handover.cancel_many_script(jobs, seconds), seconds=seconds + 120)
     observations = look(ssh, refs)
     if "ASKED" in answer.text.splitlines():
         return observations
@@ -220,11 +228,13 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     the first's, in one exec.
     """
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
-    folders = variables({"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)})
+    folders = assign_variables(
+        {"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)}
+    )
     asked = questions([ref.native_id or "0"])
-    shared = (script("capture"), script("remains"))
+    shared = (load_script("capture"), load_script("remains"))
     answer = ssh.run(
-        joined(plain_start(), folders, asked, *shared, script("evidence")), seconds=120
+        join_parts(plain_start(), folders, asked, *shared, load_script("evidence")), seconds=120
     )
     return gathered(ref, sections(answer.out), remains_of_one(answer.out, ref))
 

@@ -81,7 +81,7 @@ def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisi
         kill_wait=facts.kill_wait,
         runtime=runtime,
         image=image,
-        container=containers.start(runtime, Task(mounts, gpus=allocation.gpus), facts),
+        container=containers.build_start(runtime, Task(mounts, gpus=allocation.gpus), facts),
         environment=environment(spec, root),
         checks=tuple(data.required_paths(job)),
         resume_on_timeout=options.resume_on_timeout,
@@ -97,7 +97,7 @@ def plan_image(
     """How the image gets ready; None for a job without one, or a cluster that runs none."""
     if not spec.image or runtime in ("", NONE):
         return None
-    return image_plan.plan(spec.image, options, facts)
+    return image_plan.build_image_plan(spec.image, options, facts)
 
 
 def grace_seconds(allocation: Allocation) -> int:
@@ -170,7 +170,7 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
         raise SpecError(
             f"SLURM_CONTAINER_RUNTIME is {asked!r}.", "", f"It is one of {', '.join(RUNTIMES)}."
         )
-    return containers.runtime(options, facts) if spec.image or asked else NONE
+    return containers.choose_runtime(options, facts) if spec.image or asked else NONE
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:

@@ -20,7 +20,7 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, possible_accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -80,12 +80,12 @@ def questions(here: Site) -> str:
     set.
     """
     values = {
-        "images": image_plan.folder(here, here.base) if here.base else "",
+        "images": image_plan.images_folder(here, here.base) if here.base else "",
         "account": here.account,
         "partition": here.partition if " " not in here.partition else "",
     }
-    own = (script("doctor"), "section logins", enroot_login.listing())
-    return joined(survey.questions(here), variables(values), *own)
+    own = (load_script("doctor"), "section logins", enroot_login.list_registries_script())
+    return join_parts(survey.questions(here), assign_variables(values), *own)
 
 
 # Reading the answer
@@ -234,11 +234,11 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
 
 
 def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
-    wrong = list(containers.check(SlurmOptions(), facts))
+    wrong = list(containers.runtime_findings(SlurmOptions(), facts))
     yield from wrong
     if wrong:
         return
-    chosen = containers.runtime(SlurmOptions(), facts)
+    chosen = containers.choose_runtime(SlurmOptions(), facts)
     kinds = {
         containers.PYXIS: "Pyxis: srun has --container-image.",
         containers.NONE: "Commands run on the nodes themselves.",
@@ -253,7 +253,7 @@ def login_finding(seen: Sections) -> Finding:
     """Whether enroot on the login node can log in at NGC."""
     if NGC in seen["logins"].split():
         return Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.")
-    return enroot_login.missing()
+    return enroot_login.missing_login_finding()
 
 
 def conversion_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders
@@ -30,7 +30,7 @@ Sections = Mapping[str, str]
 
 def questions(site: Site) -> str:
     """scripts/survey.sh: all that is asked of a cluster."""
-    return joined(variables({"base": site.base}), script("survey"))
+    return join_parts(assign_variables({"base": site.base}), load_script("survey"))
 
 
 def sections(text: str) -> dict[str, str]:

@@ -32,7 +32,7 @@ def spec_findings(
     """Errors that would stop the job and warnings for its user, from what it asks for."""
     spec = job.spec
     if spec.image:
-        yield from containers.check(options, facts)
+        yield from containers.runtime_findings(options, facts)
         yield from container_findings(job, mounts)
     elif runtime != NONE:
         fix = "Name one: image: ..., or use --container-runtime none."
