@@ -87,7 +87,7 @@ def test_slurm(said: dict[str, str]) -> None:
         "writable": "yes",
         **said,
     }
-    check_advice(slurm_doctor.findings(seen, Site(base="/b")))
+    check_advice(slurm_doctor.cluster_findings(seen, Site(base="/b")))
 
 
 @pytest.mark.parametrize(

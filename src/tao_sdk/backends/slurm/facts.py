@@ -78,20 +78,20 @@ class SlurmFacts:
     def default_partition(self) -> Partition | None:
         return next((each for each in self.partitions.values() if each.default), None)
 
-    def longest(self, account: str, qos: str) -> timedelta | None:
+    def longest_time(self, account: str, qos: str) -> timedelta | None:
         """How long a job may last by its account or its qos, whose limit counts before the
         account's. None: no limit.
         """
         used = (qos or self.default_qos.get(account.lower(), USUAL_QOS)).lower()
         return self.qos.get(used) or self.walls.get(account.lower())
 
-    def takes(self, partition: Partition, accounts: Sequence[str]) -> bool:
+    def takes_accounts(self, partition: Partition, accounts: Sequence[str]) -> bool:
         """Whether jobs of some of the accounts may start in the partition; with no account nothing
         is known of that.
         """
-        return not accounts or any(self.takes_one(partition, each.lower()) for each in accounts)
+        return not accounts or any(self.takes_account(partition, each.lower()) for each in accounts)
 
-    def takes_one(self, partition: Partition, account: str) -> bool:
+    def takes_account(self, partition: Partition, account: str) -> bool:
         """Newer SLURMs let a partition take the accounts below those that it names. Where the tree
         is not seen, any may be.
         """

@@ -42,7 +42,7 @@ class Offsets:
     err: int
 
     @classmethod
-    def of(cls, request: LogRequest) -> Offsets:
+    def from_request(cls, request: LogRequest) -> Offsets:
         out, _, err = request.cursor.partition(":")
         wants = {"stdout": (True, False), "stderr": (False, True)}.get(request.stream, (True, True))
         return cls(int(out or 0) if wants[0] else -1, int(err or 0) if wants[1] else -1)
@@ -59,15 +59,15 @@ class Read:
     at: tuple[int, int]
 
 
-def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
+def split_at_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
     """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken
     by one of the other.
 
     While there is more, an unfinished line waits for its rest.
     """
-    ends = whole_lines(piece.err)
+    ends = end_of_lines(piece.err)
     err = piece.err if piece.whole or not ends else piece.err[:ends]
-    lines = whole_lines(piece.out) if err else len(piece.out)
+    lines = end_of_lines(piece.out) if err else len(piece.out)
     rest = b"" if err and not piece.whole else piece.out[lines:]
     parts = [
         Read(piece.out[:lines], (at.out + lines, at.err)),
@@ -77,12 +77,12 @@ def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
     return (part for part in parts if part.data)
 
 
-def whole_lines(data: bytes) -> int:
+def end_of_lines(data: bytes) -> int:
     """Where the last whole line ends."""
     return data.rfind(b"\n") + 1
 
 
-class Reader:
+class LogReader:
     """The log of one rank of one attempt."""
 
     def __init__(self, ssh: Ssh, folder: str, attempt: str, has_ended: Callable[[], bool]) -> None:
@@ -90,12 +90,17 @@ class Reader:
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
         name = "main" if request.rank == 0 else f"rank-{request.rank}"
-        at, lines, pause, news = Offsets.of(request), request.tail, QUICK, time.monotonic()
+        at, lines, pause, news = (
+            Offsets.from_request(request),
+            request.tail,
+            QUICK,
+            time.monotonic(),
+        )
         ended = False
         while True:
-            at, piece = self.piece(name, at, lines)
+            at, piece = self.read_piece(name, at, lines)
             lines = None
-            for chunk in in_lines(at, piece):
+            for chunk in split_at_lines(at, piece):
                 at = Offsets(*chunk.at)
                 yield LogChunk(chunk.data, str(at))
             if piece.out or piece.err:
@@ -111,7 +116,7 @@ class Reader:
             time.sleep(pause)
             pause = min(pause * 1.5, SLOW)
 
-    def piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
+    def read_piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
         """(where reading began, what came). With `lines` it begins that many lines
         before the end.
         """
@@ -180,9 +185,9 @@ def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]
         piece = Piece(
             answer[head.end() : middle], answer[middle:at], over=False, whole=head[2] == b"whole"
         )
-        found[index] = NewLog(tuple(chunks(offsets[index], piece)), piece.whole)
+        found[index] = NewLog(tuple(to_chunks(offsets[index], piece)), piece.whole)
     return found
 
 
-def chunks(offsets: Offsets, piece: Piece) -> list[LogChunk]:
-    return [LogChunk(read.data, str(Offsets(*read.at))) for read in in_lines(offsets, piece)]
+def to_chunks(offsets: Offsets, piece: Piece) -> list[LogChunk]:
+    return [LogChunk(read.data, str(Offsets(*read.at))) for read in split_at_lines(offsets, piece)]

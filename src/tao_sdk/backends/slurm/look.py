@@ -40,33 +40,39 @@ class Remains:
     resumes: bool = False
 
 
-def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+def observe_attempts(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     """How each attempt is. Of those that have ended, or are gone, the records that they left are
     read as well.
     """
-    seen = ask(ssh, [ref.native_id for ref in refs])
-    found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
+    seen = ask_slurm(ssh, [ref.native_id for ref in refs])
+    found = {
+        ref: parse.build_observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs
+    }
     ended = [ref for ref, each in found.items() if each.phase.over]
     if not ended:
         return found
-    remains = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
+    remains = fetch_remains(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
     for ref in ended:
-        again = parse.observation(ref.native_id, job_name(ref.attempt), seen, remains[ref].resumes)
+        again = parse.build_observation(
+            ref.native_id, job_name(ref.attempt), seen, remains[ref].resumes
+        )
         found[ref] = with_record(again, remains[ref].record)
     return found
 
 
-def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
+def ask_slurm(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
     """squeue first: it knows of a requeue before sacct does."""
     asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     answer = ssh.run(
-        join_parts(plain_start(), questions(asked), load_script("capture"), load_script("look")),
+        join_parts(
+            plain_start(), slurm_queries(asked), load_script("capture"), load_script("look")
+        ),
         seconds=90,
     )
-    return parse.read_answers(sections(answer.out))
+    return parse.read_answers(read_sections(answer.out))
 
 
-def questions(ids: Sequence[str]) -> str:
+def slurm_queries(ids: Sequence[str]) -> str:
     """The functions that ask SLURM for a row of each job."""
     return join_parts(
         define_function("ask_squeue", parse.squeue_command(ids)),
@@ -98,7 +104,7 @@ def framed_sections(data: bytes) -> Iterator[Section]:
         )
 
 
-def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
+def read_sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     """Name -> (exit code, output, words)."""
     found = {
         each.name: (
@@ -113,13 +119,13 @@ def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     return found
 
 
-def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
+def fetch_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
     """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody
     needs them any more.
     """
     calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
     answer = ssh.run(join_parts(plain_start(), load_script("remains"), *calls), seconds=120)
-    remains = grouped(answer.out)
+    remains = group_remains(answer.out)
     if answer.rc or len(remains) != len(refs):
         raise Unreachable(
             f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again."
@@ -143,7 +149,7 @@ def results_dir(ref: Ref) -> str:
     return str(ref.details.get("results_dir") or f"{ref.namespace}/results/{ref.attempt.job_id}")
 
 
-def grouped(data: bytes) -> list[dict[str, str]]:
+def group_remains(data: bytes) -> list[dict[str, str]]:
     """What remains.sh has printed of each attempt: its parts by name."""
     parts = [part for part in framed_sections(data) if part.name in PARTS]
     starts = range(0, len(parts), len(PARTS))
@@ -163,7 +169,7 @@ def read_remains(parts: Mapping[str, str], number: int) -> Remains:
 
 def remains_of_one(data: bytes, ref: Ref) -> Remains:
     """What remains.sh has printed of one attempt; nothing where it did not come to that."""
-    remains = grouped(data)
+    remains = group_remains(data)
     if not remains:
         return Remains(Record())
     return read_remains(remains[0], ref.attempt.number)
@@ -172,7 +178,7 @@ def remains_of_one(data: bytes, ref: Ref) -> Remains:
 # Canceling
 
 
-def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
+def cancel_attempt(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
     end = handover.cancel_script(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
     ask_sacct = define_function("ask_sacct", parse.sacct_command(['"$id"']))
@@ -185,14 +191,16 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
-    asked = parse.read_answers(sections(shown))
-    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
+    asked = parse.read_answers(read_sections(shown))
+    seen = parse.build_observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
-        records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
+        fetch_remains(
+            ssh, [ref], over=[ref]
+        )  # by its accounts it is over: then its secrets go, too
     return with_record(seen, remains_of_one(shown, ref).record)
 
 
-def cancel_many(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
+def cancel_attempts(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
     """End the jobs of attempts whose SLURM ids are known with one scancel, and see how each is.
 
     Where SLURM refused, those that have not ended have no answer: each has to be canceled by
@@ -200,7 +208,7 @@ def cancel_many(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Obse
     """
     jobs = [(ref.native_id, job_name(ref.attempt)) for ref in refs]
     answer = ssh.run(handover.cancel_many_script(jobs, seconds), seconds=seconds + 120)
-    observations = look(ssh, refs)
+    observations = observe_attempts(ssh, refs)
     if "ASKED" in answer.text.splitlines():
         return observations
     return {ref: seen for ref, seen in observations.items() if seen.phase.over}
@@ -223,7 +231,7 @@ def no_answer(words: str) -> Unreachable:
 # Evidence
 
 
-def evidence(ssh: Ssh, ref: Ref) -> Evidence:
+def collect_evidence(ssh: Ssh, ref: Ref) -> Evidence:
     """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but
     the first's, in one exec.
     """
@@ -231,15 +239,17 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     folders = assign_variables(
         {"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)}
     )
-    asked = questions([ref.native_id or "0"])
+    asked = slurm_queries([ref.native_id or "0"])
     shared = (load_script("capture"), load_script("remains"))
     answer = ssh.run(
         join_parts(plain_start(), folders, asked, *shared, load_script("evidence")), seconds=120
     )
-    return gathered(ref, sections(answer.out), remains_of_one(answer.out, ref))
+    return build_evidence(ref, read_sections(answer.out), remains_of_one(answer.out, ref))
 
 
-def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Remains) -> Evidence:
+def build_evidence(
+    ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Remains
+) -> Evidence:
     """The evidence, from the output of the commands and what the attempt has left. Pure.
 
     Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least
@@ -247,7 +257,7 @@ def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Rem
     """
     asked = parse.read_answers(answers)
     seen = with_record(
-        parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes),
+        parse.build_observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes),
         remains.record,
     )
     if seen.phase is Phase.UNREACHABLE:
@@ -279,7 +289,7 @@ def failed_nodes(ref: Ref, seen: parse.Answers) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
     accounted = seen.accounting.get(ref.native_id) if seen.accounting else None
     for row in (accounted.job, *accounted.steps) if accounted else ():
-        if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.has_begun:
+        if row.state_word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.has_begun:
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
 
 

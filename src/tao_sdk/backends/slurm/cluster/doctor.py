@@ -39,22 +39,22 @@ NO_FOLDER = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's sh
 LITTLE_SPACE = 20 * GiB  # room for a handful of checkpoints
 
 
-def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
+def examine_cluster(ssh: Ssh, settings: Settings) -> list[Finding]:
     """The platform document's preflight, and what else would end a first job. What goes wrong is a
     finding, not an error.
     """
     try:
-        here, missing = site.site(settings), []
+        here, missing = site.read_site(settings), []
     except CredentialError as error:
         here, missing = Site(base=""), [no_base(error)]
     try:
-        answer = ssh.run(questions(here), seconds=120.0)
+        answer = ssh.run(doctor_script(here), seconds=120.0)
     except (Unreachable, CredentialError) as error:
         return [*missing, no_login(ssh, error)]
     greeting = Finding(
         OK, "slurm.ssh", f"{ssh.login.name(answer.host)} answers without a password."
     )
-    return [greeting, *missing, *findings(survey.sections(answer.text), here)]
+    return [greeting, *missing, *cluster_findings(survey.split_sections(answer.text), here)]
 
 
 def no_base(error: CredentialError) -> Finding:
@@ -75,7 +75,7 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
 # Asking
 
 
-def questions(here: Site) -> str:
+def doctor_script(here: Site) -> str:
     """The survey's, and the doctor's own. What concerns the base directory is asked where one is
     set.
     """
@@ -85,13 +85,13 @@ def questions(here: Site) -> str:
         "partition": here.partition if " " not in here.partition else "",
     }
     own = (load_script("doctor"), "section logins", enroot_login.list_registries_script())
-    return join_parts(survey.questions(here), assign_variables(values), *own)
+    return join_parts(survey.survey_script(here), assign_variables(values), *own)
 
 
 # Reading the answer
 
 
-def findings(seen: Sections, here: Site) -> Iterator[Finding]:
+def cluster_findings(seen: Sections, here: Site) -> Iterator[Finding]:
     yield from command_findings(seen)
     try:
         facts = survey.read_facts(seen, here, datetime.now(timezone.utc))
@@ -173,7 +173,7 @@ def named_partitions(facts: SlurmFacts) -> list[str]:
 def partition_finding(partition: Partition, facts: SlurmFacts) -> Finding:
     what = describe_partition(partition)
     accounts = possible_accounts(facts.site.account, facts)
-    if not facts.takes(partition, accounts):
+    if not facts.takes_accounts(partition, accounts):
         why = f"Its jobs may not be of {', '.join(accounts)}: they would never start."
         return Finding(WARNING, "slurm.partition", what, why, *other_partition(facts))
     if not partition.up:
@@ -195,7 +195,9 @@ def other_partition(facts: SlurmFacts) -> tuple[str, str]:
     user, the default first.
     """
     payers = possible_accounts(facts.site.account, facts)
-    usable = [each for each in facts.partitions.values() if each.up and facts.takes(each, payers)]
+    usable = [
+        each for each in facts.partitions.values() if each.up and facts.takes_accounts(each, payers)
+    ]
     first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
     if first is None:
         return "Ask the site which partition and account are yours.", ""
@@ -225,7 +227,7 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
             command=f"export SLURM_ACCOUNT={shlex.quote(facts.accounts[0])}",
         )
     elif account:
-        most = facts.longest(account, "")
+        most = facts.longest_time(account, "")
         lasts = f", and may last {format_duration(most)}" if most else ""
         yield Finding(OK, "slurm.account", f"Jobs are charged to the account {account}{lasts}.")
     elif facts.accounts:

@@ -75,7 +75,7 @@ def main() -> int:
         key = settings.get("NGC_KEY")
         if not key:
             raise CredentialError("NGC_KEY is not set.", "", "Export NGC_KEY, and run this again.")
-        install_credentials(Ssh(site.login(settings)), key)
+        install_credentials(Ssh(site.read_login(settings)), key)
     except TaoError as error:
         print(error, file=sys.stderr)
         return 1

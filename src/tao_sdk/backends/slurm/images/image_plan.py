@@ -258,7 +258,7 @@ def is_closed(names: str, facts: SlurmFacts, account: str) -> bool:
     payers = [account] if account else facts.accounts
     for name in names.split(","):
         partition = facts.partitions.get(name)
-        if partition is None or facts.takes(partition, payers):
+        if partition is None or facts.takes_accounts(partition, payers):
             return False
     return True
 

@@ -49,7 +49,7 @@ class Reply:
 
 
 def read_reply(text: str) -> Reply:
-    """The answer in a script's output: its last line that begins with one of WORDS and what follows."""
+    """The last line of a script that begins with one of WORDS, and the lines after it."""
     lines = text.splitlines()
     missing = tuple(int(line.split()[1]) for line in lines if line.startswith("MISSING "))
     answers = [index for index, line in enumerate(lines) if line.split(" ", 1)[0] in WORDS]
@@ -84,7 +84,7 @@ def plain_start() -> str:
 
 def attempt_variables(home: JobHome, attempt: Attempt) -> dict[str, str]:
     """The variables of every script for one attempt."""
-    at = home.paths(attempt)
+    at = home.attempt_paths(attempt)
     return {
         "base": at.base,
         "job": at.job,
@@ -128,7 +128,9 @@ def submit_script(
         define_function("check_paths", path_checks(decisions.checks)),
         define_function("stage", stage),
         define_function("prepare_image", decisions.image.prepare if decisions.image else ""),
-        define_function("call_sbatch", sbatch_call(sbatch_command(home.paths(attempt), attempt))),
+        define_function(
+            "call_sbatch", sbatch_call(sbatch_command(home.attempt_paths(attempt), attempt))
+        ),
         *map(load_script, COMMON),
         f"set -- {shlex.join(other_folders(home, attempt, folders))}",
         load_script("submit"),
@@ -151,7 +153,7 @@ def sbatch_call(words: Sequence[str]) -> str:
 def other_folders(home: JobHome, attempt: Attempt, folders: Iterable[str]) -> list[str]:
     """The folders of a job, without the attempt's own."""
     own = f"attempts/{attempt.number}"
-    return [f"{home.paths(attempt).job}/{folder}" for folder in folders if folder != own]
+    return [f"{home.attempt_paths(attempt).job}/{folder}" for folder in folders if folder != own]
 
 
 def find_script(home: JobHome, attempt: Attempt) -> str:
