@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tao_sdk.model.errors import Refused, TaoError, advice_with, sentences
+from tao_sdk.model.errors import Refused, TaoError, advice_with, join_sentences
 
 
 class Severity(str, Enum):
@@ -54,7 +54,7 @@ class Finding:
     @property
     def text(self) -> str:
         """What, why, and what to do, in one line."""
-        return sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
+        return join_sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
 
     def to_json(self) -> dict[str, str]:
         """The finding object of `--json`: next (and fix, its older name) is a command or empty,

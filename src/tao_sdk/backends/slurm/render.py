@@ -36,7 +36,7 @@ from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.scripts.job_scripts import batch_script, task_script
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.fields import plain
+from tao_sdk.model.fields import plain_value
 from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
@@ -154,7 +154,7 @@ def staged_texts(
         f"{own}/store": attempt.store_id,
         f"sbatch/job_{attempt.job_id}.sbatch": batch,
         f"specs/{attempt.job_id}.json": compact_json(
-            plain(spec.specs if spec.specs is not None else spec.args or {})
+            plain_value(spec.specs if spec.specs is not None else spec.args or {})
         ),
         f"env/{attempt.job_id}.json": compact_json(shown_environment(decisions, attempt)),
         f"meta/{attempt.job_id}.json": compact_json(job_metadata(decisions, spec, attempt)),
