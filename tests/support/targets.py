@@ -89,7 +89,7 @@ def archives(data: bytes) -> None:
 
 def hub_json(data: bytes) -> None:
     answer: Any = SimpleNamespace(body=data, url="https://hub.invalid/x", headers={}, status=200)
-    for read in (hub_source.loaded, ngc_source.loaded):
+    for read in (hub_source.read_json, ngc_source.read_json):
         with contextlib.suppress(Failure):
             read(answer)
     hub_source.next_page(data.decode("latin-1"))
