@@ -25,7 +25,7 @@ from tao_sdk.backends.job_environment import revealed
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.transports import dockerd
-from tao_sdk.transports.dockerd import DaemonError, ignored
+from tao_sdk.transports.dockerd import DaemonError, ignore_status
 
 SETTLING_SECONDS = 0.3  # in which a daemon carries out what a client had still sent before it died
 RETRIES = 5  # of a start, while other clients remove or make our network
@@ -75,7 +75,7 @@ class Starting:
         """
         if self.images.was_here(plan):
             must_be_the_daemon(self.daemon, plan.request.daemon)
-            with ignored(404, 409):
+            with ignore_status(404, 409):
                 return self.create(plan)
         return None
 
@@ -110,7 +110,7 @@ class Starting:
             left = self.containers.inspect(container.id)
             if left is None or left.begun:
                 return left
-            with ignored(404, 409):
+            with ignore_status(404, 409):
                 self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
@@ -176,9 +176,9 @@ class Starting:
             if command := plan.request.command:
                 file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
                 self.daemon.put_archive(
-                    container.id, "/", dockerd.archive([file], self.owner(container), FOLDER)
+                    container.id, "/", dockerd.make_archive([file], self.owner(container), FOLDER)
                 )
-            with self.daemon.typing(container.id, standard_input(plan, secrets)):
+            with self.daemon.type_into(container.id, standard_input(plan, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.containers.remove(container.id)
@@ -189,9 +189,9 @@ class Starting:
         """A command that is not root's may write to /results in its container, too."""
         owner = self.owner(container)
         if any(owner):
-            with ignored(403):  # its root is read-only, by the job's own wish
+            with ignore_status(403):  # its root is read-only, by the job's own wish
                 self.daemon.put_archive(
-                    container.id, "/", dockerd.archive([], owner, RESULTS[1:], 0o755)
+                    container.id, "/", dockerd.make_archive([], owner, RESULTS[1:], 0o755)
                 )
 
     def owner(self, container: Container) -> tuple[int, int]:
@@ -205,7 +205,8 @@ class Starting:
         if uid.isdigit() and gid.isdigit():
             return int(uid), int(gid)
         passwd, group = (
-            self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group")
+            self.daemon.read_file(container.id, path) or b""
+            for path in ("/etc/passwd", "/etc/group")
         )
         return parse.owner(
             user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace")

@@ -117,7 +117,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         """The login host under which the cluster is known here already, else the first: all that
         are listed are the same.
         """
-        names = [self.login.name(host) for host in self.login.hosts]
+        names = [self.login.user_at(host) for host in self.login.hosts]
         return next(filter(self.surveys.has_cached, names), names[0])
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 from tao_sdk.backends.docker.daemon.recent import Recent
 from tao_sdk.backends.docker.daemon.turns import Turns
-from tao_sdk.transports.dockerd import Daemon, ignored
+from tao_sdk.transports.dockerd import Daemon, ignore_status
 
 OURS = "tao-toolkit"  # the label of what we make
 TRIES = 50
@@ -44,10 +44,10 @@ class Networks:
             if len(same) == 1:
                 return same[0]
             if not same:
-                with ignored(409):  # another was first
+                with ignore_status(409):  # another was first
                     self.make(name)
             for each in self.superfluous(same):
-                with ignored(403, 404, 409):  # it has come into use, or is gone
+                with ignore_status(403, 404, 409):  # it has come into use, or is gone
                     self.daemon.ask("DELETE", f"/networks/{each}")
             time.sleep(0.05 if same else 0)
         return name
@@ -80,5 +80,5 @@ class Networks:
                 "GET", "/networks", filters={"name": [name], "label": [OURS]}
             ):
                 if not self.users(each["Id"], all=1):
-                    with ignored(403, 404, 409):  # somebody began to use it, or removed it
+                    with ignore_status(403, 404, 409):  # somebody began to use it, or removed it
                         self.daemon.ask("DELETE", f"/networks/{each['Id']}")

@@ -52,7 +52,7 @@ def examine_cluster(ssh: Ssh, settings: Settings) -> list[Finding]:
     except (Unreachable, CredentialError) as error:
         return [*missing, no_login(ssh, error)]
     greeting = Finding(
-        OK, "slurm.ssh", f"{ssh.login.name(answer.host)} answers without a password."
+        OK, "slurm.ssh", f"{ssh.login.user_at(answer.host)} answers without a password."
     )
     return [greeting, *missing, *cluster_findings(survey.split_sections(answer.text), here)]
 
@@ -65,7 +65,7 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
     """In the platform document's words where a host was reached and refused the login."""
     if error.code != DENIED:
         return Finding.of_error(error)
-    target = ssh.login.name(ssh.login.hosts[0])
+    target = ssh.login.user_at(ssh.login.hosts[0])
     what = f"MISSING: passwordless SSH to {target} not working."
     return Finding(
         ERROR, error.code, what, f"{error.what} {error.why}".strip(), error.next, error.command
