@@ -78,13 +78,12 @@ def describe_file(answer: Answer, uri: str) -> tuple[str, int, str]:
     """
     ranges = answer.status == 206
     total = answer.headers.get("content-range", "").rpartition("/")[2]
-    size = (
-        total
-        if ranges
-        else "0"
-        if answer.status == 416
-        else answer.headers.get("content-length", "")
-    )
+    if ranges:
+        size = total
+    elif answer.status == 416:
+        size = "0"
+    else:
+        size = answer.headers.get("content-length", "")
     length = digits(size)
     known = length >= 0 and (ranges or length == 0)
     name = disposition_name(answer.headers.get("content-disposition", "")) or last_name(

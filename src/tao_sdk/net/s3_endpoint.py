@@ -165,11 +165,7 @@ def regional_endpoint(endpoint: str, region: str) -> str:
     host = origin[1]
     if not on_aws(origin):
         return endpoint
+    if host == GLOBAL:
+        return endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1)
     here = region_of(host)
-    if not here:
-        return (
-            endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1)
-            if host == GLOBAL
-            else endpoint
-        )
-    return endpoint.replace(here, region, 1)
+    return endpoint.replace(here, region, 1) if here else endpoint

@@ -75,13 +75,11 @@ def look(uri: str, kind: str, web: Web) -> Found:
     bucket, _, key = uri.partition("://")[2].partition("/")
     s3 = S3(web)
     only_folder = not key or key.endswith("/")
-    ways = (
-        (find_folder,)
-        if only_folder
-        else (find_folder, find_object)
-        if kind == "folder"
-        else (find_object, find_folder)
-    )
+    ways = [find_object, find_folder]
+    if only_folder:
+        ways = [find_folder]
+    elif kind == "folder":
+        ways.reverse()
     for way in ways:
         found = way(s3, bucket, key.rstrip("/"))
         if found:

@@ -141,13 +141,7 @@ class Fetch:
         """Part after part, until there are no more."""
         while True:
             with self.lock:
-                part = (
-                    None
-                    if self.crew.broken
-                    else self.extra.pop()
-                    if self.extra
-                    else next(self.queue, None)
-                )
+                part = self.next_part()
                 if part:
                     part[0].writers += 1
             if part:
@@ -157,6 +151,12 @@ class Fetch:
                     self.leave_file(part[0])
             elif not self.wait_for_more():
                 return
+
+    def next_part(self) -> tuple[Reading, int, int] | None:
+        """The part to fetch next, or None. The lock must be held."""
+        if self.crew.broken:
+            return None
+        return self.extra.pop() if self.extra else next(self.queue, None)
 
     def wait_for_more(self) -> bool:
         """A source that changed may bring parts back; false once nothing can."""

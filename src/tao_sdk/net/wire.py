@@ -84,9 +84,9 @@ def split_url(url: str) -> tuple[Origin, str]:
     if ":" in authority.rpartition("]")[2]:
         host, _, port = authority.rpartition(":")
     number = digits(port) if digits(port) >= 0 else PORTS.get(scheme.lower(), 80)
-    return (scheme.lower(), host.strip("[]").lower(), number), target if target.startswith(
-        "/"
-    ) else "/" + target
+    if not target.startswith("/"):
+        target = "/" + target
+    return (scheme.lower(), host.strip("[]").lower(), number), target
 
 
 def host_header(origin: Origin) -> str:
