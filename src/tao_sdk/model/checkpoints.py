@@ -160,22 +160,23 @@ def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
 
 
 def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
-    """The furthest trained complete one; none that is named `latest` or `last`: what such a name
-    means moves on.
+    """The complete checkpoint of the most training, or None.
+
+    `latest` and `last` are left out: such a file is replaced by the next epoch's.
     """
     usable = [each for each in found if each.complete and not each.exported and not each.is_latest]
     return max(usable, key=_training_order(usable), default=None)
 
 
 def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | None:
-    """The one whose name says best, else that of the best epoch; None when that epoch left none."""
+    """The checkpoint with `best` in its name, else the one of the best epoch, or None."""
     trained = [each for each in found if not each.exported]
     named = max(
         (each for each in trained if each.is_best), key=lambda each: each.mtime, default=None
     )
-    return named or (
-        of_epoch(trained, progress.best_epoch, progress) if progress.best_epoch else None
-    )
+    if named or not progress.best_epoch:
+        return named
+    return of_epoch(trained, progress.best_epoch, progress)
 
 
 def of_epoch(
@@ -288,9 +289,7 @@ def _read_number(pattern: re.Pattern[str], name: str) -> int | None:
 
 
 def _training_order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
-    """A sort key: by epoch and step where names tell them, else by time, which a copy may have
-    lost.
-    """
+    """A sort key: epoch and step where the names have them, else the time of the file."""
     if any(each.epoch is not None for each in found):
         return lambda each: (_or_minus_one(each.epoch), _or_minus_one(each.step), each.mtime)
     return lambda each: (_or_minus_one(each.step), each.mtime)

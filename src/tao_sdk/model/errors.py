@@ -16,9 +16,10 @@ ENDS = (".", "!", "?", ":", "…")
 
 
 def join_sentences(*parts: str) -> str:
-    """The parts that say something, as one line in which each ends before the next begins."""
-    said = [part for part in parts if part]
-    return " ".join([part if part.endswith(ENDS) else f"{part}." for part in said[:-1]] + said[-1:])
+    """The parts that are not empty as one line. All but the last end with a full stop or ENDS."""
+    texts = [part for part in parts if part]
+    ended = [part if part.endswith(ENDS) else f"{part}." for part in texts[:-1]]
+    return " ".join([*ended, *texts[-1:]])
 
 
 def advice_with(command: str, words: str) -> str:

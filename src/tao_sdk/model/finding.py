@@ -80,11 +80,10 @@ def refuse_errors(findings: Iterable[Finding]) -> None:
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
         first = errors[0]
-        more = (
-            f" ({len(errors) - 1} more: {'; '.join(e.what for e in errors[1:])})"
-            if len(errors) > 1
-            else ""
-        )
-        refused = Refused(first.what + more, first.why, first.next, first.command)
+        what = first.what
+        if len(errors) > 1:
+            others = "; ".join(error.what for error in errors[1:])
+            what = f"{what} ({len(errors) - 1} more: {others})"
+        refused = Refused(what, first.why, first.next, first.command)
         refused.code = first.code
         raise refused

@@ -26,7 +26,7 @@ class LivePace:
     def estimate_left(
         self, epoch: int, epochs: int | None, told: float | None, at: float | None
     ) -> float | None:
-        """Seconds left: as the job has `told` them, else as this says."""
+        """Seconds left: as the job has `told` them, else as the epochs seen so far suggest."""
         if at is None or not epoch or not epochs or told != self._told:
             return told
         if self._first is None:
@@ -48,7 +48,7 @@ class Pace:
     latest: tuple[int, float] | None = None
 
     def add_look(self, epoch: int, at: float) -> Pace:
-        """With a look at `at` that saw `epoch`."""
+        """The pace with one more look: `epoch` was seen at `at`."""
         if not epoch or (self.latest and epoch <= self.latest[0]):
             return self
         return Pace(self.first or (epoch, at), (epoch, at))

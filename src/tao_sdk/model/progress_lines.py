@@ -219,7 +219,7 @@ def text_of(line: bytes) -> str:
 
 
 def plain_text(text: str) -> str:
-    """As much of a line as is looked at, without its colours."""
+    """The first TEXT_LIMIT characters of a line, without its colours."""
     start = text[:TEXT_LIMIT]
     return _COLOUR.sub("", start) if "\x1b" in start else start
 

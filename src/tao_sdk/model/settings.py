@@ -177,8 +177,9 @@ def own_home() -> Path:
 
 @contextmanager
 def reading_config(path: Path) -> Generator[None]:
-    """Reading a file of the configuration: one that is not there says nothing. Raises UsageError
-    for one that is spoiled.
+    """Run the block that reads a configuration file. A missing file is no error.
+
+    Raises UsageError for a file that cannot be read.
     """
     try:
         yield
@@ -212,8 +213,8 @@ def parse_env_file(text: str, path: Path) -> dict[str, str]:
 
 
 def unquote_value(value: str) -> str:
-    """Without the quotes around it, and without a comment behind it; other quotes and # are the
-    value's own.
-    """
-    found = re.fullmatch(r"""(?:"([^"]*)"|'([^']*)')(?:\s+#.*)?""", value)
-    return (found[1] or found[2] or "") if found else re.sub(r"(?:^|\s+)#.*", "", value)
+    """The value without the quotes around it and the comment after it."""
+    quoted = re.fullmatch(r"""(?:"([^"]*)"|'([^']*)')(?:\s+#.*)?""", value)
+    if quoted:
+        return quoted[1] or quoted[2] or ""
+    return re.sub(r"(?:^|\s+)#.*", "", value)

@@ -109,14 +109,12 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     @property
     def way(self) -> Mapping[str, str]:
-        """All that the settings say of the cluster and of the login."""
+        """The settings of the cluster and of the login that are set."""
         given = {name: self.settings.get(name) or "" for name in SETTINGS["slurm"].names}
         return {name: value for name, value in given.items() if value}
 
     def known_name(self) -> str:
-        """The login host under which the cluster is known here already, else the first: all that
-        are listed are the same.
-        """
+        """The first login host with cached facts, else the first: all lead to the same cluster."""
         names = [self.login.user_at(host) for host in self.login.hosts]
         return next(filter(self.surveys.has_cached, names), names[0])
 
@@ -127,9 +125,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Planning
 
     def survey(self, job: PreparedJob, options: SlurmOptions) -> SlurmFacts:
-        """What was seen some minutes ago. If the job could not run by that, the cluster is asked
-        again: it may have changed.
-        """
+        """The cached facts; if the job could not run by them, the cluster is asked again."""
         facts = self.surveys.current_facts(self.site, self.endpoint)
         if survey.is_new(facts) or self.would_run(job, options, facts):
             return facts
@@ -200,16 +196,14 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         raise not_submitted(reply, answer.words, attempt)
 
     def adopt_attempt(self, attempt: Attempt, home: JobHome, name: str) -> Ref:
-        """Without its secrets an attempt cannot be started, only found."""
+        """The ref of an attempt that has begun: without the secret `name` it cannot be started."""
         found = self.look_up(attempt, home)
         if found is None or not found.ready:
             raise no_value(name)
         return found
 
     def find(self, attempt: Attempt, plan: Plan[SlurmRequest] | None = None) -> Ref | None:
-        """Looks below the base directory of its plan; without a plan, below the one that is set
-        today.
-        """
+        """Looks below the plan's base directory; without a plan, below the current setting's."""
         if plan is not None:
             return self.look_up(attempt, plan.request.decisions.home)
         facts = self.surveys.current_facts(self.site, self.endpoint)
@@ -375,9 +369,7 @@ def environment_files(
 
 
 def is_small(files: Mapping[str, bytes]) -> bool:
-    """Whether they can be part of a script: not too long, and no zero bytes, which shell text
-    cannot hold.
-    """
+    """True if the files can be part of a script: it is short enough, and has no zero bytes."""
     return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(
         b"\0" in content for content in files.values()
     )

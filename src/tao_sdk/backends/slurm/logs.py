@@ -43,6 +43,7 @@ class Offsets:
 
     @classmethod
     def from_request(cls, request: LogRequest) -> Offsets:
+        """The offsets in the request's cursor, -1 for the stream that it does not ask for."""
         out, _, err = request.cursor.partition(":")
         wants = {"stdout": (True, False), "stderr": (False, True)}.get(request.stream, (True, True))
         return cls(int(out or 0) if wants[0] else -1, int(err or 0) if wants[1] else -1)
@@ -60,8 +61,7 @@ class Read:
 
 
 def split_at_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
-    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken
-    by one of the other.
+    """stdout's whole lines, then stderr, then stdout's unfinished line: no line is torn apart.
 
     While there is more, an unfinished line waits for its rest.
     """

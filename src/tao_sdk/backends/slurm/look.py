@@ -41,9 +41,7 @@ class Remains:
 
 
 def observe_attempts(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """How each attempt is. Of those that have ended, or are gone, the records that they left are
-    read as well.
-    """
+    """One observation of each attempt. Of ended and absent ones the records are read as well."""
     seen = ask_slurm(ssh, [ref.native_id for ref in refs])
     found = {
         ref: parse.build_observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs
@@ -120,9 +118,7 @@ def read_sections(data: bytes) -> dict[str, tuple[int, str, str]]:
 
 
 def fetch_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
-    """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody
-    needs them any more.
-    """
+    """What the attempts have left, in one exec. The secrets of those in `over` are removed."""
     calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
     answer = ssh.run(join_parts(plain_start(), load_script("remains"), *calls), seconds=120)
     remains = group_remains(answer.out)
@@ -232,8 +228,9 @@ def no_answer(words: str) -> Unreachable:
 
 
 def collect_evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but
-    the first's, in one exec.
+    """What SLURM and the nodes say of one attempt, and the log tails of ranks 1 and up.
+
+    It takes one exec. The engine adds the log tail of rank 0.
     """
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     folders = assign_variables(
@@ -252,8 +249,7 @@ def build_evidence(
 ) -> Evidence:
     """The evidence, from the output of the commands and what the attempt has left. Pure.
 
-    Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least
-    of all for good.
+    Raises Unreachable where SLURM did not answer.
     """
     asked = parse.read_answers(answers)
     seen = with_record(
