@@ -12,7 +12,7 @@ import pytest
 
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.local.request import LocalRequest
-from tao_sdk.backends.slurm.render import build
+from tao_sdk.backends.slurm.render import plan_attempt
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.model.job import AttemptRow
 from tao_sdk.model.plan import Attempt, Plan
@@ -80,7 +80,9 @@ def test_a_plan_of_an_earlier_store_says_where_to_fetch_the_results() -> None:
 
 def test_a_further_attempt_of_an_earlier_stores_job_asks_for_the_same_and_starts_the_same() -> None:
     first = opened("slurm", "root-1")
-    again = build(first.request.decisions, PreparedJob(JobSpec(command="t"), "t"), first.attempt)
+    again = plan_attempt(
+        first.request.decisions, PreparedJob(JobSpec(command="t"), "t"), first.attempt
+    )
     assert replace(again.request, script="") == replace(first.request, script="")
     assert of_slurm(again.request.script) == of_slurm(first.request.script)
 

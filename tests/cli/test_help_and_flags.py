@@ -15,7 +15,7 @@ from tao_sdk.cli.flags import SPEC, typed_under
 from tao_sdk.cli.submit import run
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.client.typed_values import file_pair, read_fields
-from tao_sdk.model.fields import plain, settings_of
+from tao_sdk.model.fields import plain_value, settings_of
 from tao_sdk.model.spec import JobSpec, read_spec
 
 
@@ -98,7 +98,7 @@ def test_a_flag_gives_its_field_the_value_that_was_typed(
     Path("spec.yaml").write_text("a: {b: 1e-05}")
     with run.make_context("run", [*flags, "--", "true"]) as context:
         typed = read_fields(JobSpec, typed_under(SPEC, context.params))
-    assert plain(getattr(read_spec({"command": "x", **typed}), field)) == value
+    assert plain_value(getattr(read_spec({"command": "x", **typed}), field)) == value
 
 
 def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> None:

@@ -80,14 +80,14 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_slurm(said: dict[str, str]) -> None:
-    sections = re.findall(r"^section (\w+)", shell.script("survey"), re.MULTILINE)
+    sections = re.findall(r"^section (\w+)", shell.load_script("survey"), re.MULTILINE)
     seen = {
         **dict.fromkeys([*sections, "missing", "ping", "logins", "node", "quota", "space"], ""),
         "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n",
         "writable": "yes",
         **said,
     }
-    check_advice(slurm_doctor.findings(seen, Site(base="/b")))
+    check_advice(slurm_doctor.cluster_findings(seen, Site(base="/b")))
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_backends_plan_and_check_without_reading_the_spec_again(walks: list[str]
     cluster = SlurmFacts(
         Site("/base"), datetime.now(timezone.utc), base="/base", partitions=NODES, pyxis=True
     )
-    slurm_checks.check(slurm.plan(job, SlurmOptions(), cluster, ATTEMPT), cluster)
+    slurm_checks.plan_findings(slurm.plan_job(job, SlurmOptions(), cluster, ATTEMPT), cluster)
     assert walks == []
 
 

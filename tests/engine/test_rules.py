@@ -612,7 +612,7 @@ def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
 )
 def test_a_flag_that_is_advised_stands_beside_the_verb_that_has_it(name: str, flag: str) -> None:
     rule = next(rule for rule in RULES if rule.code == name)
-    assert f"tao run {flag}" in rule.advice(LocalBackend.capabilities.unused_fields)
+    assert f"tao run {flag}" in rule.choose_advice(LocalBackend.capabilities.unused_fields)
 
 
 def test_the_advice_at_a_time_limit_fits_a_job_without_a_spec() -> None:
@@ -633,7 +633,7 @@ def advice_on(platform: str) -> dict[str, str]:
     """What each rule that is asked on the platform advises there."""
     unused = backend_class(platform).capabilities.unused_fields
     rules = (*OWN_RULES.get(platform, ()), *RULES)
-    advice = {rule.code: rule.advice(unused) for rule in rules}
+    advice = {rule.code: rule.choose_advice(unused) for rule in rules}
     if platform == "slurm":
         advice |= {word: meaning.next for word, meaning in slurm_rules.REASONS.items()}
         advice |= {word: meaning.next for word, meaning in slurm_rules.NOT_PERMITTED.items()}

@@ -7,9 +7,9 @@ import pytest
 from tao_sdk.model.checkpoints import (
     Checkpoint,
     best_of,
-    checkpoints,
-    choose,
+    choose_checkpoints,
     counts_from_zero,
+    list_checkpoints,
     newest_of,
     of_epoch,
     settled_at,
@@ -39,12 +39,12 @@ def manifest(listing: Files, **sizes: int) -> dict[str, Any]:
 
 
 def only(path: str) -> Checkpoint:
-    (found,) = checkpoints(files(path))
+    (found,) = list_checkpoints(files(path))
     return found
 
 
 def newest(listing: Files, **kwargs: Any) -> str | None:
-    found = newest_of(checkpoints(listing, manifest=manifest(listing)), **kwargs)
+    found = newest_of(list_checkpoints(listing, manifest=manifest(listing)), **kwargs)
     return found.path if found else None
 
 
@@ -105,7 +105,7 @@ def test_a_folder_of_shards_is_one_checkpoint():
         "checkpoints/step_1000/model-00002-of-00002.safetensors",
         "checkpoints/epoch_3/safetensors/model.safetensors",
     )
-    found = checkpoints(listing)
+    found = list_checkpoints(listing)
     assert {(each.path, each.epoch, each.step, each.is_dir) for each in found} == {
         ("checkpoints/step_1000", None, 1000, True),
         ("checkpoints/epoch_3", 3, None, True),
@@ -129,7 +129,7 @@ def test_a_folder_of_shards_is_one_checkpoint():
     ],
 )
 def test_what_is_no_checkpoint_of_this_training_is_left_out(path: str):
-    assert checkpoints(files(path)) == []
+    assert list_checkpoints(files(path)) == []
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,13 @@ def test_what_is_no_checkpoint_of_this_training_is_left_out(path: str):
 def test_a_folder_that_is_resumed_from_as_one_is_listed_as_one(folder: str):
     inside = f"{folder}/zero_pp_rank_0_mp_rank_00_model_states.pt"
     assert checkpoint_folder(inside) == folder  # of the runner, which resumes
-    assert [(each.path, each.is_dir) for each in checkpoints(files(inside))] == [(folder, True)]
+    assert [(each.path, each.is_dir) for each in list_checkpoints(files(inside))] == [
+        (folder, True)
+    ]
 
 
 def test_an_empty_file_is_no_checkpoint():
-    assert checkpoints([("train/model_epoch_001.pth", 0, 1.0)]) == []
+    assert list_checkpoints([("train/model_epoch_001.pth", 0, 1.0)]) == []
 
 
 def test_the_newest_is_the_furthest_trained_and_not_the_last_written():
@@ -170,12 +172,12 @@ def test_an_exported_engine_is_nothing_to_train_on():
 
 
 def test_the_newest_one_is_never_complete_without_a_manifest():
-    found = checkpoints(files("train/model_epoch_001.pth", "train/model_epoch_002.pth"))
+    found = list_checkpoints(files("train/model_epoch_001.pth", "train/model_epoch_002.pth"))
     assert [each.complete for each in found] == [True, False]
 
 
 def test_of_files_written_in_the_same_second_none_is_complete_without_a_manifest():
-    found = checkpoints(
+    found = list_checkpoints(
         [("train/model_epoch_001.pth", 9, 5.0), ("train/model_epoch_002.pth", 9, 5.0)]
     )
     assert [each.complete for each in found] == [False, False]
@@ -183,31 +185,35 @@ def test_of_files_written_in_the_same_second_none_is_complete_without_a_manifest
 
 def test_one_that_has_not_the_size_of_the_manifest_is_not_complete():
     listing = files("train/model_epoch_001.pth", "train/model_epoch_002.pth")
-    found = checkpoints(listing, manifest=manifest(listing, **{"train/model_epoch_002.pth": 101}))
+    found = list_checkpoints(
+        listing, manifest=manifest(listing, **{"train/model_epoch_002.pth": 101})
+    )
     assert [each.complete for each in found] == [True, False]
 
 
 def test_one_that_the_manifest_does_not_know_is_not_complete():
     listing = files("train/model_epoch_001.pth", "train/model_epoch_002.pth")
-    found = checkpoints(listing, manifest=manifest(listing[:1]))
+    found = list_checkpoints(listing, manifest=manifest(listing[:1]))
     assert [each.complete for each in found] == [True, False]
 
 
 def test_one_that_was_still_being_written_when_the_manifest_was_made_is_not_complete():
     listing = files("train/model_epoch_001.pth")
     unsure = {"files": [{"path": listing[0][0], "size": 100, "mtime": 1000.0, "sha256": ""}]}
-    assert [each.complete for each in checkpoints(listing, manifest=unsure)] == [False]
+    assert [each.complete for each in list_checkpoints(listing, manifest=unsure)] == [False]
 
 
 def test_a_folder_that_lacks_a_shard_is_not_complete():
     listing = files("c/step_9/model-1-of-2.safetensors", "c/step_9/model-2-of-2.safetensors")
-    assert [each.complete for each in checkpoints(listing, manifest=manifest(listing))] == [True]
-    assert [each.complete for each in checkpoints(listing[:1], manifest=manifest(listing))] == [
-        False
+    assert [each.complete for each in list_checkpoints(listing, manifest=manifest(listing))] == [
+        True
     ]
-    assert [each.complete for each in checkpoints(listing, manifest=manifest(listing[:1]))] == [
-        False
-    ]
+    assert [
+        each.complete for each in list_checkpoints(listing[:1], manifest=manifest(listing))
+    ] == [False]
+    assert [
+        each.complete for each in list_checkpoints(listing, manifest=manifest(listing[:1]))
+    ] == [False]
 
 
 @pytest.mark.parametrize(
@@ -216,31 +222,31 @@ def test_a_folder_that_lacks_a_shard_is_not_complete():
 def test_a_manifest_that_cannot_be_understood_vouches_for_nothing(broken: dict[str, Any]):
     assert [
         each.complete
-        for each in checkpoints(files("train/epoch_1.pth", "train/epoch_2.pth"), "", broken)
+        for each in list_checkpoints(files("train/epoch_1.pth", "train/epoch_2.pth"), "", broken)
     ] == [False] * 2
 
 
 def test_paths_of_the_manifest_are_relative_to_the_results():
     below = files("train/model_epoch_001.pth")
     above = [(f"/data/inputs/job/{path}", size, mtime) for path, size, mtime in below]
-    (found,) = checkpoints(above, "/data/inputs/job/", manifest(below))
+    (found,) = list_checkpoints(above, "/data/inputs/job/", manifest(below))
     assert (found.path, found.complete) == ("/data/inputs/job/train/model_epoch_001.pth", True)
 
 
 def test_the_best_is_the_one_that_says_so():
-    found = checkpoints(files("train/best.ckpt", "train/model_epoch_002.pth"))
+    found = list_checkpoints(files("train/best.ckpt", "train/model_epoch_002.pth"))
     best = best_of(found, best_epoch(2))
     assert best is not None and best.path == "train/best.ckpt"
 
 
 def test_else_the_best_is_that_of_the_best_epoch():
-    found = checkpoints(files(*[f"train/model_epoch_{n:03}.npz" for n in range(1, 21)]))
+    found = list_checkpoints(files(*[f"train/model_epoch_{n:03}.npz" for n in range(1, 21)]))
     best = best_of(found, best_epoch(17, 20))
     assert best is not None and best.path == "train/model_epoch_017.npz"
 
 
 def test_a_best_epoch_that_left_no_checkpoint_has_no_neighbour_in_its_place():
-    found = checkpoints(files("train/epoch_5.pth", "train/epoch_10.pth"))
+    found = list_checkpoints(files("train/epoch_5.pth", "train/epoch_10.pth"))
     assert best_of(found, best_epoch(7, 10)) is None
     assert best_of(found, Progress()) is None
 
@@ -255,36 +261,38 @@ def test_a_best_epoch_that_left_no_checkpoint_has_no_neighbour_in_its_place():
     ],
 )
 def test_names_that_count_from_zero_are_seen_to(names: list[str], progress: Progress):
-    found = checkpoints(files(*names))
+    found = list_checkpoints(files(*names))
     assert counts_from_zero(found, progress)
     second = of_epoch(found, 2, progress)
     assert second is not None and second.epoch == 1
 
 
 def test_names_that_reach_the_number_of_epochs_count_from_one():
-    found = checkpoints(files("epoch=19-step=20.ckpt", "epoch=20-step=30.ckpt"))
+    found = list_checkpoints(files("epoch=19-step=20.ckpt", "epoch=20-step=30.ckpt"))
     assert not counts_from_zero(found, Progress(epochs=20, counts_from_zero=True))
 
 
 def test_a_name_that_moves_on_is_not_taken_for_an_epoch():
-    assert of_epoch(checkpoints(files("train/latest_epoch_3.pth")), 3) is None
+    assert of_epoch(list_checkpoints(files("train/latest_epoch_3.pth")), 3) is None
 
 
 def test_one_step_of_an_epoch_can_be_asked_for():
-    found = checkpoints(files("epoch_1_iter_10.pth", "epoch_1_iter_20.pth", "epoch_2_iter_30.pth"))
+    found = list_checkpoints(
+        files("epoch_1_iter_10.pth", "epoch_1_iter_20.pth", "epoch_2_iter_30.pth")
+    )
     assert [of_epoch(found, 1, step=step) for step in (10, 20, 30)] == [found[0], found[1], None]
 
 
 def test_what_is_chosen_is_complete():
     names = [f"train/model_epoch_{n:03}.npz" for n in (1, 2, 3)]
     listing = [(f"/runs/j/{path}", size, mtime) for path, size, mtime in files(*names)]
-    whole = choose(listing, "/runs/j", manifest(files(*names)), best_epoch(3, 3))
-    growing = choose(
+    whole = choose_checkpoints(listing, "/runs/j", manifest(files(*names)), best_epoch(3, 3))
+    growing = choose_checkpoints(
         listing, "/runs/j", manifest(files(*names), **{names[2]: 50}), best_epoch(3, 3)
     )
     assert (whole.best, whole.newest) == ("/runs/j/train/model_epoch_003.npz",) * 2
     assert (growing.best, growing.newest) == (None, "/runs/j/train/model_epoch_002.npz")
-    assert choose([], "/runs/j", None, Progress()).newest is None
+    assert choose_checkpoints([], "/runs/j", None, Progress()).newest is None
 
 
 @pytest.mark.parametrize(
@@ -296,9 +304,9 @@ def test_without_a_manifest_what_a_command_wrote_before_it_ended_by_itself_is_wh
 ):
     files = [("r/model_epoch_1.pth", 5, 100.0), ("r/model_epoch_2.pth", 5, 119.0)]
     settled = settled_at(120.0, exit_code, asked)
-    assert sum(each.complete for each in checkpoints(files, "r", None, settled)) == whole
+    assert sum(each.complete for each in list_checkpoints(files, "r", None, settled)) == whole
     later = settled_at(130.0, exit_code, asked)
-    assert all(each.complete for each in checkpoints(files, "r", None, later))
+    assert all(each.complete for each in list_checkpoints(files, "r", None, later))
 
 
 @pytest.mark.parametrize(
@@ -307,10 +315,10 @@ def test_without_a_manifest_what_a_command_wrote_before_it_ended_by_itself_is_wh
 )
 def test_a_bare_number_is_an_epoch_where_it_fits_the_epochs_of_the_job(pattern: str) -> None:
     listing = files(*[pattern.format(number) for number in (1, 2, 3)])
-    assert choose(listing, "", None, best_epoch(2, 3)).best is None, "3 is not reached"
+    assert choose_checkpoints(listing, "", None, best_epoch(2, 3)).best is None, "3 is not reached"
     progress = Progress(epoch=3, epochs=3, best=Best(2, "accuracy", 0.9))
-    assert choose(listing, "", None, progress).best == pattern.format(2)
-    told = with_epochs(checkpoints(listing), progress)
+    assert choose_checkpoints(listing, "", None, progress).best == pattern.format(2)
+    told = with_epochs(list_checkpoints(listing), progress)
     assert [(each.epoch, each.step) for each in told] == [(1, None), (2, None), (3, None)]
 
 
@@ -327,12 +335,12 @@ def test_a_bare_number_is_an_epoch_where_it_fits_the_epochs_of_the_job(pattern: 
     ],
 )
 def test_a_version_or_a_step_is_no_epoch(names: tuple[str, ...]) -> None:
-    found = checkpoints(files(*names))
+    found = list_checkpoints(files(*names))
     progress = Progress(epoch=3, epochs=3)
     assert with_epochs(found, progress) == found
 
 
 def test_a_single_file_with_the_number_of_the_newest_epoch_is_of_that_epoch() -> None:
     listing = [*files("weights.03.h5"), ("final.h5", 100, 2000.0), ("last.h5", 100, 3000.0)]
-    chosen = choose(listing, "", None, best_epoch(3, 3))
+    chosen = choose_checkpoints(listing, "", None, best_epoch(3, 3))
     assert (chosen.best, chosen.newest) == ("weights.03.h5", "final.h5")

@@ -80,7 +80,7 @@ def test_people_read_the_command_at_the_end_of_the_advice() -> None:
 
 def test_further_advice_comes_last_and_the_first_command_stays() -> None:
     error = TaoError("It is away.", "", "Try:", "ssh node true")
-    error.advise("It goes on:", "tao logs -f a-1")
+    error.add_advice("It goes on:", "tao logs -f a-1")
     assert (error.next, error.command) == (
         "Try: ssh node true. It goes on: tao logs -f a-1",
         "ssh node true",

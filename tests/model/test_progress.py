@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tao_sdk.model import progress_lines
 from tao_sdk.model.metric_names import smaller_is_better
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, milestones, richer
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, crossed_milestones, richer_progress
 from tao_sdk.model.progress_lines import LineReader
 from tao_sdk.model.progress_reader import HISTORY, ProgressReader
 
@@ -79,10 +79,10 @@ def test_a_chunk_that_says_nothing_new_reports_nothing():
 
 
 def test_every_multiple_crossed_between_two_looks_is_a_milestone():
-    assert list(milestones(9, 11, 10)) == [10]
-    assert list(milestones(11, 21, 10)) == [20]
-    assert list(milestones(0, 31, 10)) == [10, 20, 30]
-    assert list(milestones(10, 19, 10)) == []
+    assert list(crossed_milestones(9, 11, 10)) == [10]
+    assert list(crossed_milestones(11, 21, 10)) == [20]
+    assert list(crossed_milestones(0, 31, 10)) == [10, 20, 30]
+    assert list(crossed_milestones(10, 19, 10)) == []
 
 
 @pytest.mark.parametrize(
@@ -380,8 +380,10 @@ def test_nothing_stored_is_no_progress():
 
 def test_of_two_streams_the_one_that_is_further_is_told():
     ahead, behind = read("epoch 4/9 loss 0.5"), read("epoch 3/9 loss 0.5 accuracy 0.6")
-    assert richer(behind, ahead) is ahead
-    assert richer(ahead, read("epoch 4/9 loss 0.5 accuracy 0.6")).metrics["accuracy"] == 0.6
+    assert richer_progress(behind, ahead) is ahead
+    assert (
+        richer_progress(ahead, read("epoch 4/9 loss 0.5 accuracy 0.6")).metrics["accuracy"] == 0.6
+    )
 
 
 def test_metrics_of_a_thousand_classes_are_bounded():

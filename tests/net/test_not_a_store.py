@@ -180,7 +180,7 @@ def test_the_page_of_a_portal_gives_no_keys(tmp_path):
             AWS_SECRET_ACCESS_KEY="",
             AWS_EC2_METADATA_SERVICE_ENDPOINT=endpoint.url,
         )
-        assert s3.credentials.get() is None
+        assert s3.credentials.current_keys() is None
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

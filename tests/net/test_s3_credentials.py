@@ -131,7 +131,7 @@ def test_keys_are_renewed_before_they_end():
         s3 = reads(AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url)
         first = s3.credentials.keys
         time.sleep(1.2)
-        assert s3.credentials.get() is not first
+        assert s3.credentials.current_keys() is not first
         assert len(endpoint.asked) == 2
 
 
@@ -186,7 +186,7 @@ def test_an_answer_that_holds_no_keys_names_who_gave_it(body: str) -> None:
     with Endpoint(lambda *_: (200, body)) as endpoint:
         web = Web({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{endpoint.url}keys"})
         with pytest.raises(Failure) as failure:
-            Credentials(web, on_aws=False).get()
+            Credentials(web, on_aws=False).current_keys()
     assert failure.value.code == "s3.credentials"
     assert "127.0.0.1" in failure.value.what
     assert failure.value.why
@@ -208,7 +208,7 @@ def test_a_token_file_that_is_no_text_is_named(names: dict[str, str], tmp_path: 
     token.write_bytes(b"\xff\xfe")
     web = Web({name: value.replace("FILE", str(token)) for name, value in names.items()})
     with pytest.raises(Failure) as failure:
-        Credentials(web, on_aws=False).get()
+        Credentials(web, on_aws=False).current_keys()
     assert failure.value.code == "s3.credentials"
     assert str(token) in failure.value.what
     assert failure.value.why == "It is no UTF-8 text."

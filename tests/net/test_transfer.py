@@ -346,7 +346,7 @@ import hashlib
 hashlib.sha256 = hashlib.__get_builtin_constructor("sha256")  # which one has, unlike this OpenSSL when set so
 sys.path.insert(0, sys.argv[1])
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.s3_put import Piece, arrived
+from tao_sdk.net.s3_put import Piece, has_arrived
 from tao_sdk.net.source import Source
 from tao_sdk.net.transfer import fetch
 
@@ -361,7 +361,7 @@ try:
     hashlib.new("md5")
 except ValueError:
     fetch([Ten("x", 10, "1")], sys.argv[2], print)
-    assert arrived({"etag": sys.argv[3]}, "", Piece(-1, b"0123456789", 0, 10))
+    assert has_arrived({"etag": sys.argv[3]}, "", Piece(-1, b"0123456789", 0, 10))
     with open(sys.argv[2] + "/x") as file:
         print(file.read())
 """
@@ -391,6 +391,6 @@ def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched_
 
 def test_a_path_of_very_many_folders_is_refused_and_shown_short():
     with pytest.raises(Failure, match=r"fetch\.path") as told:
-        transfer.checked([Source("a/" * 3000 + "b", 4, "x")])
+        transfer.check_paths([Source("a/" * 3000 + "b", 4, "x")])
     assert len(told.value.what) < 300
     assert "more than" in told.value.why

@@ -10,7 +10,7 @@ import pytest
 
 from support.servers.authority_here import authority
 from tao_sdk.net import wire
-from tao_sdk.net.wire import Connection, TlsTrust, split
+from tao_sdk.net.wire import Connection, TlsTrust, split_url
 
 RECORD = 16 << 10  # bytes that TLS gives at a time
 
@@ -32,7 +32,7 @@ def pieces(scheme: str, port: int, trust: TlsTrust):
     line = Connection((scheme, "127.0.0.1", port), None, trust)
     try:
         assert line.request("GET", "/", {}, b"")[0] == 200
-        yield from map(bytes, line.body())
+        yield from map(bytes, line.read_body())
     finally:
         line.close()
 
@@ -72,9 +72,9 @@ def test_what_came_before_a_line_fell_silent_is_passed_on(monkeypatch):
 
 
 def test_addresses_are_taken_apart():
-    assert split("https://u:p@Host.example/a%20b?c#d") == (
+    assert split_url("https://u:p@Host.example/a%20b?c#d") == (
         ("https", "host.example", 443),
         "/a%20b?c",
     )
-    assert split("http://[::1]:8080") == (("http", "::1", 8080), "/")
-    assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
+    assert split_url("http://[::1]:8080") == (("http", "::1", 8080), "/")
+    assert split_url("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")

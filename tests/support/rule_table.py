@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tao_sdk.engine.rules import RULES
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import sentences
+from tao_sdk.model.errors import join_sentences
 from tao_sdk.model.rule import Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
@@ -21,7 +21,7 @@ def again(rule: Rule) -> str:
 def advice(rule: Rule) -> str:
     """What to do, and what to do where a field of the job is not used."""
     others = [f"Where `{name}` is not used: {text}" for name, text in rule.next_without.items()]
-    return sentences(rule.next, *others)
+    return join_sentences(rule.next, *others)
 
 
 def table() -> str:

@@ -57,14 +57,14 @@ def events(data: bytes) -> None:
 def sacct(data: bytes) -> None:
     """What squeue, sacct and an attempt's own files may hold."""
     text = data.decode("utf-8", "replace")
-    look.sections(data)
-    look.grouped(data)
+    look.read_sections(data)
+    look.group_remains(data)
     seen = parse.read_answers(
         {"squeue": (0, text, ""), "sacct": (0, text, text), "now": (0, text, "")}
     )
     left = read_record(text, text, text, 1)
     for job in [*(seen.queue or {}), *(seen.accounting or {}), "1"]:
-        with_record(parse.observation(job, "digits-0123456789.1", seen), left)
+        with_record(parse.build_observation(job, "digits-0123456789.1", seen), left)
 
 
 def s3_xml_answer(data: bytes) -> None:
@@ -89,7 +89,7 @@ def archives(data: bytes) -> None:
 
 def hub_json(data: bytes) -> None:
     answer: Any = SimpleNamespace(body=data, url="https://hub.invalid/x", headers={}, status=200)
-    for read in (hub_source.loaded, ngc_source.loaded):
+    for read in (hub_source.read_json, ngc_source.read_json):
         with contextlib.suppress(Failure):
             read(answer)
     hub_source.next_page(data.decode("latin-1"))

@@ -18,7 +18,7 @@ import pytest
 import tao_sdk.transports
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.transports.dockerd import Address, Daemon, DaemonError
-from tao_sdk.transports.dockerd_http import connect_to, target, tls_context
+from tao_sdk.transports.dockerd_http import connect_to, request_target, tls_context
 
 VERSION = b'{"ApiVersion": "1.41"}'
 
@@ -145,8 +145,8 @@ def test_an_answer_that_ends_before_its_length_is_not_taken_for_whole() -> None:
     ],
 )
 def test_a_name_in_a_path_cannot_become_another_request(path: str, written: str) -> None:
-    assert target(path, None) == written
-    assert target(path, {"a": "x&y", "b": None}) == f"{written}?a=x%26y"
+    assert request_target(path, None) == written
+    assert request_target(path, {"a": "x&y", "b": None}) == f"{written}?a=x%26y"
 
 
 def test_a_socket_path_is_taken_as_the_docker_command_takes_it(tmp_path: Path) -> None:

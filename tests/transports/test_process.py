@@ -36,8 +36,8 @@ def session() -> Iterator[Callable[[str], Identity]]:
 
     yield start
     for one in begun:
-        for group in process.sessions().get(one.pid, ()):
-            process.send(group, signal.SIGKILL)
+        for group in process.list_sessions().get(one.pid, ()):
+            process.signal_group(group, signal.SIGKILL)
         one.wait()
 
 
@@ -97,19 +97,19 @@ def test_a_stopped_process_is_alive_and_stopped(session: Callable[[str], Identit
 def test_what_a_leader_left_behind_is_still_its_group(session: Callable[[str], Identity]) -> None:
     leader = session("sleep 30 & exit 0")
     until(lambda: not leader.alive)
-    assert process.groups(leader) == {leader.pid}
+    assert process.living_groups(leader) == {leader.pid}
     process.kill(leader)
-    until(lambda: not process.groups(leader))
+    until(lambda: not process.living_groups(leader))
 
 
 def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(
     session: Callable[[str], Identity],
 ) -> None:
     leader = session("trap '' TERM; set -m; sleep 30 & sleep 30 & wait")
-    until(lambda: len(process.groups(leader)) == 3)
+    until(lambda: len(process.living_groups(leader)) == 3)
     process.ask_to_end(leader)
     process.kill(leader)
-    until(lambda: not process.groups(leader))
+    until(lambda: not process.living_groups(leader))
 
 
 @pytest.mark.parametrize("kernel_lists_children", [True, False])
@@ -122,9 +122,9 @@ def test_children_in_sessions_of_their_own_are_found_and_no_others(
         monkeypatch.setattr(process, "_children_file", lambda *_: "/proc/nothing")
     parent = session("setsid sleep 60 & setsid bash -c 'sleep 60 & wait' & wait")
     stranger = session("sleep 60")
-    until(lambda: len(process.departed(parent)) == 3)
-    assert stranger.pid not in [one.pid for one in process.departed(parent)]
-    assert process.departed(stranger) == []
+    until(lambda: len(process.find_departed(parent)) == 3)
+    assert stranger.pid not in [one.pid for one in process.find_departed(parent)]
+    assert process.find_departed(stranger) == []
     process.kill(parent)
     until(lambda: not parent.alive)
 
@@ -136,12 +136,12 @@ def test_what_belongs_to_one_session_is_found_without_reading_about_every_proces
         pytest.skip("this kernel does not list the children of a process")
     strangers = [session("sleep 60") for _ in range(20)]
     one = session("sleep 60 & wait")
-    until(lambda: len(process._members(one.pid)) == 2)  # pyright: ignore[reportPrivateUsage]
+    until(lambda: len(process._session_members(one.pid)) == 2)  # pyright: ignore[reportPrivateUsage]
     read: list[int] = []
-    stat = process._stat  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(process, "_stat", lambda pid: read.append(pid) or stat(pid))
-    assert process.groups(one) == {one.pid}
-    assert process.departed(one) == []
+    stat = process._read_stat  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(process, "_read_stat", lambda pid: read.append(pid) or stat(pid))
+    assert process.living_groups(one) == {one.pid}
+    assert process.find_departed(one) == []
     assert not {stranger.pid for stranger in strangers} & set(read)
 
 
@@ -163,8 +163,8 @@ def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(
     stranger = Identity(leader.pid, str(int(leader.start) - 1), leader.boot, leader.space)
     process.kill(stranger)
     process.ask_to_end(stranger)
-    process.tell(stranger, signal.SIGKILL)
-    assert process.groups(stranger) == set()
+    process.signal_process(stranger, signal.SIGKILL)
+    assert process.living_groups(stranger) == set()
     time.sleep(0.05)
     assert leader.alive
 

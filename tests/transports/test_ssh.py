@@ -47,7 +47,7 @@ def start() -> Iterator[Callable[..., Sshd]]:
 def wait_until_closed(folder: Path) -> None:
     """The connections' own ends notice that the other side is gone."""
     for _ in range(200):
-        if not any(ssh.listens(str(path)) for path in folder.rglob("*") if path.is_socket()):
+        if not any(ssh.is_listening(str(path)) for path in folder.rglob("*") if path.is_socket()):
             return
         time.sleep(0.02)
 
@@ -121,7 +121,7 @@ def test_a_connection_that_was_killed_is_replaced_once_by_many_who_need_it(sshd:
 
 def test_a_socket_that_nobody_answers_at_is_healed(sshd: Sshd) -> None:
     client = Ssh(sshd.login())
-    path = client.socket("one")
+    path = client.socket_path("one")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(path)
     assert Path(path).is_socket()
@@ -286,7 +286,7 @@ def test_every_trouble_has_an_advice_and_names_the_host() -> None:
     client = Ssh(Login(("moon",)))
     for words in ("Host key verification failed.", "bad permissions", "Permission denied (publickey).", "odd words",
                   "Could not resolve hostname", "Connection refused", "too long for Unix domain socket"):  # fmt: skip
-        trouble = client.trouble("moon", words)
+        trouble = client.explain_trouble("moon", words)
         assert trouble.what == f"moon: {words}"
         assert trouble.why
         assert trouble.next
@@ -388,7 +388,7 @@ def test_host_and_port_may_stand_in_the_list(sshd: Sshd) -> None:
     ],
 )
 def test_an_address_is_a_name_and_perhaps_a_port(host: str, parts: tuple[str, str]) -> None:
-    assert ssh.address(host) == parts
+    assert ssh.split_address(host) == parts
 
 
 def test_long_paths_of_home_and_state_do_not_lengthen_the_sockets(sshd: Sshd) -> None:
@@ -398,7 +398,7 @@ def test_long_paths_of_home_and_state_do_not_lengthen_the_sockets(sshd: Sshd) ->
     client = Ssh(sshd.login(environ=environ))
     try:
         assert client.run("echo here").out == b"here\n"
-        assert len(client.socket("one")) <= ssh.LONGEST_SOCKET
+        assert len(client.socket_path("one")) <= ssh.LONGEST_SOCKET
     finally:
         sshd.drop()
 

@@ -103,7 +103,7 @@ def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
             error.command,
         )
     checked = replace(endpoint, platform=platform_name(endpoint.platform))
-    checked.settings()
+    checked.read_settings()
     return checked
 
 

@@ -44,7 +44,7 @@ def tell(error: BaseException, argv: list[str]) -> int:
         print(f"\n{error}", file=sys.stderr)
         return exit_codes.DETACHED
     told, code = as_told(error, argv)
-    redact = Redactor.of(secrets_around(argv))
+    redact = Redactor.of_values(secrets_around(argv))
     print(redact(as_json(told) if wants_json(argv) else as_lines(told)), file=sys.stderr)
     return code
 
@@ -123,7 +123,7 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     command = " ".join(shlex.quote(word) for word in argv)
     try:
-        path = keep_crash(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
+        path = keep_crash(Redactor.of_values(secrets_around(argv))(f"tao {command}\n\n{text}"))
     except OSError as unwritable:
         return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
     except TaoError as nowhere:

@@ -245,7 +245,7 @@ def watched(client: Client, out: Output, job: Job) -> int:
         raise
     except TaoError as error:
         if not has_ended(client, job):
-            error.advise(f"{job.id} goes on:", f"tao logs -f {job.id}")
+            error.add_advice(f"{job.id} goes on:", f"tao logs -f {job.id}")
         raise
     return exit_codes.of_statuses([ended.status])
 

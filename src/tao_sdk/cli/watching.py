@@ -21,7 +21,7 @@ from tao_sdk.client.scene import Scene
 from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
 from tao_sdk.model.printable import printable
-from tao_sdk.model.progress import Progress, richer
+from tao_sdk.model.progress import Progress, richer_progress
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     if seen.refusal:
         out.line(out.paint(f"warning: {seen.refusal}", "yellow"))
     left = seen.results
-    progress = richer(scene.progress, left.progress) if left else scene.progress
+    progress = richer_progress(scene.progress, left.progress) if left else scene.progress
     width = out.width or 80
     if progress.epoch > 1 and out.terminal:
         out.lines(["", *(f"  {line}" for line in curve_text(progress, min(width - 4, 96))), ""])

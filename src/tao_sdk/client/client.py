@@ -27,7 +27,7 @@ from tao_sdk.engine.side_by_side import in_threads, side_by_side, submits_at_onc
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.clock import to_iso
-from tao_sdk.model.comparison import Comparison, compare
+from tao_sdk.model.comparison import Comparison, compare_jobs
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
 from tao_sdk.model.finding import Finding
@@ -272,7 +272,7 @@ class Client:
         seen = self._see(
             [job for job in found.values() if may_change(job)]
         )  # one query per endpoint
-        return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
+        return compare_jobs(list({**found, **{job.id: job for job in seen}}.values()), metric)
 
     def events(
         self, job: str | None = None, since: int = 0, follow: bool = False

@@ -15,7 +15,7 @@ from tao_sdk.backends.below import Below
 from tao_sdk.client.known_jobs import LIST_BY_LABEL, known_labels
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
-from tao_sdk.model.curve import Series, series_of, visible
+from tao_sdk.model.curve import Series, series_of, visible_text
 from tao_sdk.model.curve_svg import COMPARISON_MARK, comparison_svg
 from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.ranking import in_order
@@ -63,7 +63,7 @@ def draw(comparison: Comparison) -> str:
     lines = [
         series for compared in comparison.jobs if (series := _line(compared, comparison.metric))
     ]
-    title = visible(comparison.metric or "")[:NAME_LETTERS]
+    title = visible_text(comparison.metric or "")[:NAME_LETTERS]
     return comparison_svg(title, lines) if lines else ""
 
 
@@ -72,7 +72,7 @@ def _line(compared: Compared, metric: str | None) -> Series | None:
     settings = " ".join(
         f"{name.removeprefix('label ')}={value}" for name, value in compared.settings.items()
     )
-    name = visible(f"{compared.job.id} {settings}")
+    name = visible_text(f"{compared.job.id} {settings}")
     name = name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 1] + "…"
     return replace(series, name=name.strip()) if len(series.points) > 1 else None
 

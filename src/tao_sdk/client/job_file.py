@@ -196,7 +196,7 @@ def read_top(path: Path) -> Value:
         return read_document(path)
     except DocumentError as error:
         if can_be_written(path) and like_named(path) is None:
-            error.advise("To write one:", shlex.join(["tao", "init", str(path)]))
+            error.add_advice("To write one:", shlex.join(["tao", "init", str(path)]))
         raise
 
 

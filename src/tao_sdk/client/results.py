@@ -106,7 +106,7 @@ class Results:
         known, is not complete.
         """
         files = written_files(self.files, self.inputs, self.dir)
-        found = checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
+        found = checkpoints.list_checkpoints(files, self.dir, self.manifest, self.settled)
         return checkpoints.with_epochs(found, self.progress)
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
@@ -132,7 +132,7 @@ def results(engine: Engine, job: Job) -> Results:
     progress = job.progress
     manifest = read_manifest(files, job.results_dir)
     settled, inputs = settled_at(job), input_places(job)
-    choice = checkpoints.choose(
+    choice = checkpoints.choose_checkpoints(
         written_files(result_files, inputs, job.results_dir),
         job.results_dir,
         manifest,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tao_sdk.model.errors import sentences
+from tao_sdk.model.errors import join_sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.printable import printable
-from tao_sdk.model.progress import Progress, richer
+from tao_sdk.model.progress import Progress, richer_progress
 from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.runner.events import Event, EventFilter
@@ -60,7 +60,7 @@ class Scene:
         """How far the attempt is. What was read of an earlier attempt does not count."""
         if self.job.reading.attempt not in (0, self.attempt):
             return self._reader.progress
-        return richer(self._reader.progress, self.job.progress)
+        return richer_progress(self._reader.progress, self.job.progress)
 
     @property
     def hears_epochs(self) -> bool:
@@ -163,7 +163,7 @@ def warning_words(facts: Facts) -> str:
     """What, why and next; with the first of the paths that it speaks of."""
     parts = [str(facts.get(part) or "") for part in ("what", "why", "next")]
     return printable(
-        sentences(*parts, path_words([str(path) for path in facts.get("paths") or ()]))
+        join_sentences(*parts, path_words([str(path) for path in facts.get("paths") or ()]))
     )
 
 

@@ -47,7 +47,7 @@ def read_field(record: type[Any], name: str, typed: Any) -> Any:
         read_settings(record, {name: value})
     except FieldError as error:
         raise UsageError(
-            error.naming(typed_flag(record, name)), error.why, error.next, error.command
+            error.describe_flag(typed_flag(record, name)), error.why, error.next, error.command
         ) from None
     return value
 

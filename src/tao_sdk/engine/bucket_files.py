@@ -231,31 +231,31 @@ def below(key: str) -> str:
 
 def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
     """Names of folders, and objects, directly below a prefix, as a listing shows them."""
-    from tao_sdk.net.s3 import contents, decoder
+    from tao_sdk.net.s3 import key_decoder, read_entries
     from tao_sdk.net.s3_xml import elements, inner
 
     folders: list[str] = []
     entries: list[Entry] = []
     for page in s3.pages(bucket, {"prefix": prefix, "delimiter": "/"}):
-        decode = decoder(page)
+        decode = key_decoder(page)
         folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
-        entries += contents(page)
+        entries += read_entries(page)
     return folders, entries
 
 
 def is_there(uri: str, web: Web) -> None:
     """Raises the Failure of s3_source.look where there is nothing. Lists no whole folder."""
     from tao_sdk.net.s3 import S3
-    from tao_sdk.net.s3_source import nothing, single
+    from tao_sdk.net.s3_source import find_object, nothing_there
 
     bucket, key = parts(uri)
     s3, names_folder, key = S3(web), key.endswith("/"), key.rstrip("/")
-    if not names_folder and single(s3, bucket, key):
+    if not names_folder and find_object(s3, bucket, key):
         return
     entries = s3.list(bucket, below(key))
     if all(entry.key.endswith("/") for entry in entries):
-        is_an_object = names_folder and bool(single(s3, bucket, key))
-        raise nothing(uri, bucket, is_an_object)
+        is_an_object = names_folder and bool(find_object(s3, bucket, key))
+        raise nothing_there(uri, bucket, is_an_object)
 
 
 def nothing_at(path: str) -> PathNotFound:
@@ -282,9 +282,9 @@ def advice(failure: Failure, web: Web) -> str:
     """What to do about a bucket that was not seen. It was looked for in AWS where no endpoint is
     named.
     """
-    from tao_sdk.net.s3_endpoint import ENDPOINTS, first
+    from tao_sdk.net.s3_endpoint import ENDPOINTS, first_value
 
-    if failure.code == "web.dns" and not first(web.env, ENDPOINTS):
+    if failure.code == "web.dns" and not first_value(web.env, ENDPOINTS):
         return f"Set S3_ENDPOINT_URL, unless the bucket is in AWS. {failure.next}"
     return failure.next
 

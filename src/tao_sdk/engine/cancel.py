@@ -92,7 +92,7 @@ def ask(engine: Engine, job: Job) -> Job:
 
 def _to_be_canceled(job: Job) -> Job:
     asked = replace(job, cancel_asked=True, next_attempt_at=None)
-    return asked.because(words.why(Reason.CANCELING))
+    return asked.with_reason(words.why(Reason.CANCELING))
 
 
 def _place(engine: Engine, job: Job) -> Ref | None:

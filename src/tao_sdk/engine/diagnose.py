@@ -13,7 +13,7 @@ from tao_sdk.engine.full_disk import full_disks
 from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
-from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, sentences
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import Status
@@ -117,7 +117,7 @@ def lost_results(engine: Engine, job: Job) -> str:
         return ""
     for event in reversed(events):
         if event["event"] == "failed" and event.get("code") == "output.lost":
-            words = sentences(*(str(event.get(part) or "") for part in ("what", "why")))
+            words = join_sentences(*(str(event.get(part) or "") for part in ("what", "why")))
             return engine.redactor(job)(words)
     return ""
 

@@ -95,4 +95,4 @@ class Engine:
         self.store.release_lease(name, self.process)
 
     def redactor(self, job: Job) -> Redactor:
-        return Redactor.of(self.store.keyring.load(job.id).values())
+        return Redactor.of_values(self.store.keyring.load(job.id).values())

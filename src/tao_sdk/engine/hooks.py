@@ -172,7 +172,7 @@ def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
         _send(target, message, engine.settings.environ)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
-        redact = Redactor.of([*secrets, *secrets_of(target)])
+        redact = Redactor.of_values([*secrets, *secrets_of(target)])
         words = redact(str(error))  # a failing command may print what it was given
         failed = NewEvent(job.id, FAILED, raw=words, data={"of": event.seq})
         given_up = NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})

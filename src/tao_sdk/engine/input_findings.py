@@ -120,7 +120,7 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
     """
     declared = {each.key for each in job.data.inputs}
     for each in given_checkpoints(job.spec):
-        if each.key not in declared and not job.brings(each.path) and not there(each.path):
+        if each.key not in declared and not job.brings_path(each.path) and not there(each.path):
             yield Finding(
                 Severity.ERROR,
                 "input.missing",
@@ -143,7 +143,7 @@ def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
     """Inputs that are the id of a job of ours, and no path."""
     for each in job.data.inputs:
         job_id = posixpath.basename(each.path)
-        if not JOB_ID.fullmatch(job_id) or job.brings(each.path) or there(each.path):
+        if not JOB_ID.fullmatch(job_id) or job.brings_path(each.path) or there(each.path):
             continue
         for earlier in engine.store.named(job_id):
             results = engine.store.get(earlier).results_dir

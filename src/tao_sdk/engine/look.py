@@ -206,7 +206,7 @@ def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
     following = job.attempt + 1
     due = (seen.ended_at or seen.seen_at) + timedelta(seconds=wait_before(following))
     waits = replace(standing, status=Status.PENDING, next_attempt_at=due)
-    return waits.because(words.why(Reason.NEXT_ATTEMPT, attempt=following))
+    return waits.with_reason(words.why(Reason.NEXT_ATTEMPT, attempt=following))
 
 
 def judge(
@@ -248,7 +248,7 @@ def _judge(
     if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
         standing, why = advance(job.standing, seen, outcome), None
     if why and why.by_runner:
-        standing = standing.because(words.why(Reason.RUNNER_FAILED, what=why.what))
+        standing = standing.with_reason(words.why(Reason.RUNNER_FAILED, what=why.what))
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         written = _write(engine, job, seen, _waiting(job, standing, seen))
         return Looked(written, written.next_attempt_at)
@@ -273,7 +273,7 @@ def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
     """
     if job.reason_code is Reason.NEXT_ATTEMPT:
         return Looked(job, job.next_attempt_at)
-    waits = job.standing.because(words.why(Reason.NEXT_ATTEMPT, attempt=job.attempt + 1))
+    waits = job.standing.with_reason(words.why(Reason.NEXT_ATTEMPT, attempt=job.attempt + 1))
     written = _write(engine, job, seen, waits)
     return Looked(written, written.next_attempt_at)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tao_sdk.backends.contract import AnyBackend, AssumesFacts
-from tao_sdk.model.errors import Unreachable, sentences
+from tao_sdk.model.errors import Unreachable, join_sentences
 from tao_sdk.model.finding import Finding, warning
 from tao_sdk.model.prepared_job import PreparedJob
 
@@ -51,5 +51,5 @@ def ask_or_assume(backend: AnyBackend, job: PreparedJob, options: Any) -> PlaceF
 
 
 def not_asked(words: str, error: Unreachable) -> Finding:
-    why = sentences(error.what, error.why)
+    why = join_sentences(error.what, error.why)
     return warning(NOT_ASKED, f"Not asked: {words}", why, error.next, error.command)

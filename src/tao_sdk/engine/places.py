@@ -84,7 +84,7 @@ class Places:
             if not is_known(platform):
                 raise unknown(name, self.endpoints)
             return self.named(platform) if platform != name else open_backend(name, self._settings)
-        settings = self._settings.at_place(endpoint.platform, endpoint.settings())
+        settings = self._settings.at_place(endpoint.platform, endpoint.read_settings())
         return open_backend(endpoint.platform, settings)
 
     def _found(self, platform: str, endpoint: str) -> AnyBackend:

@@ -29,7 +29,7 @@ from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
-from tao_sdk.model.unwrapped import unwrapped
+from tao_sdk.model.unwrapped import unwrap_value
 from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.declared import unread_outputs
@@ -81,7 +81,7 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
     try:
         planned = plan_with(engine, backend, request, job, secrets, find_facts)
     except TaoError as error:
-        raise error.redacted(Redactor.of(secrets.values())) from None
+        raise error.redacted(Redactor.of_values(secrets.values())) from None
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
 
 
@@ -133,7 +133,7 @@ def read_spec(spec: JobSpec, packed: str, settings: Settings) -> PreparedJob:
     try:
         return prepare_job(with_plain_data(spec), packed)
     except TaoError as error:
-        raise error.redacted(Redactor.of(secret_values(spec, settings))) from None
+        raise error.redacted(Redactor.of_values(secret_values(spec, settings))) from None
 
 
 def secret_values(spec: JobSpec, settings: Settings) -> Iterable[str]:
@@ -284,7 +284,7 @@ def texts(tree: Any) -> Iterator[str]:
     """
     todo, seen = [tree], set[int]()
     while todo:
-        each = unwrapped(todo.pop())
+        each = unwrap_value(todo.pop())
         if isinstance(each, str):
             yield each
         elif isinstance(each, (Mapping, list, tuple)) and id(cast(object, each)) not in seen:
@@ -306,7 +306,7 @@ def refuse_open_secrets(
     for where, value in {**given, **options}.items():
         text = _searchable(value)
         if name := next(
-            (name for name in secrets if Redactor.of([secrets[name]]).finds_in(text)), ""
+            (name for name in secrets if Redactor.of_values([secrets[name]]).finds_in(text)), ""
         ):
             raise FieldError(
                 where,

@@ -24,7 +24,7 @@ from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import FilePlace, LogReading
 from tao_sdk.model.plan import Ref
-from tao_sdk.model.progress import EpochMetrics, milestones
+from tao_sdk.model.progress import EpochMetrics, crossed_milestones
 from tao_sdk.model.progress_lines import start_that_counts
 from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.runner.events import EventFilter
@@ -108,7 +108,9 @@ def _write(engine: Engine, job: Job, result: LogReading, reading: Reading) -> Jo
         NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}, time=now)
         for one in epochs
     ]
-    due = hooks.milestones_due(job, milestones(reported, result.reported_epoch, hooks.MILESTONE))
+    due = hooks.milestones_due(
+        job, crossed_milestones(reported, result.reported_epoch, hooks.MILESTONE)
+    )
     return engine.store.update(replace(job, reading=result), [*events, *due])
 
 
@@ -227,5 +229,5 @@ class Reading:
             saving=self._saving,
         )
         epoch = reading.progress.epoch
-        pace = self.before.pace.seen(epoch, now.timestamp()) if self.whole else self.before.pace
+        pace = self.before.pace.add_look(epoch, now.timestamp()) if self.whole else self.before.pace
         return replace(reading, pace=pace, reported_epoch=max(epoch, self.before.reported_epoch))

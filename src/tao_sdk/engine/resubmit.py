@@ -76,7 +76,7 @@ def further_attempt(job: Job, number: int) -> Job:
         next_attempt_at=None,
         attempt_started="",
     )
-    return begins.because(words.why(Reason.ATTEMPT_STARTED, attempt=number))
+    return begins.with_reason(words.why(Reason.ATTEMPT_STARTED, attempt=number))
 
 
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan[Any]:

@@ -23,7 +23,7 @@ from tao_sdk.engine.prepare import Planned, Request, prepare
 from tao_sdk.model import words
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, Refused, StoreError, TaoError, Unreachable
-from tao_sdk.model.fields import plain, settings_of
+from tao_sdk.model.fields import plain_value, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Plan, Ref
@@ -85,7 +85,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         results_at=plan.results_at,
         backend_details=plan.backend_details,
         spec={**spec.to_json(), "packed": planned.job.command},
-        options=plain(
+        options=plain_value(
             {name: getattr(planned.options, name) for name in settings_of(planned.options)}
         ),
     )
@@ -188,7 +188,7 @@ def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     engine.store.confirm(ref)
     engine.submit_again[job_id] = time.monotonic() + ref.retry_after
     submitted = Why(Reason.SUBMITTED, ref.step or words.sentence(Reason.SUBMITTED))
-    return change(engine, job_id, lambda now: with_details(now, ref).because(submitted))
+    return change(engine, job_id, lambda now: with_details(now, ref).with_reason(submitted))
 
 
 def with_details(job: Job, ref: Ref) -> Job:
@@ -248,7 +248,7 @@ def _never_started(engine: Engine, job: Job) -> None:
     ended = NewEvent(job.id, "status", Status.CANCELED, "never started")
     while not job.status.terminal:
         gone = replace(job, status=Status.CANCELED, ended=utc_now(), next_attempt_at=None)
-        gone = gone.because(words.why(Reason.NEVER_STARTED))
+        gone = gone.with_reason(words.why(Reason.NEVER_STARTED))
         job = engine.store.update(gone, [ended]) or engine.store.get(job.id)
     engine.store.keyring.forget(job.id)
 
@@ -266,11 +266,11 @@ def change(engine: Engine, job_id: str, how: Callable[[Job], Job]) -> Job:
         wanted = how(now)
         if now.status.terminal:
             wanted = replace(wanted, status=now.status, cancel_asked=now.cancel_asked)
-            wanted = wanted.because(Why(now.reason_code, now.message))
+            wanted = wanted.with_reason(Why(now.reason_code, now.message))
         changed = engine.store.update(wanted)
         if changed is not None:
             return changed
 
 
 def note(engine: Engine, job: Job, why: Why) -> Job:
-    return change(engine, job.id, lambda now: now.because(why))
+    return change(engine, job.id, lambda now: now.with_reason(why))

@@ -23,7 +23,7 @@ WORDS = {  # of the files -> of the environment
 }
 
 
-def profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
+def read_aws_profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """The profile's keys, region and endpoint; {} where there is none and none was named."""
     named = environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE")
     name = named or "default"
@@ -38,7 +38,7 @@ def profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     found = [
         section
         for path, title in files.items()
-        for section in sections(path, {title, name} - {"profile default"})
+        for section in read_sections(path, {title, name} - {"profile default"})
     ]
     if named and not found:
         places = " and ".join(map(str, files))
@@ -58,7 +58,7 @@ def profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     return {WORDS[word]: value for word, value in said.items()}
 
 
-def sections(path: Path, titles: set[str]) -> list[Mapping[str, str]]:
+def read_sections(path: Path, titles: set[str]) -> list[Mapping[str, str]]:
     """The profile in one file; a value is never shown by an error."""
     parser = configparser.RawConfigParser()
     try:

@@ -74,7 +74,7 @@ class Chosen:
     newest: str | None
 
 
-def choose(
+def choose_checkpoints(
     files: Iterable[tuple[str, int, float]],
     root: str,
     manifest: Mapping[str, Any] | None,
@@ -84,13 +84,13 @@ def choose(
     """The best and the newest complete checkpoint among `files` (path, size, mtime)
     below `root`.
     """
-    found = checkpoints(files, root, manifest, settled)
+    found = list_checkpoints(files, root, manifest, settled)
     complete = [each for each in with_epochs(found, progress) if each.complete]
     best, latest = best_of(complete, progress), newest_of(found)
     return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
 
 
-def checkpoints(
+def list_checkpoints(
     files: Iterable[tuple[str, int, float]],
     root: str = "",
     manifest: Mapping[str, Any] | None = None,
@@ -102,16 +102,18 @@ def checkpoints(
     manifest the one written last, which may be half written, is so only when it was written before
     `settled`.
     """
-    there = [_File(path, _below(root, path), size, mtime) for path, size, mtime in files]
+    there = [_File(path, _path_below(root, path), size, mtime) for path, size, mtime in files]
     groups: dict[str, list[_File]] = {}
     for file in there:
         if _is_ours(file):
-            groups.setdefault(file.place, []).append(file)
+            groups.setdefault(file.checkpoint_path, []).append(file)
     is_complete = (
-        _by_time(groups, settled) if manifest is None else _by_manifest(manifest, there, root)
+        _complete_by_time(groups, settled)
+        if manifest is None
+        else _complete_by_manifest(manifest, there, root)
     )
-    found = [_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
-    return sorted(found, key=_how_far(found))
+    found = [_make_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
+    return sorted(found, key=_training_order(found))
 
 
 def with_epochs(found: Sequence[Checkpoint], progress: Progress) -> list[Checkpoint]:
@@ -126,20 +128,22 @@ def with_epochs(found: Sequence[Checkpoint], progress: Progress) -> list[Checkpo
     patterns: dict[str, list[Checkpoint]] = {}
     for each in found:
         if _bare_number(each) is not None:
-            patterns.setdefault(_pattern(each), []).append(each)
+            patterns.setdefault(_name_pattern(each), []).append(each)
     fitting = {name for name, group in patterns.items() if _are_epochs(group, progress)}
     return [
-        replace(each, epoch=_bare_number(each), step=None) if _pattern(each) in fitting else each
+        replace(each, epoch=_bare_number(each), step=None)
+        if _name_pattern(each) in fitting
+        else each
         for each in found
     ]
 
 
 def _bare_number(checkpoint: Checkpoint) -> int | None:
-    match = _BARE_NUMBER.fullmatch(_stem(checkpoint.path))
+    match = _BARE_NUMBER.fullmatch(_name_stem(checkpoint.path))
     return int(match[1]) if match else None
 
 
-def _pattern(checkpoint: Checkpoint) -> str:
+def _name_pattern(checkpoint: Checkpoint) -> str:
     """`train/model_#.pt` of `train/model_03.pt`."""
     return _DIGITS_AT_END.sub("#", checkpoint.path)
 
@@ -156,22 +160,23 @@ def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
 
 
 def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
-    """The furthest trained complete one; none that is named `latest` or `last`: what such a name
-    means moves on.
+    """The complete checkpoint of the most training, or None.
+
+    `latest` and `last` are left out: such a file is replaced by the next epoch's.
     """
     usable = [each for each in found if each.complete and not each.exported and not each.is_latest]
-    return max(usable, key=_how_far(usable), default=None)
+    return max(usable, key=_training_order(usable), default=None)
 
 
 def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | None:
-    """The one whose name says best, else that of the best epoch; None when that epoch left none."""
+    """The checkpoint with `best` in its name, else the one of the best epoch, or None."""
     trained = [each for each in found if not each.exported]
     named = max(
         (each for each in trained if each.is_best), key=lambda each: each.mtime, default=None
     )
-    return named or (
-        of_epoch(trained, progress.best_epoch, progress) if progress.best_epoch else None
-    )
+    if named or not progress.best_epoch:
+        return named
+    return of_epoch(trained, progress.best_epoch, progress)
 
 
 def of_epoch(
@@ -187,7 +192,7 @@ def of_epoch(
         for each in found
         if each.epoch == wanted and not each.is_latest and step in (None, each.step)
     ]
-    return max(there, key=_how_far(there), default=None)
+    return max(there, key=_training_order(there), default=None)
 
 
 def counts_from_zero(found: Iterable[Checkpoint], progress: Progress) -> bool:
@@ -210,10 +215,10 @@ class _File:
 
     @property
     def stem(self) -> str:
-        return _stem(self.path)
+        return _name_stem(self.path)
 
     @property
-    def place(self) -> str:
+    def checkpoint_path(self) -> str:
         """The path of the checkpoint: the folder's when only the folder's name says which it is."""
         if _says_which(self.stem):
             return self.path
@@ -223,14 +228,14 @@ class _File:
         return self.path
 
 
-def _stem(path: str) -> str:
+def _name_stem(path: str) -> str:
     """The name in lower case, without the suffix of a checkpoint."""
     name = PurePosixPath(path).name
     suffix = next((suffix for suffix in (*WEIGHTS, *EXPORTED) if name.endswith(suffix)), "")
     return name.removesuffix(suffix).lower()
 
 
-def _below(root: str, path: str) -> str:
+def _path_below(root: str, path: str) -> str:
     root = root.rstrip("/")
     return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
 
@@ -242,57 +247,55 @@ def _is_ours(file: _File) -> bool:
     if not file.size or not file.path.endswith((*WEIGHTS, *EXPORTED)):
         return False
     folders = {folder.lower() for folder in PurePosixPath(file.below).parts[:-1]}
-    words = _words(file.stem)
+    words = _name_words(file.stem)
     if folders & _NOT_OURS or words & _COMPANIONS:
         return False
     return (
         bool(folders & _FOLDERS or words & _NAMES)
-        or file.place != file.path
+        or file.checkpoint_path != file.path
         or _says_which(file.stem)
     )
 
 
-def _words(name: str) -> set[str]:
+def _name_words(name: str) -> set[str]:
     return set(re.split(r"[^a-z]+", name))
 
 
 def _says_which(stem: str) -> bool:
     return bool(
-        _EPOCH.search(stem) or _STEP.search(stem) or _words(stem) & {"best", "latest", "last"}
+        _EPOCH.search(stem) or _STEP.search(stem) or _name_words(stem) & {"best", "latest", "last"}
     )
 
 
-def _checkpoint(place: str, group: list[_File], complete: bool) -> Checkpoint:
+def _make_checkpoint(place: str, group: list[_File], complete: bool) -> Checkpoint:
     is_dir = place != group[0].path
     name = PurePosixPath(place).name.lower() if is_dir else group[0].stem
     return Checkpoint(
         path=place,
         size=sum(file.size for file in group),
         mtime=max(file.mtime for file in group),
-        epoch=_number(_EPOCH, name),
-        step=_number(_STEP, name),
-        is_best="best" in _words(name),
-        is_latest=bool(_words(name) & {"latest", "last"}),
+        epoch=_read_number(_EPOCH, name),
+        step=_read_number(_STEP, name),
+        is_best="best" in _name_words(name),
+        is_latest=bool(_name_words(name) & {"latest", "last"}),
         is_dir=is_dir,
         complete=complete,
     )
 
 
-def _number(pattern: re.Pattern[str], name: str) -> int | None:
+def _read_number(pattern: re.Pattern[str], name: str) -> int | None:
     match = pattern.search(name)
     return int(match[1] or match[2]) if match else None
 
 
-def _how_far(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
-    """A sort key: by epoch and step where names tell them, else by time, which a copy may have
-    lost.
-    """
+def _training_order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
+    """A sort key: epoch and step where the names have them, else the time of the file."""
     if any(each.epoch is not None for each in found):
-        return lambda each: (_or_less(each.epoch), _or_less(each.step), each.mtime)
-    return lambda each: (_or_less(each.step), each.mtime)
+        return lambda each: (_or_minus_one(each.epoch), _or_minus_one(each.step), each.mtime)
+    return lambda each: (_or_minus_one(each.step), each.mtime)
 
 
-def _or_less(number: int | None) -> int:
+def _or_minus_one(number: int | None) -> int:
     return -1 if number is None else number
 
 
@@ -306,32 +309,32 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
     return math.inf if by_itself else ended - SETTLED
 
 
-def _by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str], bool]:
+def _complete_by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str], bool]:
     written = {place: max(file.mtime for file in group) for place, group in groups.items()}
     last = max(written.values(), default=0.0)
     return lambda place: written[place] < max(last, settled)
 
 
-def _by_manifest(
+def _complete_by_manifest(
     manifest: Mapping[str, Any], there: Iterable[_File], root: str
 ) -> Callable[[str], bool]:
-    listed = dict(_listed(manifest))
+    listed = dict(_listed_files(manifest))
     sizes = {file.below: file.size for file in there}
     moving = [f"{path}/" for path in _in_motion(manifest)]
 
     def is_complete(place: str) -> bool:
-        below = _below(root, place)
+        below = _path_below(root, place)
         if below in sizes:
             return sizes[below] == listed.get(below)
         in_motion = any(
             f"{below}/".startswith(each) or each.startswith(f"{below}/") for each in moving
         )
-        return not in_motion and _inside(below, sizes) == _inside(below, listed)
+        return not in_motion and _sizes_inside(below, sizes) == _sizes_inside(below, listed)
 
     return is_complete
 
 
-def _listed(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _listed_files(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Path and size of what the manifest vouches for; an empty checksum says that the file was
     still being written.
     """
@@ -350,13 +353,13 @@ def _in_motion(manifest: Mapping[str, Any]) -> Iterator[str]:
     """The folders of which the manifest says that they were still being written, or had not been
     sent whole.
     """
-    listed = dict(_listed(manifest))
+    listed = dict(_listed_files(manifest))
     folders: Any = manifest.get("folders")  # older ones do not have it
     for path, told in cast(dict[str, Any], folders).items() if isinstance(folders, dict) else ():
-        there = [size for name, size in _inside(path, listed).items() if not growing(name)]
+        there = [size for name, size in _sizes_inside(path, listed).items() if not growing(name)]
         if told != [len(there), sum(there)]:
             yield path
 
 
-def _inside(folder: str, sizes: Mapping[str, int]) -> dict[str, int]:
+def _sizes_inside(folder: str, sizes: Mapping[str, int]) -> dict[str, int]:
     return {path: size for path, size in sizes.items() if path.startswith(f"{folder}/")}

@@ -67,12 +67,12 @@ class Comparison:
         }
 
 
-def compare(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
+def compare_jobs(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
     """The jobs in their order, by `metric` or by the one that most of them have. Raises UsageError
     for one that none has.
     """
     settings = [settings_of(job) for job in jobs]
-    differ = differing(settings)
+    differ = differing_settings(settings)
     progresses = [job.progress for job in jobs]
     told = metrics_of(progresses)
     if metric and metric not in told:
@@ -100,7 +100,7 @@ def shared_metric(progresses: Sequence[Progress], told: Sequence[str]) -> str | 
     return min(told, key=rank, default=None)
 
 
-def differing(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def differing_settings(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The names, in the order in which they first come, of what is not the same in all."""
     names = dict.fromkeys(name for own in settings for name in own)
     absent = object()
@@ -118,9 +118,9 @@ def settings_of(job: Job) -> dict[str, Any]:
     spec = {name: value for name, value in job.spec.items() if name not in _NOT_COMPARED}
     found: dict[str, Any] = {f"label {name}": value for name, value in job.labels.items()}
     found.update(command_parts(str(job.spec.get("command") or "")))
-    found.update(_flat(spec))
+    found.update(_flatten_settings(spec))
     found["platform"] = job.platform
-    found.update(_flat(job.options, "option."))
+    found.update(_flatten_settings(job.options, "option."))
     return {name: _HIDDEN if _is_secret(name) else value for name, value in found.items()}
 
 
@@ -136,10 +136,10 @@ def _is_secret(name: str) -> bool:
     )
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
+            yield from _flatten_settings(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
@@ -150,7 +150,7 @@ def command_parts(command: str) -> dict[str, str]:
     """
     parts: dict[str, str] = {}
     plain = 0
-    words = _words(command)
+    words = _split_words(command)
     while words:
         word = words.pop(0)
         name, equals, value = word.partition("=")
@@ -167,7 +167,7 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-") and not _NUMBER.match(word)
 
 
-def _words(command: str) -> list[str]:
+def _split_words(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError:  # an open quote: shell text that is no list of words

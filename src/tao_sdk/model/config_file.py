@@ -37,12 +37,14 @@ class Config:
 def read_config(path: Path) -> Config:
     """The file's content. Raises UsageError naming the file and the line of what is wrong."""
     reader = ConfigReader(path)
-    top = reader.top(path.read_text(encoding="utf-8"))
+    top = reader.read_top(path.read_text(encoding="utf-8"))
     if top is None:
         return Config()
-    sections = dict(reader.sections(top))
-    profiles = dict(reader.profiles(sections["profiles"])) if "profiles" in sections else {}
-    endpoints = dict(reader.endpoints(sections["endpoints"])) if "endpoints" in sections else {}
+    sections = dict(reader.read_sections(top))
+    profiles = dict(reader.read_profiles(sections["profiles"])) if "profiles" in sections else {}
+    endpoints = (
+        dict(reader.read_endpoints(sections["endpoints"])) if "endpoints" in sections else {}
+    )
     return Config(profiles, endpoints)
 
 
@@ -52,13 +54,13 @@ class ConfigReader:
 
     path: Path
 
-    def top(self, text: str) -> yaml.Node | None:
+    def read_top(self, text: str) -> yaml.Node | None:
         import yaml
 
         try:
             loader = yaml.SafeLoader(text)
             node = cast("yaml.Node | None", cast("Any", loader).get_single_node())
-            self.merge(loader, node, depth=3)
+            self.resolve_merges(loader, node, depth=3)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             place = f"{self.path}:{mark.line + 1}" if mark else self.path
@@ -67,54 +69,54 @@ class ConfigReader:
             ) from None
         return None if is_null(node) else node
 
-    def merge(self, loader: Any, node: Any, depth: int) -> None:
+    def resolve_merges(self, loader: Any, node: Any, depth: int) -> None:
         """Carry out `<<: *other` down to the values."""
         import yaml
 
         if depth and isinstance(node, yaml.MappingNode):
             loader.flatten_mapping(node)
             for _, value in node.value:
-                self.merge(loader, value, depth - 1)
+                self.resolve_merges(loader, value, depth - 1)
 
-    def place(self, node: yaml.Node) -> str:
+    def place_of(self, node: yaml.Node) -> str:
         return f"{self.path}:{node.start_mark.line + 1}"
 
-    def items(self, node: yaml.Node, shape: str) -> Iterator[tuple[str, yaml.Node, str]]:
+    def read_items(self, node: yaml.Node, shape: str) -> Iterator[tuple[str, yaml.Node, str]]:
         """(key, value, where the key stands) of a mapping; nothing of an empty node."""
         import yaml
 
         if is_null(node):
             return
         if not isinstance(node, yaml.MappingNode):
-            raise UsageError(f"{self.place(node)} is not a mapping.", shape, "Mend it.")
+            raise UsageError(f"{self.place_of(node)} is not a mapping.", shape, "Mend it.")
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise UsageError(f"{self.place(key)}: a key is not a text.", shape, "Mend it.")
-            yield key.value, value, self.place(key)
+                raise UsageError(f"{self.place_of(key)}: a key is not a text.", shape, "Mend it.")
+            yield key.value, value, self.place_of(key)
 
-    def sections(self, top: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
-        for key, value, place in self.items(top, f"It has: {PROFILES}"):
+    def read_sections(self, top: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+        for key, value, place in self.read_items(top, f"It has: {PROFILES}"):
             if key not in SECTIONS:
                 raise UsageError(
                     f"{place}: unknown key {key!r}.", "", f"Known are: {', '.join(SECTIONS)}."
                 )
             yield key, value
 
-    def lines(self, node: yaml.Node, shape: str) -> Collection[Line]:
+    def read_lines(self, node: yaml.Node, shape: str) -> Collection[Line]:
         """One for each key: its own value comes after the one that it is merged with."""
-        return {line.key: line for line in self.all_lines(node, shape)}.values()
+        return {line.key: line for line in self.read_all_lines(node, shape)}.values()
 
-    def all_lines(self, node: yaml.Node, shape: str) -> Iterator[Line]:
+    def read_all_lines(self, node: yaml.Node, shape: str) -> Iterator[Line]:
         import yaml
 
-        for key, value, place in self.items(node, shape):
+        for key, value, place in self.read_items(node, shape):
             if not isinstance(value, yaml.ScalarNode):
                 raise UsageError(f"{place}: {key} is not a text.", shape, "Mend it.")
             yield Line(key, text_of(value), place)
 
-    def profiles(self, node: yaml.Node) -> Iterator[tuple[str, dict[str, str]]]:
-        for name, value, _ in self.items(node, f"It is a mapping: {PROFILES}"):
-            lines = self.lines(value, f"It is a mapping: {PROFILES}")
+    def read_profiles(self, node: yaml.Node) -> Iterator[tuple[str, dict[str, str]]]:
+        for name, value, _ in self.read_items(node, f"It is a mapping: {PROFILES}"):
+            lines = self.read_lines(value, f"It is a mapping: {PROFILES}")
             for line in lines:
                 if line.value and is_secret_name(line.key):
                     self.must_be_private(line)
@@ -126,10 +128,10 @@ class ConfigReader:
             command = f"chmod 600 {shlex.quote(str(self.path))}"
             raise UsageError(what, "", "Move it into ~/.config/tao/.env, or run:", command)
 
-    def endpoints(self, node: yaml.Node) -> Iterator[tuple[str, NamedEndpoint]]:
+    def read_endpoints(self, node: yaml.Node) -> Iterator[tuple[str, NamedEndpoint]]:
         shape = f"It is a mapping: {ENDPOINTS}"
         seen: set[str] = set()
-        for name, value, place in self.items(node, shape):
+        for name, value, place in self.read_items(node, shape):
             if not NAME.fullmatch(name):
                 allowed = "It is made of letters, digits, - and _, at most 63."
                 raise UsageError(
@@ -140,10 +142,10 @@ class ConfigReader:
                     f"{place}: there are two endpoints {name}.", "", "Name one of them otherwise."
                 )
             seen.add(name)
-            yield name, self.endpoint(name, value, place, shape)
+            yield name, self.read_endpoint(name, value, place, shape)
 
-    def endpoint(self, name: str, node: yaml.Node, place: str, shape: str) -> NamedEndpoint:
-        lines = self.lines(node, shape)
+    def read_endpoint(self, name: str, node: yaml.Node, place: str, shape: str) -> NamedEndpoint:
+        lines = self.read_lines(node, shape)
         platform = next((line for line in lines if line.key == "platform"), None)
         if platform is None:
             raise UsageError(

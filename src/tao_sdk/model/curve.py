@@ -59,7 +59,7 @@ def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
     ]
     losses = [series for series in drawn if is_loss(series.name)]
     others = _of_one_size([series for series in drawn if not is_loss(series.name)])
-    return [(_title(some), some[:MOST_SERIES]) for some in (losses, others) if some]
+    return [(_panel_title(some), some[:MOST_SERIES]) for some in (losses, others) if some]
 
 
 def broken_metrics(progress: Progress) -> list[str]:
@@ -94,7 +94,7 @@ def _of_one_size(series: list[Series]) -> list[Series]:
     return [some for some in series if 0.1 * size <= some.size <= 10 * size]
 
 
-def _title(series: Sequence[Series]) -> str:
+def _panel_title(series: Sequence[Series]) -> str:
     """What all the names have in common, else the first of them."""
     if len(series) == 1:
         return series[0].name
@@ -110,14 +110,14 @@ def _common_words(series: Sequence[Series]) -> frozenset[str]:
     return common - {""}
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """The letters that can be seen: a document with others could not be read, or not even be
     written.
     """
     return "".join(letter for letter in text if letter.isprintable())
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Three significant digits, without an exponent where that is short."""
     return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.1e}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from tao_sdk.model.curve import Scale, Series, broken_metrics, number, panels_of, value_range
+from tao_sdk.model.curve import Scale, Series, broken_metrics, format_number, panels_of, value_range
 from tao_sdk.model.progress import Progress
 
 # The eight dots of a braille character, by column and row.
@@ -21,7 +21,7 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
     each = (width - 3 * (beside - 1)) // max(beside, 1)
     blocks = [_text_panel(series[0], each, height) for _, series in panels] if each >= 16 else []
     rows = [blocks[start : start + beside] for start in range(0, len(blocks), max(beside, 1))]
-    drawn = [_joined(line, each) for row in rows for line in zip(*row, strict=True)]
+    drawn = [_join_blocks(line, each) for row in rows for line in zip(*row, strict=True)]
     return [*drawn, *(line[:width] for line in broken_metrics(progress))]
 
 
@@ -30,17 +30,17 @@ def _text_panel(series: Series, width: int, height: int) -> list[str]:
     colours.
     """
     low, high = value_range([series])
-    labels = [number(high), number(low)]
+    labels = [format_number(high), format_number(low)]
     margin = max(map(len, labels))
     columns = width - margin - 1
     first, last = series.points[0][0], series.points[-1][0]
     across, up = Scale(first, last, 0, columns * 2 - 1), Scale(low, high, height * 4 - 1, 0)
-    rows = _braille(
+    rows = _braille_rows(
         _joined_dots([(round(across(x)), round(up(y))) for x, y in series.points]), columns, height
     )
     edge = [labels[0], *[""] * (height - 2), labels[1]]
     return [
-        f"{'':{margin}} {series.name} {number(series.last)}"[:width],
+        f"{'':{margin}} {series.name} {format_number(series.last)}"[:width],
         *(
             f"{label:>{margin}}{'┤' if label else '│'}{row}"
             for label, row in zip(edge, rows, strict=True)
@@ -58,12 +58,12 @@ def _joined_dots(points: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]
             yield round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps)
 
 
-def _braille(dots: Iterable[tuple[int, int]], columns: int, height: int) -> list[str]:
+def _braille_rows(dots: Iterable[tuple[int, int]], columns: int, height: int) -> list[str]:
     cells = [[0x2800] * columns for _ in range(height)]
     for x, y in dots:
         cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
     return ["".join(map(chr, row)).replace("\u2800", " ") for row in cells]
 
 
-def _joined(line: Sequence[str], width: int) -> str:
+def _join_blocks(line: Sequence[str], width: int) -> str:
     return "   ".join(part.ljust(width) for part in line).rstrip()

@@ -10,10 +10,10 @@ from tao_sdk.model.curve import (
     Scale,
     Series,
     broken_metrics,
-    number,
+    format_number,
     panels_of,
     value_range,
-    visible,
+    visible_text,
 )
 from tao_sdk.model.metric_names import is_loss, smaller_is_better
 from tao_sdk.model.progress import Best, Progress, not_finite_since
@@ -66,18 +66,18 @@ def curve_svg(progress: Progress) -> str:
     panels = panels_of(progress)
     width = _PANEL_WIDTH * max(len(panels), 1)
     drawn = [
-        _panel(progress, title, some, _PANEL_WIDTH * number)
+        _draw_panel(progress, title, some, _PANEL_WIDTH * number)
         for number, (title, some) in enumerate(panels)
     ]
     none = "; ".join(broken_metrics(progress)) or "No epoch has ended yet."
     nothing = (
-        f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_written(none)}</text>'
+        f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_svg_text(none)}</text>'
     )
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}"'
             f' width="{width}" height="{_HEIGHT}"'
-            f' role="img" aria-label="{_written(_spoken(progress, panels))}">',
+            f' role="img" aria-label="{_svg_text(_describe_curves(progress, panels))}">',
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
             (
                 f'<rect class="card" x=".5" y=".5" width="{width - 1}" '
@@ -104,20 +104,20 @@ def comparison_svg(title: str, lines: Sequence[Series]) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
             f' width="{width}" height="{height}"'
-            f' role="img" aria-label="{_written(f"{title} of {len(lines)} jobs")}">',
+            f' role="img" aria-label="{_svg_text(f"{title} of {len(lines)} jobs")}">',
             COMPARISON_MARK,
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
             f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10"/>',
-            f'<text class="title" x="20" y="30">{_written(title)}</text>',
-            *_grid(_value_ticks(low, high), across, up),
-            *_epoch_axis(_epoch_ticks(first, last), across),
-            *(_named_line(some, place, across, up) for place, some in enumerate(lines)),
+            f'<text class="title" x="20" y="30">{_svg_text(title)}</text>',
+            *_draw_grid(_value_ticks(low, high), across, up),
+            *_draw_epoch_axis(_epoch_ticks(first, last), across),
+            *(_draw_named_line(some, place, across, up) for place, some in enumerate(lines)),
             "</svg>\n",
         ]
     )
 
 
-def _named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
+def _draw_named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
     """A job's line, and its name in the column beside the plot. Beyond four jobs, the dashes tell
     one from another.
     """
@@ -125,33 +125,35 @@ def _named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
     y = _TOP + _NAME_HEIGHT * place
     sample = f'<path class="line {colour}" d="M{_PANEL_WIDTH} {y - 4}h24"/>'
     return (
-        f'<g stroke-dasharray="{dashes}">{_line(series, colour, across, up)}{sample}</g>'
-        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{_written(series.name)}</text>'
+        f'<g stroke-dasharray="{dashes}">{_draw_line(series, colour, across, up)}{sample}</g>'
+        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{_svg_text(series.name)}</text>'
     )
 
 
-def _spoken(progress: Progress, panels: Sequence[tuple[str, Sequence[Series]]]) -> str:
-    lasts = ", ".join(f"{some.name} {number(some.last)}" for _, series in panels for some in series)
+def _describe_curves(progress: Progress, panels: Sequence[tuple[str, Sequence[Series]]]) -> str:
+    lasts = ", ".join(
+        f"{some.name} {format_number(some.last)}" for _, series in panels for some in series
+    )
     return f"Training after epoch {progress.epoch}: {lasts or 'no metrics yet'}"
 
 
-def _written(text: str) -> str:
+def _svg_text(text: str) -> str:
     """A job's words as text of an SVG document."""
-    return escape(visible(text))
+    return escape(visible_text(text))
 
 
 def _value_ticks(low: float, high: float) -> list[float]:
-    step = _step(high - low, 4)
+    step = _round_step(high - low, 4)
     return [n * step for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
 def _epoch_ticks(first: int, last: int) -> list[int]:
-    step = max(1, round(_step(last - first, 6)))
+    step = max(1, round(_round_step(last - first, 6)))
     inner = list(range(ceil(first / step) * step, last + 1, step))
     return inner if inner and inner[0] - first < step / 2 else [first, *inner]
 
 
-def _step(span: float, wanted: int) -> float:
+def _round_step(span: float, wanted: int) -> float:
     """A round step, with which `span` takes about `wanted`."""
     power = 10 ** floor(log10(span / wanted))
     return next(nice * power for nice in (1, 2, 5, 10) if nice * power >= span / wanted * 0.999)
@@ -163,7 +165,7 @@ def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int
     return first, max(last, progress.epochs or 0, first + 1)
 
 
-def _broken(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
+def _broken_in_panel(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
     """Of the metrics that were NaN, those that the panel of `series` would show, with the first
     such epoch.
     """
@@ -173,7 +175,7 @@ def _broken(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
     }
 
 
-def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]:
+def _draw_nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]:
     """A line at the epoch in which a metric first was no number; of several, the first."""
     if not broken:
         return
@@ -184,32 +186,32 @@ def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]
     yield (
         f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}"'
         f' text-anchor="{anchor}">'
-        f"NaN in epoch {epoch}<title>{_written(name)}</title></text>"
+        f"NaN in epoch {epoch}<title>{_svg_text(name)}</title></text>"
     )
 
 
-def _panel(progress: Progress, title: str, series: Sequence[Series], left: int) -> str:
+def _draw_panel(progress: Progress, title: str, series: Sequence[Series], left: int) -> str:
     first, last = _epoch_range(progress, series)
     low, high = value_range(series)
-    broken = _broken(progress, series)
+    broken = _broken_in_panel(progress, series)
     labels = _legend_places(series, left)
     last = max([last, *broken.values()])
     across = Scale(first, last, left + _LEFT, left + _PANEL_WIDTH - _RIGHT)
     up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP + labels[-1][2] - _LEGEND)
     return "\n".join(
         [
-            f'<text class="title" x="{left + 20}" y="30">{_written(title)}</text>',
-            *_legend(labels),
-            *_grid(_value_ticks(low, high), across, up),
-            *_epoch_axis(_epoch_ticks(first, last), across),
-            *_best_mark(progress.best, series, across, up),
-            *_nan_mark(broken, across, up),
+            f'<text class="title" x="{left + 20}" y="30">{_svg_text(title)}</text>',
+            *_draw_legend(labels),
+            *_draw_grid(_value_ticks(low, high), across, up),
+            *_draw_epoch_axis(_epoch_ticks(first, last), across),
+            *_draw_best_mark(progress.best, series, across, up),
+            *_draw_nan_mark(broken, across, up),
             *(
-                _line(some, colour, across, up)
+                _draw_line(some, colour, across, up)
                 for some, colour in zip(series, _COLOURS, strict=False)
             ),
             *(
-                _dots(progress.best, some, colour, across, up)
+                _draw_dots(progress.best, some, colour, across, up)
                 for some, colour in zip(series, _COLOURS, strict=False)
             ),
         ]
@@ -224,7 +226,7 @@ def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float
         name = (
             some.name if len(some.name) <= _LONGEST_NAME else f"{some.name[: _LONGEST_NAME - 1]}…"
         )
-        label = f"{name} {number(some.last)}"
+        label = f"{name} {format_number(some.last)}"
         if places and x + 13 + _CHARACTER * len(label) > left + _PANEL_WIDTH:
             x, y = left + 20.0, y + _LEGEND_ROW
         places.append((label, x, y))
@@ -232,24 +234,24 @@ def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float
     return places
 
 
-def _legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
+def _draw_legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
     """The names beside their colours."""
     for (label, x, y), colour in zip(places, _COLOURS, strict=False):
         yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
-        yield f'<text x="{x + 13:g}" y="{y:g}">{_written(label)}</text>'
+        yield f'<text x="{x + 13:g}" y="{y:g}">{_svg_text(label)}</text>'
 
 
-def _grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:
+def _draw_grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:
     for value in values:
         y = up(value)
         yield f'<path class="grid" d="M{across.begin:g} {y:.1f}H{across.end:g}"/>'
         yield (
             f'<text x="{across.begin - 8:g}" y="{y + 4:.1f}" '
-            f'text-anchor="end">{number(value)}</text>'
+            f'text-anchor="end">{format_number(value)}</text>'
         )
 
 
-def _epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
+def _draw_epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
     base = _HEIGHT - _BOTTOM
     yield f'<path class="axis" d="M{across.begin:g} {base}H{across.end:g}"/>'
     for epoch in epochs:
@@ -262,7 +264,7 @@ def _epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
     )
 
 
-def _best_mark(
+def _draw_best_mark(
     best: Best | None, series: Sequence[Series], across: Scale, up: Scale
 ) -> Iterator[str]:
     if best is None or not any(best.epoch == epoch for some in series for epoch, _ in some.points):
@@ -277,17 +279,17 @@ def _best_mark(
         )  # where such a curve is not
         yield (
             f'<text class="best-text" x="{x + beside:.1f}" y="{y:g}" text-anchor="{anchor}">'
-            f"best {number(best.value)} in epoch {best.epoch}</text>"
+            f"best {format_number(best.value)} in epoch {best.epoch}</text>"
         )
 
 
-def _line(series: Series, colour: str, across: Scale, up: Scale) -> str:
+def _draw_line(series: Series, colour: str, across: Scale, up: Scale) -> str:
     path = "L".join(f"{across(epoch):.1f} {up(value):.1f}" for epoch, value in series.points)
     thin = " thin" if len(series.points) > 120 else ""
     return f'<path class="line {colour}{thin}" d="M{path}"/>'
 
 
-def _dots(best: Best | None, series: Series, colour: str, across: Scale, up: Scale) -> str:
+def _draw_dots(best: Best | None, series: Series, colour: str, across: Scale, up: Scale) -> str:
     """Where the line ends, and where it was best."""
     marked = {series.points[-1]}
     if best and best.metric == series.name:

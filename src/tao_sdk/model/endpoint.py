@@ -83,7 +83,7 @@ class NamedEndpoint:
     place: str = ""  # where its name stands: `file:line`
     platform_place: str = ""
 
-    def settings(self) -> dict[str, str]:
+    def read_settings(self) -> dict[str, str]:
         """Its own settings, by their names in the environment. Raises UsageError with the place of
         a key that is wrong.
         """

@@ -15,10 +15,11 @@ from tao_sdk.model.reasons import Reason
 ENDS = (".", "!", "?", ":", "…")
 
 
-def sentences(*parts: str) -> str:
-    """The parts that say something, as one line in which each ends before the next begins."""
-    said = [part for part in parts if part]
-    return " ".join([part if part.endswith(ENDS) else f"{part}." for part in said[:-1]] + said[-1:])
+def join_sentences(*parts: str) -> str:
+    """The parts that are not empty as one line. All but the last end with a full stop or ENDS."""
+    texts = [part for part in parts if part]
+    ended = [part if part.endswith(ENDS) else f"{part}." for part in texts[:-1]]
+    return " ".join([*ended, *texts[-1:]])
 
 
 def advice_with(command: str, words: str) -> str:
@@ -50,7 +51,7 @@ class TaoError(Exception):
         super().__init__(self.what, self.why, self.next)
 
     def __str__(self) -> str:
-        return sentences(self.what, self.why, self.next)
+        return join_sentences(self.what, self.why, self.next)
 
     def redacted(self, redact: Callable[[str], str]) -> TaoError:
         """The same error, its texts passed through `redact`: a value that it quotes may hold a
@@ -75,9 +76,9 @@ class TaoError(Exception):
             "hint": hint,
         }
 
-    def advise(self, words: str, command: str = "") -> None:
+    def add_advice(self, words: str, command: str = "") -> None:
         """Add to what can be done next. The first command stays the one that mends it."""
-        self.next = sentences(self.next, advice_with(command, words))
+        self.next = join_sentences(self.next, advice_with(command, words))
         self.command = self.command or command
 
 

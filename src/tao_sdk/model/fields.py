@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
-from tao_sdk.model.unwrapped import unwrapped
+from tao_sdk.model.unwrapped import unwrap_value
 
 T = TypeVar("T")
 # How other tools call a field.
@@ -47,14 +47,14 @@ class Kind:
     flag: bool = True  # False: too rich for the command line
 
 
-def _text(value: Any) -> str:
-    value = unwrapped(value)
+def _read_text(value: Any) -> str:
+    value = unwrap_value(value)
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     raise TypeError
 
 
-def _integer(least: int) -> Callable[[Any], int]:
+def _integer_reader(least: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if isinstance(value, bool) or int(value) != float(value) or int(value) < least:
             raise ValueError
@@ -63,33 +63,33 @@ def _integer(least: int) -> Callable[[Any], int]:
     return read
 
 
-def _number(value: Any) -> float:
+def _read_number(value: Any) -> float:
     number = float(value)
     if isinstance(value, bool) or not 0 < number < float("inf"):
         raise ValueError
     return number
 
 
-def _yes_or_no(value: Any) -> bool:
+def _read_yes_or_no(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     return {"true": True, "yes": True, "false": False, "no": False}[str(value).lower()]
 
 
-def _duration(value: Any) -> timedelta:
+def _read_duration(value: Any) -> timedelta:
     duration = value if isinstance(value, timedelta) else parse_duration(str(value))
     if duration <= timedelta(0):
         raise ValueError
     return duration
 
 
-def _size(value: Any) -> str:
+def _read_size(value: Any) -> str:
     if isinstance(value, bool) or parse_size(str(value)) <= 0:
         raise ValueError
     return str(value)
 
 
-def _list_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _list_reader(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def read_all(value: Any) -> tuple[Any, ...]:
         if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
             raise TypeError
@@ -98,7 +98,7 @@ def _list_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     return read_all
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _read_mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(
         isinstance(key, str) for key in cast(Mapping[Any, Any], value)
     ):
@@ -106,50 +106,52 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(cast(Mapping[str, Any], value))
 
 
-def _map_of_text(value: Any) -> dict[str, Any]:
+def _read_map_of_text(value: Any) -> dict[str, Any]:
     from tao_sdk.model.secrets import Secret, SecretRef
 
     def text(item: Any) -> Any:
-        item = unwrapped(item)
+        item = unwrap_value(item)
         if isinstance(item, bool):
             return str(item).lower()
-        return item if isinstance(item, (Secret, SecretRef)) else _text(item)
+        return item if isinstance(item, (Secret, SecretRef)) else _read_text(item)
 
-    return {key: text(item) for key, item in _mapping(value).items() if item is not None}
+    return {key: text(item) for key, item in _read_mapping(value).items() if item is not None}
 
 
-TEXT = Kind("a text", _text, {"type": ["string", "number"]})
-NUMBER = Kind("a number above 0", _number, {"type": "number", "exclusiveMinimum": 0})
-YES_OR_NO = Kind("true or false", _yes_or_no, {"type": "boolean"})
-DURATION = Kind("a duration such as 90s, 30m, 4h or 1-12:00:00", _duration, {"type": "string"})
-SIZE = Kind("a size such as 512m, 8g or 1.5T", _size, {"type": ["string", "integer"]})
+TEXT = Kind("a text", _read_text, {"type": ["string", "number"]})
+NUMBER = Kind("a number above 0", _read_number, {"type": "number", "exclusiveMinimum": 0})
+YES_OR_NO = Kind("true or false", _read_yes_or_no, {"type": "boolean"})
+DURATION = Kind("a duration such as 90s, 30m, 4h or 1-12:00:00", _read_duration, {"type": "string"})
+SIZE = Kind("a size such as 512m, 8g or 1.5T", _read_size, {"type": ["string", "integer"]})
 TEXTS = Kind(
     "a list of texts",
-    _list_of(_text),
+    _list_reader(_read_text),
     {"type": "array", "items": {"type": "string"}},
     multiple=True,
 )
 MAP_OF_TEXT = Kind(
     "a mapping of names to texts",
-    _map_of_text,
+    _read_map_of_text,
     {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
     multiple=True,
     pairs=True,
 )
-MAPPING = Kind("a mapping", _mapping, {"type": "object"}, flag=False)
+MAPPING = Kind("a mapping", _read_mapping, {"type": "object"}, flag=False)
 ANYTHING = Kind("anything", lambda value: value, {}, flag=False)
 
 
 def integer(least: int) -> Kind:
     return Kind(
-        f"a whole number of {least} or more", _integer(least), {"type": "integer", "minimum": least}
+        f"a whole number of {least} or more",
+        _integer_reader(least),
+        {"type": "integer", "minimum": least},
     )
 
 
 def integers(least: int) -> Kind:
     return Kind(
         f"a list of whole numbers of {least} or more",
-        _list_of(_integer(least)),
+        _list_reader(_integer_reader(least)),
         {"type": "array", "items": {"type": "integer", "minimum": least}},
         multiple=True,
     )
@@ -196,7 +198,7 @@ def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -
         if name not in known:
             raise unknown_field(name, known, where, field_of_flag(name, known))
     given = {
-        name: _read(known[name], value, where)
+        name: _read_value(known[name], value, where)
         for name, value in values.items()
         if value is not None
     }
@@ -241,15 +243,15 @@ class FieldError(SpecError):
         self.field = field
         self.clause = clause
 
-    def naming(self, flag: str) -> str:
+    def describe_flag(self, flag: str) -> str:
         """What is wrong, of the flag by which the field was given."""
         return f"{flag} {self.clause}." if self.clause else self.what
 
 
-def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
+def _read_value(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
     kind: Kind = field.metadata["kind"]
     try:
-        return kind.read(unwrapped(value))
+        return kind.read(unwrap_value(value))
     except (ValueError, TypeError, KeyError, OverflowError):
         shown = (
             f"a {type(value).__name__}" if kind.pairs else repr(value)
@@ -269,7 +271,7 @@ def text_instead(field: dataclasses.Field[Any], value: Any) -> str:
     return f"Write {shlex.join(words)!r}." if words else ""
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A field's value as JSON has it."""
     from tao_sdk.model.secrets import Secret, SecretRef
 
@@ -278,9 +280,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return format_duration(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
+        return {str(key): plain_value(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in cast(Iterable[Any], value)]
+        return [plain_value(item) for item in cast(Iterable[Any], value)]
     return value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tao_sdk.model.errors import Refused, TaoError, advice_with, sentences
+from tao_sdk.model.errors import Refused, TaoError, advice_with, join_sentences
 
 
 class Severity(str, Enum):
@@ -54,7 +54,7 @@ class Finding:
     @property
     def text(self) -> str:
         """What, why, and what to do, in one line."""
-        return sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
+        return join_sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
 
     def to_json(self) -> dict[str, str]:
         """The finding object of `--json`: next (and fix, its older name) is a command or empty,
@@ -80,11 +80,10 @@ def refuse_errors(findings: Iterable[Finding]) -> None:
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
         first = errors[0]
-        more = (
-            f" ({len(errors) - 1} more: {'; '.join(e.what for e in errors[1:])})"
-            if len(errors) > 1
-            else ""
-        )
-        refused = Refused(first.what + more, first.why, first.next, first.command)
+        what = first.what
+        if len(errors) > 1:
+            others = "; ".join(error.what for error in errors[1:])
+            what = f"{what} ({len(errors) - 1} more: {others})"
+        refused = Refused(what, first.why, first.next, first.command)
         refused.code = first.code
         raise refused

@@ -93,7 +93,7 @@ class Job:
             self.next_attempt_at,
         )
 
-    def because(self, why: Why) -> Job:
+    def with_reason(self, why: Why) -> Job:
         """The same with another reason and its sentence."""
         return replace(self, reason_code=why.code, message=why.text)
 

@@ -23,10 +23,10 @@ class LivePace:
         self._first: Point | None = None
         self._told = estimated
 
-    def estimate(
+    def estimate_left(
         self, epoch: int, epochs: int | None, told: float | None, at: float | None
     ) -> float | None:
-        """Seconds left: as the job has `told` them, else as this says."""
+        """Seconds left: as the job has `told` them, else as the epochs seen so far suggest."""
         if at is None or not epoch or not epochs or told != self._told:
             return told
         if self._first is None:
@@ -47,8 +47,8 @@ class Pace:
     first: tuple[int, float] | None = None  # epoch, when
     latest: tuple[int, float] | None = None
 
-    def seen(self, epoch: int, at: float) -> Pace:
-        """With a look at `at` that saw `epoch`."""
+    def add_look(self, epoch: int, at: float) -> Pace:
+        """The pace with one more look: `epoch` was seen at `at`."""
         if not epoch or (self.latest and epoch <= self.latest[0]):
             return self
         return Pace(self.first or (epoch, at), (epoch, at))
@@ -75,7 +75,7 @@ class Pace:
 
     def epoch_seconds(self, started: float | None) -> float | None:
         """How long an epoch took, or None where that is not known."""
-        begin = self._begin(started)
+        begin = self._first_point(started)
         if self.latest is None or begin is None:
             return None
         (first_epoch, first_at), (epoch, at) = begin, self.latest
@@ -83,7 +83,7 @@ class Pace:
             return None
         return (at - first_at) / (epoch - first_epoch)
 
-    def _begin(self, started: float | None) -> tuple[int, float] | None:
+    def _first_point(self, started: float | None) -> tuple[int, float] | None:
         """The epoch and the time from which the pace is measured."""
         if self.first != self.latest:
             return self.first

@@ -85,10 +85,10 @@ class PreparedJob:
         return {
             each.key: posixpath.normpath(each.path)
             for each in self.data.inputs
-            if posixpath.isabs(each.path) and not self.brings(each.path)
+            if posixpath.isabs(each.path) and not self.brings_path(each.path)
         }
 
-    def brings(self, path: str) -> bool:
+    def brings_path(self, path: str) -> bool:
         """Whether the file at a path, or something in the folder there, travels with the job."""
         return any(lies_in(each, path) for each in self.spec.files)
 

@@ -1,4 +1,4 @@
-"""Printable text: other people's words without what a terminal would obey."""
+"""Printable text: other people's words without control characters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
 
 
 def printable(line: str) -> str:
-    """One line of text without what would move the cursor, colour the screen or turn the text
-    around.
+    """The text as one line, without escape sequences and characters that cannot be seen.
 
-    Whatever is printed for people goes through it on its way out: job's names, metrics, files and
-    other people's words.
+    Job names, metrics, file names and other people's words go through it before they are printed.
     """
     plain = ESCAPES.sub("", line).replace("\t", "    ").replace("\n", " ")
     return "".join(letter for letter in plain if letter.isprintable())

@@ -108,14 +108,14 @@ class Progress:
         )
 
 
-def milestones(before: int, after: int, interval: int) -> range:
+def crossed_milestones(before: int, after: int, interval: int) -> range:
     """The multiples of `interval` that were crossed on the way from epoch `before` to epoch
     `after`.
     """
     return range((before // interval + 1) * interval, after + 1, interval)
 
 
-def richer(first: Progress, second: Progress) -> Progress:
+def richer_progress(first: Progress, second: Progress) -> Progress:
     """Of what two streams of one job say, the one that is further, then the one that says more,
     then the first.
     """
@@ -149,7 +149,7 @@ def not_finite_since(progress: Progress) -> dict[str, int]:
     return since
 
 
-def better(first: Best, second: Best) -> Best:
+def better_value(first: Best, second: Best) -> Best:
     """The better of two values of one metric; of equals the earlier epoch."""
     if first.value == second.value:
         return first if first.epoch <= second.epoch else second

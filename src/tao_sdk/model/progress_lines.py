@@ -126,7 +126,7 @@ class Shape:
     is_plain: bool = False  # `plain` would change nothing in such a line
 
     def read(self, line: str, epoch_known: bool) -> Sighting | None:
-        text = line if self.is_plain else plain(line)
+        text = line if self.is_plain else plain_text(line)
         if self.epoch:
             epoch = int(text[self.epoch])
             from_zero = not self.fraction and (epoch == 0 or self.bar)
@@ -136,24 +136,24 @@ class Shape:
             return self._only_total(text)
         return Sighting(
             epoch,
-            self._epochs(text),
-            self._metrics(text),
-            _seconds(text[self.eta]) if self.eta else None,
+            self._read_epochs(text),
+            self._read_metrics(text),
+            _read_seconds(text[self.eta]) if self.eta else None,
             self.fraction,
             from_zero,
         )
 
     def _only_total(self, text: str) -> Sighting | None:
         """The number of epochs alone; None where the line does not tell it."""
-        return Sighting(epochs=_count(text, self.total)) if self.total else None
+        return Sighting(epochs=_read_count(text, self.total)) if self.total else None
 
-    def _epochs(self, text: str) -> int | None:
+    def _read_epochs(self, text: str) -> int | None:
         """How many epochs the line tells beside the epoch, else in words of its own."""
         if self.epochs and (epochs := int(text[self.epochs])):
             return epochs
-        return _count(text, self.total) if self.total else None
+        return _read_count(text, self.total) if self.total else None
 
-    def _metrics(self, text: str) -> dict[str, float]:
+    def _read_metrics(self, text: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for name, part, name_span, span, of in self.numbers:
             value = float(text[span])
@@ -169,7 +169,7 @@ class Record:
         record = _json_object(line)
         if record is not None:
             return _read_record(record)
-        shape = shape_of_text(plain(line))
+        shape = shape_of_text(plain_text(line))
         return shape.read(line, epoch_known) if shape else None
 
 
@@ -187,10 +187,10 @@ class LineReader:
         try:
             shape = self._shapes[key]
         except KeyError:
-            shape = self._learn(key, line)
+            shape = self._learn_shape(key, line)
         return shape.read(text_of(line), epoch_known) if shape else None
 
-    def _learn(self, key: bytes, line: bytes) -> Shape | Record | None:
+    def _learn_shape(self, key: bytes, line: bytes) -> Shape | Record | None:
         shape = shape_of(line) if may_say_something(line) else None
         if len(self._shapes) >= MOST_SHAPES:
             self._shapes.clear()
@@ -218,8 +218,8 @@ def text_of(line: bytes) -> str:
     return line.decode("utf-8", "replace").strip()
 
 
-def plain(text: str) -> str:
-    """As much of a line as is looked at, without its colours."""
+def plain_text(text: str) -> str:
+    """The first TEXT_LIMIT characters of a line, without its colours."""
     start = text[:TEXT_LIMIT]
     return _COLOUR.sub("", start) if "\x1b" in start else start
 
@@ -231,8 +231,8 @@ def shape_of(line: bytes) -> Shape | Record | None:
         return None
     if _JSON_START.match(text):
         return Record()
-    shape = shape_of_text(plain(text))
-    return replace(shape, is_plain=plain(text) == text) if shape else None
+    shape = shape_of_text(plain_text(text))
+    return replace(shape, is_plain=plain_text(text) == text) if shape else None
 
 
 def _json_object(text: str) -> Mapping[str, Any] | None:
@@ -259,7 +259,7 @@ def _read_record(record: Mapping[str, Any]) -> Sighting | None:
         epoch,
         _whole_number(record.get("max_epoch"), least=1),
         metrics,
-        _seconds(record["eta"]) if "eta" in record else None,
+        _read_seconds(record["eta"]) if "eta" in record else None,
         not whole,
         whole and epoch == 0,
     )
@@ -267,7 +267,7 @@ def _read_record(record: Mapping[str, Any]) -> Sighting | None:
 
 def _whole_number(value: Any, least: int) -> int | None:
     """The number, less its decimal places; None for what can be no epoch."""
-    number = _number(value)
+    number = _read_number(value)
     if number is None or not least <= number <= MOST_EPOCHS:
         return None
     return int(number)
@@ -283,7 +283,7 @@ def _record_metrics(record: Mapping[str, Any]) -> dict[str, float]:
 
 def _add_numbers(metrics: dict[str, float], group: Mapping[str, Any]) -> None:
     for name, value in group.items():
-        number = _number(value)
+        number = _read_number(value)
         if number is not None and (plain_name := _record_name(name[:LONGEST_NAME])):
             metrics[plain_name] = number
 
@@ -299,17 +299,17 @@ def shape_of_text(text: str) -> Shape | None:
         return None
     return Shape(
         numbers=numbers,
-        epoch=_span(match, "epoch"),
-        epochs=_span(match, "epochs"),
-        total=_span(total, "epochs"),
-        eta=_span(_ETA.search(text), "eta"),
+        epoch=_group_span(match, "epoch"),
+        epochs=_group_span(match, "epochs"),
+        total=_group_span(total, "epochs"),
+        eta=_group_span(_ETA.search(text), "eta"),
         fraction=match is not None and match["part"] is not None,
         bar=match is not None and match["bar"] is not None,
         step=_STEP.search(text) is not None,
     )
 
 
-def _span(match: re.Match[str] | None, group: str) -> slice | None:
+def _group_span(match: re.Match[str] | None, group: str) -> slice | None:
     """Where the group stands in the line; None where the line does not have it."""
     if match is None or match[group] is None:
         return None
@@ -328,7 +328,7 @@ def _epoch_in(text: str, said_with_metrics: bool) -> re.Match[str] | None:
     return None
 
 
-def _count(text: str, span: slice | None) -> int | None:
+def _read_count(text: str, span: slice | None) -> int | None:
     return int(text[span]) or None if span else None
 
 
@@ -340,7 +340,11 @@ def _text_metrics(text: str, beside_epoch: bool = False) -> Iterator[Number]:
         part = f"{match['part'].lower()}_" if match["part"] else ""
         name = "" if any(map(str.isdigit, match["name"])) else part + _plain_name(match["name"])
         yield Number(
-            name, part, slice(*match.span("name")), slice(*match.span("value")), _span(match, "of")
+            name,
+            part,
+            slice(*match.span("name")),
+            slice(*match.span("value")),
+            _group_span(match, "of"),
         )
 
 
@@ -355,7 +359,7 @@ def _is_value(match: re.Match[str], beside_epoch: bool) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_metric(name: str) -> bool:
-    words = _words(name)
+    words = _name_words(name)
     return not words & _NOT_METRICS and any(
         word in _METRIC_WORDS or word.endswith("loss") for word in words
     )
@@ -364,10 +368,10 @@ def _is_metric(name: str) -> bool:
 @lru_cache(maxsize=1024)
 def _record_name(name: str) -> str:
     """What a number of a record is called; "" for one that is no metric."""
-    return "" if _words(name) & _NOT_METRICS else _plain_name(name)
+    return "" if _name_words(name) & _NOT_METRICS else _plain_name(name)
 
 
-def _words(name: str) -> frozenset[str]:
+def _name_words(name: str) -> frozenset[str]:
     return frozenset(re.split(r"[^a-z]+", name.lower())) - {""}
 
 
@@ -377,7 +381,7 @@ def _plain_name(name: str) -> str:
     return name.lower() if name[1:].islower() else name
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     if type(value) is float:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -388,12 +392,12 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _seconds(value: Any) -> float | None:
+def _read_seconds(value: Any) -> float | None:
     """Seconds of `0:04:24`, `1 day, 2:00:00`, `0:06` or a number."""
     if isinstance(value, str) and (match := _CLOCK.fullmatch(value.strip())):
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    number = _number(value)
+    number = _read_number(value)
     if number is None or not 0 <= number < float("inf"):
         return None
     return number

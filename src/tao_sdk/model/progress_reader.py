@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tao_sdk.model.metric_names import smaller_is_better, telling_order
 from tao_sdk.model.pace import LivePace
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, better
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, better_value
 from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
 NOTHING: Mapping[str, float] = {}
@@ -47,7 +47,7 @@ class ProgressReader:
         self._from_zero = start.counts_from_zero
         self._history = _History(start.history)
         self._bests = _Bests(start)
-        self._own_metrics: Mapping[str, float] = self._history.reopen(
+        self._own_metrics: Mapping[str, float] = self._history.reopen_entry(
             start.epoch
         )  # what was said of the newest epoch
         self._lines = _Lines(unfinished)
@@ -71,27 +71,29 @@ class ProgressReader:
         of their epoch. `at` (seconds, any steady clock) lets the time left be estimated where the
         job does not tell it itself.
         """
-        finished = self._feed(data, self._progress_now)
-        self._eta_seconds = self._pace.estimate(self._epoch, self._epochs, self._eta_seconds, at)
-        return [*finished, self._progress] if self._renew() else finished
+        finished = self._feed_lines(data, self._progress_now)
+        self._eta_seconds = self._pace.estimate_left(
+            self._epoch, self._epochs, self._eta_seconds, at
+        )
+        return [*finished, self._progress] if self._renew_progress() else finished
 
     def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
         """As `feed`, but of each epoch only its number and the last value of every metric: that
         takes half the time.
         """
-        finished = self._feed(data, self._metrics_now)
-        return [*finished, self._metrics_now()] if self._renew() else finished
+        finished = self._feed_lines(data, self._metrics_now)
+        return [*finished, self._metrics_now()] if self._renew_progress() else finished
 
     def end(self) -> list[Progress]:
         """What the last line says although nothing ended it."""
         return self.feed(b"\n")
 
-    def _feed(self, data: bytes, report: Callable[[], Report]) -> list[Report]:
+    def _feed_lines(self, data: bytes, report: Callable[[], Report]) -> list[Report]:
         """What `report` gives at the end of each epoch that ends in `data`."""
         reports: list[Report] = []
         before = report()
-        read, take = self._reader.read, self._take
-        for line in self._lines.split(data):
+        read, take = self._reader.read, self._take_sighting
+        for line in self._lines.split_lines(data):
             sighting = read(line, self._epoch > 0)
             if sighting is None:
                 continue
@@ -100,7 +102,7 @@ class ProgressReader:
                 reports.append(finished)
         return reports
 
-    def _renew(self) -> bool:
+    def _renew_progress(self) -> bool:
         """True where the progress is not what it was."""
         history = self._history.entries_with(self._epoch, self._own_metrics)
         now = replace(self._progress_now(), history=history)
@@ -115,9 +117,9 @@ class ProgressReader:
             self._epoch,
             self._epochs,
             self._metrics,
-            self._bests.best(self._epoch, own),
+            self._bests.best_epoch(self._epoch, own),
             self._eta_seconds,
-            (EpochMetrics(self._epoch, own),) if own else self._history.latest(),
+            (EpochMetrics(self._epoch, own),) if own else self._history.latest_entry(),
             self._not_finite,
             self._from_zero,
             first_not_finite=self._first_not_finite,
@@ -126,7 +128,7 @@ class ProgressReader:
     def _metrics_now(self) -> EpochMetrics:
         return EpochMetrics(self._epoch, self._metrics)
 
-    def _take(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
+    def _take_sighting(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
         """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
         finished = None
         from_zero = self._from_zero or sighting.counts_from_zero
@@ -144,8 +146,8 @@ class ProgressReader:
 
     def _begin_epoch(self, epoch: int) -> None:
         if self._own_metrics:
-            self._history.append(self._epoch, self._own_metrics)
-            self._bests.note(self._epoch, self._own_metrics)
+            self._history.append_entry(self._epoch, self._own_metrics)
+            self._bests.note_epoch(self._epoch, self._own_metrics)
             self._own_metrics = NOTHING
         self._epoch = epoch
 
@@ -158,9 +160,9 @@ class ProgressReader:
             return
         if self._not_finite or len(finite) < len(metrics):
             self._take_not_finite(epoch, metrics, finite)
-        self._metrics = _joined(self._metrics, finite)
+        self._metrics = _join_metrics(self._metrics, finite)
         if epoch:
-            self._own_metrics = _joined(self._own_metrics, finite)
+            self._own_metrics = _join_metrics(self._own_metrics, finite)
 
     def _take_not_finite(
         self, epoch: int, metrics: Mapping[str, float], finite: Mapping[str, float]
@@ -179,10 +181,10 @@ class ProgressReader:
         if not epoch or not metrics:
             return
         if self._history.is_after_all(epoch):
-            self._history.append(epoch, metrics)
-            self._bests.note(epoch, metrics)
+            self._history.append_entry(epoch, metrics)
+            self._bests.note_epoch(epoch, metrics)
         elif (entry := self._history.take_late(epoch, metrics)) is not None:
-            self._bests.renote(entry, metrics, self._history.entries)
+            self._bests.correct_epoch(entry, metrics, self._history.entries)
 
 
 class _History:
@@ -193,13 +195,13 @@ class _History:
     def __init__(self, entries: Iterable[EpochMetrics]) -> None:
         self.entries = list(entries)
 
-    def reopen(self, epoch: int) -> Mapping[str, float]:
+    def reopen_entry(self, epoch: int) -> Mapping[str, float]:
         """Take out the entry of `epoch`, which is not over: what was said of it until now."""
         if self.entries and self.entries[-1].epoch == epoch:
             return self.entries.pop().metrics
         return {}
 
-    def latest(self) -> tuple[EpochMetrics, ...]:
+    def latest_entry(self) -> tuple[EpochMetrics, ...]:
         """The last entry, or nothing."""
         return tuple(self.entries[-1:])
 
@@ -208,17 +210,17 @@ class _History:
         if not metrics:
             return tuple(self.entries)
         copy = _History(self.entries)
-        copy.append(epoch, metrics)
+        copy.append_entry(epoch, metrics)
         return tuple(copy.entries)
 
-    def append(self, epoch: int, metrics: Mapping[str, float]) -> None:
+    def append_entry(self, epoch: int, metrics: Mapping[str, float]) -> None:
         entries = self.entries
         if self._is_crowded():
-            entries[-1] = EpochMetrics(epoch, _joined(entries[-1].metrics, metrics))
+            entries[-1] = EpochMetrics(epoch, _join_metrics(entries[-1].metrics, metrics))
             return
         entries.append(EpochMetrics(epoch, metrics))
         if len(entries) > HISTORY:
-            self.entries = _thinned(entries)
+            self.entries = _merge_neighbours(entries)
 
     def is_after_all(self, epoch: int) -> bool:
         return not self.entries or epoch > self.entries[-1].epoch
@@ -231,7 +233,7 @@ class _History:
         entry = self.entries[at]
         if entry.epoch != epoch:
             return None
-        self.entries[at] = EpochMetrics(epoch, _joined(entry.metrics, metrics))
+        self.entries[at] = EpochMetrics(epoch, _join_metrics(entry.metrics, metrics))
         return entry
 
     def _is_crowded(self) -> bool:
@@ -257,24 +259,24 @@ class _Bests:
         self._chosen_from: tuple[Any, ...] = ()
         for entry in start.history:
             if entry.epoch < start.epoch:
-                self.note(entry.epoch, entry.metrics)
+                self.note_epoch(entry.epoch, entry.metrics)
         if start.best and start.best.epoch < start.epoch:
-            self._improve(start.best)
+            self._improve_best(start.best)
 
-    def note(self, epoch: int, metrics: Mapping[str, float]) -> None:
+    def note_epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Take what was said of an epoch that comes after all that were noted before."""
         self._epochs += 1
         for name, value in metrics.items():
             best = self._bests.get(name)
             if best is None:
-                self._improve(Best(epoch, name, value))
+                self._improve_best(Best(epoch, name, value))
                 continue
             if name not in self._often:
                 self._often.add(name)
             if value != best.value and (value < best.value) == smaller_is_better(name):
                 self._bests[name] = Best(epoch, name, value)
 
-    def renote(
+    def correct_epoch(
         self, before: EpochMetrics, metrics: Mapping[str, float], entries: Sequence[EpochMetrics]
     ) -> None:
         """Take what is said late of an epoch that was noted with other values `before`, which count
@@ -286,12 +288,12 @@ class _Bests:
                 del self._bests[name]
                 for entry in entries:
                     if name in entry.metrics:
-                        self._improve(Best(entry.epoch, name, entry.metrics[name]))
+                        self._improve_best(Best(entry.epoch, name, entry.metrics[name]))
             elif best is not None and name not in before.metrics:
                 self._often.add(name)
-            self._improve(Best(before.epoch, name, value))
+            self._improve_best(Best(before.epoch, name, value))
 
-    def best(self, epoch: int, metrics: Mapping[str, float]) -> Best | None:
+    def best_epoch(self, epoch: int, metrics: Mapping[str, float]) -> Best | None:
         """The best epoch by the most telling metric, with what is said of the newest until now."""
         if not metrics and not self._bests:
             return None
@@ -302,7 +304,7 @@ class _Bests:
         if self._metric not in metrics:
             return best
         newest = Best(epoch, self._metric, metrics[self._metric])
-        return newest if best is None else better(best, newest)
+        return newest if best is None else better_value(best, newest)
 
     def _most_telling(self, newest: Mapping[str, float]) -> str:
         """Of all metrics; one that was seen in a single epoch of several tells less than one seen
@@ -316,10 +318,10 @@ class _Bests:
 
         return min({*self._bests, *newest}, key=order)
 
-    def _improve(self, value: Best) -> None:
+    def _improve_best(self, value: Best) -> None:
         best = self._bests.get(value.metric)
         if best is not None:
-            self._bests[value.metric] = better(best, value)
+            self._bests[value.metric] = better_value(best, value)
         elif len(self._bests) < NAMES:
             self._bests[value.metric] = value
 
@@ -332,7 +334,7 @@ class _Lines:
     def __init__(self, unfinished: bytes = b"") -> None:
         self.unfinished = unfinished[:LINE_LIMIT]
 
-    def split(self, data: bytes) -> Iterable[bytes]:
+    def split_lines(self, data: bytes) -> Iterable[bytes]:
         first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
         head = self.unfinished + first[: LINE_LIMIT - len(self.unfinished)]
         if not end:
@@ -359,7 +361,7 @@ def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, curren
     return seen.epoch + 1
 
 
-def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
+def _join_metrics(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
     """The new values in place of the old; of further metrics the first, until there are METRICS."""
     joined = {**old, **new} if old else new
     if len(joined) <= METRICS:
@@ -367,12 +369,12 @@ def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, 
     return dict(islice(joined.items(), METRICS))
 
 
-def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
+def _merge_neighbours(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
     """The first entry, then every two neighbours as one."""
     pairs = zip(history[1::2], history[2::2], strict=False)
     odd_one = history[-1:] if len(history) % 2 == 0 else ()
     return [
         history[0],
-        *(EpochMetrics(new.epoch, _joined(old.metrics, new.metrics)) for old, new in pairs),
+        *(EpochMetrics(new.epoch, _join_metrics(old.metrics, new.metrics)) for old, new in pairs),
         *odd_one,
     ]

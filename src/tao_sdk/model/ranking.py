@@ -13,7 +13,7 @@ from functools import reduce
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.metric_names import smaller_is_better, telling_order
-from tao_sdk.model.progress import Best, Progress, better
+from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.model.status import Status
 
 FIXED_ORDERS = ("created", "name", "status")  # what jobs can be sorted by beside a metric
@@ -22,11 +22,11 @@ _STATUS_ORDER = {status: place for place, status in enumerate(Status)}
 
 def best_value(progress: Progress, metric: str) -> Best | None:
     """The best value of `metric` that is still known; None where it was never told."""
-    values = list(_values(progress, metric))
-    return reduce(better, values) if values else None
+    values = list(_metric_values(progress, metric))
+    return reduce(better_value, values) if values else None
 
 
-def _values(progress: Progress, metric: str) -> Iterator[Best]:
+def _metric_values(progress: Progress, metric: str) -> Iterator[Best]:
     if progress.best and progress.best.metric == metric:
         yield progress.best
     for entry in progress.history:

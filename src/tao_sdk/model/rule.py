@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
-from tao_sdk.model.errors import sentences
+from tao_sdk.model.errors import join_sentences
 from tao_sdk.model.reasons import Reason
 
 Condition = Callable[[Evidence], str | None]
@@ -48,7 +48,7 @@ class Rule:
     after: str = ""
     next_without: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def advice(self, unused: Collection[str]) -> str:
+    def choose_advice(self, unused: Collection[str]) -> str:
         """What to do next on a platform that does not use these fields of a job."""
         for name, advice in self.next_without.items():
             if name in unused:
@@ -65,7 +65,7 @@ class Rule:
         return Diagnosis(
             what=self.what.replace("{seen}", headline).replace("{limit}", limit),
             err_class=self.fault,
-            next=with_quotes(self.advice(evidence.unused_fields), headline),
+            next=with_quotes(self.choose_advice(evidence.unused_fields), headline),
             retryable=self.retryable,
             why=seen,
             rule=self.code,
@@ -125,12 +125,12 @@ def event_seen(evidence: Evidence, seen: str) -> NodeEvent | None:
     code = evidence.reason_code
     name = EVENT_OF.get(code) if code and seen == evidence.reason else None
     for event in evidence.events:
-        if event.node_event_name == name or shown(event) == seen:
+        if event.node_event_name == name or event_text(event) == seen:
             return event
     return None
 
 
-def shown(event: NodeEvent) -> str:
+def event_text(event: NodeEvent) -> str:
     """`OOMKilled: the kernel ended a process`."""
     return f"{event.node_event_name}: {event.message}"
 
@@ -168,7 +168,7 @@ def runner_failed(
                 continue
             code, where = str(event.get("code", "")), str(event.get("host") or "")
             if code.startswith(prefixes) and compiled.search(where):
-                return RunnerWords(sentences(*(str(event.get(part) or "") for part in parts)))
+                return RunnerWords(join_sentences(*(str(event.get(part) or "") for part in parts)))
         return None
 
     return condition
@@ -201,7 +201,7 @@ def event_named(*names: str) -> Condition:
     def condition(evidence: Evidence) -> str | None:
         for event in evidence.events:
             if event.node_event_name in names:
-                return shown(event)
+                return event_text(event)
         return None
 
     return condition
@@ -217,7 +217,7 @@ def backend_says(*patterns: str) -> Condition:
     def condition(evidence: Evidence) -> str | None:
         if compiled.search(evidence.backend_words):
             return with_task(evidence.backend_task, evidence.backend_words)
-        for words in map(shown, evidence.events):
+        for words in map(event_text, evidence.events):
             if compiled.search(words):
                 return words
         return None

@@ -53,8 +53,8 @@ def split_secrets(
     it, is one too.
     """
     names = set(marked)
-    known = Redactor.of(
-        _value(value) for name, value in env_vars.items() if _is_secret(name, value, names)
+    known = Redactor.of_values(
+        _plain_value(value) for name, value in env_vars.items() if _is_secret(name, value, names)
     )
     plain: dict[str, str | SecretRef] = {}
     values: dict[str, str] = {}
@@ -63,7 +63,7 @@ def split_secrets(
             plain[name] = value
         elif isinstance(value, Secret) or _is_secret(name, value, names) or known.finds_in(value):
             plain[name] = SecretRef(name)
-            values[name] = _value(value)
+            values[name] = _plain_value(value)
         else:
             plain[name] = value
     return plain, values
@@ -73,7 +73,7 @@ def _is_secret(name: str, value: str | Secret | SecretRef, marked: set[str]) -> 
     return isinstance(value, Secret) or name in marked or is_secret_name(name)
 
 
-def _value(value: str | Secret | SecretRef) -> str:
+def _plain_value(value: str | Secret | SecretRef) -> str:
     """What a variable holds here; a reference holds nothing."""
     if isinstance(value, Secret):
         return value.value
@@ -89,7 +89,7 @@ class Redactor:
     values: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, values: Iterable[str]) -> Redactor:
+    def of_values(cls, values: Iterable[str]) -> Redactor:
         long_enough = {value for value in values if len(value) >= SHORTEST_REDACTED}
         return cls(tuple(sorted(long_enough, key=len, reverse=True)))
 

@@ -63,11 +63,11 @@ class Settings:
 
     @property
     def home(self) -> Path:
-        return self._absolute("HOME") or own_home()
+        return self._absolute_folder("HOME") or own_home()
 
     @property
     def config_dir(self) -> Path:
-        return (self._absolute("XDG_CONFIG_HOME") or self.home / ".config") / "tao"
+        return (self._absolute_folder("XDG_CONFIG_HOME") or self.home / ".config") / "tao"
 
     @property
     def state_dir(self) -> Path:
@@ -80,14 +80,14 @@ class Settings:
                     "Set it to a path that starts with /.",
                 )
             return Path(named)
-        return (self._absolute("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
+        return (self._absolute_folder("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
 
     @property
     def cache_dir(self) -> Path:
         """$XDG_CACHE_HOME/tao, else ~/.cache/tao: what can be made again at any time."""
-        return (self._absolute("XDG_CACHE_HOME") or self.home / ".cache") / "tao"
+        return (self._absolute_folder("XDG_CACHE_HOME") or self.home / ".cache") / "tao"
 
-    def _absolute(self, name: str) -> Path | None:
+    def _absolute_folder(self, name: str) -> Path | None:
         """The folder that a variable names; a relative one is to be ignored, as the XDG
         specification says.
         """
@@ -100,7 +100,7 @@ class Settings:
         credentials.
         """
         path = self.config_dir / ".env"
-        with reading(path):
+        with reading_config(path):
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
                 what, command = (
                     f"{path} can be read by other users.",
@@ -119,7 +119,7 @@ class Settings:
         an AWS_ACCESS_KEY_ID, no key is taken from the files, so that parts of two different logins
         are never mixed.
         """
-        from tao_sdk.model.aws_profile import KEYS, WORDS, profile
+        from tao_sdk.model.aws_profile import KEYS, WORDS, read_aws_profile
 
         if self.get("ACCESS_KEY"):
             return {}
@@ -127,7 +127,7 @@ class Settings:
         others = KEYS if KEYS[0] in own else ()
         return {
             name: value
-            for name, value in profile(self.environ, self.home).items()
+            for name, value in read_aws_profile(self.environ, self.home).items()
             if name not in others
         } | own
 
@@ -158,7 +158,7 @@ class Settings:
     def _config(self) -> Config:
         from tao_sdk.model.config_file import Config, read_config
 
-        with reading(self.config_file):
+        with reading_config(self.config_file):
             if self.config_file.is_file():
                 return read_config(self.config_file)
         return Config()
@@ -176,9 +176,10 @@ def own_home() -> Path:
 
 
 @contextmanager
-def reading(path: Path) -> Generator[None]:
-    """Reading a file of the configuration: one that is not there says nothing. Raises UsageError
-    for one that is spoiled.
+def reading_config(path: Path) -> Generator[None]:
+    """Run the block that reads a configuration file. A missing file is no error.
+
+    Raises UsageError for a file that cannot be read.
     """
     try:
         yield
@@ -207,13 +208,13 @@ def parse_env_file(text: str, path: Path) -> dict[str, str]:
             if value[:1] in ("'", '"') and value.count(value[0]) == 1:
                 what = f"{path}:{number}: the quote before the value of {name} is not closed."
                 raise UsageError(what, "", "Close it, or leave it out.")
-            values[name] = unquoted(value)
+            values[name] = unquote_value(value)
     return values
 
 
-def unquoted(value: str) -> str:
-    """Without the quotes around it, and without a comment behind it; other quotes and # are the
-    value's own.
-    """
-    found = re.fullmatch(r"""(?:"([^"]*)"|'([^']*)')(?:\s+#.*)?""", value)
-    return (found[1] or found[2] or "") if found else re.sub(r"(?:^|\s+)#.*", "", value)
+def unquote_value(value: str) -> str:
+    """The value without the quotes around it and the comment after it."""
+    quoted = re.fullmatch(r"""(?:"([^"]*)"|'([^']*)')(?:\s+#.*)?""", value)
+    if quoted:
+        return quoted[1] or quoted[2] or ""
+    return re.sub(r"(?:^|\s+)#.*", "", value)

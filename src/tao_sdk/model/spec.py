@@ -128,7 +128,9 @@ class JobSpec:
         default = JobSpec()
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         stored = {
-            name: f.plain(value) for name, value in given.items() if value != getattr(default, name)
+            name: f.plain_value(value)
+            for name, value in given.items()
+            if value != getattr(default, name)
         }
         if self.files:
             stored["files"] = sorted(self.files)

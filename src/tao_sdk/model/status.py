@@ -68,7 +68,7 @@ class Standing:
     reason_code: Reason | None = None  # why, for programs; the message says it to people
     next_attempt_at: datetime | None = None  # when the attempt that follows a failed one is due
 
-    def because(self, why: Why) -> Standing:
+    def with_reason(self, why: Why) -> Standing:
         """The same with another reason and its sentence."""
         return replace(self, reason_code=why.code, message=why.text)
 
@@ -82,33 +82,33 @@ def advance(standing: Standing, seen: Observation, outcome: Outcome | None = Non
     if standing.status.terminal:
         return standing
     if seen.phase is Phase.UNREACHABLE:
-        return standing.because(words.why(Reason.NOT_SEEN, what=seen.reason or seen.raw))
+        return standing.with_reason(words.why(Reason.NOT_SEEN, what=seen.reason or seen.raw))
     if seen.phase is Phase.ABSENT:
-        return _absent(standing, outcome)
-    return _seen(standing, seen)
+        return _after_absent(standing, outcome)
+    return _after_seen(standing, seen)
 
 
-def _seen(standing: Standing, seen: Observation) -> Standing:
-    status = _as_asked(standing, STATUS_OF[seen.phase])
+def _after_seen(standing: Standing, seen: Observation) -> Standing:
+    status = _as_requested(standing, STATUS_OF[seen.phase])
     now = replace(
         standing, status=status, exit_code=seen.exit_code, absent_looks=0, next_attempt_at=None
     )
-    return now.because(Why(seen.reason_code, seen.reason or seen.raw))
+    return now.with_reason(Why(seen.reason_code, seen.reason or seen.raw))
 
 
-def _absent(standing: Standing, outcome: Outcome | None) -> Standing:
+def _after_absent(standing: Standing, outcome: Outcome | None) -> Standing:
     looks = standing.absent_looks + 1
     now = replace(standing, absent_looks=looks, next_attempt_at=None)
     if looks < LOOKS_BEFORE_GONE:
-        return now.because(words.why(Reason.NOT_FOUND))
+        return now.with_reason(words.why(Reason.NOT_FOUND))
     if outcome is None or not outcome.whole:
-        now = replace(now, status=_as_asked(standing, Status.ERROR))
-        return now.because(words.why(Reason.REMOVED_OUTSIDE))
-    status = Status.COMPLETE if outcome.exit_code == 0 else _as_asked(standing, Status.ERROR)
+        now = replace(now, status=_as_requested(standing, Status.ERROR))
+        return now.with_reason(words.why(Reason.REMOVED_OUTSIDE))
+    status = Status.COMPLETE if outcome.exit_code == 0 else _as_requested(standing, Status.ERROR)
     now = replace(now, status=status, exit_code=outcome.exit_code)
-    return now.because(words.why(Reason.TOLD_BY_RECORD))
+    return now.with_reason(words.why(Reason.TOLD_BY_RECORD))
 
 
-def _as_asked(standing: Standing, status: Status) -> Status:
+def _as_requested(standing: Standing, status: Status) -> Status:
     """A failure that was asked for is none."""
     return Status.CANCELED if status is Status.ERROR and standing.cancel_asked else status

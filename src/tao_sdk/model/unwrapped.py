@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, cast
 
 
-def unwrapped(value: object) -> object:
+def unwrap_value(value: object) -> object:
     """The plain value inside; any other value as it is. numpy is recognized, never imported."""
     while isinstance(value, Enum):
         value = value.value

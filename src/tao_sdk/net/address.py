@@ -27,11 +27,9 @@ MODULES = {
 def scheme(uri: str) -> str:
     """`s3` of s3://bucket/key; "" of a plain path."""
     head, mark, _ = uri.partition("://")
-    return (
-        head.lower()
-        if mark and head.replace("_", "").replace("+", "").replace("-", "").isalnum()
-        else ""
-    )
+    if mark and head.replace("_", "").replace("+", "").replace("-", "").isalnum():
+        return head.lower()
+    return ""
 
 
 def find(uri: str) -> str:

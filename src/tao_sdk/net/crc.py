@@ -13,7 +13,7 @@ POLYNOMIAL = 0xEDB88320  # zlib's, bits reversed: the highest bit is the constan
 ONE = 1 << 31
 
 
-def hashing(kind: str) -> Any:
+def new_checksum(kind: str) -> Any:
     """A new checksum. Raises ValueError where this Python has none of that kind, as FIPS may forbid
     MD5 for any purpose.
     """
@@ -24,29 +24,29 @@ def hashing(kind: str) -> Any:
     return new(kind, usedforsecurity=False) if sys.version_info >= (3, 9) else new(kind)
 
 
-def joined(parts: Iterable[tuple[int, int]]) -> int:
+def join_crc32(parts: Iterable[tuple[int, int]]) -> int:
     """The CRC-32 of parts that follow each other, each given by its own and its length in bytes."""
     whole = shift = 0
     before = -1
     for crc, length in parts:
         if whole and length != before:
-            shift, before = power(8 * length), length  # most parts are of one length
-        whole = times(shift, whole) ^ crc
+            shift, before = power_of_x(8 * length), length  # most parts are of one length
+        whole = multiply_polynomials(shift, whole) ^ crc
     return whole
 
 
-def power(exponent: int) -> int:
+def power_of_x(exponent: int) -> int:
     """x to that power, modulo the polynomial."""
     result, square = ONE, ONE >> 1
     while exponent:
         if exponent & 1:
-            result = times(square, result)
-        square = times(square, square)
+            result = multiply_polynomials(square, result)
+        square = multiply_polynomials(square, square)
         exponent >>= 1
     return result
 
 
-def times(one: int, other: int) -> int:
+def multiply_polynomials(one: int, other: int) -> int:
     """The product of two polynomials over GF(2), modulo the polynomial."""
     product = 0
     while one:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def started(work: Callable[..., object], *arguments: object) -> threading.Thread | None:
+def start_thread(work: Callable[..., object], *arguments: object) -> threading.Thread | None:
     """A new thread, which no signal disturbs; None where the machine or the container gives no more
     of them.
     """
@@ -31,7 +31,7 @@ def started(work: Callable[..., object], *arguments: object) -> threading.Thread
     return thread
 
 
-def caught(work: Callable[..., object], *arguments: object) -> BaseException | None:
+def catch_error(work: Callable[..., object], *arguments: object) -> BaseException | None:
     """What a thread's work failed at, for whoever has to tell; None when it did not."""
     try:
         work(*arguments)
@@ -52,15 +52,15 @@ class Crew:
 
     def start(self, count: int, work: Callable[[], None]) -> None:
         while len(self.threads) < count:
-            thread = started(self.attempt, work)
+            thread = start_thread(self.run_work, work)
             if thread is None:
                 break
             self.threads.append(thread)
         if count and not self.threads:
-            self.attempt(work)
+            self.run_work(work)
 
-    def attempt(self, work: Callable[[], None]) -> None:
-        error = caught(work)
+    def run_work(self, work: Callable[[], None]) -> None:
+        error = catch_error(work)
         if error:
             self.stop(error)
 

@@ -28,22 +28,22 @@ class Hashing:
     def __init__(self, kind: str, size: int) -> None:
         """Raises ValueError where this Python has none of that kind."""
         self.kind, self.size, self.at = kind, size, 0
-        self.made = crc.hashing(NAMES.get(kind, kind))
+        self.made = crc.new_checksum(NAMES.get(kind, kind))
         self.lock = threading.Lock()
         if kind == "blob":
             self.made.update(b"blob %d\0" % size)
 
-    def follow(self, fd: int, reach: Callable[[int], int]) -> None:
+    def hash_arrived(self, fd: int, reach: Callable[[int], int]) -> None:
         """Take in what is there: `reach(at)` is where the bytes end that have come from `at` on
         without a gap.
         """
         if self.lock.acquire(blocking=False):
             try:
-                self.take(fd, reach)
+                self.hash_up_to(fd, reach)
             finally:
                 self.lock.release()
 
-    def take(self, fd: int, reach: Callable[[int], int]) -> None:
+    def hash_up_to(self, fd: int, reach: Callable[[int], int]) -> None:
         stop = reach(self.at)
         while self.at < stop:
             data = os.pread(fd, min(BLOCK, stop - self.at), self.at)
@@ -54,8 +54,8 @@ class Hashing:
             if self.at == stop:
                 stop = reach(self.at)
 
-    def end(self, fd: int) -> str:
+    def finish_hash(self, fd: int) -> str:
         """The checksum in hex, once all bytes are there."""
         with self.lock:
-            self.take(fd, lambda _: self.size)
+            self.hash_up_to(fd, lambda _: self.size)
             return str(self.made.hexdigest())

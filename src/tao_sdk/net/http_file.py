@@ -61,33 +61,34 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
     login = uri.partition("://")[2].partition("/")[0].rpartition("@")[0]
     headers: dict[str, str] = {"authorization": basic_authorization(login)} if login else {}
     with web.open("GET", uri, {**headers, "range": "bytes=0-0"}) as answer:
-        if answer.status not in (200, 206) and not empty(answer):
+        if answer.status not in (200, 206) and not is_empty(answer):
             answer.body = answer.read()
             raise refusal(answer, uri)
-        file = described(answer, uri)
+        file = describe_file(answer, uri)
         source = HttpFile(web, uri, headers, lambda told: refusal(told, uri), file)
         source.validator, source.given = validator(answer), uri
     found = Found(False, [source], source.path)
-    found.asks = lasting(uri)
+    found.asks = lasting_query(uri)
     return found
 
 
-def described(answer: Answer, uri: str) -> tuple[str, int, str]:
+def describe_file(answer: Answer, uri: str) -> tuple[str, int, str]:
     """Name, size (-1: not told) and version of the file; no version where it cannot be had in
     ranges.
     """
     ranges = answer.status == 206
     total = answer.headers.get("content-range", "").rpartition("/")[2]
-    size = (
-        total
-        if ranges
-        else "0"
-        if answer.status == 416
-        else answer.headers.get("content-length", "")
-    )
+    if ranges:
+        size = total
+    elif answer.status == 416:
+        size = "0"
+    else:
+        size = answer.headers.get("content-length", "")
     length = digits(size)
     known = length >= 0 and (ranges or length == 0)
-    name = named(answer.headers.get("content-disposition", "")) or last(path_of(uri))
+    name = disposition_name(answer.headers.get("content-disposition", "")) or last_name(
+        path_of(uri)
+    )
     return name, length, validator(answer) if known else ""
 
 
@@ -96,7 +97,7 @@ def path_of(uri: str) -> str:
     return uri.partition("?")[0].partition("#")[0]
 
 
-def lasting(uri: str) -> str:
+def lasting_query(uri: str) -> str:
     """What an address asks for, without what is another one at each signing."""
     query = uri.partition("?")[2].partition("#")[0]
     return "&".join(
@@ -109,30 +110,30 @@ def is_there(uri: str, web: Web) -> None:
     look(uri, "file", web)
 
 
-def empty(answer: Answer) -> bool:
+def is_empty(answer: Answer) -> bool:
     return answer.status == 416 and answer.headers.get("content-range", "").strip().endswith("*/0")
 
 
-def last(path: str) -> str:
+def last_name(path: str) -> str:
     """The last name of the address; the host's where it has none."""
     rest = path.partition("://")[2].rpartition("@")[2]
-    return plain(percent.unquote(rest.rpartition("/")[2])) or "download"
+    return safe_name(percent.unquote(rest.rpartition("/")[2])) or "download"
 
 
-def named(disposition: str) -> str:
+def disposition_name(disposition: str) -> str:
     """The name that the server gives the file: filename*=UTF-8''a%20b before filename="a b"."""
     found = ""
     for part in disposition.split(";")[1:]:
         name, _, value = part.strip().partition("=")
         value = value.strip().strip('"')
         if name.strip().lower() == "filename*":
-            return plain(percent.unquote(value.rpartition("'")[2]))
+            return safe_name(percent.unquote(value.rpartition("'")[2]))
         if name.strip().lower() == "filename":
             found = value
-    return plain(found)
+    return safe_name(found)
 
 
-def plain(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name and no path, and no text that means more than itself to a shell; "" for one that
     cannot be a file's.
     """

@@ -12,7 +12,7 @@ import os
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.source import Source
 from tao_sdk.net.web import Changed
-from tao_sdk.net.wire import split
+from tao_sdk.net.wire import split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class HttpSource(Source):
             asked["range"] = f"bytes={start}-{stop - 1}"
             if self.validator:
                 asked["if-range"] = self.validator
-        with self.opened(asked) as answer:
+        with self.open_answer(asked) as answer:
             if answer.status == 416 or (
-                answer.status in (200, 206) and self.other(answer, start, stop)
+                answer.status in (200, 206) and self.is_other_version(answer, start, stop)
             ):
                 raise Changed(self.path)
             if answer.status not in (200, 206):
@@ -73,7 +73,7 @@ class HttpSource(Source):
                 raise self.refusal(answer)
             yield from answer.chunks()
 
-    def opened(self, asked: dict[str, str]) -> Answer:
+    def open_answer(self, asked: dict[str, str]) -> Answer:
         """The answer of the store that the address led to before, else of the address."""
         if self.direct:
             answer = self.web.open("GET", self.direct, asked, outside=self.outside)
@@ -84,14 +84,14 @@ class HttpSource(Source):
             self.direct = ""
         url = self.located()
         answer = self.web.open("GET", url, {**self.headers, **asked}, outside=self.outside)
-        if answer.status in (200, 206) and split(answer.url)[0] != split(self.url)[0]:
+        if answer.status in (200, 206) and split_url(answer.url)[0] != split_url(self.url)[0]:
             self.direct, self.outside = answer.url, self.outside or answer.outside
         return answer
 
     def located(self) -> str:
         return self.url
 
-    def other(self, answer: Answer, start: int, stop: int) -> bool:
+    def is_other_version(self, answer: Answer, start: int, stop: int) -> bool:
         """Whether these are bytes of another version, or not those that were asked for."""
         if self.validator and validator(answer) not in ("", self.validator):
             return True
@@ -108,7 +108,7 @@ def validator(answer: Answer) -> str:
     return etag if etag.startswith('"') else answer.headers.get("last-modified", "")
 
 
-def joined(base: str, path: str) -> str:
+def join_url(base: str, path: str) -> str:
     return base.rstrip("/") + "/" + path.lstrip("/")
 
 

@@ -11,11 +11,11 @@ from tao_sdk.net import percent
 from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, one_file
-from tao_sdk.net.json_answer import in_json, record, records
+from tao_sdk.net.json_answer import as_record, as_records, parse_json
 from tao_sdk.net.pages import Pages
 from tao_sdk.net.redirects import redirect_target
 from tao_sdk.net.source import Found
-from tao_sdk.net.wire import split
+from tao_sdk.net.wire import split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,48 +62,50 @@ class Repository:
         repository = f"{self.endpoint}/{self.page}{percent.path(self.name)}"
         return f"{repository}/resolve/{commit}/{percent.path(path)}"
 
-    def commit(self) -> str:
+    def find_commit(self) -> str:
         """What the revision's name points to now."""
-        answer = self.asked("GET", self.api_url("revision", self.revision))
-        sha: Any = record(loaded(answer)).get("sha")
+        answer = self.ask_hub("GET", self.api_url("revision", self.revision))
+        sha: Any = as_record(read_json(answer)).get("sha")
         if not (isinstance(sha, str) and sha.isascii() and sha.isalnum()):
             raise no_hub(answer, "The answer names no commit.")
         return sha
 
-    def entry(self, commit: str, path: str) -> dict[str, Any]:
+    def find_entry(self, commit: str, path: str) -> dict[str, Any]:
         """What lies at a path; empty when nothing does."""
         body = (f"paths={percent.quote(path)}&expand=false").encode()
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        found = entries(self.asked("POST", self.api_url("paths-info", commit), headers, body))
+        found = read_entries(
+            self.ask_hub("POST", self.api_url("paths-info", commit), headers, body)
+        )
         return found[0] if found else {}
 
-    def files(self, commit: str, path: str) -> Iterator[dict[str, Any]]:
+    def list_files(self, commit: str, path: str) -> Iterator[dict[str, Any]]:
         """Every file below a path, page after page."""
         url, outside = self.api_url("tree", commit, path) + "?recursive=true&expand=false", False
         pages = Pages("hub.failed", self.name)
         while url:
-            pages.turn(url)
-            answer = self.asked("GET", url, outside=outside)
-            yield from (each for each in entries(answer) if each.get("type") == "file")
+            pages.add_page(url)
+            answer = self.ask_hub("GET", url, outside=outside)
+            yield from (each for each in read_entries(answer) if each.get("type") == "file")
             following = next_page(answer.headers.get("link", ""))
             url, outside = (
                 redirect_target(answer.url, following) if following else "",
                 answer.leads_outside,
             )
 
-    def asked(
+    def ask_hub(
         self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False
     ) -> Answer:
         """The token goes to the hub and to nobody else, whoever names the address."""
-        ours = split(url)[0] == split(self.endpoint)[0]
+        ours = split_url(url)[0] == split_url(self.endpoint)[0]
         sent: dict[str, str] = {**(self.headers if ours else {}), **(headers or {})}
         answer = self.web.ask(method, url, sent, body, outside=outside)
         if answer.status != 200:
             raise self.refusal(answer)
         return answer
 
-    def source(self, commit: str, file: dict[str, Any], path: str) -> HttpSource:
-        large = record(file.get("lfs"))
+    def make_source(self, commit: str, file: dict[str, Any], path: str) -> HttpSource:
+        large = as_record(file.get("lfs"))
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
         if not (isinstance(mark, str) and mark and is_size(size)):
@@ -142,7 +144,7 @@ class Repository:
                 "hf_model://org/name@revision; a slash in it as %2F.",
             )
         if code == "EntryNotFound":
-            return self.nothing()
+            return self.nothing_there()
         if answer.status in (401, 403, 404):
             return Failure(
                 "hub.private",
@@ -157,7 +159,7 @@ class Repository:
             f"Look whether {page} works, and start the job again.",
         )
 
-    def nothing(self) -> Failure:
+    def nothing_there(self) -> Failure:
         where = self.below or "any file"
         return Failure(
             "input.nothing",
@@ -172,31 +174,33 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     to now.
     """
     repository = Repository(uri, web)
-    commit, below = repository.commit(), repository.below
-    file = single(repository, commit)
+    commit, below = repository.find_commit(), repository.below
+    file = find_single(repository, commit)
     if file:
         name = below.rpartition("/")[2]
-        return Found(False, [repository.source(commit, file, name)], name)
+        return Found(False, [repository.make_source(commit, file, name)], name)
     start = len(below) + 1 if below else 0
     sources = [
-        repository.source(commit, each, each["path"][start:])
-        for each in repository.files(commit, below)
+        repository.make_source(commit, each, each["path"][start:])
+        for each in repository.list_files(commit, below)
     ]
     if not sources:
-        raise repository.nothing()
+        raise repository.nothing_there()
     found = Found(True, list(sources), (below or repository.name).rpartition("/")[2])
     if repository.api == "models":
         found.meant = one_file
     return found
 
 
-def single(repository: Repository, commit: str) -> dict[str, Any]:
+def find_single(repository: Repository, commit: str) -> dict[str, Any]:
     """The file that the address names; empty when it is a folder."""
     entry = (
-        repository.entry(commit, repository.below) if repository.below else {"type": "directory"}
+        repository.find_entry(commit, repository.below)
+        if repository.below
+        else {"type": "directory"}
     )
     if not entry:
-        raise repository.nothing()
+        raise repository.nothing_there()
     return entry if entry.get("type") == "file" and not repository.uri.endswith("/") else {}
 
 
@@ -205,11 +209,13 @@ def is_there(uri: str, web: Web) -> None:
     gated repository refuses.
     """
     repository = Repository(uri, web)
-    commit = repository.commit()
-    file = single(repository, commit) or next(repository.files(commit, repository.below), None)
+    commit = repository.find_commit()
+    file = find_single(repository, commit) or next(
+        repository.list_files(commit, repository.below), None
+    )
     if not file:
-        raise repository.nothing()
-    source = repository.source(commit, file, "x")
+        raise repository.nothing_there()
+    source = repository.make_source(commit, file, "x")
     for _ in source.read(0, min(1, source.size)):
         pass
 
@@ -218,13 +224,13 @@ def is_size(size: Any) -> bool:
     return isinstance(size, int) and 0 <= size < 1 << 63
 
 
-def loaded(answer: Answer) -> Any:
-    return in_json(answer, lambda why: no_hub(answer, why))
+def read_json(answer: Answer) -> Any:
+    return parse_json(answer, lambda why: no_hub(answer, why))
 
 
-def entries(answer: Answer) -> list[dict[str, Any]]:
+def read_entries(answer: Answer) -> list[dict[str, Any]]:
     """A list of what lies in a repository."""
-    found = records(loaded(answer))
+    found = as_records(read_json(answer))
     if found is None or not all(isinstance(each.get("path"), str) for each in found):
         raise no_hub(answer, "The answer is no list of files.")
     return found

@@ -33,7 +33,7 @@ class Journal:
             set()
         )  # those whose lines were all written since this machine was started
         self.resumed = False
-        self.boot = boot()
+        self.boot = boot_id()
         self.fd = -1
 
     def __enter__(self) -> Journal:
@@ -59,11 +59,11 @@ class Journal:
         for line in text.split("\n")[:-1]:
             fields = line.split(" ")
             try:
-                self.take(fields)
+                self.take_line(fields)
             except (ValueError, IndexError):
                 continue
 
-    def take(self, fields: list[str]) -> None:
+    def take_line(self, fields: list[str]) -> None:
         """One line: `part boot name start length crc32`, `done boot name size time` or `drop boot
         name`.
         """
@@ -81,11 +81,11 @@ class Journal:
         if when != self.boot:
             self.trusted.discard(name)
 
-    def left(self, reading: Reading) -> tuple[bool, Parts]:
+    def recover_parts(self, reading: Reading) -> tuple[bool, Parts]:
         """Whether a file is complete under its name, and the parts of it that are
         certainly there.
         """
-        name, size = named(reading), reading.source.size
+        name, size = version_name(reading), reading.source.size
         parts = self.parts.get(name, {})
         if not parts or any(
             start % PART or length != min(PART, size - start)
@@ -95,9 +95,9 @@ class Journal:
         for path, done in ((reading.path, True), (reading.temporary, False)):
             try:
                 with open(path, "rb", buffering=0) as file:
-                    if done and self.finished.get(name) != shape(os.fstat(file.fileno())):
+                    if done and self.finished.get(name) != size_and_time(os.fstat(file.fileno())):
                         continue
-                    good = parts if name in self.trusted else intact(file.fileno(), parts)
+                    good = parts if name in self.trusted else intact_parts(file.fileno(), parts)
             except OSError:
                 continue
             good = dict(good)
@@ -109,58 +109,60 @@ class Journal:
                 return False, good
         return False, {}
 
-    def part(self, reading: Reading, start: int, length: int, checksum: int) -> None:
-        self.add(self.line("part", named(reading), f"{start} {length} {checksum}"))
+    def note_part(self, reading: Reading, start: int, length: int, checksum: int) -> None:
+        self.add_lines(
+            self.format_line("part", version_name(reading), f"{start} {length} {checksum}")
+        )
 
-    def done(self, reading: Reading, found: os.stat_result) -> None:
+    def note_done(self, reading: Reading, found: os.stat_result) -> None:
         """It has all its parts; a single one is noted here: without the name that follows it would
         count for nothing.
         """
-        name = named(reading)
+        name = version_name(reading)
         single = [
             " ".join(map(str, (start, *part)))
             for start, part in reading.parts.items()
-            if reading.single
+            if reading.is_single
         ]
-        parts = [self.line("part", name, each) for each in single]
-        self.add("".join([*parts, self.line("done", name, shape(found))]))
+        parts = [self.format_line("part", name, each) for each in single]
+        self.add_lines("".join([*parts, self.format_line("done", name, size_and_time(found))]))
 
-    def drop(self, reading: Reading) -> None:
-        self.add(self.line("drop", named(reading), ""))
+    def note_drop(self, reading: Reading) -> None:
+        self.add_lines(self.format_line("drop", version_name(reading), ""))
 
-    def line(self, word: str, name: str, rest: str) -> str:
+    def format_line(self, word: str, name: str, rest: str) -> str:
         return f"{word} {self.boot} {name} {rest}\n"
 
-    def add(self, lines: str) -> None:
+    def add_lines(self, lines: str) -> None:
         os.write(self.fd, lines.encode("ascii"))
 
 
-def named(reading: Reading) -> str:
+def version_name(reading: Reading) -> str:
     """The file and its version in one word."""
     return f"{quote(reading.source.path, '/')}@{quote(reading.source.version)}"
 
 
-def shape(found: os.stat_result) -> str:
+def size_and_time(found: os.stat_result) -> str:
     return f"{found.st_size} {found.st_mtime_ns}"
 
 
-def intact(fd: int, parts: Parts) -> Parts:
+def intact_parts(fd: int, parts: Parts) -> Parts:
     """Those parts whose bytes have their checksum."""
     return {
         start: (length, crc)
         for start, (length, crc) in parts.items()
-        if checksum(fd, start, length) == crc
+        if part_checksum(fd, start, length) == crc
     }
 
 
-def checksum(fd: int, start: int, length: int) -> int:
+def part_checksum(fd: int, start: int, length: int) -> int:
     crc = 0
     for at in range(start, start + length, BLOCK):
         crc = zlib.crc32(os.pread(fd, min(BLOCK, start + length - at), at), crc)
     return crc
 
 
-def boot() -> str:
+def boot_id() -> str:
     """What tells one start of a machine from another, and from other machines."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

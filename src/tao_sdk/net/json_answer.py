@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in memory
 
 
-def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
+def parse_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
     """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than
     anybody needs.
     """
@@ -28,12 +28,12 @@ def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
         raise failure("The answer is no JSON.") from None
 
 
-def record(value: Any) -> dict[str, Any]:
+def as_record(value: Any) -> dict[str, Any]:
     """An object of JSON; an empty one in the place of anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def records(value: Any) -> list[dict[str, Any]] | None:
+def as_records(value: Any) -> list[dict[str, Any]] | None:
     """A list of objects; None in the place of anything else."""
     if not isinstance(value, list) or not all(
         isinstance(each, dict) for each in cast("list[Any]", value)

@@ -11,8 +11,8 @@ import threading
 
 from tao_sdk.net import percent
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.http_source import HttpSource, joined, one_file
-from tao_sdk.net.json_answer import in_json, record, records
+from tao_sdk.net.http_source import HttpSource, join_url, one_file
+from tao_sdk.net.json_answer import as_record, as_records, parse_json
 from tao_sdk.net.pages import Pages
 from tao_sdk.net.proxy import basic_authorization
 from tao_sdk.net.redirects import redirect_target
@@ -69,77 +69,81 @@ class Artifact:
                 "",
                 "Make one at https://org.ngc.nvidia.com/setup, and set NGC_KEY to it.",
             )
-        token = self.key if self.key.startswith(PERSONAL) else self.token()
+        token = self.key if self.key.startswith(PERSONAL) else self.fetch_token()
         self.guest = not token
         self.headers = {"authorization": "Bearer " + token} if token else {}
 
-    def token(self) -> str:
+    def fetch_token(self) -> str:
         """What an older key is changed for; "" when its organisation is another one."""
         login = self.web.env.get("NGC_CLI_AUTH_URL") or LOGIN
         scope = f"group/ngc:{self.org}"
         scopes = [scope, f"{scope}/{self.team}"] if self.team else [scope]
         query = "&".join("scope=" + percent.quote(each, ":/") for each in scopes)
-        url = joined(login, "token?service=ngc&" + query)
+        url = join_url(login, "token?service=ngc&" + query)
         answer = self.web.ask(
             "GET",
             url,
             {"authorization": basic_authorization("$oauthtoken:" + percent.quote(self.key))},
         )
-        return str(loaded(answer).get("token") or "") if answer.status == 200 else ""
+        return str(read_json(answer).get("token") or "") if answer.status == 200 else ""
 
-    def url(self, kind: str, rest: str) -> str:
+    def api_url(self, kind: str, rest: str) -> str:
         """An address of the API: by organisation and team, or, for a guest, in one row."""
-        way = [kind, *filter(None, (self.org, self.team))] if self.guest else [*self.owner(), kind]
-        return joined(self.api, "/".join(map(percent.quote, ["v2", *way, self.name])) + rest)
+        way = (
+            [kind, *filter(None, (self.org, self.team))]
+            if self.guest
+            else [*self.owner_path(), kind]
+        )
+        return join_url(self.api, "/".join(map(percent.quote, ["v2", *way, self.name])) + rest)
 
-    def owner(self) -> list[str]:
+    def owner_path(self) -> list[str]:
         return ["org", self.org, "team", self.team] if self.team else ["org", self.org]
 
-    def kind_of(self) -> tuple[str, dict[str, Any]]:
+    def find_kind(self) -> tuple[str, dict[str, Any]]:
         """Whether it is a model or a resource, and what NGC tells of it."""
         for kind in self.kinds:
-            answer = self.found(kind)
+            answer = self.ask_description(kind)
             if answer.status == 200:
-                return kind, loaded(answer)
+                return kind, read_json(answer)
             if answer.status != 404 or kind == self.kinds[-1]:
                 raise self.refusal(answer)
         raise AssertionError("there are kinds")
 
-    def found(self, kind: str) -> Answer:
+    def ask_description(self, kind: str) -> Answer:
         """The description of the model or resource; as a guest where our key does not count."""
-        answer = self.web.ask("GET", self.url(kind, ""), self.headers)
+        answer = self.web.ask("GET", self.api_url(kind, ""), self.headers)
         if answer.status in DENIED and not self.guest:
             self.guest, self.headers, before = True, {}, self.headers
-            public = self.web.ask("GET", self.url(kind, ""))
+            public = self.web.ask("GET", self.api_url(kind, ""))
             if public.status == 200:
                 return public
             self.guest, self.headers = False, before
         return answer
 
-    def files(self, kind: str) -> Iterator[tuple[str, int]]:
+    def list_files(self, kind: str) -> Iterator[tuple[str, int]]:
         """Path and size of every file, page after page."""
         page: int = 0
         count: Any = 1
         pages = Pages("ngc.failed", f"{self.name}:{self.version}")
         while page < count:
             rest = f"/versions/{percent.quote(self.version)}/files?page-size=500&page-number={page}"
-            answer = self.web.ask("GET", self.url(kind, rest), self.headers)
+            answer = self.web.ask("GET", self.api_url(kind, rest), self.headers)
             if answer.status != 200:
                 raise self.refusal(answer)
-            told = loaded(answer)
-            files = described(told, LISTS[kind], answer)
-            pages.turn(files[0][0] if files else "")
+            told = read_json(answer)
+            files = read_page(told, LISTS[kind], answer)
+            pages.add_page(files[0][0] if files else "")
             yield from files
-            count = record(told.get("paginationInfo")).get("totalPages", 1)
+            count = as_record(told.get("paginationInfo")).get("totalPages", 1)
             if not isinstance(count, int):
                 raise no_ngc(answer, "The answer does not say how many pages there are.")
             page += 1
 
-    def link(self, kind: str, path: str) -> str:
+    def find_link(self, kind: str, path: str) -> str:
         """Where a file can be read, for a while."""
-        way = [kind, *self.owner()] if self.guest else [*self.owner(), kind]
+        way = [kind, *self.owner_path()] if self.guest else [*self.owner_path(), kind]
         rest = "/".join(map(percent.quote, ["v2", *way, self.name, self.version]))
-        url = joined(self.api, rest + "/files?path=" + percent.quote(path))
+        url = join_url(self.api, rest + "/files?path=" + percent.quote(path))
         answer = self.web.ask("GET", url, self.headers)
         if answer.status in DENIED and not self.key.startswith(PERSONAL) and not self.guest:
             with self.lock:
@@ -147,7 +151,7 @@ class Artifact:
             answer = self.web.ask("GET", url, self.headers)
         if answer.status != 200:
             raise self.refusal(answer)
-        urls: Any = loaded(answer).get("urls")
+        urls: Any = read_json(answer).get("urls")
         url: Any = urls[0] if isinstance(urls, list) and urls else None  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(url, str):
             raise self.refusal(answer)
@@ -155,7 +159,7 @@ class Artifact:
         return redirect_target(answer.url, url)
 
     def refusal(self, answer: Answer) -> Failure:
-        said = reason(answer)
+        said = ngc_reason(answer)
         page = "/".join(
             [
                 CATALOGUE,
@@ -209,16 +213,16 @@ class NgcSource(HttpSource):
         self.artifact, self.kind, self.whole = artifact, kind, path
 
     def located(self) -> str:
-        url = self.artifact.link(self.kind, self.whole)
+        url = self.artifact.find_link(self.kind, self.whole)
         self.outside = self.artifact.outside
         return url
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     """The files of a version, of the latest where none is named."""
-    artifact, what = opened(uri, web)
+    artifact, what = open_artifact(uri, web)
     below = artifact.below.strip("/")
-    files = sorted(artifact.files(what))
+    files = sorted(artifact.list_files(what))
     single = [(path, size) for path, size in files if path == below]
     if single and not uri.endswith("/"):
         name = below.rpartition("/")[2]
@@ -243,25 +247,25 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     return found
 
 
-def opened(uri: str, web: Web) -> tuple[Artifact, str]:
+def open_artifact(uri: str, web: Web) -> tuple[Artifact, str]:
     """What an address names, its version known, and whether it is of the models or
     the resources.
     """
     artifact = Artifact(uri, web)
     artifact.log_in()
-    kind, about = artifact.kind_of()
-    artifact.version = artifact.version or latest(about, kind)
+    kind, about = artifact.find_kind()
+    artifact.version = artifact.version or latest_version(about, kind)
     return artifact, kind
 
 
 def is_there(uri: str, web: Web) -> None:
     """As `look`, for any file of it: raises the same Failures."""
-    artifact, kind = opened(uri, web)
-    next(artifact.files(kind), None)
+    artifact, kind = open_artifact(uri, web)
+    next(artifact.list_files(kind), None)
 
 
-def latest(told: dict[str, Any], kind: str) -> str:
-    about = record(told.get("model" if kind == "models" else "recipe"))
+def latest_version(told: dict[str, Any], kind: str) -> str:
+    about = as_record(told.get("model" if kind == "models" else "recipe"))
     version = about.get("latestVersionIdStr")
     if version:
         return str(version)
@@ -273,9 +277,9 @@ def latest(told: dict[str, Any], kind: str) -> str:
     )
 
 
-def described(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str, int]]:
+def read_page(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str, int]]:
     """Path and size of each file of a page."""
-    listed = records(told.get(name) or [])
+    listed = as_records(told.get(name) or [])
     found = [(each.get("path"), each.get("sizeInBytes", -1)) for each in listed or []]
     if listed is None or not all(
         isinstance(path, str) and isinstance(size, int) and -1 <= size < 1 << 63
@@ -285,20 +289,20 @@ def described(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str
     return [(str(path), int(size)) for path, size in found]
 
 
-def reason(answer: Answer) -> str:
+def ngc_reason(answer: Answer) -> str:
     """NGC's own words."""
     try:
-        about = record(loaded(answer).get("requestStatus"))
+        about = as_record(read_json(answer).get("requestStatus"))
     except Failure:
         return ""
     return str(about.get("statusDescription") or about.get("statusCode") or "")
 
 
-def loaded(answer: Answer) -> dict[str, Any]:
-    found = in_json(answer, lambda why: no_ngc(answer, why))
+def read_json(answer: Answer) -> dict[str, Any]:
+    found = parse_json(answer, lambda why: no_ngc(answer, why))
     if not isinstance(found, dict):
         raise no_ngc(answer, "The answer is a list, or a word.")
-    return record(found)  # pyright: ignore[reportUnknownArgumentType]
+    return as_record(found)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def no_ngc(answer: Answer, why: str) -> Failure:

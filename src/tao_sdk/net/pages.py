@@ -15,19 +15,19 @@ class Pages:
         self.marks: set[str] = set()
         self.first = ""
 
-    def turn(self, mark: str, first: str = "") -> None:
+    def add_page(self, mark: str, first: str = "") -> None:
         """One more page, told from the others by its mark; `first` is its first entry, where each
         page has a new mark.
 
         Raises Failure for one that was there before, and for too many.
         """
         if mark in self.marks or (first and first == self.first):
-            raise self.endless("The server gave the same page twice.")
+            raise self.endless_failure("The server gave the same page twice.")
         if len(self.marks) >= MOST_PAGES:
-            raise self.endless(f"It has more than {MOST_PAGES} pages.")
+            raise self.endless_failure(f"It has more than {MOST_PAGES} pages.")
         self.marks.add(mark)
         self.first = first
 
-    def endless(self, why: str) -> Failure:
+    def endless_failure(self, why: str) -> Failure:
         next = "Name a folder below it, or the files one by one; ask who runs the server."
         return Failure(self.code, f"The list of {self.what} has no end.", why, next)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tao_sdk.net.wire import split
+from tao_sdk.net.wire import split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +18,19 @@ def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
     a proxy.
     """
     scheme, host, port = origin
-    url = variable(env, scheme + "_proxy") or variable(env, "all_proxy")
-    if not url or host.startswith("169.254.") or is_excepted(host, port, variable(env, "no_proxy")):
+    url = read_variable(env, scheme + "_proxy") or read_variable(env, "all_proxy")
+    if (
+        not url
+        or host.startswith("169.254.")
+        or is_excepted(host, port, read_variable(env, "no_proxy"))
+    ):
         return None
-    (_, proxy_host, proxy_port), _ = split(url if "://" in url else "http://" + url)
+    (_, proxy_host, proxy_port), _ = split_url(url if "://" in url else "http://" + url)
     login, at, _ = url.rpartition("://")[2].rpartition("@")
     return proxy_host, proxy_port, basic_authorization(login) if at else ""
 
 
-def variable(env: Mapping[str, str], name: str) -> str:
+def read_variable(env: Mapping[str, str], name: str) -> str:
     """The value of a variable in lower or upper case; lower case goes first."""
     return env.get(name) or env.get(name.upper()) or ""
 

@@ -27,7 +27,7 @@ class Reading:
     def __init__(self, source: Source, folder: str, number: int = 1) -> None:
         self.source, self.number = source, number
         self.path = os.path.join(folder, source.path)
-        self.temporary = temporary(self.path, source.version)
+        self.temporary = temporary_path(self.path, source.version)
         self.parts: dict[int, tuple[int, int]] = {}  # start -> length, crc32
         self.digest = ""  # of the reading before, where there was one
         self.hashing: Hashing | None = (
@@ -39,7 +39,7 @@ class Reading:
         self.writers = 0
         self.stale = False
 
-    def missing(self) -> Iterator[tuple[int, int]]:
+    def missing_parts(self) -> Iterator[tuple[int, int]]:
         """The parts [start, stop) that are not there yet; a file without bytes is one part without
         any.
         """
@@ -52,7 +52,7 @@ class Reading:
                 yield start, min(size, start + PART)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         size = self.source.size
         if not self.source.known:
             return 0 in self.parts
@@ -68,11 +68,11 @@ class Reading:
             return 0
 
     @property
-    def single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether it comes in one part."""
         return self.source.size <= PART
 
-    def reach(self, at: int) -> int:
+    def end_from(self, at: int) -> int:
         """Where the bytes end that are there from `at`, the start of a part, on without a gap."""
         while at in self.parts and not self.stale:
             at += max(1, self.parts[at][0])
@@ -80,12 +80,12 @@ class Reading:
 
     @property
     def crc32(self) -> int:
-        return crc.joined(
+        return crc.join_crc32(
             (checksum, length) for _, (length, checksum) in sorted(self.parts.items())
         )
 
 
-def temporary(path: str, version: str) -> str:
+def temporary_path(path: str, version: str) -> str:
     """The hidden name of a version of a file while it is on its way."""
     folder, name = os.path.split(path)
     mark = sha256((f"{name}@{version}").encode("utf-8", "surrogateescape")).hexdigest()[:12]

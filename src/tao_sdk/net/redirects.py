@@ -11,7 +11,7 @@ from socket import AF_INET6, inet_aton, inet_ntoa, inet_ntop, inet_pton
 
 from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.wire import PORTS, host_header, split
+from tao_sdk.net.wire import PORTS, host_header, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ LOCAL_IPV6_STARTS = ("fe8", "fe9", "fea", "feb", "fd00:ec2:")
 def redirect_target(url: str, to: str) -> str:
     """The address that the server at `url` leads to. Raises Failure if it is not followed."""
     onward = resolve_location(url, to.replace(" ", "%20"))
-    scheme, host, _ = split(onward)[0]
+    scheme, host, _ = split_url(onward)[0]
     if not in_one_line(onward):
         raise redirect_refused(
             url, "an address", "It holds a character that cannot stand there, as the end of a line."
         )
     if scheme not in PORTS or not host:
         raise redirect_refused(url, onward, "Only http and https addresses are followed.")
-    if scheme == "http" and split(url)[0][0] == "https":
+    if scheme == "http" and split_url(url)[0][0] == "https":
         raise redirect_refused(
             url,
             onward,
@@ -50,7 +50,7 @@ def resolve_location(url: str, to: str) -> str:
     """The full address of a `location` header in an answer from `url`."""
     if "://" in to.partition("?")[0]:
         return to
-    origin, target = split(url)
+    origin, target = split_url(url)
     path = target.partition("?")[0]
     if to.startswith("//"):
         return f"{origin[0]}:{to}"

@@ -39,7 +39,7 @@ class S3(Store):
 
     def list(self, bucket: str, prefix: str) -> Iterator[Entry]:
         for page in self.pages(bucket, {"prefix": prefix}):
-            yield from contents(page)
+            yield from read_entries(page)
 
     def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
         asked = {"list-type": "2", "encoding-type": "url", **query}
@@ -65,7 +65,7 @@ class S3(Store):
                     why,
                     "Name the objects one by one, or use a store with ListObjectsV2.",
                 )
-            pages.turn(
+            pages.add_page(
                 token, inner(answer.text, "Contents") or inner(answer.text, "CommonPrefixes")
             )
             asked["continuation-token"] = token
@@ -95,7 +95,9 @@ class S3(Store):
         if version:
             headers["if-match"] = version
         with self.open(bucket, key, headers) as answer:
-            if answer.status == 412 or (answer.status in (200, 206) and other(answer, version)):
+            if answer.status == 412 or (
+                answer.status in (200, 206) and is_other_version(answer, version)
+            ):
                 raise Changed(f"s3://{bucket}/{key}")
             if answer.status not in (200, 206):
                 raise refusal(answer, bucket, key, self)
@@ -126,20 +128,20 @@ class S3(Store):
         return Put(self, bucket, key, only_new, good).store(body)
 
 
-def other(answer: Answer, version: str) -> bool:
+def is_other_version(answer: Answer, version: str) -> bool:
     return bool(version) and answer.headers.get("etag", version) != version
 
 
-def decoder(page: str) -> Callable[[str], str]:
-    return unplus if inner(page, "EncodingType") == "url" else str
+def key_decoder(page: str) -> Callable[[str], str]:
+    return decode_form if inner(page, "EncodingType") == "url" else str
 
 
-def unplus(text: str) -> str:
+def decode_form(text: str) -> str:
     return percent.unquote(text.replace("+", " "))
 
 
-def contents(page: str) -> Iterator[Entry]:
-    decode = decoder(page)
+def read_entries(page: str) -> Iterator[Entry]:
+    decode = key_decoder(page)
     for each in elements(page, "Contents"):
         key = decode(inner(each, "Key"))
         yield Entry(

@@ -11,7 +11,7 @@ from tao_sdk.net.failure import Failure
 from tao_sdk.net.proxy import proxy_for
 from tao_sdk.net.redirects import REDIRECTS, resolve_location
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.wire import host_header, split
+from tao_sdk.net.wire import host_header, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def is_page(answer: Answer) -> bool:
 
 
 def no_store(answer: Answer, store: Endpoint) -> Failure:
-    origin = split(answer.url)[0]
+    origin = split_url(answer.url)[0]
     proxy = proxy_for(origin, store.web.env)
     through = f" through the proxy {proxy[0]}:{proxy[1]}" if proxy else ""
     kind = "a web page" if is_html(answer) or is_page(answer) else "an answer that no store gives"
@@ -74,22 +74,24 @@ def led_to(answer: Answer) -> str:
     """The scheme, host and port that a redirect leads to, safe to show; "" for none, or for where
     it came from.
     """
-    here = split(answer.url)[0]
+    here = split_url(answer.url)[0]
     location, named = answer.headers.get("location", ""), inner(answer.text, "Endpoint")
     if answer.status not in REDIRECTS or not (location or named):
         return ""
-    there = split(resolve_location(answer.url, location) if location else f"{here[0]}://{named}")[0]
+    there = split_url(
+        resolve_location(answer.url, location) if location else f"{here[0]}://{named}"
+    )[0]
     if there == here:
         return ""
-    return f"{plain(there[0])}://{plain(host_header(there))}"
+    return f"{plain_host(there[0])}://{plain_host(host_header(there))}"
 
 
-def plain(host: str) -> str:
+def plain_host(host: str) -> str:
     """As far as it can be part of an address: it comes from whoever answered."""
     return "".join(char for char in host[:LONGEST_HOST] if char.isalnum() or char in ".-_:[]")
 
 
-def redirected(to: str, answer: Answer, store: Endpoint) -> Failure:
+def redirect_failure(to: str, answer: Answer, store: Endpoint) -> Failure:
     return Failure(
         "web.redirect",
         f"{store.endpoint or 'AWS'} sends us to {to} instead of answering.",
@@ -105,8 +107,8 @@ def wants_https(answer: Answer) -> int:
     location = answer.headers.get("location", "")
     if answer.status not in REDIRECTS or not location:
         return 0
-    (scheme, host, _), target = split(answer.url)
-    to, its_target = split(resolve_location(answer.url, location))
+    (scheme, host, _), target = split_url(answer.url)
+    to, its_target = split_url(resolve_location(answer.url, location))
     if (
         (scheme, to[0]) != ("http", "https")
         or to[1] != host

@@ -10,7 +10,7 @@ import threading
 import time
 
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.wire import host_header, split
+from tao_sdk.net.wire import host_header, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Keys:
         self.due = ends - min(EARLY, max(0.0, ends - time.time()) / 2)
 
     @property
-    def old(self) -> bool:
+    def is_old(self) -> bool:
         return bool(self.ends) and self.due < time.time()
 
 
@@ -55,26 +55,26 @@ class Credentials:
         self.keys: Keys | None = None
         self.asked = False
 
-    def get(self) -> Keys | None:
+    def current_keys(self) -> Keys | None:
         """The keys that are good now; None for an unsigned request."""
         keys = self.keys
-        if self.asked and not (keys and keys.old):
+        if self.asked and not (keys and keys.is_old):
             return keys
         with self.lock:
-            if not self.asked or (self.keys and self.keys.old):
-                self.keys, self.asked = self.others(), True
+            if not self.asked or (self.keys and self.keys.is_old):
+                self.keys, self.asked = self.fetch_keys(), True
             return self.keys
 
-    def renew(self, refused: Keys) -> bool:
+    def renew_keys(self, refused: Keys) -> bool:
         """The store does not take these keys any more: get others. False when there are none."""
         if not refused.ends:
             return False
         with self.lock:
             if self.keys is refused:
-                self.keys = self.others()
+                self.keys = self.fetch_keys()
             return self.keys is not None and self.keys.access != refused.access
 
-    def others(self) -> Keys | None:
+    def fetch_keys(self) -> Keys | None:
         """New keys; where they cannot be had just now, those that we have: the store tells when
         they have ended.
         """
@@ -82,19 +82,21 @@ class Credentials:
         if keys:
             keys.due = time.time() + LATER
         try:
-            return self.find() or keys
+            return self.find_keys() or keys
         except Failure:
             if not keys:
                 raise
             return keys
 
-    def ask(self, web: Web, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+    def ask_provider(
+        self, web: Web, method: str, url: str, headers: Headers, body: bytes = b""
+    ) -> Answer:
         """Whoever gives keys: where there are some already, nobody has to wait long for others.
         Nobody else is asked instead.
         """
         return web.ask(method, url, headers, body, follow=False, patience=SHORT * bool(self.keys))
 
-    def beside(self) -> Web:
+    def direct_web(self) -> Web:
         """For what is asked of this machine's own surroundings: a proxy would see the keys."""
         if self.near is None:
             proxies = [name for name in self.env if name.lower().endswith("_proxy")]
@@ -104,25 +106,25 @@ class Credentials:
             self.near.tell = self.web.tell
         return self.near
 
-    def find(self) -> Keys | None:
+    def find_keys(self) -> Keys | None:
         for names in NAMES:
             access, secret, token = [self.env.get(name, "") for name in names]
             if access and secret:
                 return Keys(access.strip(), secret.strip(), token.strip())
         if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
-            return self.of_web_identity()
+            return self.web_identity_keys()
         if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get(
             "AWS_CONTAINER_CREDENTIALS_FULL_URI"
         ):
-            return self.of_container()
+            return self.container_keys()
         named = self.env.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
         if (named or self.on_aws) and self.env.get(
             "AWS_EC2_METADATA_DISABLED", ""
         ).lower() != "true":
-            return self.of_instance((named or INSTANCE).rstrip("/"))
+            return self.instance_keys((named or INSTANCE).rstrip("/"))
         return None
 
-    def of_web_identity(self) -> Keys:
+    def web_identity_keys(self) -> Keys:
         """A token from a file (it is replaced now and then) against keys, at the token service."""
         from tao_sdk.net.percent import query
         from tao_sdk.net.s3_xml import inner
@@ -134,10 +136,10 @@ class Credentials:
             "Version": "2011-06-15",
             "RoleArn": self.env["AWS_ROLE_ARN"],
             "RoleSessionName": self.env.get("AWS_ROLE_SESSION_NAME") or f"tao-{time.time():.0f}",
-            "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
+            "WebIdentityToken": read_token(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        answer = self.ask(
+        answer = self.ask_provider(
             self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode()
         )
         names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
@@ -145,38 +147,40 @@ class Credentials:
         if answer.status == 200 and access and secret and token:
             return Keys(access, secret, token, unix_time(ends))
         why = NO_KEYS if answer.status == 200 else inner(answer.text, "Message")
-        raise refused("The token service does not give keys", answer, why)
+        raise no_keys("The token service does not give keys", answer, why)
 
-    def of_container(self) -> Keys:
+    def container_keys(self) -> Keys:
         relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         url = CONTAINER + relative if relative else self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"]
         headers: Headers = {}
         if self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
-            headers["authorization"] = read(self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
+            headers["authorization"] = read_token(
+                self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]
+            )
         elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
             headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
-        answer = self.ask(self.beside(), "GET", url, headers)
+        answer = self.ask_provider(self.direct_web(), "GET", url, headers)
         return from_json(answer, "The container's credentials endpoint gives no keys")
 
-    def of_instance(self, endpoint: str) -> Keys | None:
+    def instance_keys(self, endpoint: str) -> Keys | None:
         """The keys of the role that this machine has; None where there is no such service."""
         try:
             headers = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
             url = endpoint + "/latest/api/token"
-            token = self.beside().ask("PUT", url, headers, follow=False, patience=SHORT)
+            token = self.direct_web().ask("PUT", url, headers, follow=False, patience=SHORT)
         except Failure:
             return None
         if token.status == 200 and not is_word(token.text):
             return None  # a page: somebody else answers there
         headers = {"x-aws-ec2-metadata-token": token.text.strip()} if token.status == 200 else {}
         url = endpoint + "/latest/meta-data/iam/security-credentials/"
-        role = self.ask(self.beside(), "GET", url, headers)
+        role = self.ask_provider(self.direct_web(), "GET", url, headers)
         if role.status != 200 or not is_word(role.text.split("\n")[0]):
             return None
-        answer = self.ask(self.beside(), "GET", url + role.text.split()[0], headers)
+        answer = self.ask_provider(self.direct_web(), "GET", url + role.text.split()[0], headers)
         return from_json(answer, "The instance's metadata service gives no keys")
 
-    def looked(self) -> str:
+    def looked_places(self) -> str:
         """Where else keys were looked for, for whoever has to be told that there are none."""
         instance = ", and the instance's metadata" if self.on_aws else ""
         return "AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_FULL_URI" + instance
@@ -190,7 +194,7 @@ def is_word(text: str) -> bool:
 def from_json(answer: Answer, what: str) -> Keys:
     """The keys of an answer. Raises the Failure that begins with `what` where it holds none."""
     if answer.status != 200:
-        raise refused(what, answer, "")
+        raise no_keys(what, answer, "")
     import json
 
     try:
@@ -201,7 +205,7 @@ def from_json(answer: Answer, what: str) -> Keys:
         access, secret, token, ends = words
         return Keys(access, secret, token, unix_time(ends))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise refused(what, answer, NO_KEYS) from error
+        raise no_keys(what, answer, NO_KEYS) from error
 
 
 def unix_time(text: str) -> float:
@@ -211,7 +215,7 @@ def unix_time(text: str) -> float:
     return float(timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))) if text else 0.0
 
 
-def read(path: str) -> str:
+def read_token(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
@@ -224,8 +228,8 @@ def read(path: str) -> str:
         ) from error
 
 
-def refused(what: str, answer: Answer, why: str) -> Failure:
-    where = host_header(split(answer.url)[0])
+def no_keys(what: str, answer: Answer, why: str) -> Failure:
+    where = host_header(split_url(answer.url)[0])
     return Failure(
         "s3.credentials",
         f"{what}: {where}.",

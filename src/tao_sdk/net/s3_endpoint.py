@@ -16,7 +16,7 @@ from tao_sdk.net.redirects import resolve_location
 from tao_sdk.net.s3_credentials import Credentials
 from tao_sdk.net.s3_sign import Signer
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.wire import host_header, split
+from tao_sdk.net.wire import host_header, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Endpoint:
 
     def __init__(self, web: Web) -> None:
         self.web = web
-        self.endpoint = shown(first(web.env, ENDPOINTS)).rstrip("/")
-        self.region = first(web.env, REGIONS) or "us-east-1"
+        self.endpoint = shown(first_value(web.env, ENDPOINTS)).rstrip("/")
+        self.region = first_value(web.env, REGIONS) or "us-east-1"
         self.virtual = (
-            first(web.env, STYLES) or ("path" if self.endpoint else "virtual")
+            first_value(web.env, STYLES) or ("path" if self.endpoint else "virtual")
         ) == "virtual"
         self.credentials = Credentials(web, on_aws=not self.endpoint)
         self.signers: dict[str, Signer] = {}
@@ -71,7 +71,7 @@ class Endpoint:
         china = ".cn" if region.startswith("cn-") else ""
         endpoint = self.endpoint or f"https://s3.{region}.amazonaws.com{china}"
         if bucket in self.regions:
-            endpoint = regional(endpoint, region)
+            endpoint = regional_endpoint(endpoint, region)
         path = "/" + percent.path(key)
         if self.virtual and (self.endpoint or "." not in bucket):
             scheme, _, host = endpoint.partition("://")
@@ -86,18 +86,18 @@ class Endpoint:
         signer = self.signers.setdefault(region, Signer(region))
 
         def sign(method: str, url: str, headers: Headers) -> Headers:
-            keys = self.credentials.get()
+            keys = self.credentials.current_keys()
             self.mine.keys = keys
             if keys is None:
                 return headers
-            origin, target = split(url)
+            origin, target = split_url(url)
             return signer.sign(
                 keys, method, host_header(origin), target, headers, time.time() + self.skew
             )
 
         return sign
 
-    def ahead(self, answer: Answer) -> float:
+    def clock_ahead(self, answer: Answer) -> float:
         """Seconds that the server's clock is ahead of ours."""
         date = unix_time(answer.headers.get("date", ""))
         return date - time.time() if date else 0.0
@@ -127,7 +127,7 @@ def unix_time(date: str) -> float:
         return 0.0
 
 
-def first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+def first_value(env: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((env[name] for name in names if env.get(name)), "")
 
 
@@ -136,11 +136,11 @@ def first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 def region_named(answer: Answer) -> str:
     """The region in the endpoint of AWS that a redirect of AWS leads to; "" for anybody else's."""
-    if not on_aws(split(answer.url)[0]):
+    if not on_aws(split_url(answer.url)[0]):
         return ""
     named = (
         inner(answer.text, "Endpoint")
-        or split(resolve_location(answer.url, answer.headers.get("location", "")))[0][1]
+        or split_url(resolve_location(answer.url, answer.headers.get("location", "")))[0][1]
     )
     return region_of(named.lower())
 
@@ -159,17 +159,13 @@ def region_of(host: str) -> str:
     return region if region.count("-") >= 2 and region.replace("-", "").isalnum() else ""
 
 
-def regional(endpoint: str, region: str) -> str:
+def regional_endpoint(endpoint: str, region: str) -> str:
     """An endpoint of AWS for another region; what is not AWS's stays."""
-    origin, _ = split(endpoint)
+    origin, _ = split_url(endpoint)
     host = origin[1]
     if not on_aws(origin):
         return endpoint
+    if host == GLOBAL:
+        return endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1)
     here = region_of(host)
-    if not here:
-        return (
-            endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1)
-            if host == GLOBAL
-            else endpoint
-        )
-    return endpoint.replace(here, region, 1)
+    return endpoint.replace(here, region, 1) if here else endpoint

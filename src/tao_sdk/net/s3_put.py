@@ -55,7 +55,7 @@ class Piece:
     def __init__(self, fd: int, data: bytes, start: int, size: int) -> None:
         self.fd, self.data, self.start, self.size = fd, data, start, size
 
-    def chunks(self) -> Iterator[bytes | memoryview]:
+    def read_chunks(self) -> Iterator[bytes | memoryview]:
         if self.fd < 0:
             yield memoryview(self.data)[self.start : self.start + self.size]
             return
@@ -69,14 +69,14 @@ class Piece:
 
     @property
     def body(self) -> bytes | Piece:
-        return b"".join(self.chunks()) if self.size <= BLOCK else self
+        return b"".join(self.read_chunks()) if self.size <= BLOCK else self
 
     def send(self, sock: socket, plain: bool) -> None:
         """All of it into a socket; where that is no TLS, from the file inside the kernel."""
         if plain and self.fd >= 0:
             self.send_file(sock)
             return
-        for chunk in self.chunks():
+        for chunk in self.read_chunks():
             sock.sendall(chunk)
 
     def send_file(self, sock: socket) -> None:
@@ -95,14 +95,14 @@ class Piece:
     @property
     def crc32(self) -> int:
         checksum = 0
-        for chunk in self.chunks():
+        for chunk in self.read_chunks():
             checksum = zlib.crc32(chunk, checksum)
         return checksum
 
     @property
     def md5(self) -> str:
-        digest = crc.hashing("md5")
-        for chunk in self.chunks():
+        digest = crc.new_checksum("md5")
+        for chunk in self.read_chunks():
             digest.update(chunk)
         return str(digest.hexdigest())
 
@@ -122,26 +122,26 @@ class Put:
         changes under us.
         """
         if isinstance(body, bytes):
-            return self.send(Piece(-1, body, 0, len(body)))
+            return self.send_whole(Piece(-1, body, 0, len(body)))
         fd = os.open(body, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return self.send(Piece(fd, b"", 0, os.fstat(fd).st_size))
+            return self.send_whole(Piece(fd, b"", 0, os.fstat(fd).st_size))
         finally:
             os.close(fd)
 
-    def send(self, whole: Piece) -> str:
+    def send_whole(self, whole: Piece) -> str:
         if whole.size <= PART:
-            self.checksum = encoded(whole.crc32)
-            return self.settled(self.sent(whole, {}, self.condition))
+            self.checksum = encode_checksum(whole.crc32)
+            return self.stored_version(self.send_piece(whole, {}, self.condition))
         upload = Upload(self, whole)
         return upload.run()
 
-    def sent(self, piece: Piece, query: dict[str, str], headers: Headers) -> Answer:
+    def send_piece(self, piece: Piece, query: dict[str, str], headers: Headers) -> Answer:
         """The answer to a body that has arrived as it was sent, or to one that was refused for
         another reason.
         """
         for _ in range(TRIES):
-            checksum = encoded(piece.crc32)
+            checksum = encode_checksum(piece.crc32)
             asked = {
                 **headers,
                 "x-amz-checksum-crc32": checksum,
@@ -152,7 +152,7 @@ class Put:
                 return answer
             if answer.status == 200:
                 self.s3.check_object(answer, self.bucket)
-            if answer.status == 200 and arrived(answer.headers, checksum, piece):
+            if answer.status == 200 and has_arrived(answer.headers, checksum, piece):
                 return answer
         raise Failure(
             "s3.stored_wrong",
@@ -162,7 +162,7 @@ class Put:
             "store that cuts or changes bodies.",
         )
 
-    def settled(self, answer: Answer) -> str:
+    def stored_version(self, answer: Answer) -> str:
         """The version that was stored. A refusal because something is there may be about what we
         stored ourselves.
         """
@@ -194,49 +194,54 @@ class Upload:
 
     def run(self) -> str:
         asked = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
-        answer = self.ask("POST", {"uploads": ""}, headers=asked)
+        answer = self.ask_store("POST", {"uploads": ""}, headers=asked)
         self.id = upload_id(answer, self.put.bucket, self.put.key, self.put.s3)
         try:
             self.send_all()
             if not self.put.good():
                 raise Changed("the file changed while it was sent")
-            return self.complete()
+            return self.complete_upload()
         except BaseException:
-            self.abort()
+            self.abort_upload()
             raise
 
-    def ask(
+    def ask_store(
         self, method: str, query: dict[str, str], body: bytes = b"", headers: Headers | None = None
     ) -> Answer:
         return self.put.s3.ask(method, self.put.bucket, self.put.key, query, body, headers or {})
 
     def send_all(self) -> None:
-        self.crew.start(min(THREADS, len(self.pieces)), self.work)
+        self.crew.start(min(THREADS, len(self.pieces)), self.send_parts)
         try:
             self.crew.join()
         except BaseException as error:
             self.crew.stop(error)
             raise
 
-    def work(self) -> None:
+    def send_parts(self) -> None:
         while not self.crew.broken:
             with self.crew.changed:
                 number, piece = next(self.next, (0, None))
             if piece is None:
                 return
-            answer = self.put.sent(piece, {"partNumber": str(number), "uploadId": self.id}, {})
+            answer = self.put.send_piece(
+                piece, {"partNumber": str(number), "uploadId": self.id}, {}
+            )
             if answer.status != 200:
                 raise refusal(answer, self.put.bucket, self.put.key, self.put.s3)
             self.done[number] = answer.headers.get("etag", ""), piece.crc32
 
-    def complete(self) -> str:
+    def complete_upload(self) -> str:
         parts = [(number, *self.done[number]) for number in sorted(self.done)]
         sizes = [piece.size for piece in self.pieces]
-        self.put.checksum = encoded(
-            crc.joined((checksum, size) for (_, _, checksum), size in zip(parts, sizes))
+        self.put.checksum = encode_checksum(
+            crc.join_crc32((checksum, size) for (_, _, checksum), size in zip(parts, sizes))
         )
         listed = "".join(
-            [PART_XML % (number, version, encoded(checksum)) for number, version, checksum in parts]
+            [
+                PART_XML % (number, version, encode_checksum(checksum))
+                for number, version, checksum in parts
+            ]
         )
         body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>"
         asked = {
@@ -247,7 +252,7 @@ class Upload:
         pause = Patience(self.put.s3.web.patience)
         # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
         while True:
-            answer = self.ask("POST", {"uploadId": self.id}, body.encode(), asked)
+            answer = self.ask_store("POST", {"uploadId": self.id}, body.encode(), asked)
             if (
                 answer.status != 200
                 or NAMES.get(inner(answer.text, "Code")) != "busy"
@@ -256,12 +261,12 @@ class Upload:
                 break
         if answer.status == 200 and not inner(answer.text, "Code"):
             check_document(answer, "CompleteMultipartUploadResult", self.put.s3)
-        return self.put.settled(answer)
+        return self.put.stored_version(answer)
 
-    def abort(self) -> None:
+    def abort_upload(self) -> None:
         """As far as the store can be asked; what stays is swept by the next attempt."""
         try:
-            self.ask("DELETE", {"uploadId": self.id})
+            self.ask_store("DELETE", {"uploadId": self.id})
         except (Failure, OSError):
             return
 
@@ -273,11 +278,11 @@ def part_size(size: int) -> int:
     return max(PART, -(-size // MOST_PARTS))
 
 
-def encoded(checksum: int) -> str:
+def encode_checksum(checksum: int) -> str:
     return b2a_base64(checksum.to_bytes(4, "big"), newline=False).decode()
 
 
-def arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
+def has_arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
     """What the store says it has, compared; a store that says nothing that can be compared is
     believed.
     """

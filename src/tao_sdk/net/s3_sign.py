@@ -57,14 +57,14 @@ class Signer:
         request = "\n".join((method, path, query, lines, listed, digest))
         scope = f"{stamp[:8]}/{self.region}/{self.service}/aws4_request"
         text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{sha256(request.encode('utf-8')).hexdigest()}"
-        signature = hmac(self.of_the_day(keys.secret, stamp[:8]), text.encode()).hex()
+        signature = hmac(self.day_key(keys.secret, stamp[:8]), text.encode()).hex()
         signed["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope}, SignedHeaders={listed}, "
             f"Signature={signature}"
         )
         return {**headers, **signed}
 
-    def of_the_day(self, secret: str, day: str) -> bytes:
+    def day_key(self, secret: str, day: str) -> bytes:
         if self.made_for != (secret, day):
             key = b"AWS4" + secret.encode()
             for part in (day, self.region, self.service, "aws4_request"):

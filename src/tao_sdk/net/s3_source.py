@@ -38,29 +38,29 @@ class S3Source(Source):
                 f"s3://{self.bucket}/{self.key} was removed while it was read.",
                 next="Store it again, or leave it out.",
             )
-        return of_head(self.s3, self.bucket, self.path, now)
+        return source_of_head(self.s3, self.bucket, self.path, now)
 
     def proof(self) -> tuple[str, str]:
         if not self.headers and self.size:
             now = self.s3.head(self.bucket, self.key)
             self.headers = now.headers if now and now.version == self.version else {}
-        return proof(self.headers)
+        return stored_checksum(self.headers)
 
 
-def proof(headers: dict[str, str]) -> tuple[str, str]:
+def stored_checksum(headers: dict[str, str]) -> tuple[str, str]:
     """The checksum of a whole object that its headers tell, of those that Python can check."""
     if headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
         for kind in ("crc32", "sha256", "sha1"):
             value = headers.get("x-amz-checksum-" + kind, "")
             if value and "-" not in value:
-                return kind, unpacked(value)
+                return kind, to_hex(value)
     etag = headers.get("etag", "").strip('"')
     theirs = any("customer" in name for name in headers)
     encrypted = theirs or headers.get("x-amz-server-side-encryption", "AES256") != "AES256"
     return ("etag", etag) if len(etag) == 32 and not encrypted else ("", "")
 
 
-def unpacked(checksum: str) -> str:
+def to_hex(checksum: str) -> str:
     """In hex; what is no base64 fits no file."""
     try:
         return a2b_base64(checksum).hex()
@@ -75,15 +75,19 @@ def look(uri: str, kind: str, web: Web) -> Found:
     bucket, _, key = uri.partition("://")[2].partition("/")
     s3 = S3(web)
     only_folder = not key or key.endswith("/")
-    ways = (folder,) if only_folder else (folder, single) if kind == "folder" else (single, folder)
+    ways = [find_object, find_folder]
+    if only_folder:
+        ways = [find_folder]
+    elif kind == "folder":
+        ways.reverse()
     for way in ways:
         found = way(s3, bucket, key.rstrip("/"))
         if found:
             return found
-    raise nothing(uri, bucket, only_folder and bool(single(s3, bucket, key.rstrip("/"))))
+    raise nothing_there(uri, bucket, only_folder and bool(find_object(s3, bucket, key.rstrip("/"))))
 
 
-def nothing(uri: str, bucket: str, slash: bool) -> Failure:
+def nothing_there(uri: str, bucket: str, slash: bool) -> Failure:
     return Failure(
         "input.nothing",
         f"Nothing is at {uri}.",
@@ -95,22 +99,22 @@ def nothing(uri: str, bucket: str, slash: bool) -> Failure:
     )
 
 
-def single(s3: S3, bucket: str, key: str) -> Found | None:
+def find_object(s3: S3, bucket: str, key: str) -> Found | None:
     entry = s3.head(bucket, key) if key else None
     if entry is None:
         return None
     name = key.rpartition("/")[2]
-    return Found(False, [of_head(s3, bucket, name, entry)], name)
+    return Found(False, [source_of_head(s3, bucket, name, entry)], name)
 
 
-def of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
+def source_of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
     """The source that a head told of, its checksum with it."""
     source = S3Source(s3, bucket, entry.key, path, entry.size, entry.version)
     source.headers = entry.headers
     return source
 
 
-def folder(s3: S3, bucket: str, key: str) -> Found | None:
+def find_folder(s3: S3, bucket: str, key: str) -> Found | None:
     """What is below a key. A key that ends in a slash is the mark that some tools make of a folder,
     no file.
     """

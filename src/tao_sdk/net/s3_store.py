@@ -9,9 +9,9 @@ import time
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_answer import has_root, is_html, no_store, says_amazon, wants_https
 from tao_sdk.net.s3_endpoint import Endpoint, region_named
-from tao_sdk.net.s3_words import refusal, words
+from tao_sdk.net.s3_words import describe_refusal, refusal
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.wire import digits, host_header, split
+from tao_sdk.net.wire import digits, host_header, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Store(Endpoint):
             answer = self.web.ask(
                 method, self.url(bucket, key, query), headers, body, sign, follow=False
             )
-            if not (left and self.learn(bucket, answer)):
+            if not (left and self.learn_from(bucket, answer)):
                 return answer
             left -= 1
 
@@ -78,7 +78,7 @@ class Store(Endpoint):
                 return answer
             with answer:
                 answer.body = answer.read()
-            if not (left and self.learn(bucket, answer)):
+            if not (left and self.learn_from(bucket, answer)):
                 return answer
             left -= 1
 
@@ -98,7 +98,7 @@ class Store(Endpoint):
             raise no_store(answer, self)
         self.believed = time.monotonic()
 
-    def learn(self, bucket: str, answer: Answer) -> bool:
+    def learn_from(self, bucket: str, answer: Answer) -> bool:
         """Whether a refusal told something that makes another try worthwhile: a region, the time,
         the end of keys.
         """
@@ -111,7 +111,7 @@ class Store(Endpoint):
             return self.learn_time(bucket, answer)
         if said in ENDED:
             used: Keys | None = getattr(self.mine, "keys", None)
-            return used is not None and self.credentials.renew(used)
+            return used is not None and self.credentials.renew_keys(used)
         if said == "SecondLevelDomainForbidden" and not self.virtual:
             self.virtual = True
             return True
@@ -140,18 +140,18 @@ class Store(Endpoint):
         secure = wants_https(answer)
         if not secure or not self.endpoint.lower().startswith("http://"):
             return False
-        (_, host, _), path = split(self.endpoint)
+        (_, host, _), path = split_url(self.endpoint)
         self.endpoint = "https://" + host_header(("https", host, secure)) + path.rstrip("/")
         return True
 
     def learn_time(self, bucket: str, answer: Answer) -> bool:
         """Take the server's time for ours, and tell so."""
-        ahead = self.ahead(answer)
+        ahead = self.clock_ahead(answer)
         with self.lock:
             if abs(ahead - self.skew) <= SKEW:
                 return False
             self.skew = ahead
-        what, next = words("clock", answer, bucket, "", self)
+        what, next = describe_refusal("clock", answer, bucket, "", self)
         why = (
             "A request is signed with the time, and a store refuses one from "
             "another hour: its time is used."
@@ -168,10 +168,10 @@ class Store(Endpoint):
             if answer.status not in (200, 206, 416):
                 raise refusal(answer, bucket, key, self)
         self.check_object(answer, bucket)
-        return entry(key, answer)
+        return head_entry(key, answer)
 
 
-def entry(key: str, answer: Answer) -> Entry:
+def head_entry(key: str, answer: Answer) -> Entry:
     headers = answer.headers
     size = headers.get("content-range", "").rpartition("/")[2] or headers.get("content-length", "0")
     found = Entry(

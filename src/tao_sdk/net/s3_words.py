@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.s3_answer import is_page, led_to, no_store, redirected
+from tao_sdk.net.s3_answer import is_page, led_to, no_store, redirect_failure
 from tao_sdk.net.s3_endpoint import BUCKET_NAME
 from tao_sdk.net.s3_xml import inner
 
@@ -28,7 +28,7 @@ def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
     """The Failure of an answer that is no success."""
     elsewhere = led_to(answer)
     if elsewhere:
-        return redirected(elsewhere, answer, store)
+        return redirect_failure(elsewhere, answer, store)
     if is_page(answer):
         return no_store(answer, store)
     said = inner(answer.text, "Code") or WITHOUT_BODY.get(answer.status, "no reason")
@@ -40,19 +40,21 @@ def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
         f"{store.endpoint or 'AWS'} answers "
         f"{said}{message and ': ' + message} (status {answer.status})."
     )
-    what, next = words(name, answer, bucket, key, store)
+    what, next = describe_refusal(name, answer, bucket, key, store)
     return Failure("s3." + name, what, why, next)
 
 
-def words(name: str, answer: Answer, bucket: str, key: str, store: Endpoint) -> tuple[str, str]:
+def describe_refusal(
+    name: str, answer: Answer, bucket: str, key: str, store: Endpoint
+) -> tuple[str, str]:
     """What there is to tell, and what to do."""
     place = {
         "bucket": bucket,
         "object": f"s3://{bucket}/{key}",
         "region": store.regions.get(bucket, store.region),
         "endpoint": store.endpoint or "AWS",
-        "looked": store.credentials.looked(),
-        "skew": f"{abs(store.ahead(answer)) / 60:.0f} min",
+        "looked": store.credentials.looked_places(),
+        "skew": f"{abs(store.clock_ahead(answer)) / 60:.0f} min",
     }
     what, next = WORDS[name]
     return what % place, next % place

@@ -15,7 +15,7 @@ def inner(text: str, name: str) -> str:
     """The text of the first element of that name; "" when there is none."""
     start = text.find(f"<{name}>")
     stop = text.find(f"</{name}>", start)
-    return plain(text[start + len(name) + 2 : stop]) if 0 <= start < stop else ""
+    return plain_text(text[start + len(name) + 2 : stop]) if 0 <= start < stop else ""
 
 
 def elements(text: str, name: str) -> Iterator[str]:
@@ -29,22 +29,22 @@ def elements(text: str, name: str) -> Iterator[str]:
         at = text.find(opening, stop)
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     if "&" not in text:
         return text
     first, *rest = text.split("&")
-    return first + "".join(map(entity, rest))
+    return first + "".join(map(decode_entity, rest))
 
 
-def entity(text: str) -> str:
+def decode_entity(text: str) -> str:
     """What stands behind an ampersand."""
     name, _, rest = text.partition(";")
     if name.startswith("#"):
-        return character(name[1:]) + rest
+        return decode_character(name[1:]) + rest
     return ENTITIES.get(name, "") + rest
 
 
-def character(number: str) -> str:
+def decode_character(number: str) -> str:
     """Of &#65; and &#x41; what stands between # and the semicolon; the sign for an unknown one
     where it is none.
     """

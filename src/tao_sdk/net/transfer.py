@@ -57,7 +57,7 @@ class Fetch:
 
     def __init__(self, sources: list[Source], folder: str, patience: float, threads: int) -> None:
         self.sources, self.folder, self.patience, self.threads = (
-            checked(sources),
+            check_paths(sources),
             folder,
             patience,
             threads,
@@ -82,41 +82,43 @@ class Fetch:
         os.makedirs(self.folder, exist_ok=True)
         with Journal(self.folder + ".tao-journal") as self.journal:
             self.readings = [Reading(source, self.folder) for source in self.sources]
-            waiting = [each for each in self.readings if not self.restored(each)]
+            waiting = [each for each in self.readings if not self.restore_parts(each)]
             self.open = len(waiting)
             self.check_space()
-            self.tell(tell)
+            self.tell_progress(tell)
             self.queue = (
-                (each, start, stop) for each in waiting for start, stop in list(each.missing())
+                (each, start, stop)
+                for each in waiting
+                for start, stop in list(each.missing_parts())
             )
             parts = sum(max(1, each.source.size // PART) for each in waiting)
-            self.crew.start(min(self.threads, max(min(parts, FEW), parts // 2)), self.work)
+            self.crew.start(min(self.threads, max(min(parts, FEW), parts // 2)), self.fetch_parts)
             try:
-                self.wait(tell)
+                self.wait_for_end(tell)
             finally:
                 self.crew.stop(Failure("fetch.stopped", "The transfer was stopped."))
                 for each in self.readings:
-                    self.close(each)
-            self.tidy()
+                    self.close_file(each)
+            self.remove_leftovers()
 
-    def wait(self, tell: Callable[[int, int], None]) -> None:
+    def wait_for_end(self, tell: Callable[[int, int], None]) -> None:
         with self.more:
             while self.open and not self.crew.broken:
                 self.more.wait(LOOK)
-                self.tell(tell)
-            self.tell(tell)
+                self.tell_progress(tell)
+            self.tell_progress(tell)
         if self.open and self.crew.broken:
             raise self.crew.broken
 
-    def tell(self, tell: Callable[[int, int], None]) -> None:
+    def tell_progress(self, tell: Callable[[int, int], None]) -> None:
         bytes_, files, self.bytes, self.files = self.bytes, self.files, 0, 0
         tell(bytes_, files)
 
-    def restored(self, reading: Reading) -> bool:
+    def restore_parts(self, reading: Reading) -> bool:
         """Take over what an earlier attempt left. True when nothing is missing."""
         done = False
         if reading.source.known:
-            done, reading.parts = self.journal.left(reading)
+            done, reading.parts = self.journal.recover_parts(reading)
         here = sum(length for length, _ in reading.parts.values())
         self.wanted += 0 if done else max(0, reading.source.size - max(here, reading.on_disk()))
         self.bytes += here
@@ -135,26 +137,26 @@ class Fetch:
                 "Free space there, mount a larger disk at that path, or name fewer inputs.",
             )
 
-    def work(self) -> None:
+    def fetch_parts(self) -> None:
         """Part after part, until there are no more."""
         while True:
             with self.lock:
-                part = (
-                    None
-                    if self.crew.broken
-                    else self.extra.pop()
-                    if self.extra
-                    else next(self.queue, None)
-                )
+                part = self.next_part()
                 if part:
                     part[0].writers += 1
             if part:
                 try:
-                    self.fetch(*part)
+                    self.fetch_part(*part)
                 finally:
-                    self.leave(part[0])
+                    self.leave_file(part[0])
             elif not self.wait_for_more():
                 return
+
+    def next_part(self) -> tuple[Reading, int, int] | None:
+        """The part to fetch next, or None. The lock must be held."""
+        if self.crew.broken:
+            return None
+        return self.extra.pop() if self.extra else next(self.queue, None)
 
     def wait_for_more(self) -> bool:
         """A source that changed may bring parts back; false once nothing can."""
@@ -163,51 +165,51 @@ class Fetch:
                 self.more.wait(LOOK)
             return bool(self.open and not self.crew.broken)
 
-    def leave(self, reading: Reading) -> None:
+    def leave_file(self, reading: Reading) -> None:
         """The last to write a file that is complete or given up closes it."""
         with self.lock:
             reading.writers -= 1
-        self.close(reading)
+        self.close_file(reading)
 
-    def close(self, reading: Reading) -> None:
+    def close_file(self, reading: Reading) -> None:
         with self.lock:
-            over = reading.stale or reading.complete or self.crew.broken
+            over = reading.stale or reading.is_complete or self.crew.broken
             if reading.writers == 0 and reading.fd >= 0 and over:
                 os.close(reading.fd)
                 reading.fd = -1
 
-    def fetch(self, reading: Reading, start: int, stop: int) -> None:
+    def fetch_part(self, reading: Reading, start: int, stop: int) -> None:
         """One part into its place, noted; the last one gives the file its name."""
         try:
-            length, checksum = self.read(reading, start, stop)
+            length, checksum = self.read_part(reading, start, stop)
         except Changed:
-            self.anew(reading)
+            self.start_anew(reading)
             return
         with self.lock:
             if reading.stale:
                 return
             reading.parts[start] = length, checksum
-            last = reading.complete
-            if reading.source.known and not reading.single:
-                self.journal.part(reading, start, length, checksum)
+            last = reading.is_complete
+            if reading.source.known and not reading.is_single:
+                self.journal.note_part(reading, start, length, checksum)
         if last:
-            self.finish(reading)
+            self.finish_file(reading)
         elif reading.source.known:
-            self.hash(reading)
+            self.continue_hash(reading)
 
-    def hash(self, reading: Reading) -> None:
+    def continue_hash(self, reading: Reading) -> None:
         """Go on with the checksum, unless somebody does so already; which it is, the first who
         comes asks.
         """
         if reading.looked.acquire(blocking=False):
             kind, _ = reading.source.proof()
-            reading.hashing = hashing(kind, reading.source.size)
+            reading.hashing = new_hashing(kind, reading.source.size)
         if reading.hashing:
-            reading.hashing.follow(reading.fd, reading.reach)
+            reading.hashing.hash_arrived(reading.fd, reading.end_from)
 
-    def read(self, reading: Reading, start: int, stop: int) -> tuple[int, int]:
+    def read_part(self, reading: Reading, start: int, stop: int) -> tuple[int, int]:
         """The part's bytes, asked for again from where it broke; their number and checksum."""
-        fd = self.opened(reading)
+        fd = self.open_temporary(reading)
         at, checksum = start, 0
         patience = Patience(self.patience)
         while True:
@@ -215,10 +217,10 @@ class Fetch:
                 for view in reading.source.read(at, stop):
                     if 0 <= stop < at + len(view):
                         raise OSError(errno.EPROTO, "more came than was asked for")
-                    write(fd, view, at, reading.path)
+                    write_view(fd, view, at, reading.path)
                     checksum = zlib.crc32(view, checksum)
                     at += len(view)
-                    self.came(len(view))
+                    self.count_bytes(len(view))
                     patience.reset()
                     if self.crew.broken or reading.stale:
                         raise Changed(reading.path)
@@ -228,7 +230,7 @@ class Fetch:
             except OSError as error:
                 if not reading.source.known:
                     os.ftruncate(fd, max(0, reading.source.size))
-                    self.came(start - at)
+                    self.count_bytes(start - at)
                     at, checksum = start, 0
                 if not patience.wait():
                     raise Failure(
@@ -238,11 +240,11 @@ class Fetch:
                         "Start the job again: it goes on from what is complete.",
                     ) from error
 
-    def came(self, count: int) -> None:
+    def count_bytes(self, count: int) -> None:
         with self.lock:
             self.bytes += count
 
-    def opened(self, reading: Reading) -> int:
+    def open_temporary(self, reading: Reading) -> int:
         """The temporary file, there from its first part on. Others go on while a slow disk makes
         it.
         """
@@ -253,13 +255,13 @@ class Fetch:
                 try:
                     self.make_temporary(reading)
                 except OSError as error:
-                    raise unwritable(error, reading.path) from error
+                    raise write_failure(error, reading.path) from error
             return reading.fd
 
     def make_temporary(self, reading: Reading) -> None:
         self.make_folder(os.path.dirname(reading.path))
         reading.fd = os.open(reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if not reading.single or not reading.source.known:
+        if not reading.is_single or not reading.source.known:
             os.ftruncate(reading.fd, max(0, reading.source.size))
 
     def make_folder(self, folder: str) -> None:
@@ -267,7 +269,7 @@ class Fetch:
             os.makedirs(folder, exist_ok=True)
             self.folders.add(folder)
 
-    def anew(self, reading: Reading) -> None:
+    def start_anew(self, reading: Reading) -> None:
         """Start a file from its beginning, as the source is now; what was read of
         it is of no use.
         """
@@ -275,7 +277,7 @@ class Fetch:
             if reading.stale or self.crew.broken:
                 return
             reading.stale = self.renewed = True
-            self.journal.drop(reading)
+            self.journal.note_drop(reading)
             self.bytes -= sum(length for length, _ in reading.parts.values())
         if reading.number == READINGS:
             raise Failure(
@@ -291,15 +293,17 @@ class Fetch:
         forget(reading.temporary)
         with self.lock:
             self.readings[self.readings.index(reading)] = fresh
-            self.extra += [(fresh, start, stop) for start, stop in reversed(list(fresh.missing()))]
+            self.extra += [
+                (fresh, start, stop) for start, stop in reversed(list(fresh.missing_parts()))
+            ]
             self.more.notify_all()
 
-    def finish(self, reading: Reading) -> None:
+    def finish_file(self, reading: Reading) -> None:
         """The file under its name, if its bytes are what the source says they are."""
         kind, wanted = reading.source.proof()
-        if kind and not self.fits(reading, kind, wanted):
+        if kind and not self.fits_checksum(reading, kind, wanted):
             if reading.number < READINGS:
-                self.anew(reading)
+                self.start_anew(reading)
                 return
             raise Failure(
                 "fetch.damaged",
@@ -308,28 +312,28 @@ class Fetch:
                 "The copy at the source may be damaged: store it there anew.",
             )
         if reading.source.known:
-            self.journal.done(reading, os.fstat(reading.fd))
+            self.journal.note_done(reading, os.fstat(reading.fd))
         try:
             os.replace(reading.temporary, reading.path)
         except OSError as error:
-            raise unwritable(error, reading.path) from error
+            raise write_failure(error, reading.path) from error
         with self.lock:
             self.files += 1
             self.open -= 1
             if not self.open:
                 self.more.notify_all()
 
-    def fits(self, reading: Reading, kind: str, wanted: str) -> bool:
+    def fits_checksum(self, reading: Reading, kind: str, wanted: str) -> bool:
         """An ETag that is no MD5 after all is believed not to be one when the same bytes come
         twice.
         """
         try:
-            before, reading.digest = reading.digest, digest(reading, kind)
+            before, reading.digest = reading.digest, read_digest(reading, kind)
         except ValueError:  # this Python has no MD5, so that one proves nothing
             return True
         return reading.digest == wanted or (kind == "etag" and reading.digest == before)
 
-    def tidy(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove what other versions and earlier attempts left unfinished."""
         if not (self.renewed or self.journal.resumed):
             return
@@ -339,7 +343,7 @@ class Fetch:
                     forget(os.path.join(top, name))
 
 
-def hashing(kind: str, size: int) -> Hashing | None:
+def new_hashing(kind: str, size: int) -> Hashing | None:
     """What takes a checksum of that kind; None where it is put together from the parts', or this
     Python has none.
     """
@@ -349,7 +353,7 @@ def hashing(kind: str, size: int) -> Hashing | None:
         return None
 
 
-def digest(reading: Reading, kind: str) -> str:
+def read_digest(reading: Reading, kind: str) -> str:
     """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python
     has none of that kind.
     """
@@ -357,10 +361,10 @@ def digest(reading: Reading, kind: str) -> str:
         return f"{reading.crc32:08x}"
     if reading.hashing is None or reading.hashing.kind != kind:
         reading.hashing = Hashing(kind, os.fstat(reading.fd).st_size)
-    return reading.hashing.end(reading.fd)
+    return reading.hashing.finish_hash(reading.fd)
 
 
-def checked(sources: list[Source]) -> list[Source]:
+def check_paths(sources: list[Source]) -> list[Source]:
     """Their paths stay inside the folder, and none stands in another's way."""
     files: dict[str, str] = {}
     folders: set[str] = set()
@@ -378,16 +382,16 @@ def checked(sources: list[Source]) -> list[Source]:
             )
         path = "/".join(steps)
         if path in files:
-            raise clash(source.path, files[path])
+            raise path_clash(source.path, files[path])
         files[path] = source.path
         folders.update("/".join(steps[:length]) for length in range(1, len(steps)))
         source.path = path
     for path in sorted(folders & set(files)):
-        raise clash(files[path], path + "/…")
+        raise path_clash(files[path], path + "/…")
     return sources
 
 
-def clash(one: str, other: str) -> Failure:
+def path_clash(one: str, other: str) -> Failure:
     return Failure(
         "fetch.clash",
         f"{one} and {other} cannot both be files here.",
@@ -396,16 +400,16 @@ def clash(one: str, other: str) -> Failure:
     )
 
 
-def write(fd: int, view: memoryview, at: int, path: str) -> None:
+def write_view(fd: int, view: memoryview, at: int, path: str) -> None:
     try:
         while view:
             count = os.pwrite(fd, view, at)
             view, at = view[count:], at + count
     except OSError as error:
-        raise unwritable(error, path) from error
+        raise write_failure(error, path) from error
 
 
-def unwritable(error: OSError, path: str) -> Failure:
+def write_failure(error: OSError, path: str) -> Failure:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return Failure(
         "disk.full" if full else "fetch.unwritable",

@@ -65,7 +65,7 @@ def unreachable(error: OSError, origin: Origin, env: Mapping[str, str]) -> Failu
         return proxy_failure(error, origin[0], server, proxy)
     through = f" through the proxy {proxy[0]}:{proxy[1]}" if proxy else ""
     code, what, next = WORDS[known_kind(error)]
-    return Failure(code, what % server + through + ".", reason(error), next, origin[1])
+    return Failure(code, what % server + through + ".", error_reason(error), next, origin[1])
 
 
 def known_kind(error: OSError) -> str:
@@ -80,7 +80,10 @@ def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> 
     if not isinstance(error, Refused):
         what = f"The proxy {proxy} does not answer, on the way to {server}."
         return Failure(
-            "web.proxy", what, reason(error), f"Check {variable} (or ALL_PROXY) of the job, {spare}"
+            "web.proxy",
+            what,
+            error_reason(error),
+            f"Check {variable} (or ALL_PROXY) of the job, {spare}",
         )
     if error.status == WANTS_LOGIN:
         how = "takes no such login" if proxy_at[2] else "wants a login"
@@ -89,12 +92,12 @@ def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> 
             "Write it as %s=http://user:password@%s, with what is no letter or digit "
             "percent-encoded, %s"
         )
-        return Failure("web.proxy", what, reason(error), next % (variable, proxy, spare))
+        return Failure("web.proxy", what, error_reason(error), next % (variable, proxy, spare))
     what = f"The proxy {proxy} lets nobody through to {server}."
-    return Failure("web.proxy", what, reason(error), f"Ask who runs the proxy, {spare}")
+    return Failure("web.proxy", what, error_reason(error), f"Ask who runs the proxy, {spare}")
 
 
-def reason(error: OSError) -> str:
+def error_reason(error: OSError) -> str:
     """The system's words, which never hold what was sent."""
     said = (
         getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__

@@ -37,7 +37,7 @@ from tao_sdk.net.redirects import (
     redirect_target,
 )
 from tao_sdk.net.retries import BUSY, PATIENCE, Retry
-from tao_sdk.net.wire import Connection, Garbled, TlsTrust, host_header, split
+from tao_sdk.net.wire import Connection, Garbled, TlsTrust, host_header, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Answer:
         """The body in pieces. Raises OSError if the connection breaks."""
         if self.over:
             return iter((memoryview(self.body),))
-        return self.connection.body()
+        return self.connection.read_body()
 
     def read(self) -> bytes:
         """The rest of the body. Raises Garbled if it is larger than LARGEST."""
@@ -140,7 +140,7 @@ class Web:
         outside: bool = False,
     ) -> Answer:
         """The answer to a request, with its whole body. `patience` in seconds."""
-        retry = Retry(self, split(url)[0], patience)
+        retry = Retry(self, split_url(url)[0], patience)
         while True:
             try:
                 with self.request_once(
@@ -165,7 +165,7 @@ class Web:
         outside: bool = False,
     ) -> Answer:
         """The answer to a request. The caller reads its body, inside `with`."""
-        retry = Retry(self, split(url)[0])
+        retry = Retry(self, split_url(url)[0])
         while True:
             try:
                 answer = self.request_once(method, url, headers or {}, b"", sign, follow, outside)
@@ -204,7 +204,7 @@ class Web:
             if answer.status == 303:
                 method, body = "GET", b""
             onward = redirect_target(url, location)
-            if split(onward)[0] != split(url)[0]:
+            if split_url(onward)[0] != split_url(url)[0]:
                 headers = {name: value for name, value in headers.items() if name in CARRIED}
                 sign = None
                 if body:
@@ -221,9 +221,9 @@ class Web:
         A kept connection that the server has closed meanwhile is replaced by another one.
         """
         check_request(url, headers)
-        origin, target = split(url)
+        origin, target = split_url(url)
         while True:
-            connection = self.take(origin)
+            connection = self.take_connection(origin)
             if outside and is_here(connection):
                 connection.close()
                 why = "That is this machine itself, and a server of elsewhere told the address."
@@ -248,7 +248,7 @@ class Web:
         if status not in BUSY:
             self.away.pop(origin, None)
 
-    def take(self, origin: Origin) -> Connection:
+    def take_connection(self, origin: Origin) -> Connection:
         """A connection to the server: a kept one, or a new one."""
         return self.take_idle(origin) or self.connect(origin)
 
@@ -300,7 +300,7 @@ def check_request(url: str, headers: Headers) -> None:
     for name, text in (("address", url.replace(" ", "\n")), *headers.items()):
         if in_one_line(text):
             continue
-        server = host_header(split(url)[0]).encode("ascii", "backslashreplace").decode()
+        server = host_header(split_url(url)[0]).encode("ascii", "backslashreplace").decode()
         raise Failure(
             "web.request",
             f"A request to {server} cannot be sent.",

@@ -73,7 +73,7 @@ def digits(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER else -1
 
 
-def split(url: str) -> tuple[Origin, str]:
+def split_url(url: str) -> tuple[Origin, str]:
     """The origin of an address and what is asked for there. User names in it are dropped, and so is
     the fragment.
     """
@@ -84,9 +84,9 @@ def split(url: str) -> tuple[Origin, str]:
     if ":" in authority.rpartition("]")[2]:
         host, _, port = authority.rpartition(":")
     number = digits(port) if digits(port) >= 0 else PORTS.get(scheme.lower(), 80)
-    return (scheme.lower(), host.strip("[]").lower(), number), target if target.startswith(
-        "/"
-    ) else "/" + target
+    if not target.startswith("/"):
+        target = "/" + target
+    return (scheme.lower(), host.strip("[]").lower(), number), target
 
 
 def host_header(origin: Origin) -> str:
@@ -105,10 +105,10 @@ class TlsTrust:
         self.made: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        self.made = self.made or self.make()
+        self.made = self.made or self.make_context()
         return self.made
 
-    def make(self) -> ssl.SSLContext:
+    def make_context(self) -> ssl.SSLContext:
         import ssl
 
         from tao_sdk.net.failure import Failure
@@ -139,7 +139,7 @@ class Connection:
         self.held: bytes = b""  # what was read beyond the head of the answer
         self.headers: dict[str, str] = {}
         self.buffer = memoryview(bytearray(0))
-        self.sock = connected(proxy, origin)
+        self.sock = open_socket(proxy, origin)
         try:
             self.peer: str = self.sock.getpeername()[0]
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -154,20 +154,20 @@ class Connection:
 
     def open_tunnel(self, proxy: Proxy) -> None:
         try:
-            self.tunnel(proxy)
+            self.ask_tunnel(proxy)
         except Refused:
             raise
         except OSError as error:
             raise ProxyAway(error.strerror or str(error)) from error
 
-    def tunnel(self, proxy: Proxy) -> None:
+    def ask_tunnel(self, proxy: Proxy) -> None:
         _, host, port = self.origin
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         headers = {"host": where}
         if proxy[2]:
             headers["proxy-authorization"] = proxy[2]
         self.sock.sendall(head_of("CONNECT", where, headers))
-        status, _ = self.head()
+        status, _ = self.read_head()
         if status != 200:
             raise Refused(status)
         self.held = b""
@@ -189,13 +189,13 @@ class Connection:
         head = head_of(method, target, lines)
         broke: OSError | None = None
         try:
-            self.send(head, body)
+            self.send_request(head, body)
         except (
             OSError
         ) as error:  # the server may have answered before it had everything, and tells why
             broke = error
         try:
-            self.status, self.headers = self.head()
+            self.status, self.headers = self.read_head()
         except OSError:
             if broke:
                 raise broke from None
@@ -205,41 +205,41 @@ class Connection:
         self.whole_sent = broke is None
         return self.status, self.headers
 
-    def send(self, head: bytes, body: bytes | Body) -> None:
+    def send_request(self, head: bytes, body: bytes | Body) -> None:
         if isinstance(body, bytes):
             self.sock.sendall(head + body)
             return
         self.sock.sendall(head)
         body.send(self.sock, self.origin[0] == "http")
 
-    def head(self) -> tuple[int, dict[str, str]]:
+    def read_head(self) -> tuple[int, dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
         for _ in range(MOST_LINES):
             text = self.read_until(
                 b"\r\n\r\n", "the server closed the connection instead of answering"
             )
-            status, headers = parsed(text)
+            status, headers = parse_head(text)
             if status >= 200 or status == 101:
                 return status, headers
         raise Garbled("one answer after the other that is none")
 
-    def body(self) -> Iterator[memoryview]:
+    def read_body(self) -> Iterator[memoryview]:
         """The bytes of the answer's body; the connection can be used again once the
         last was taken.
         """
         if self.method == "HEAD" or self.status in (204, 304):
-            self.done()
+            self.finish_answer()
             return iter(())
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
-            return self.chunked()
+            return self.read_chunked()
         length = digits(self.headers.get("content-length", ""))
-        return self.counted(length) if length >= 0 else self.until_closed()
+        return self.read_counted(length) if length >= 0 else self.read_until_closed()
 
-    def counted(self, length: int) -> Iterator[memoryview]:
-        yield from self.take(length)
-        self.done()
+    def read_counted(self, length: int) -> Iterator[memoryview]:
+        yield from self.read_bytes(length)
+        self.finish_answer()
 
-    def take(self, length: int) -> Iterator[memoryview]:
+    def read_bytes(self, length: int) -> Iterator[memoryview]:
         """The next so many bytes."""
         if not self.buffer:
             self.buffer = memoryview(bytearray(BUFFER))
@@ -248,7 +248,7 @@ class Connection:
             length -= len(first)
             yield memoryview(first)
         while length:
-            count, broke = self.filled(min(length, BUFFER))
+            count, broke = self.fill_buffer(min(length, BUFFER))
             length -= count
             if count:
                 yield self.buffer[:count]
@@ -257,7 +257,7 @@ class Connection:
             if not count:
                 raise CutShort(f"{length} bytes are missing at the end")
 
-    def filled(self, wanted: int) -> tuple[int, OSError | None]:
+    def fill_buffer(self, wanted: int) -> tuple[int, OSError | None]:
         """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16
         KiB at a time, and each piece that is passed on by itself costs several times what reading
         it does.
@@ -272,7 +272,7 @@ class Connection:
         except OSError as error:
             return count, error
 
-    def until_closed(self) -> Iterator[memoryview]:
+    def read_until_closed(self) -> Iterator[memoryview]:
         if self.held:
             first, self.held = self.held, b""
             yield memoryview(first)
@@ -282,23 +282,23 @@ class Connection:
                 return
             yield memoryview(data)
 
-    def chunked(self) -> Iterator[memoryview]:
+    def read_chunked(self) -> Iterator[memoryview]:
         while True:
-            size = self.line().partition(b";")[0].strip()
+            size = self.read_line().partition(b";")[0].strip()
             if not size or size.strip(HEX) or len(size) >= LONGEST_NUMBER:
                 raise Garbled("a chunk without its size")
             length = int(size, 16)
             if not length:
                 break
-            yield from self.take(length)
-            self.line()
+            yield from self.read_bytes(length)
+            self.read_line()
         for _ in range(MOST_LINES):
-            if not self.line():  # else a trailer
-                self.done()
+            if not self.read_line():  # else a trailer
+                self.finish_answer()
                 return
         raise Garbled("trailers without an end")
 
-    def line(self) -> bytes:
+    def read_line(self) -> bytes:
         return self.read_until(b"\n", "the last chunk is missing").rstrip(b"\r")
 
     def read_until(self, mark: bytes, cut_short: str) -> bytes:
@@ -314,7 +314,7 @@ class Connection:
         before, _, self.held = self.held.partition(mark)
         return before
 
-    def done(self) -> None:
+    def finish_answer(self) -> None:
         """The answer was read to its end: the next request may follow, unless one of us wants to
         close.
         """
@@ -328,7 +328,7 @@ class Connection:
         self.sock.close()
 
 
-def connected(proxy: Proxy | None, origin: Origin) -> socket.socket:
+def open_socket(proxy: Proxy | None, origin: Origin) -> socket.socket:
     """A socket that leads to the origin, or to the proxy on the way there."""
     if not proxy:
         return socket.create_connection(origin[1:], CONNECT)
@@ -350,7 +350,7 @@ def head_of(method: str, target: str, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join(lines).encode("utf-8")
 
 
-def parsed(head: bytes) -> tuple[int, dict[str, str]]:
+def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     """The status and the headers, by lower-case names; of a name that comes twice the values are
     joined.
     """

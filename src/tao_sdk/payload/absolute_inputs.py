@@ -24,7 +24,7 @@ def relative_inputs(job: PreparedJob) -> list[DataInput]:
     return [
         each
         for each in (*job.data.inputs, *given_checkpoints(job.spec))
-        if each.is_path and not posixpath.isabs(each.path) and not job.brings(each.path)
+        if each.is_path and not posixpath.isabs(each.path) and not job.brings_path(each.path)
     ]
 
 
@@ -60,7 +60,7 @@ def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
         if isinstance(value, str)
         and is_path_below(value, folder)
         and (key := joined(way)) not in declared
-        and not job.brings(value)
+        and not job.brings_path(value)
     ]
 
 

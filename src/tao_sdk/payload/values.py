@@ -14,7 +14,7 @@ from typing import cast
 from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
-from tao_sdk.model.unwrapped import unwrapped
+from tao_sdk.model.unwrapped import unwrap_value
 
 DEEPEST = 100
 
@@ -51,7 +51,7 @@ def plain_mapping(value: object, name: str) -> dict[str, Tree]:
 
 def plain_data(value: object, name: str) -> object:
     """A mapping or a list as plain data; anything else as it is, for whoever reads it to refuse."""
-    value = unwrapped(value)
+    value = unwrap_value(value)
     if not isinstance(value, Mapping | list | tuple):
         return value
     with about_field(name):
@@ -59,7 +59,7 @@ def plain_data(value: object, name: str) -> object:
 
 
 def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
-    value = unwrapped(value)
+    value = unwrap_value(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -106,7 +106,7 @@ def plain_dict(
     above = (*above, id(value))
     result: dict[str, Tree] = {}
     for given, item in value.items():
-        key = unwrapped(given) if isinstance(given, Enum) else given
+        key = unwrap_value(given) if isinstance(given, Enum) else given
         if not isinstance(key, str):
             raise SpecError(
                 f"{place} has the key {short(given)}, a {type(given).__name__}.",

@@ -66,7 +66,7 @@ class SocketDenied(Unreachable):
 
 
 @contextmanager
-def ignored(*statuses: int) -> Generator[None]:
+def ignore_status(*statuses: int) -> Generator[None]:
     """What the daemon refuses with one of these is no matter."""
     try:
         yield
@@ -93,7 +93,7 @@ class EventStream:
     answer: Answer
 
     def __iter__(self) -> Iterator[Json]:
-        for line in short_lines(self.answer.blocks()):
+        for line in short_lines(self.answer.read_blocks()):
             event = json.loads(line)
             if isinstance(event, dict):
                 yield cast("Json", event)
@@ -132,10 +132,10 @@ class Daemon:
     ) -> Any:
         """The answer's JSON; None where there is none."""
         answer = self.request(
-            method, path, json=body, params=parameters(query), timeout=timeout, stream=True
+            method, path, json=body, params=query_parameters(query), timeout=timeout, stream=True
         )
-        with self.reading(answer):
-            data = bounded(answer, MOST_JSON)
+        with self.reading_answer(answer):
+            data = read_bounded(answer, MOST_JSON)
             return json.loads(data) if data else None
 
     def put_archive(self, container: str, folder: str, data: bytes) -> None:
@@ -149,7 +149,7 @@ class Daemon:
         )
 
     @contextmanager
-    def typing(self, container: str, data: bytes) -> Generator[None]:
+    def type_into(self, container: str, data: bytes) -> Generator[None]:
         """Start the container inside: `data` is its standard input, and lies ready before that if
         it is not much.
 
@@ -167,7 +167,7 @@ class Daemon:
             timeout=TIMEOUT,
         )
         line = answer.line
-        sender = threading.Thread(target=send, args=(line, data), daemon=True)
+        sender = threading.Thread(target=send_input, args=(line, data), daemon=True)
         try:
             (sender.start if len(data) > AT_ONCE else sender.run)()
             yield
@@ -196,17 +196,17 @@ class Daemon:
         away in the middle.
         """
         answer = self.request(
-            "GET", path, params=parameters(query), stream=True, timeout=(TIMEOUT, None)
+            "GET", path, params=query_parameters(query), stream=True, timeout=(TIMEOUT, None)
         )
         try:
-            yield answer.large_blocks()
+            yield answer.read_large_blocks()
         except (OSError, HTTPException) as error:
             raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
         finally:
             answer.close()
 
     @contextmanager
-    def reading(self, answer: Answer) -> Generator[None]:
+    def reading_answer(self, answer: Answer) -> Generator[None]:
         """Raises Unreachable where the answer breaks off, has no end, or is not in the form that it
         should have.
         """
@@ -220,20 +220,20 @@ class Daemon:
         finally:
             answer.close()
 
-    def lines(
+    def read_lines(
         self, method: str, path: str, headers: Mapping[str, str], **query: Any
     ) -> Iterator[Json]:
         """One JSON object per line, as a pull sends its progress."""
         answer = self.request(
             method,
             path,
-            params=parameters(query),
+            params=query_parameters(query),
             headers=dict(headers),
             stream=True,
             timeout=(TIMEOUT, None),
         )
-        with self.reading(answer):
-            for line in short_lines(answer.blocks()):
+        with self.reading_answer(answer):
+            for line in short_lines(answer.read_blocks()):
                 said = json.loads(line)
                 if isinstance(said, dict):
                     yield cast("Json", said)
@@ -250,14 +250,14 @@ class Daemon:
         answer = self.request(
             "GET",
             "/events",
-            params=parameters({"filters": filters, **moments}),
+            params=query_parameters({"filters": filters, **moments}),
             stream=True,
             timeout=(TIMEOUT, seconds + TIMEOUT),
         )
-        with self.reading(answer):
+        with self.reading_answer(answer):
             yield EventStream(answer)
 
-    def file(self, container: str, path: str) -> bytes | None:
+    def read_file(self, container: str, path: str) -> bytes | None:
         """A file out of a container, running or not; None when it is not there. Raises Unreachable
         for more than MOST_JSON.
         """
@@ -269,22 +269,22 @@ class Daemon:
                 return None
             raise
         with (
-            self.reading(answer),
-            tarfile.open(fileobj=io.BytesIO(bounded(answer, MOST_JSON))) as archive,
+            self.reading_answer(answer),
+            tarfile.open(fileobj=io.BytesIO(read_bounded(answer, MOST_JSON))) as archive,
         ):
             member = archive.next()
             content = archive.extractfile(member) if member and member.isreg() else None
             return content.read() if content else None
 
-    def names(self, container: str, folder: str, most: int) -> list[str] | None:
+    def list_names(self, container: str, folder: str, most: int) -> list[str] | None:
         """The paths of a folder of a container and of all below it. None where it holds more than
         `most` bytes.
         """
         where = f"/containers/{container}/archive"
         answer = self.request("GET", where, params={"path": folder}, timeout=TIMEOUT, stream=True)
-        with self.reading(answer):
+        with self.reading_answer(answer):
             try:
-                data = bounded(answer, most)
+                data = read_bounded(answer, most)
             except TooMuch:
                 return None
             with tarfile.open(fileobj=io.BytesIO(data), mode="r:", errors="replace") as archive:
@@ -313,12 +313,12 @@ class Daemon:
             what = f"The Docker daemon at {self.address.url} does not answer."
             raise Unreachable(what, cause_of(error)) from error
         if answer.status >= 400:
-            with self.reading(answer):
-                refusal = words(answer)
+            with self.reading_answer(answer):
+                refusal = refusal_words(answer)
             raise DaemonError(answer.status, refusal)
         if not stream:
-            with self.reading(answer):
-                bounded(answer, MOST_JSON)
+            with self.reading_answer(answer):
+                read_bounded(answer, MOST_JSON)
         return answer
 
 
@@ -332,12 +332,12 @@ def connect(address: Address) -> Session:
         session = Session(address.url, connect_by(address))
         answer = session.request("GET", "/version", TIMEOUT)
         try:
-            session.agreed = min(newest_api(address, answer), NEWEST, key=numbers)
+            session.agreed = min(newest_api(address, answer), NEWEST, key=version_numbers)
         finally:
             answer.close()
         return session
     except (OSError, HTTPException, TooMuch) as error:
-        raise unreachable(address, cause_of(error)) from error
+        raise daemon_unreachable(address, cause_of(error)) from error
 
 
 def connect_by(address: Address) -> Connect:
@@ -352,11 +352,11 @@ def connect_by(address: Address) -> Connect:
 
         return connect_through(address.url)
     if address.url.startswith("npipe://"):
-        raise unreachable(address, "The npipe:// protocol is only supported on Windows")
+        raise daemon_unreachable(address, "The npipe:// protocol is only supported on Windows")
     try:
         url = docker.utils.parse_host(address.url, tls=bool(address.certificates))
     except DockerException as error:
-        raise unreachable(address, str(error)) from error
+        raise daemon_unreachable(address, str(error)) from error
     return connect_to(str(url), address.certificates, address.verify)
 
 
@@ -408,15 +408,15 @@ def reading_config(path: str | None = None) -> Generator[None]:
 
 def newest_api(address: Address, answer: Answer) -> str:
     """The newest version that the other side speaks."""
-    said = bounded(answer, MOST_JSON)
+    said = read_bounded(answer, MOST_JSON)
     try:
         return str(json.loads(said)["ApiVersion"])
     except (ValueError, KeyError, TypeError, RecursionError):
         shown = (words_of(said) or f"HTTP status {answer.status}")[:200]
-        raise unreachable(address, f"What answers there is none: {shown}") from None
+        raise daemon_unreachable(address, f"What answers there is none: {shown}") from None
 
 
-def unreachable(address: Address, why: str) -> Unreachable:
+def daemon_unreachable(address: Address, why: str) -> Unreachable:
     """`why` are the words of the system, or of what answers at the address."""
     what, cause = f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}."
     if "Permission denied" in why:
@@ -426,16 +426,16 @@ def unreachable(address: Address, why: str) -> Unreachable:
     )
 
 
-def send(line: Any, data: bytes) -> None:
+def send_input(line: Any, data: bytes) -> None:
     with suppress(OSError):  # a container that ended does not read; that it did tells why
         line.sendall(data)
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def parameters(query: Mapping[str, Any]) -> dict[str, Any]:
+def query_parameters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: json.dumps(value) if isinstance(value, Mapping) else value
         for name, value in query.items()
@@ -446,9 +446,9 @@ class TooMuch(Exception):
     """An answer is longer than anything that is asked for."""
 
 
-def bounded(answer: Answer, most: int) -> bytes:
+def read_bounded(answer: Answer, most: int) -> bytes:
     data = bytearray()
-    for block in answer.blocks():
+    for block in answer.read_blocks():
         data += block
         if len(data) > most:
             raise TooMuch(f"it sends more than {most >> 20} MiB at once")
@@ -467,9 +467,9 @@ def short_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def words(answer: Answer) -> str:
+def refusal_words(answer: Answer) -> str:
     """What a refusal says, at most LONGEST_WORDS characters."""
-    said = words_of(bounded(answer, MOST_JSON))
+    said = words_of(read_bounded(answer, MOST_JSON))
     return (said or f"HTTP status {answer.status}")[:LONGEST_WORDS]
 
 
@@ -480,7 +480,7 @@ def cause_of(error: BaseException) -> str:
     return str(error)
 
 
-def archive(
+def make_archive(
     files: Sequence[tuple[str, bytes, int]],
     owner: tuple[int, int],
     folder: str,

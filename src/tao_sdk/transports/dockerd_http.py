@@ -58,12 +58,16 @@ class Session:
         """
         body, content = encoded_body(json, data)
         to_connect, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
-        connection = self._take(to_connect)
+        connection = self._take_connection(to_connect)
         try:
             line = connection.sock
             line.settimeout(to_read)
             send_request(
-                connection, method, target(path, params), body, {**content, **(headers or {})}
+                connection,
+                method,
+                request_target(path, params),
+                body,
+                {**content, **(headers or {})},
             )
             return Answer(self, connection, line, connection.getresponse())
         except BaseException:
@@ -86,7 +90,7 @@ class Session:
                 return
         connection.close()
 
-    def _take(self, timeout: float | None) -> HTTPConnection:
+    def _take_connection(self, timeout: float | None) -> HTTPConnection:
         while (connection := self._take_idle()) is not None:
             if not was_dropped(connection.sock):
                 return connection
@@ -136,7 +140,7 @@ class Answer:
             ) from error
         return data
 
-    def blocks(self) -> Iterator[bytes]:
+    def read_blocks(self) -> Iterator[bytes]:
         """The body in the blocks in which it comes. Raises OSError or HTTPException when it breaks
         off.
         """
@@ -146,10 +150,10 @@ class Answer:
             yield data
         self._check_end(b"")
 
-    def large_blocks(self) -> Iterator[bytes]:
+    def read_large_blocks(self) -> Iterator[bytes]:
         """As `blocks`, in fewer and larger ones: a log has a chunk for each of its lines."""
         if not self.response.chunked:
-            yield from self.blocks()
+            yield from self.read_blocks()
             return
         chunks = Chunks(self.response.fp)
         yield from chunks
@@ -247,7 +251,7 @@ def send_request(
         return  # a daemon that refuses need not read it all; its answer says why
 
 
-def target(path: str, params: Mapping[str, Any] | None) -> str:
+def request_target(path: str, params: Mapping[str, Any] | None) -> str:
     """A path with its query, as HTTP writes them; parameters that are None are left out."""
     where = quote(path, safe=SAFE_IN_PATH)
     given = {name: value for name, value in (params or {}).items() if value is not None}

@@ -84,7 +84,7 @@ class Target:
         )
         return cls(host.strip("[]"), parts.username or "", port, parts.path.rstrip("/"))
 
-    def argv(self) -> list[str]:
+    def ssh_argv(self) -> list[str]:
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
         where = [
             *(["-l", self.user] if self.user else []),
@@ -97,10 +97,10 @@ class Target:
             *where,
             "--",
             self.host,
-            f"exec sh -c {shlex.quote(self.dial())}",
+            f"exec sh -c {shlex.quote(self.dial_script())}",
         ]
 
-    def dial(self) -> str:
+    def dial_script(self) -> str:
         """What the far side's shell runs."""
         url = f"unix://{self.path}" if self.path else ""
         host = f"--host {shlex.quote(url)} " if url else ""
@@ -111,7 +111,7 @@ class Target:
             f"echo {shlex.quote(NOTHING)} >&2; exit 127"
         )
 
-    def command(self) -> str:
+    def ssh_command(self) -> str:
         """How a person goes there."""
         return " ".join(
             [
@@ -177,7 +177,7 @@ class Line:
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the line
         try:
             self.process = subprocess.Popen(
-                target.argv(),
+                target.ssh_argv(),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=self.said,
@@ -219,7 +219,7 @@ class SshConnection(HTTPConnection):
         try:
             self.line = Line(self.target)
         except Ended as error:
-            raise explained(self.url, self.target, str(error)) from error
+            raise explain_failure(self.url, self.target, str(error)) from error
         self.sock = self.line.socket
 
     def getresponse(self) -> HTTPResponse:
@@ -228,7 +228,7 @@ class SshConnection(HTTPConnection):
             return super().getresponse()
         except ConnectionError as error:
             said = line.last_words() if line else ""
-            raise explained(self.url, self.target, said) from error
+            raise explain_failure(self.url, self.target, said) from error
         finally:
             self.line = line
 
@@ -247,9 +247,9 @@ def connect_through(url: str) -> Connect:
     return lambda: SshConnection(url, target)
 
 
-def explained(url: str, target: Target, said: str) -> Unreachable:
+def explain_failure(url: str, target: Target, said: str) -> Unreachable:
     """Why the far daemon cannot be reached, by the words of ssh or of the far side."""
-    names = {"host": target.host, "known": target.known_as(), "ssh": target.command()}
+    names = {"host": target.host, "known": target.known_as(), "ssh": target.ssh_command()}
     for pattern, what, fix in WORDS:
         if re.search(pattern, said):
             return Unreachable(
@@ -258,7 +258,7 @@ def explained(url: str, target: Target, said: str) -> Unreachable:
                 f"{fix.format(**names)}.",
             )
     what = f"The Docker daemon at {url} cannot be reached: the ssh connection ended."
-    return Unreachable(what, last_line(said), "Try:", f"{target.command()} docker info")
+    return Unreachable(what, last_line(said), "Try:", f"{target.ssh_command()} docker info")
 
 
 def last_line(said: str) -> str:

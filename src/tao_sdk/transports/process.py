@@ -56,7 +56,7 @@ class Identity:
     @property
     def state(self) -> str:
         """The kernel's letter for its state; "" once there is no such process."""
-        stat = _stat(self.pid) if self.this_space else []
+        stat = _read_stat(self.pid) if self.this_space else []
         return stat[0] if stat and stat[_START] == self.start else ""
 
     @property
@@ -65,7 +65,7 @@ class Identity:
 
 
 def identify(pid: int) -> Identity | None:
-    stat = _stat(pid)
+    stat = _read_stat(pid)
     return Identity(pid, stat[_START], boot_id(), space_id()) if stat else None
 
 
@@ -87,23 +87,23 @@ def space_id() -> str:
     return _here["space"]
 
 
-def sessions() -> dict[int, list[int]]:
+def list_sessions() -> dict[int, list[int]]:
     """Session -> process group of each living member, for all sessions there are: one pass over
     /proc.
     """
     found: dict[int, list[int]] = {}
-    for stat in _living(_all_processes()).values():
+    for stat in _living_stats(_all_processes()).values():
         found.setdefault(int(stat[_SESSION]), []).append(int(stat[_GROUP]))
     return found
 
 
-def living() -> Iterable[tuple[int, str, int]]:
+def list_living() -> Iterable[tuple[int, str, int]]:
     """(process, state, parent) of all that live: one pass over /proc."""
-    for pid, stat in _living(_all_processes()).items():
+    for pid, stat in _living_stats(_all_processes()).items():
         yield pid, stat[0], int(stat[_PARENT])
 
 
-def departed(leader: Identity, thorough: bool = False) -> list[Identity]:
+def find_departed(leader: Identity, thorough: bool = False) -> list[Identity]:
     """The living children, and theirs, of the leader's session that have a session of their own.
 
     The kernel's list of children may lack one while another of them ends (proc_pid_children(5)).
@@ -111,16 +111,16 @@ def departed(leader: Identity, thorough: bool = False) -> list[Identity]:
     """
     if not leader.this_space or _is_someone_else(leader):
         return []
-    find_children = _children_of_all if thorough else _children
-    members = _members(leader.pid)
+    find_children = _children_of_all if thorough else _find_children
+    members = _session_members(leader.pid)
     family = members
     while more := find_children(family) - family:
         family = family | more
-    living = _living(family - members)
+    living = _living_stats(family - members)
     return [Identity(pid, stat[_START], boot_id(), space_id()) for pid, stat in living.items()]
 
 
-def _members(session: int) -> set[int]:
+def _session_members(session: int) -> set[int]:
     """The processes of a session. Cheap: one system call for each process of the machine."""
     return {pid for pid in _all_processes() if _session_of(pid) == session}
 
@@ -133,7 +133,7 @@ def _session_of(pid: int) -> int:
         return 0
 
 
-def _children(parents: set[int]) -> set[int]:
+def _find_children(parents: set[int]) -> set[int]:
     """The children of those processes, as the kernel lists them if it does."""
     if not os.path.exists(_children_file(os.getpid(), os.getpid())):  # noqa: PTH110
         return _children_of_all(parents)
@@ -142,7 +142,7 @@ def _children(parents: set[int]) -> set[int]:
 
 def _children_of_all(parents: set[int]) -> set[int]:
     """The same by asking every process of the machine for its parent."""
-    everyone = _living(_all_processes())
+    everyone = _living_stats(_all_processes())
     return {pid for pid, stat in everyone.items() if int(stat[_PARENT]) in parents}
 
 
@@ -166,27 +166,27 @@ def _all_processes() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
-def _living(processes: Iterable[int]) -> dict[int, list[str]]:
+def _living_stats(processes: Iterable[int]) -> dict[int, list[str]]:
     """Process -> its fields, for those that live."""
-    found = {pid: _stat(pid) for pid in processes}
+    found = {pid: _read_stat(pid) for pid in processes}
     return {pid: stat for pid, stat in found.items() if stat and stat[0] not in GONE}
 
 
-def groups(leader: Identity) -> set[int]:
+def living_groups(leader: Identity) -> set[int]:
     """The living process groups of the session that `leader` began, whether or not it still lives
     itself.
     """
     if not leader.this_space or _is_someone_else(leader):
         return set()
-    return {int(stat[_GROUP]) for stat in _living(_members(leader.pid)).values()}
+    return {int(stat[_GROUP]) for stat in _living_stats(_session_members(leader.pid)).values()}
 
 
 def _is_someone_else(leader: Identity) -> bool:
-    stat = _stat(leader.pid)
+    stat = _read_stat(leader.pid)
     return bool(stat) and stat[_START] != leader.start
 
 
-def tell(one: Identity, number: int) -> None:
+def signal_process(one: Identity, number: int) -> None:
     """Signal one process; that it is gone by now is fine."""
     try:
         if one.alive:
@@ -195,7 +195,7 @@ def tell(one: Identity, number: int) -> None:
         return
 
 
-def send(group: int, number: int) -> None:
+def signal_group(group: int, number: int) -> None:
     """Signal a whole process group; nobody there is fine."""
     try:
         os.killpg(group, number)
@@ -210,33 +210,33 @@ def ask_to_end(leader: Identity) -> None:
     To itself alone while it has not begun that group yet.
     """
     if leader.alive and not _leads_a_group(leader):
-        tell(leader, signal.SIGTERM)
-        tell(leader, signal.SIGCONT)
+        signal_process(leader, signal.SIGTERM)
+        signal_process(leader, signal.SIGCONT)
         return
-    everywhere = groups(leader)
+    everywhere = living_groups(leader)
     for group in {leader.pid} if leader.alive else everywhere:
-        send(group, signal.SIGTERM)
+        signal_group(group, signal.SIGTERM)
     for group in everywhere:  # a stopped process hears nothing
-        send(group, signal.SIGCONT)
+        signal_group(group, signal.SIGCONT)
 
 
 def kill(leader: Identity) -> None:
     """SIGKILL to every process group of the session, to its children elsewhere, and to the leader,
     which may not have begun it.
     """
-    apart = departed(leader, thorough=True)
-    for group in groups(leader):
-        send(group, signal.SIGKILL)
+    apart = find_departed(leader, thorough=True)
+    for group in living_groups(leader):
+        signal_group(group, signal.SIGKILL)
     for one in (*apart, leader):
-        tell(one, signal.SIGKILL)
+        signal_process(one, signal.SIGKILL)
 
 
 def _leads_a_group(leader: Identity) -> bool:
-    stat = _stat(leader.pid)
+    stat = _read_stat(leader.pid)
     return bool(stat) and int(stat[_GROUP]) == leader.pid
 
 
-def _stat(pid: int) -> list[str]:
+def _read_stat(pid: int) -> list[str]:
     """The fields of /proc/<pid>/stat after the name, which may hold anything; empty when there is
     no such process.
     """

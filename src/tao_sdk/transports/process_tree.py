@@ -24,7 +24,7 @@ class ProcessTree:
         began = time.monotonic()
         self.states: dict[int, str] = {}
         self.children: dict[int, list[int]] = {}
-        for pid, state, parent in process.living():
+        for pid, state, parent in process.list_living():
             self.states[pid] = state
             self.children.setdefault(parent, []).append(pid)
         self.read_at = time.monotonic()
@@ -57,7 +57,7 @@ class ProcessTree:
                 to_visit += children
         return tuple(sorted(stopped))
 
-    def family(self, leader: int) -> list[int]:
+    def list_family(self, leader: int) -> list[int]:
         """`leader` and all living processes below it, parents before their children."""
         family = dict.fromkeys([leader])
         to_visit = [leader]
@@ -84,12 +84,12 @@ class RecentTree:
         self._last: ProcessTree | None = None
 
     @property
-    def recent(self) -> ProcessTree:
+    def recent_tree(self) -> ProcessTree:
         """The last tree, unless it is stale."""
         last = self._last
-        return self.read() if last is None or last.is_stale else last
+        return self.read_tree() if last is None or last.is_stale else last
 
-    def read(self) -> ProcessTree:
+    def read_tree(self) -> ProcessTree:
         """The processes as they are now."""
         self._last = ProcessTree()
         return self._last

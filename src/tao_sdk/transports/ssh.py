@@ -77,7 +77,7 @@ class Login:
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     settings: LoginSettings = LoginSettings()
 
-    def name(self, host: str) -> str:
+    def user_at(self, host: str) -> str:
         return f"{self.user}@{host}" if self.user else host
 
 
@@ -99,7 +99,7 @@ class Answer:
         return self.err.decode("utf-8", "replace").strip()
 
 
-def unreachable(code: str, what: str, why: str, next: str, command: str = "") -> Unreachable:
+def unreachable_as(code: str, what: str, why: str, next: str, command: str = "") -> Unreachable:
     error = Unreachable(what, why, next, command)
     error.code = code
     return error
@@ -146,58 +146,60 @@ class Ssh:
         hosts = self.login.hosts
         if len(hosts) == 1 or self.login.reuse_only:
             return list(hosts)
-        return sorted(hosts, key=lambda host: (host != self._best, not listens(self.socket(host))))
+        return sorted(
+            hosts, key=lambda host: (host != self._best, not is_listening(self.socket_path(host)))
+        )
 
     def _run_on(self, host: str, script: str, stdin: bytes, seconds: float) -> Answer:
         """On one host; a connection that turns out to be stale is opened anew, once."""
         give_up, pause = time.monotonic() + seconds, 0.05
         for again in (True, False):
-            sock = self._connected(host, first=again)
+            sock = self._connect_once(host, first=again)
             while True:
                 try:
-                    with self._session(sock, give_up):
-                        return self._exec(host, sock, script, stdin, give_up - time.monotonic())
+                    with self._use_session(sock, give_up):
+                        return self._run_over(host, sock, script, stdin, give_up - time.monotonic())
                 except Crowded as crowded:
                     if time.monotonic() + pause > give_up:
-                        raise self._crowded(host, crowded) from None
+                        raise self._crowded_error(host, crowded) from None
                     time.sleep(pause)
                     pause = min(pause * 2, 1.0)
                 except Lost as lost:
-                    self._heal(host, sock)
+                    self._drop_stale(host, sock)
                     if not again or time.monotonic() >= give_up:
-                        raise self._lost(host, lost) from None
+                        raise self._lost_error(host, lost) from None
                     break
         raise AssertionError("unreachable: the second turn returns or raises")
 
-    def _connected(self, host: str, first: bool) -> str:
+    def _connect_once(self, host: str, first: bool) -> str:
         """The socket of a connection. `first`: nothing was sent over an earlier one
         that was lost.
         """
         try:
-            return self.connected(host)
+            return self.open_socket(host)
         except Unreachable as trouble:
             trouble.nothing_sent = first
             raise
 
     # The shared connection
 
-    def connected(self, host: str) -> str:
+    def open_socket(self, host: str) -> str:
         """The socket of a connection to `host` that is open. Many who find none wait for the one
         that opens it.
         """
-        sock = self.socket(host)
-        if listens(sock):
+        sock = self.socket_path(host)
+        if is_listening(sock):
             return sock
         if self.login.reuse_only:
             raise self._not_open(host, sock)
         began = time.time()
-        with locked(f"{sock}.lock"):
-            if not listens(sock):
+        with lock_file(f"{sock}.lock"):
+            if not is_listening(sock):
                 raise_if_failed_since(f"{sock}.failed", began)
-                self._open(host, sock)
+                self._open_connection(host, sock)
         return sock
 
-    def socket(self, host: str) -> str:
+    def socket_path(self, host: str) -> str:
         """Where the connection's socket lies: short, whatever the names; for a hand-opened one
         where ssh_config says.
         """
@@ -215,7 +217,9 @@ class Ssh:
     def _named_socket(self, host: str) -> str:
         """ControlPath in the user's ssh_config, as ssh itself expands it."""
         try:
-            done = self._ssh([*self._who(host), "-G", address(host)[0]], PROBE_SECONDS)
+            done = self._call_ssh(
+                [*self._login_options(host), "-G", split_address(host)[0]], PROBE_SECONDS
+            )
         except Lost:
             return ""
         named = re.search(
@@ -223,7 +227,7 @@ class Ssh:
         )
         return named[1] if named and named[1] != "none" else ""
 
-    def _open(self, host: str, sock: str) -> None:
+    def _open_connection(self, host: str, sock: str) -> None:
         Path(sock).unlink(missing_ok=True)
         options = {
             "ControlMaster": "yes", "ControlPath": sock, "ControlPersist": str(IDLE_SECONDS),
@@ -235,9 +239,15 @@ class Ssh:
             "RemoteCommand": "none",
             "RequestTTY": "no", "StdinNull": "yes",
         }  # fmt: skip
-        argv = [*self._who(host), *as_options(options), "-N", "-f", address(host)[0]]
+        argv = [
+            *self._login_options(host),
+            *as_options(options),
+            "-N",
+            "-f",
+            split_address(host)[0],
+        ]
         try:
-            done = self._ssh(argv, self.login.connect_seconds * 3.0)
+            done = self._call_ssh(argv, self.login.connect_seconds * 3.0)
             words = (
                 done.stderr.decode("utf-8", "replace").strip()
                 or f"ssh ended with {done.returncode}"
@@ -245,13 +255,13 @@ class Ssh:
             failed = done.returncode != 0
         except Lost:
             words, failed = "the log-in timed out", True
-        if failed or not listens(sock):
-            trouble = self.trouble(host, words)
+        if failed or not is_listening(sock):
+            trouble = self.explain_trouble(host, words)
             remember_failure(f"{sock}.failed", trouble)
             raise trouble
 
     def _not_open(self, host: str, sock: str) -> NotOpen:
-        where = self._target(host)
+        where = self._target_words(host)
         return NotOpen(
             f"No connection to {host} is open.",
             f"{self.login.settings.reuse_only or 'The login'} says that connections are "
@@ -260,26 +270,33 @@ class Ssh:
             f"ssh -M -S {shlex.quote(sock)} -o ControlPersist=8h -fN {where}",
         )
 
-    def _heal(self, host: str, sock: str) -> None:
+    def _drop_stale(self, host: str, sock: str) -> None:
         """Close a connection that no longer carries anything; one that does is left to its other
         users.
         """
         if self.login.reuse_only:
             return
-        with locked(f"{sock}.lock"):
-            if listens(sock):
+        with lock_file(f"{sock}.lock"):
+            if is_listening(sock):
                 with suppress(Lost, Crowded):
-                    self._exec(host, sock, ":", b"", PROBE_SECONDS)
+                    self._run_over(host, sock, ":", b"", PROBE_SECONDS)
                     return
                 with suppress(Lost):
-                    self._ssh(
-                        [*self._who(host), "-S", sock, "-O", "exit", address(host)[0]],
+                    self._call_ssh(
+                        [
+                            *self._login_options(host),
+                            "-S",
+                            sock,
+                            "-O",
+                            "exit",
+                            split_address(host)[0],
+                        ],
                         PROBE_SECONDS,
                     )
             Path(sock).unlink(missing_ok=True)
 
     @contextmanager
-    def _session(self, sock: str, give_up: float) -> Generator[None]:
+    def _use_session(self, sock: str, give_up: float) -> Generator[None]:
         """One of the sessions that all processes of this user share over a connection."""
         while (fd := free_session(sock)) is None:
             if time.monotonic() > give_up:
@@ -290,12 +307,12 @@ class Ssh:
         finally:
             os.close(fd)
 
-    def _exec(self, host: str, sock: str, script: str, stdin: bytes, seconds: float) -> Answer:
+    def _run_over(self, host: str, sock: str, script: str, stdin: bytes, seconds: float) -> Answer:
         """Over that connection or not at all: a log-in of our own would be one more for each that
         finds it gone.
         """
         mark = hashlib.sha256(os.urandom(16)).hexdigest()[:24]
-        wrapped = framed(script, mark)
+        wrapped = frame_script(script, mark)
         # read from stdin: no name or path shows in argv
         remote = f"/bin/sh -c 'eval \"$(head -c {len(wrapped)})\"'"
         only = as_options(
@@ -306,10 +323,10 @@ class Ssh:
                 "BatchMode": "yes",
             }
         )
-        argv = [*self._who(host), *only, "-T", address(host)[0], remote]
-        done = self._ssh(argv, max(seconds, 0.1), wrapped + stdin)
+        argv = [*self._login_options(host), *only, "-T", split_address(host)[0], remote]
+        done = self._call_ssh(argv, max(seconds, 0.1), wrapped + stdin)
         words = done.stderr.decode("utf-8", "replace").strip()
-        answer = unframed(done.stdout, mark)
+        answer = read_framed(done.stdout, mark)
         if answer is None:
             if "session request failed" in words or "open refused" in words:
                 raise Crowded(words.splitlines()[-1])
@@ -320,8 +337,8 @@ class Ssh:
             )
         return Answer(answer[0], answer[1], done.stderr, host)
 
-    def _who(self, host: str) -> list[str]:
-        _, port = address(host)
+    def _login_options(self, host: str) -> list[str]:
+        _, port = split_address(host)
         return [
             *(["-F", self.login.config] if self.login.config else []),
             *(["-l", self.login.user] if self.login.user else []),
@@ -329,7 +346,7 @@ class Ssh:
             *(["-i", self.login.key, "-o", "IdentitiesOnly=yes"] if self.login.key else []),
         ]
 
-    def _ssh(
+    def _call_ssh(
         self, argv: Sequence[str], seconds: float, given: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
         """Words go to a file: a connection that stays open would hold a pipe open,
@@ -349,10 +366,10 @@ class Ssh:
             try:
                 out, _ = process.communicate(given, timeout=seconds)
             except subprocess.TimeoutExpired:
-                abandon(process)
+                abandon_process(process)
                 raise Lost(f"no answer within {seconds:.0f} s") from None
             except BaseException:
-                abandon(process)
+                abandon_process(process)
                 raise
             words.seek(0)
             return subprocess.CompletedProcess(list(argv), process.returncode, out, words.read())
@@ -381,31 +398,31 @@ class Ssh:
                 f"chmod 600 {shlex.quote(self.login.key)}",
             )
 
-    def trouble(self, host: str, words: str) -> Unreachable:
+    def explain_trouble(self, host: str, words: str) -> Unreachable:
         """ssh's words about a log-in that failed, with what follows from them."""
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
             return self._changed_key(host, words)
         last = words.splitlines()[-1]
-        advice = self._advice(host)
+        advice = self._advice_values(host)
         for pattern, code, why, remedy, command in TROUBLES:
             if re.search(pattern, words):
                 what = f"{host}: {last}"
-                return unreachable(
+                return unreachable_as(
                     code, what, why, remedy.format_map(advice), command.format_map(advice)
                 )
         return Unreachable(
             f"{host}: {last}",
             "ssh could not log in.",
             "Try by hand:",
-            f"ssh {self._target(host)} true",
+            f"ssh {self._target_words(host)} true",
         )
 
-    def _target(self, host: str) -> str:
+    def _target_words(self, host: str) -> str:
         """Words for ssh in a command that a person runs."""
-        name, port = address(host)
-        return f"{'-p ' + port + ' ' if port else ''}{shlex.quote(self.login.name(name))}"
+        name, port = split_address(host)
+        return f"{'-p ' + port + ' ' if port else ''}{shlex.quote(self.login.user_at(name))}"
 
-    def _advice(self, host: str) -> dict[str, str]:
+    def _advice_values(self, host: str) -> dict[str, str]:
         """What the remedies of TROUBLES name."""
         settings = self.login.settings
         key = shlex.quote(self.login.key) if self.login.key else "~/.ssh/id_ed25519"
@@ -414,8 +431,8 @@ class Ssh:
             f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
         )
         return {
-            "host": address(host)[0],
-            "target": self._target(host),
+            "host": split_address(host)[0],
+            "target": self._target_words(host),
             "key": key,
             "give_key": give_key if settings.key else "Put the public half of your key there",
             "by_hand": by_hand if settings.reuse_only else "",
@@ -423,21 +440,21 @@ class Ssh:
             "second_host": f"; {settings.second_host}" if settings.second_host else "",
         }
 
-    def _crowded(self, host: str, crowded: Crowded) -> Unreachable:
+    def _crowded_error(self, host: str, crowded: Crowded) -> Unreachable:
         why = f"Others use all sessions that {host} allows over one connection."
         return Unreachable(f"{host}: {crowded}", why, "Try again later.")
 
-    def _lost(self, host: str, lost: Lost) -> Unreachable:
+    def _lost_error(self, host: str, lost: Lost) -> Unreachable:
         why = f"The connection to {host} was lost, or it is too busy."
         return Unreachable(
             f"{host}: {lost}",
             why,
             "Try again. If that does not help, try:",
-            f"ssh {self._target(host)} true",
+            f"ssh {self._target_words(host)} true",
         )
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
-        name, port = address(host)
+        name, port = split_address(host)
         said = re.search(r"ssh-keygen -f .+", words)
         known = f"[{name}]:{port}" if port and port != "22" else name
         forget = said[0].strip() if said else f"ssh-keygen -R '{known}'"
@@ -446,7 +463,7 @@ class Ssh:
             "It was reinstalled, or someone stands between: ask its "
             "administrator which key is right.",
             f"If the new key is right, run: {forget} and then:",
-            f"ssh -o StrictHostKeyChecking=accept-new {self._target(host)} true",
+            f"ssh -o StrictHostKeyChecking=accept-new {self._target_words(host)} true",
         )
 
 
@@ -493,12 +510,12 @@ def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreacha
     code = troubles[0].code if same else Unreachable.code
     why = troubles[0].why if same else ""
     advice = " ".join(dict.fromkeys(each.next for each in troubles))
-    error = unreachable(code, what, why, advice, troubles[-1].command)
+    error = unreachable_as(code, what, why, advice, troubles[-1].command)
     error.nothing_sent = all(each.nothing_sent for each in troubles)
     return error
 
 
-def framed(script: str, mark: str) -> bytes:
+def frame_script(script: str, mark: str) -> bytes:
     """The script between two marks: what a profile prints is not its answer, and without the second
     it has none.
     """
@@ -506,7 +523,7 @@ def framed(script: str, mark: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def unframed(out: bytes, mark: str) -> tuple[int, bytes] | None:
+def read_framed(out: bytes, mark: str) -> tuple[int, bytes] | None:
     """(exit code, output); None when the answer is not whole."""
     head, tail = f"{mark}\n".encode(), f"\n{mark} ".encode()
     begin, end = out.find(head), out.rfind(tail)
@@ -516,7 +533,7 @@ def unframed(out: bytes, mark: str) -> tuple[int, bytes] | None:
     return int(code[0]), out[begin + len(head) : max(end, begin + len(head))]
 
 
-def address(host: str) -> tuple[str, str]:
+def split_address(host: str) -> tuple[str, str]:
     """(name, port) of `host`, `host:port` or `[v6]:port`; "" where none is named."""
     match = (
         re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host)
@@ -530,7 +547,7 @@ def as_options(options: Mapping[str, str]) -> list[str]:
     return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
 
 
-def abandon(process: subprocess.Popen[bytes]) -> None:
+def abandon_process(process: subprocess.Popen[bytes]) -> None:
     """End a session without waiting for its output: the shared connection holds the other end, and
     may hang.
     """
@@ -542,7 +559,7 @@ def abandon(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def listens(sock: str) -> bool:
+def is_listening(sock: str) -> bool:
     """Whether somebody answers at a socket; a file without one is what a killed ssh leaves."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_SECONDS)
@@ -567,7 +584,7 @@ def free_session(sock: str) -> int | None:
 
 
 @contextmanager
-def locked(path: str) -> Generator[None]:
+def lock_file(path: str) -> Generator[None]:
     with Path(path).open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -591,7 +608,7 @@ def raise_if_failed_since(path: str, began: float) -> None:
     if record["time"] >= began:
         if record["code"] == HostKeyChanged.code:
             raise HostKeyChanged(*record["words"])
-        raise unreachable(record["code"], *record["words"])
+        raise unreachable_as(record["code"], *record["words"])
 
 
 def private_folder(runtime: str) -> Path:

@@ -141,7 +141,7 @@ def test_why_a_daemon_of_the_network_cannot_be_reached_is_told_in_words(
 
 
 def test_a_socket_that_others_may_use_is_no_reason_to_start_docker() -> None:
-    denied = dockerd.unreachable(
+    denied = dockerd.daemon_unreachable(
         dockerd.Address("unix:///run/docker.sock"), "[Errno 13] Permission denied"
     )
     said = examined.unreachable(dockerd.Address("unix:///run/docker.sock"), denied)

@@ -64,19 +64,19 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(monkeypatch: pytest.Mon
         with pytest.raises(Unreachable, match="more than 1 MiB"):
             daemon.get("/info")
         with pytest.raises(Unreachable, match="line without an end"):
-            list(daemon.lines("POST", "/images/create", {}))
+            list(daemon.read_lines("POST", "/images/create", {}))
         with pytest.raises(Unreachable, match="more than 1 MiB"):
-            daemon.file("any", "/etc/passwd")
+            daemon.read_file("any", "/etc/passwd")
 
 
 def test_lines_of_a_pull_that_are_no_objects_are_passed_over() -> None:
     with saying(b'3\n["error"]\n\n{"status": "ok"}\n') as daemon:
-        assert list(daemon.lines("POST", "/images/create", {})) == [{"status": "ok"}]
+        assert list(daemon.read_lines("POST", "/images/create", {})) == [{"status": "ok"}]
     with (
         saying(b'{"status": \n') as daemon,
         pytest.raises(Unreachable, match="cannot be understood"),
     ):
-        list(daemon.lines("POST", "/images/create", {}))
+        list(daemon.read_lines("POST", "/images/create", {}))
 
 
 def test_a_frame_of_a_log_is_not_waited_for_without_end() -> None:

@@ -246,7 +246,9 @@ def test_what_a_pull_fails_with_has_its_rule(
         image, _, tag = name.rpartition(":")
         try:
             headers = dockerd.login_header(login or {})
-            lines = list(daemon.lines("POST", "/images/create", headers, fromImage=image, tag=tag))
+            lines = list(
+                daemon.read_lines("POST", "/images/create", headers, fromImage=image, tag=tag)
+            )
         except DaemonError as error:
             return Evidence(phase="failed", backend_words=error.what)
         return Evidence(

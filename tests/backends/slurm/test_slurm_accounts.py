@@ -66,9 +66,9 @@ def forget(client: Client) -> None:
 def seen(surroundings: dict[str, str]) -> SlurmFacts:
     settings = Settings(surroundings)
     kept = survey.Surveys(
-        settings.state_dir / "none", lambda script: Ssh(site.login(settings)).run(script).text
+        settings.state_dir / "none", lambda script: Ssh(site.read_login(settings)).run(script).text
     )
-    return kept.facts(site.site(settings), "here", fresh=True)
+    return kept.current_facts(site.read_site(settings), "here", fresh=True)
 
 
 @pytest.mark.parametrize(
@@ -163,5 +163,5 @@ def test_the_accounts_above_the_users_are_asked_for_where_a_partition_takes_but_
         facts = seen(surroundings)
         assert facts.above["team"] == {"dept", "root"}
         assert facts.above["taoacct"] == {"root"}
-        assert facts.takes(facts.partitions["polar4"], ["team"])
-        assert not facts.takes(facts.partitions["polar4"], ["taoacct"])
+        assert facts.takes_accounts(facts.partitions["polar4"], ["team"])
+        assert not facts.takes_accounts(facts.partitions["polar4"], ["taoacct"])

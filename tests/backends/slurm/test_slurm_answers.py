@@ -291,9 +291,9 @@ def follow(told: Told, ssh: Ssh) -> None:
 
 
 def look_at(ssh: Ssh, ids: Mapping[str, str], stories: Mapping[str, list[Observation]]) -> None:
-    seen = look.ask(ssh, list(ids.values()))
+    seen = look.ask_slurm(ssh, list(ids.values()))
     for name, id in ids.items():
-        now = parse.observation(id, name, seen)
+        now = parse.build_observation(id, name, seen)
         if not stories[name] or essence(stories[name][-1]) != essence(now):
             stories[name].append(now)
 
@@ -330,7 +330,7 @@ def told() -> Iterator[Told]:
                 if name not in LATE:
                     told.hand_over(name)
             until(lambda: all(map(told.has_begun, told.own)))
-            follow(told, Ssh(site.login(settings)))
+            follow(told, Ssh(site.read_login(settings)))
             ended = client.wait_all([job.id for job in told.own.values()], timeout=PATIENCE)
             told.own = dict(zip(told.own, ended, strict=True))
             yield told
@@ -354,7 +354,7 @@ def test_what_slurm_answers_of_a_real_job_is_understood(name: str, told: Told) -
             reason_code=last.reason_code,
             backend_words=last.backend_words,
         )
-        found = rules.diagnose(evidence)
+        found = rules.diagnose_job(evidence)
         assert found is not None
         assert found.rule == rule
         assert last.raw not in (found.cause, found.suggestion)

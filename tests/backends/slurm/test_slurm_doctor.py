@@ -33,7 +33,9 @@ def environ(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def examined(environ: dict[str, str]) -> dict[str, Finding]:
     """Code -> the last finding of that code."""
     settings = Settings(environ)
-    return {each.code: each for each in doctor.examine(Ssh(site.login(settings)), settings)}
+    return {
+        each.code: each for each in doctor.examine_cluster(Ssh(site.read_login(settings)), settings)
+    }
 
 
 def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_took_one_round_trip(
@@ -105,7 +107,7 @@ def test_what_is_set_wrongly_is_told(
     settings = Settings({**environ, variable: value})
     told = [
         (each.severity, each.what)
-        for each in doctor.examine(Ssh(site.login(settings)), settings)
+        for each in doctor.examine_cluster(Ssh(site.read_login(settings)), settings)
         if each.code == code
     ]
     assert (Severity.ERROR, what) in told
@@ -115,7 +117,7 @@ def test_a_login_that_fails_is_told_in_the_documents_words(
     cluster: Cluster, environ: dict[str, str]
 ) -> None:
     settings = Settings({**environ, "SLURM_USER": "stranger"})
-    (found,) = doctor.examine(Ssh(site.login(settings)), settings)
+    (found,) = doctor.examine_cluster(Ssh(site.read_login(settings)), settings)
     assert (found.severity, found.what) == (
         Severity.ERROR,
         "MISSING: passwordless SSH to stranger@login1 not working.",
@@ -136,7 +138,7 @@ def test_a_host_that_is_down_or_has_no_address_is_told_as_that_and_not_as_a_log_
     host: str, code: str, words: str, cluster: Cluster, environ: dict[str, str]
 ) -> None:
     settings = Settings({**environ, "SLURM_HOSTNAME": host})
-    (found,) = doctor.examine(Ssh(site.login(settings)), settings)
+    (found,) = doctor.examine_cluster(Ssh(site.read_login(settings)), settings)
     assert (found.severity, found.code) == (Severity.ERROR, code)
     assert words in found.what and "passwordless" not in found.what
     assert "Check SLURM_HOSTNAME" in found.fix
@@ -144,7 +146,7 @@ def test_a_host_that_is_down_or_has_no_address_is_told_as_that_and_not_as_a_log_
 
 def test_a_key_that_is_not_there_is_told(cluster: Cluster, environ: dict[str, str]) -> None:
     settings = Settings({**environ, "SSH_KEY_PATH": "/no/key"})
-    (found,) = doctor.examine(Ssh(site.login(settings)), settings)
+    (found,) = doctor.examine_cluster(Ssh(site.read_login(settings)), settings)
     assert found.what == "SSH_KEY_PATH names no key."
 
 
@@ -189,7 +191,7 @@ def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visibl
 @pytest.fixture
 def seen() -> Iterator[dict[str, str]]:
     """What a small cluster has answered."""
-    asked = re.findall(r"^section (\w+)", shell.script("survey"), re.MULTILINE)
+    asked = re.findall(r"^section (\w+)", shell.load_script("survey"), re.MULTILINE)
     yield {
         **dict.fromkeys(asked, ""), "missing": "sacct\nsqueue\n", "ping": "", "logins": "",
         "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n", "writable": "yes", "node": "",
@@ -198,7 +200,7 @@ def seen() -> Iterator[dict[str, str]]:
 
 
 def test_programs_that_are_not_found_and_an_old_version_are_told(seen: dict[str, str]) -> None:
-    found = {each.code: each for each in doctor.findings(seen, Site(base="/b"))}
+    found = {each.code: each for each in doctor.cluster_findings(seen, Site(base="/b"))}
     assert found["slurm.commands"].what == "MISSING: sacct, squeue not found on the login node."
     assert found["slurm.old"].severity is Severity.WARNING
     assert found["slurm.gpus"].what == "No partition of the cluster shows GPUs."
@@ -210,10 +212,11 @@ def test_converted_images_are_counted(seen: dict[str, str]) -> None:
         "flags": "--container-image",
         "images": "1073741824 tao=7.sqsh\n2147483648 cuda=12.sqsh\n",
     }
-    found = {each.code: each.what for each in doctor.findings(ready, Site(base="/b"))}
+    found = {each.code: each.what for each in doctor.cluster_findings(ready, Site(base="/b"))}
     assert found["slurm.converted"] == "Converted images: 2 (3.0 GiB): cuda=12.sqsh, tao=7.sqsh."
     none = {
-        each.code: each.what for each in doctor.findings({**ready, "images": ""}, Site(base="/b"))
+        each.code: each.what
+        for each in doctor.cluster_findings({**ready, "images": ""}, Site(base="/b"))
     }
     assert (
         none["slurm.converted"]
@@ -234,7 +237,9 @@ def test_what_is_left_is_the_least_of_quota_and_disk(
 ) -> None:
     told = {
         each.code: each
-        for each in doctor.findings({**seen, "quota": quota, "space": space}, Site(base="/b"))
+        for each in doctor.cluster_findings(
+            {**seen, "quota": quota, "space": space}, Site(base="/b")
+        )
     }
     assert (told["slurm.space"].severity, told["slurm.space"].what) == (
         severity,
@@ -244,7 +249,8 @@ def test_what_is_left_is_the_least_of_quota_and_disk(
 
 def test_what_mends_a_finding_is_a_command_or_a_hint_and_never_both(seen: dict[str, str]) -> None:
     told = [
-        each.to_json() for each in doctor.findings({**seen, "ping": "c is DOWN"}, Site(base="/b"))
+        each.to_json()
+        for each in doctor.cluster_findings({**seen, "ping": "c is DOWN"}, Site(base="/b"))
     ]
     fixes = {
         each["code"]: (each["next"], each["hint"]) for each in told if each["severity"] != "ok"

@@ -80,7 +80,7 @@ def test_no_two_images_have_one_file() -> None:
 @pytest.mark.parametrize("path", ["/a,b", "/a:b", "/a\nb"])
 def test_a_path_that_would_be_read_as_two_mounts_is_refused(path: str) -> None:
     with pytest.raises(SpecError):
-        containers.start("pyxis", Task([Mount(path, "/data")]), FACTS)
+        containers.build_start("pyxis", Task([Mount(path, "/data")]), FACTS)
 
 
 # What runs them, on golden text: apptainer is not to be had here
@@ -88,7 +88,7 @@ def test_a_path_that_would_be_read_as_two_mounts_is_refused(path: str) -> None:
 
 def test_apptainer_is_started_with_mounts_and_gpus() -> None:
     facts = replace(FACTS, pyxis=False, programs=("singularity",))
-    started = containers.start(
+    started = containers.build_start(
         "apptainer", Task([Mount("/lustre", "/lustre"), Mount("/a b", "/c", True)], gpus=2), facts
     )
     assert started.srun == ""
@@ -107,7 +107,9 @@ def test_conversions_run_in_the_sites_partition_for_them_else_the_documented_one
 ) -> None:
     known = {name: Partition(name, default=name == "polar") for name in partitions}
     facts = replace(FACTS, partitions=known, site=replace(FACTS.site, conversion_partition=site))
-    script = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts).files["image.sbatch"]
+    script = image_plan.build_image_plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts).files[
+        "image.sbatch"
+    ]
     named = [
         line.partition("=")[2]
         for line in script.splitlines()
@@ -118,7 +120,7 @@ def test_conversions_run_in_the_sites_partition_for_them_else_the_documented_one
 
 def test_apptainer_converts_to_a_file_of_its_own_kind() -> None:
     facts = replace(FACTS, pyxis=False, programs=("apptainer",))
-    planned = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts)
+    planned = image_plan.build_image_plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts)
     assert (planned.runtime, planned.reference) == ("apptainer", "docker://nvcr.io/nvidia/tao:7")
     assert f"image={SHARED}/images/nvcr.io+nvidia+tao=7.sif\n" in planned.files["image.sbatch"]
     assert (
@@ -128,20 +130,22 @@ def test_apptainer_converts_to_a_file_of_its_own_kind() -> None:
 
 
 def test_a_cluster_that_can_run_no_image_is_told_before_submit() -> None:
-    (found,) = containers.check(SlurmOptions(), replace(FACTS, pyxis=False, programs=()))
+    (found,) = containers.runtime_findings(SlurmOptions(), replace(FACTS, pyxis=False, programs=()))
     assert (found.severity.value, found.code) == ("error", "slurm.no_pyxis")
     assert "--container-runtime none" in found.fix
 
 
 def test_pyxis_that_is_asked_for_and_not_there_is_told_with_what_is() -> None:
-    (found,) = containers.check(
+    (found,) = containers.runtime_findings(
         SlurmOptions(container_runtime="pyxis"), replace(FACTS, pyxis=False)
     )
     assert (found.severity.value, found.fix) == ("error", "Use --container-runtime enroot")
 
 
 def test_without_a_runtime_the_command_runs_on_the_node_and_the_plan_says_so() -> None:
-    planned = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(container_runtime="none"), FACTS)
+    planned = image_plan.build_image_plan(
+        "nvcr.io/nvidia/tao:7", SlurmOptions(container_runtime="none"), FACTS
+    )
     assert planned.files == {}
     assert planned.notes == (
         "The image nvcr.io/nvidia/tao:7 is not used: the command runs on the node itself.",
@@ -150,14 +154,16 @@ def test_without_a_runtime_the_command_runs_on_the_node_and_the_plan_says_so() -
 
 def test_latest_is_used_as_converted_unless_it_is_to_be_converted_again() -> None:
     kept, anew = (
-        image_plan.plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS)
+        image_plan.build_image_plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS)
         for force in (False, True)
     )
     assert kept.notes == (
         "x.io/a:latest is used as last converted; force_reconvert_latest converts it anew.",
     )
     assert anew.notes == ("x.io/a:latest is converted anew.",)
-    pinned = image_plan.plan("x.io/a:1", SlurmOptions(force_reconvert_latest=True), FACTS)
+    pinned = image_plan.build_image_plan(
+        "x.io/a:1", SlurmOptions(force_reconvert_latest=True), FACTS
+    )
     assert "tao_convert=once\n" in pinned.prepare
 
 
@@ -181,9 +187,9 @@ class Job:
         self.cluster = cluster
         self.folder = f"{SHARED}/try-{next(numbers)}"
         chosen = SlurmOptions(**options)
-        planned = image_plan.plan(image, chosen, facts)
+        planned = image_plan.build_image_plan(image, chosen, facts)
         mounts = [Mount("/lustre", "/lustre")]
-        start = containers.start(planned.runtime, Task(mounts), facts)
+        start = containers.build_start(planned.runtime, Task(mounts), facts)
         script = (
             f"#!/bin/bash\ntao_image=$(cat {self.folder}/image)\n"
             f"srun --mem=256M {start.srun} {start.task} sh -c {shlex.quote(command)}\n"
@@ -194,7 +200,7 @@ class Job:
             (there / name).write_text(text)
         words = f"-o {self.folder}/out --mem=1G"
         self.submitted = cluster.login(
-            f"cd {self.folder}\nafter=\n{shell.script('answers')}\n{planned.prepare}\nsbatch "
+            f"cd {self.folder}\nafter=\n{shell.load_script('answers')}\n{planned.prepare}\nsbatch "
             f"--parsable $after {words} job.sbatch"
         )
         self.slurm_id = self.submitted.stdout.strip()
@@ -244,7 +250,7 @@ def test_two_conversions_of_one_image_come_one_after_the_other_and_the_second_ha
 ) -> None:
     public, _ = registries
     before = public.pulls(HUB_NAME)
-    script = image_plan.plan(HUB_NAME, SlurmOptions(), FACTS).files["image.sbatch"]
+    script = image_plan.build_image_plan(HUB_NAME, SlurmOptions(), FACTS).files["image.sbatch"]
     folder = f"{SHARED}/two-conversions"
     cluster.login(f"mkdir -p {folder} {SHARED}/images")
     (cluster.path(folder) / "image.sbatch").write_text(script)
@@ -266,7 +272,7 @@ def test_a_job_whose_image_cannot_be_converted_ends_instead_of_waiting_and_the_r
     job = Job(cluster, NGC_NAME, "true")
     assert job.dependency().startswith("afterok:")
     assert job.end() == "CANCELLED"
-    log = image_plan.plan(NGC_NAME, SlurmOptions(), FACTS).log
+    log = image_plan.build_image_plan(NGC_NAME, SlurmOptions(), FACTS).log
     assert "Could not process JSON input" in cluster.path(log).read_text()
     assert not list(cluster.path(f"{SHARED}/images").glob("*.sqsh*"))
 
@@ -279,12 +285,16 @@ def test_a_private_image_is_converted_once_enroot_has_credentials_that_came_thro
         "mkdir -p ~/.config/enroot; echo 'machine other.io login me password mine' > "
         "~/.config/enroot/.credentials"
     )
-    asked = cluster.login(enroot_login.listing())
+    asked = cluster.login(enroot_login.list_registries_script())
     assert asked.stdout.split() == ["other.io"]
-    cluster.login(enroot_login.keeping(), given=enroot_login.lines("an-older-key"))
-    cluster.login(enroot_login.keeping(), given=enroot_login.lines(NGC_KEY))
+    cluster.login(
+        enroot_login.add_credentials_script(), given=enroot_login.credential_lines("an-older-key")
+    )
+    cluster.login(
+        enroot_login.add_credentials_script(), given=enroot_login.credential_lines(NGC_KEY)
+    )
     try:
-        assert cluster.login(enroot_login.listing()).stdout.split() == [
+        assert cluster.login(enroot_login.list_registries_script()).stdout.split() == [
             "other.io",
             "nvcr.io",
             "authn.nvidia.com",
@@ -303,7 +313,7 @@ def test_a_private_image_is_converted_once_enroot_has_credentials_that_came_thro
 
 def test_a_key_with_a_blank_is_refused() -> None:
     with pytest.raises(CredentialError):
-        enroot_login.lines("two words")
+        enroot_login.credential_lines("two words")
 
 
 def test_where_no_conversion_can_be_started_the_job_fetches_the_image_and_says_so(

@@ -277,13 +277,13 @@ def test_what_arrives_cut_short_starts_nothing(
     after its script.
     """
     ssh: Any = backend_of(client).ssh
-    whole = ssh._ssh
+    whole = ssh._call_ssh
 
     def cut(argv: Sequence[str], seconds: float, given: bytes = b"") -> object:
         script = 0 if size < 1000 else given.find(b"\x1f\x8b")
         return whole(argv, seconds, given[: script + int(left * (len(given) - script))])
 
-    monkeypatch.setattr(ssh, "_ssh", cut)
+    monkeypatch.setattr(ssh, "_call_ssh", cut)
     planned = client.plan(job(f"true {random.Random(1).randbytes(size).hex()}"), "slurm").plan
     with pytest.raises(Unreachable, match="did not arrive whole" if left and size > 1000 else "."):
         backend_of(client).submit(planned, {})

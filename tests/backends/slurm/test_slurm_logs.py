@@ -46,7 +46,7 @@ def seen(folder: Path, happened: list[tuple[int, str]]) -> Iterator[bytes]:
     """
     runner, cursor = report.Report(), ""
     runner.one_stream = False
-    reader = logs.Reader(Shell(), str(folder), str(folder), lambda: True)  # pyright: ignore[reportArgumentType]
+    reader = logs.LogReader(Shell(), str(folder), str(folder), lambda: True)  # pyright: ignore[reportArgumentType]
     for stream, text in [*happened, TOLD, LOOKED]:
         if stream:
             runner.relay(stream, text.encode())

@@ -12,7 +12,7 @@ import pytest
 
 from tao_sdk.backends.slurm import look, parse, rules
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
-from tao_sdk.backends.slurm.parse import PHASES, Answers, observation
+from tao_sdk.backends.slurm.parse import PHASES, Answers, build_observation
 from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
@@ -196,7 +196,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_slurm_answers_is_understood_when_the_job_is(case: str) -> None:
     squeue, sacct, phase, code, reason = CASES[case]
-    found = observation("7", NAME, seen(squeue, sacct))
+    found = build_observation("7", NAME, seen(squeue, sacct))
     assert (found.phase, found.exit_code) == (phase, code), found
     assert reason in found.reason
     if not reason:
@@ -218,21 +218,22 @@ def test_a_failure_waits_a_while_for_the_accounts_which_alone_know_its_code_and_
     heard: str,
 ) -> None:
     failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
-    soon = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:00:02"))
+    soon = build_observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:00:02"))
     assert (soon.phase, soon.raw) == (Phase.RUNNING, "FAILED on n1")
     assert "not told why" in soon.reason
-    late = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:02:00"))
+    late = build_observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:02:00"))
     assert (late.phase, late.exit_code) == (Phase.FAILED, None)
     told = accounted(row("7", "FAILED", "1:0"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh"))
     assert (
-        "out of memory" in observation("7", NAME, seen(failed, told, "2026-11-21T09:00:03")).reason
+        "out of memory"
+        in build_observation("7", NAME, seen(failed, told, "2026-11-21T09:00:03")).reason
     )
 
 
 def test_a_failure_does_not_wait_for_accounts_that_nobody_keeps() -> None:
     failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
     assert (
-        observation("7", NAME, seen(failed, NO_ACCOUNTS, "2026-11-21T09:00:02")).phase
+        build_observation("7", NAME, seen(failed, NO_ACCOUNTS, "2026-11-21T09:00:02")).phase
         is Phase.FAILED
     )
 
@@ -240,7 +241,7 @@ def test_a_failure_does_not_wait_for_accounts_that_nobody_keeps() -> None:
 def test_a_script_that_was_killed_is_told_from_one_that_could_not_start_where_there_are_no_accounts() -> (
     None
 ):
-    seen_so = observation("7", NAME, seen(queued("FAILED", "JobLaunchFailure"), NO_ACCOUNTS))
+    seen_so = build_observation("7", NAME, seen(queued("FAILED", "JobLaunchFailure"), NO_ACCOUNTS))
     assert "could not launch it" in with_record(seen_so, Record()).reason
     assert with_record(seen_so, Record(begun=True)).reason == "the batch script was killed"
 
@@ -253,18 +254,18 @@ def test_every_state_of_slurm_has_its_phase() -> None:
 
 
 def test_a_state_that_is_new_is_shown_as_it_is() -> None:
-    assert observation("7", NAME, seen(queued("LEVITATING"), EMPTY)).raw == "LEVITATING on n1"
+    assert build_observation("7", NAME, seen(queued("LEVITATING"), EMPTY)).raw == "LEVITATING on n1"
 
 
 def test_the_words_of_a_cancel_keep_who_did_it() -> None:
     assert (
         "CANCELLED by 1001"
-        in observation("7", NAME, seen(EMPTY, accounted(row("7", "CANCELLED by 1001")))).raw
+        in build_observation("7", NAME, seen(EMPTY, accounted(row("7", "CANCELLED by 1001")))).raw
     )
 
 
 def test_times_are_slurms_own() -> None:
-    found = observation("7", NAME, seen(EMPTY, accounted(row("7", "COMPLETED"))))
+    found = build_observation("7", NAME, seen(EMPTY, accounted(row("7", "COMPLETED"))))
     assert (str(found.started_at), str(found.ended_at)) == (
         "2026-11-21 08:00:00+00:00",
         "2026-11-21 09:00:00+00:00",
@@ -273,28 +274,32 @@ def test_times_are_slurms_own() -> None:
 
 def test_a_job_that_never_had_a_node_has_no_start() -> None:
     canceled = accounted(row("7", "CANCELLED by 1001", nodes="None assigned"))
-    assert observation("7", NAME, seen(EMPTY, canceled)).started_at is None
+    assert build_observation("7", NAME, seen(EMPTY, canceled)).started_at is None
 
 
 def test_an_expected_start_is_told_with_the_reason() -> None:
-    found = observation("7", NAME, seen(queued("PENDING", "Priority", ""), EMPTY))
+    found = build_observation("7", NAME, seen(queued("PENDING", "Priority", ""), EMPTY))
     assert found.reason == "Priority; expected to start 2026-11-21 08:00 UTC"
     assert (
-        observation("7", NAME, seen(queued("PENDING", "Priority", "", start="N/A"), EMPTY)).reason
+        build_observation(
+            "7", NAME, seen(queued("PENDING", "Priority", "", start="N/A"), EMPTY)
+        ).reason
         == "Priority"
     )
 
 
 def test_preempted_is_a_failure_only_for_a_job_that_goes_on_in_another() -> None:
     look = seen(EMPTY, accounted(row("7", "PREEMPTED")))
-    assert observation("7", NAME, look, resumes=True).phase is Phase.FAILED
-    assert observation("7", NAME, look).phase is Phase.CANCELED
+    assert build_observation("7", NAME, look, resumes=True).phase is Phase.FAILED
+    assert build_observation("7", NAME, look).phase is Phase.CANCELED
 
 
 def test_jobs_of_one_look_are_told_apart() -> None:
     text = "".join(f"{n}|RUNNING|None|{START}|N/A|n1|job.{n}\n" for n in range(1, 1001))
     one = seen((0, text, ""), EMPTY)
-    assert all(observation(str(n), f"job.{n}", one).phase is Phase.RUNNING for n in range(1, 1001))
+    assert all(
+        build_observation(str(n), f"job.{n}", one).phase is Phase.RUNNING for n in range(1, 1001)
+    )
     assert parse.squeue_command(["1", "2"]).endswith("--jobs=1,2")
 
 
@@ -347,8 +352,8 @@ def test_a_record_that_was_cut_short_says_nothing(text: str) -> None:
 
 def test_bytes_that_are_no_text_take_nothing_away_from_what_follows_them() -> None:
     said = b"=== words 0 14 4\n\xe9\xe9\xe9\xe9 last line\nerr\n=== ranks 0 3 0\nend\n\n"
-    assert look.sections(said)["words"] == (0, "\ufffd" * 4 + " last line", "err")
-    assert look.sections(said)["ranks"] == (0, "end", "")
+    assert look.read_sections(said)["words"] == (0, "\ufffd" * 4 + " last line", "err")
+    assert look.read_sections(said)["ranks"] == (0, "end", "")
 
 
 def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
@@ -356,9 +361,9 @@ def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
         b"=== squeue 0 11 0\n=== a 0 1 0"
         + b"\n=== sacct 1 0 36\nSlurm accounting storage is disabled\n"
     )
-    assert look.sections(text)["squeue"] == (0, "=== a 0 1 0", "")
-    assert look.sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
-    assert look.sections(b"")["squeue"][0] == 1
+    assert look.read_sections(text)["squeue"] == (0, "=== a 0 1 0", "")
+    assert look.read_sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
+    assert look.read_sections(b"")["squeue"][0] == 1
 
 
 @pytest.mark.parametrize("silent", [HUNG, (124, "", "")])
@@ -376,9 +381,9 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
     nothing = dict.fromkeys(("mine", "idle", "words", "ranks", "image"), (0, "", ""))
     heard = {**nothing, "squeue": silent, "sacct": accounted(row("7", "NODE_FAIL", "1:0"))}
     with pytest.raises(Unreachable, match="did not answer"):
-        look.gathered(ref, heard, look.Remains(Record()))
+        look.build_evidence(ref, heard, look.Remains(Record()))
     answered = {**heard, "squeue": NO_JOB}
-    assert look.gathered(ref, answered, look.Remains(Record())).reason == "node failed"
+    assert look.build_evidence(ref, answered, look.Remains(Record())).reason == "node failed"
 
 
 @pytest.mark.parametrize(
@@ -391,7 +396,7 @@ def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
     (tmp_path / "slurm.out").write_text("out\n")
     (tmp_path / "slurm.err").write_text("the first run\nthe last run\n")
     (tmp_path / "started").write_text(started)
-    functions = shell.script("evidence").partition("capture squeue")[0]
+    functions = shell.load_script("evidence").partition("capture squeue")[0]
     asked = f"attempt={tmp_path} logs={tmp_path}\n{functions}\nlast_words"
     assert (
         subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout
@@ -425,14 +430,14 @@ def test_paths_that_are_missing_are_told_by_their_numbers() -> None:
 def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_sooner(
     reason: str,
 ) -> None:
-    meaning, sooner, _ = rules.explained(reason)
+    meaning, sooner, _ = rules.explain_reason(reason)
     assert meaning != reason
     assert sooner.endswith(".")
 
 
 def test_a_job_that_slurm_holds_since_a_node_could_not_start_it_is_told_to_be_let_go() -> None:
     """As squeue has it; nobody else does that."""
-    _, sooner, _ = rules.explained("launch failed requeued held")
+    _, sooner, _ = rules.explain_reason("launch failed requeued held")
     assert "scontrol release" in sooner
 
 
@@ -442,7 +447,7 @@ def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() ->
         "Nodes required for job are DOWN, DRAINED or reserved for jobs "
         "in higher priority partitions"
     )
-    meaning, sooner, _ = rules.explained(said)
+    meaning, sooner, _ = rules.explain_reason(said)
     assert "nodes that it needs are down" in meaning
     assert "--partition" in sooner
 
@@ -457,7 +462,7 @@ def test_waiting_says_why_until_when_and_what_would_start_it_sooner() -> None:
         backend_words="Priority",
         expected_start=start,
     )
-    found = rules.diagnose(evidence)
+    found = rules.diagnose_job(evidence)
     assert found is not None
     assert found.cause.startswith("Priority: jobs of higher priority wait before it.")
     assert "Expected to start 2026-11-21 14:20 UTC." in found.cause
@@ -482,7 +487,7 @@ NOT_PERMITTED = [
     ],
 )
 def test_what_will_never_start_is_said_to(reason: str) -> None:
-    found = rules.diagnose(Evidence("pending", "PENDING", backend_words=reason))
+    found = rules.diagnose_job(Evidence("pending", "PENDING", backend_words=reason))
     assert found is not None
     assert found.rule == "slurm.never_starts"
     assert reason in found.cause
@@ -518,24 +523,26 @@ def failed(
 
 @pytest.mark.parametrize("line", PROGRAM_FAILURES)
 def test_a_failure_of_the_program_is_not_tried_again(line: str) -> None:
-    found = rules.diagnose(failed(f"epoch 1\n{line}\n"))
+    found = rules.diagnose_job(failed(f"epoch 1\n{line}\n"))
     assert found is None or not found.retryable
 
 
 @pytest.mark.parametrize("line", NODE_FAILURES)
 def test_a_failure_of_a_node_or_link_is_tried_again(line: str) -> None:
-    found = rules.diagnose(failed(f"epoch 1\n{line}\n"))
+    found = rules.diagnose_job(failed(f"epoch 1\n{line}\n"))
     assert found is not None
     assert found.retryable
 
 
 def test_a_program_that_ran_out_of_gpu_memory_and_then_lost_its_peers_is_not_tried_again() -> None:
-    found = rules.diagnose(failed("CUDA out of memory\nncclRemoteError: remote process exited\n"))
+    found = rules.diagnose_job(
+        failed("CUDA out of memory\nncclRemoteError: remote process exited\n")
+    )
     assert found is None or not found.retryable
 
 
 def test_a_failure_without_any_log_is_not_tried_again() -> None:
-    found = rules.diagnose(failed())
+    found = rules.diagnose_job(failed())
     assert found is None or not found.retryable
 
 
@@ -574,7 +581,7 @@ ENDS = {
 def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_again(
     rule: str,
 ) -> None:
-    found = rules.diagnose(ENDS[rule])
+    found = rules.diagnose_job(ENDS[rule])
     assert found is not None
     assert found.rule == rule.partition(" ")[0]
     assert found.retryable is (
@@ -611,6 +618,6 @@ REFUSALS = [
 
 @pytest.mark.parametrize("words", REFUSALS)
 def test_slurms_refusal_is_shown_in_its_own_words_with_the_remedy(words: str) -> None:
-    refused = rules.refused(words)
+    refused = rules.refusal_error(words)
     assert refused.what == words
-    assert refused.next != rules.refused("something else").next
+    assert refused.next != rules.refusal_error("something else").next

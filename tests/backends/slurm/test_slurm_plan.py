@@ -21,7 +21,7 @@ from support.cluster.facts_here import ATTEMPT, BASE, directives, facts, partiti
 from tao_sdk.backends.slurm import render, rules
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.cluster import doctor, survey
-from tao_sdk.backends.slurm.cluster.site import Site, login, site
+from tao_sdk.backends.slurm.cluster.site import Site, read_login, read_site
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.job.allocation import PartitionLimit
@@ -79,8 +79,8 @@ def test_the_scripts_are_as_they_were_read_and_approved(
 
 def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> None:
     plan = planned(job(image=IMAGE, gpu_count=4, inputs={"train": "/lustre/it's here"}))
-    text = handover.submit(
-        plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING
+    text = handover.submit_script(
+        plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACK_COMMAND
     )
     assert text == (GOLDEN / "submit.txt").read_text()
 
@@ -92,11 +92,11 @@ def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed
     attempt = f"{tmp_path}/attempts/1"
     (tmp_path / "jobs").mkdir()
     where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock"
-    functions = shell.script("submit").partition("trap unlock EXIT")[0]
+    functions = shell.load_script("submit").partition("trap unlock EXIT")[0]
     lock = "\n".join(
         [
             where,
-            shell.script("attempt"),
+            shell.load_script("attempt"),
             functions,
             "me=us",
             f"take_the_lock() {{ lock {tmp_path}/specs; }}",
@@ -123,7 +123,9 @@ def test_a_long_time_limit_is_written_in_digits() -> None:
 
 def limited_to(seconds: int, part: str) -> str:
     """Shell text that limits the time of what follows it; one second later that is killed."""
-    return f'{shell.script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
+    return (
+        f'{shell.load_script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
+    )
 
 
 # In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its
@@ -212,7 +214,7 @@ def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(
 
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
-    again = render.build(
+    again = render.plan_attempt(
         first.request.decisions, prepare_job(job(image=IMAGE)), replace(ATTEMPT, number=2)
     )
     script = first.request.script
@@ -388,8 +390,8 @@ def test_an_accounts_limit_shortens_nothing_where_another_may_count(more: dict[s
 
 def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_missing() -> None:
     text = "a||normal|00:20:00|\na|polar|normal|01:00:00|\nb||normal|00:10:00|high\nb|polar|normal||\nold||normal\n"
-    assert survey.walls(text) == {"a": timedelta(hours=1)}
-    assert survey.default_qos(text) == {"b": "high"}
+    assert survey.read_wall_limits(text) == {"a": timedelta(hours=1)}
+    assert survey.read_default_qos(text) == {"b": "high"}
     assert [
         survey.heeds_limits({"AccountingStorageEnforce": each})
         for each in ("none", "associations,safe")
@@ -498,7 +500,7 @@ def test_a_native_directive_that_could_hide_a_command_is_refused(native: dict[st
 @pytest.mark.parametrize("base", ["relative", "/a b", "/a\nb", "/a$(id)", "/a%j", "/a'b", "/a;b"])
 def test_a_base_directory_that_slurm_would_not_take_literally_is_refused(base: str) -> None:
     with pytest.raises(SpecError, match="SLURM_BASE_RESULTS_DIR"):
-        site(Settings({"SLURM_BASE_RESULTS_DIR": base, "HOME": "/nonexistent"}))
+        read_site(Settings({"SLURM_BASE_RESULTS_DIR": base, "HOME": "/nonexistent"}))
 
 
 def test_the_scripts_are_shell_whatever_the_job_holds(tmp_path: Path) -> None:
@@ -672,7 +674,7 @@ def test_results_lie_below_the_base_directory_unless_a_root_is_named() -> None:
 
 
 def findings(plan: Plan[SlurmRequest], seen: Any = None) -> dict[str, Severity]:
-    return {each.code: each.severity for each in checks.check(plan, seen or facts())}
+    return {each.code: each.severity for each in checks.plan_findings(plan, seen or facts())}
 
 
 def test_a_cluster_without_anything_that_runs_images_is_a_finding_before_submit() -> None:
@@ -690,7 +692,7 @@ def test_an_account_or_qos_that_you_do_not_have_is_a_finding_before_submit() -> 
 
 
 def told(plan: Plan[SlurmRequest], seen: Any) -> Finding:
-    (found,) = (each for each in checks.check(plan, seen) if each.code == "slurm.account")
+    (found,) = (each for each in checks.plan_findings(plan, seen) if each.code == "slurm.account")
     return found
 
 
@@ -793,14 +795,16 @@ def test_a_partition_that_takes_no_jobs_of_the_account_is_left_out_of_a_list_and
 def test_a_partition_that_takes_no_jobs_of_the_qos_is_refused_and_left_out_of_a_list() -> None:
     for who in ({"qos": ("normal",)}, {"denied_qos": ("short",)}):
         seen = closed(**who)
-        (found,) = checks.check(planned(job(), seen, partition="polar", qos="Short"), seen)
+        (found,) = checks.plan_findings(planned(job(), seen, partition="polar", qos="Short"), seen)
         assert (found.severity, found.code) == (Severity.ERROR, "slurm.qos")
         assert found.what == "Jobs of the qos Short may not run in polar."
         assert "--partition open" in found.fix
         both = planned(job(), seen, partition="polar,open", qos="short")
         assert directives(both)["partition"] == "open"
         assert "the qos short, of which they take no jobs: polar" in " ".join(both.notes)
-        assert checks.check(planned(job(), seen, partition="polar", qos="normal"), seen) == []
+        assert (
+            checks.plan_findings(planned(job(), seen, partition="polar", qos="normal"), seen) == []
+        )
 
 
 def test_a_partition_named_in_native_is_looked_at_too() -> None:
@@ -854,14 +858,15 @@ def test_what_a_partition_allows_and_the_tree_of_accounts_are_read_as_slurm_show
         "PartitionName=less AllowGroups=ALL DenyAccounts=c MaxNodes=2\n"
     )
     read = {
-        name: (each.accounts, each.denied) for name, each in survey.partitions(shown, "").items()
+        name: (each.accounts, each.denied)
+        for name, each in survey.read_partitions(shown, "").items()
     }
     assert read == {"all": ((), ()), "some": (("a", "b"), ()), "less": ((), ("c",))}
-    assert survey.above("team|dept\nmine|root\ndept|root\n") == {
+    assert survey.read_ancestors("team|dept\nmine|root\ndept|root\n") == {
         "team": frozenset({"dept", "root"}), "dept": frozenset({"root"}),
         "mine": frozenset({"root"}),
     }  # fmt: skip
-    assert survey.above("\n") == {}
+    assert survey.read_ancestors("\n") == {}
 
 
 def test_an_account_and_a_qos_in_capitals_are_slurms_in_lower_case() -> None:
@@ -926,7 +931,7 @@ def test_a_cluster_keeps_its_name_when_another_of_its_login_hosts_is_listed_firs
         "HOME": str(tmp_path),
     }
     before = SlurmBackend(Settings(given), tmp_path)
-    before.surveys.write_cache(before.surveys.path(before.endpoint), "{}")
+    before.surveys.write_cache(before.surveys.cache_path(before.endpoint), "{}")
     assert (
         SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b,a"}), tmp_path).endpoint
         == before.endpoint
@@ -950,11 +955,11 @@ def test_the_ssh_config_of_a_home_that_ssh_would_not_look_into_is_named_to_it(
     tmp_path: Path,
 ) -> None:
     whole = {"SLURM_USER": "me", "SLURM_HOSTNAME": "login", "HOME": str(tmp_path)}
-    assert login(Settings(whole)).config == ""
+    assert read_login(Settings(whole)).config == ""
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").touch()
-    assert login(Settings(whole)).config == str(tmp_path / ".ssh" / "config")
-    assert login(Settings({**whole, "TAO_SSH_CONFIG": "/other"})).config == "/other"
+    assert read_login(Settings(whole)).config == str(tmp_path / ".ssh" / "config")
+    assert read_login(Settings({**whole, "TAO_SSH_CONFIG": "/other"})).config == "/other"
 
 
 # A cluster that does not answer
@@ -1026,7 +1031,7 @@ def test_a_time_limit_that_the_job_does_not_name_is_told_where_it_is_reached(
     assert plan.limits == {"time_limit": limit}
     ended = Job(id="digits-0123456789", name="digits", platform="slurm", message="")
     seen = Evidence(phase="failed", reason="TIMEOUT on n1", reason_code=Reason.TIME_LIMIT)
-    found = rules.diagnose(with_job(seen, ended, plan.to_json()))
+    found = rules.diagnose_job(with_job(seen, ended, plan.to_json()))
     assert found is not None
     assert found.what == f"The job reached its time limit ({limit})."
 

@@ -62,24 +62,26 @@ def sent_by(ask: Callable[[Listener], Any]) -> str:
 
 
 def submitted() -> str:
-    return handover.submit(DECISIONS, ATTEMPT, ["specs"], handover.writing({"specs/a": b"it's\n"}))
+    return handover.submit_script(
+        DECISIONS, ATTEMPT, ["specs"], handover.write_files_script({"specs/a": b"it's\n"})
+    )
 
 
 SENT: dict[str, Callable[[], str]] = {
     "submit": submitted,
-    "find": lambda: handover.find(DECISIONS.home, ATTEMPT),
-    "cancel": lambda: sent_by(lambda ssh: look.cancel(ssh, REF, 5)),
-    "cancel many": lambda: handover.cancel_many([("17", "digits.1")], 5),
-    "release": lambda: handover.release(DECISIONS.home, ATTEMPT),
-    "look": lambda: sent_by(lambda ssh: look.ask(ssh, ["17", "18"])),
-    "records": lambda: sent_by(lambda ssh: look.records(ssh, [REF], over=[REF])),
-    "evidence": lambda: sent_by(lambda ssh: look.evidence(ssh, REF)),
+    "find": lambda: handover.find_script(DECISIONS.home, ATTEMPT),
+    "cancel": lambda: sent_by(lambda ssh: look.cancel_attempt(ssh, REF, 5)),
+    "cancel many": lambda: handover.cancel_many_script([("17", "digits.1")], 5),
+    "release": lambda: handover.release_script(DECISIONS.home, ATTEMPT),
+    "look": lambda: sent_by(lambda ssh: look.ask_slurm(ssh, ["17", "18"])),
+    "records": lambda: sent_by(lambda ssh: look.fetch_remains(ssh, [REF], over=[REF])),
+    "evidence": lambda: sent_by(lambda ssh: look.collect_evidence(ssh, REF)),
     "log": lambda: logs.read_script("/logs", "/attempt", "main", Offsets(0, 0), 5),
     "new logs": lambda: logs.read_new_script(["/logs"], [Offsets(0, 0)]),
-    "survey": lambda: survey.questions(Site(BASE)),
-    "doctor": lambda: doctor.questions(Site(BASE)),
-    "registries": enroot_login.listing,
-    "credentials": enroot_login.keeping,
+    "survey": lambda: survey.survey_script(Site(BASE)),
+    "doctor": lambda: doctor.doctor_script(Site(BASE)),
+    "registries": enroot_login.list_registries_script,
+    "credentials": enroot_login.add_credentials_script,
     "task": lambda: staged(PLAN, "task.sh"),
 }
 FILES_SENT: dict[str, Callable[[], str]] = {
@@ -100,14 +102,16 @@ def test_a_script_that_is_sent_has_every_variable_that_it_uses(name: str) -> Non
 
 
 def in_enroot() -> str:
-    start = containers.start(
+    start = containers.build_start(
         "enroot", Task([Mount("/a b", "/c", True)]), facts(pyxis=False, programs=("enroot",))
     )
     return f'tao_image=image\n{start.task} sh "task.sh"'
 
 
 def conversion() -> str:
-    return image_plan.plan("nvcr.io/nvidia/tao:7.0", SlurmOptions(), facts()).files["image.sbatch"]
+    return image_plan.build_image_plan("nvcr.io/nvidia/tao:7.0", SlurmOptions(), facts()).files[
+        "image.sbatch"
+    ]
 
 
 @pytest.mark.parametrize("make", [lambda: PLAN.request.script, conversion, in_enroot])
@@ -125,7 +129,7 @@ def test_every_script_is_sent_by_somebody() -> None:
         ]
     )
     unquoted = sent.replace("'\"'\"'", "'")
-    assert [path.stem for path in FILES if shell.script(path.stem) not in unquoted] == []
+    assert [path.stem for path in FILES if shell.load_script(path.stem) not in unquoted] == []
 
 
 def test_a_script_is_sent_without_its_head_and_the_words_for_shellcheck() -> None:
@@ -133,7 +137,7 @@ def test_a_script_is_sent_without_its_head_and_the_words_for_shellcheck() -> Non
         head, _, _ = path.read_text().partition("\n\n")
         assert re.match(r"# shellcheck shell=(sh|bash)", head)
         assert all(line.startswith("#") for line in head.splitlines())
-        assert "shellcheck" not in shell.script(path.stem)
+        assert "shellcheck" not in shell.load_script(path.stem)
 
 
 ODD = ["", "a b", "it's", "$(touch ran)", "`touch ran`", "a\nb", "-n", "a\\", '"', "*", "~"]
@@ -142,7 +146,7 @@ ODD = ["", "a b", "it's", "$(touch ran)", "`touch ran`", "a\nb", "-n", "a\\", '"
 def test_a_value_of_a_variable_is_taken_literally(tmp_path: Path) -> None:
     for value in ODD:
         text = (
-            f'{shell.variables({"a": value})}\n{shell.exports({"B": value})}\nprintf "%s|%s" '
+            f'{shell.assign_variables({"a": value})}\n{shell.export_variables({"B": value})}\nprintf "%s|%s" '
             '"$a" "$B"'
         )
         done = subprocess.run(

@@ -16,7 +16,7 @@ from support.servers.endpoint_here import Endpoint
 from support.servers.web_server import Reply, WebServer, ranged
 from tao_sdk.net import pages
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.http_file import named, plain
+from tao_sdk.net.http_file import disposition_name, safe_name
 from tao_sdk.net.hub_source import look as look_at_hub
 from tao_sdk.net.ngc_source import look as look_at_ngc
 from tao_sdk.net.redirects import is_local_address, redirect_target
@@ -244,7 +244,7 @@ def test_who_gives_keys_is_not_asked_through_a_proxy(web):
         }
         of_instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint.url}
         for env in (of_container, of_instance):
-            S3(Web({**env, **proxies})).credentials.get()
+            S3(Web({**env, **proxies})).credentials.current_keys()
         assert len(endpoint.asked) == 4 and not web.seen
 
 
@@ -254,7 +254,7 @@ def test_who_gives_keys_leads_nowhere_else(web, other):
         "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{web.url}/keys",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN": TOKEN,
     }
-    assert failure_of(S3(Web(env)).credentials.get).code == "s3.credentials"
+    assert failure_of(S3(Web(env)).credentials.current_keys).code == "s3.credentials"
     assert not other.seen
 
 
@@ -511,7 +511,7 @@ def test_numbers_are_read_as_servers_write_them():
     ],
 )
 def test_a_name_that_a_server_chose_is_a_plain_one(said, name):
-    assert named(said) == name and len(plain(said).encode()) <= 255
+    assert disposition_name(said) == name and len(safe_name(said).encode()) <= 255
 
 
 def test_the_last_name_of_an_address_is_a_plain_one(paths, web):

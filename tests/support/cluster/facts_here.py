@@ -8,7 +8,7 @@ from typing import Any
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.render import plan
+from tao_sdk.backends.slurm.render import plan_job
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.model.fields import read_settings
 from tao_sdk.model.plan import Attempt, Plan
@@ -51,7 +51,7 @@ ATTEMPT = Attempt("digits-0123456789", 1, "slurm", "me@login", "5708e1d")
 def planned(
     spec: JobSpec, seen: SlurmFacts | None = None, attempt: Attempt = ATTEMPT, **options: Any
 ) -> Plan[SlurmRequest]:
-    return plan(
+    return plan_job(
         prepare_job(spec, spec.command),
         read_settings(SlurmOptions, options),
         seen or facts(),

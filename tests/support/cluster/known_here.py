@@ -21,8 +21,8 @@ from tao_sdk.transports.ssh import Ssh
 @functools.cache
 def seen() -> survey.Sections:
     settings = Settings(cluster_here.surroundings(cluster_here.place()))
-    answer = Ssh(site.login(settings)).run(survey.questions(site.site(settings)))
-    return survey.sections(answer.text)
+    answer = Ssh(site.read_login(settings)).run(survey.survey_script(site.read_site(settings)))
+    return survey.split_sections(answer.text)
 
 
 def keep(surroundings: Mapping[str, str], state: Path) -> None:
@@ -32,4 +32,6 @@ def keep(surroundings: Mapping[str, str], state: Path) -> None:
     backend = SlurmBackend(Settings(surroundings), state)
     base = backend.site.base
     kept = survey.CachedAnswer(time.time(), base, {**seen(), "base": base})
-    backend.surveys.write_cache(backend.surveys.path(backend.endpoint), json.dumps(asdict(kept)))
+    backend.surveys.write_cache(
+        backend.surveys.cache_path(backend.endpoint), json.dumps(asdict(kept))
+    )

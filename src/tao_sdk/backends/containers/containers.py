@@ -11,7 +11,7 @@ from typing import Any
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.window import seconds
 from tao_sdk.model.plan import Attempt
-from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
 
 MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
@@ -55,7 +55,7 @@ class Containers:
             not name
         ):  # of a job that has no container yet; the daemon would answer with all that there are
             return None
-        with ignored(404):
+        with ignore_status(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
         return None
 
@@ -70,7 +70,7 @@ class Containers:
     def end_within(self, container: Container, seconds: float) -> None:
         """SIGTERM, and the time to end. The daemon's own stop counts in whole seconds."""
         until = time.monotonic() + seconds
-        with ignored(409):  # it has ended
+        with ignore_status(409):  # it has ended
             self.daemon.ask("POST", f"/containers/{container.id}/kill", signal="SIGTERM")
             while time.monotonic() < until and self.lives(container):
                 time.sleep(min(0.05, seconds / 10))
@@ -102,7 +102,7 @@ class Containers:
         now = seconds(
             self.daemon.info(at_most=0)["SystemTime"]
         )  # its clock need not be ours: later, it would wait
-        events = self.daemon.lines(
+        events = self.daemon.read_lines(
             "GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted
         )
         return list(islice(events, MOST_EVENTS))

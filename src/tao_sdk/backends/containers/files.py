@@ -172,7 +172,7 @@ class FarFiles:
             ended = self.daemon.ask(
                 "POST", f"/containers/{there.container}/wait", timeout=LIST_SECONDS
             )
-            text = None if ended["StatusCode"] else self.daemon.file(there.container, "/names")
+            text = None if ended["StatusCode"] else self.daemon.read_file(there.container, "/names")
             inside = there.inside(path) or window.PLACE
             return None if text is None else (text.decode("utf-8", "surrogateescape"), inside)
         except DaemonError:

@@ -177,7 +177,7 @@ class InContainer:
         if None in way:
             return []
         if all(seen["mode"] & IS_DIR for seen in way if seen):
-            names = self.window.daemon.names(self.window.container, self.folder, SMALL)
+            names = self.window.daemon.list_names(self.window.container, self.folder, SMALL)
             if names is not None:
                 return names
         return self.changed_paths()

@@ -11,7 +11,7 @@ from typing import Any
 from tao_sdk.backends.containers.log_frames import Frames, Places, last_lines
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.model.errors import NoLog, PathNotFound, TaoError, Unreachable, UsageError
-from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
 
 PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
 FEWEST = 200  # frames of a tail: enough to see both streams where both are used
@@ -91,7 +91,7 @@ def says(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
     """True if the last line of its stderr has one of these codes. False where the container has no
     log to show.
     """
-    with ignored(409, 501):
+    with ignore_status(409, 501):
         last = tail(daemon, container, "stderr", 1)[1]
         return any(code.encode() in last for code in codes)
     return False

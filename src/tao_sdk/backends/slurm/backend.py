@@ -41,7 +41,13 @@ from tao_sdk.backends.refusals import (
 )
 from tao_sdk.backends.slurm import logs, look, render, rules
 from tao_sdk.backends.slurm.cluster import assumed, doctor, survey
-from tao_sdk.backends.slurm.cluster.site import Site, fetch_bytes, login, poll_seconds, site
+from tao_sdk.backends.slurm.cluster.site import (
+    Site,
+    fetch_bytes,
+    poll_seconds,
+    read_login,
+    read_site,
+)
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.job import checks
@@ -89,7 +95,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
         self.settings = settings
-        self.login = login(settings)
+        self.login = read_login(settings)
         named = settings.get("SLURM_CLUSTER_NAME")
         self.capabilities = replace(
             type(self).capabilities,
@@ -104,41 +110,37 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     @property
     def way(self) -> Mapping[str, str]:
-        """All that the settings say of the cluster and of the login."""
+        """The settings of the cluster and of the login that are set."""
         given = {name: self.settings.get(name) or "" for name in SETTINGS["slurm"].names}
         return {name: value for name, value in given.items() if value}
 
     def known_name(self) -> str:
-        """The login host under which the cluster is known here already, else the first: all that
-        are listed are the same.
-        """
-        names = [self.login.name(host) for host in self.login.hosts]
-        return next(filter(self.surveys.knows, names), names[0])
+        """The first login host with cached facts, else the first: all lead to the same cluster."""
+        names = [self.login.user_at(host) for host in self.login.hosts]
+        return next(filter(self.surveys.has_cached, names), names[0])
 
     @property
     def site(self) -> Site:
-        return site(self.settings)
+        return read_site(self.settings)
 
     # Planning
 
     def survey(self, job: PreparedJob, options: SlurmOptions) -> SlurmFacts:
-        """What was seen some minutes ago. If the job could not run by that, the cluster is asked
-        again: it may have changed.
-        """
-        facts = self.surveys.facts(self.site, self.endpoint)
-        if survey.is_new(facts) or self.suffices(job, options, facts):
+        """The cached facts; if the job could not run by them, the cluster is asked again."""
+        facts = self.surveys.current_facts(self.site, self.endpoint)
+        if survey.is_new(facts) or self.would_run(job, options, facts):
             return facts
-        return self.surveys.facts(self.site, self.endpoint, fresh=True)
+        return self.surveys.current_facts(self.site, self.endpoint, fresh=True)
 
     def assume_facts(self, job: PreparedJob, options: SlurmOptions) -> AssumedFacts:
-        last = self.surveys.last(self.site, self.endpoint)
+        last = self.surveys.cached_facts(self.site, self.endpoint)
         if last is not None:
             return AssumedFacts(last, assumed.describe_age(last.seen_at))
         now = datetime.now(timezone.utc)
         facts = assumed.assumed_facts(self.site, options, job.spec, now)
         return AssumedFacts(facts, assumed.UNCHECKED)
 
-    def suffices(self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> bool:
+    def would_run(self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> bool:
         attempt = Attempt("job-0000000000", 1, self.platform, self.endpoint, "")
         try:
             findings = self.check(self.plan(job, options, facts, attempt), facts)
@@ -149,7 +151,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     def plan(
         self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt
     ) -> Plan[SlurmRequest]:
-        return render.plan(job, options, facts, attempt)
+        return render.plan_job(job, options, facts, attempt)
 
     def plan_again(
         self,
@@ -159,10 +161,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         attempt: Attempt,
     ) -> Plan[SlurmRequest]:
         """What was decided for the first attempt holds for the others."""
-        return render.build(last.request.decisions, job, attempt)
+        return render.plan_attempt(last.request.decisions, job, attempt)
 
     def check(self, plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
-        return checks.check(plan, facts)
+        return checks.plan_findings(plan, facts)
 
     def request_from_json(self, data: Mapping[str, Any]) -> SlurmRequest:
         return SlurmRequest.from_json(data)
@@ -172,60 +174,61 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     def submit(self, plan: Plan[SlurmRequest], secrets: Mapping[str, str]) -> Ref:
         decisions, attempt = plan.request.decisions, plan.attempt
         if missing := missing_secret(plan.secrets, secrets):
-            return self.adopted(attempt, decisions.home, missing)
+            return self.adopt_attempt(attempt, decisions.home, missing)
         files = {
             **{file.path: file.content for file in plan.files},
-            **environment(decisions, attempt, secrets),
+            **environment_files(decisions, attempt, secrets),
         }
         folders = dict.fromkeys(posixpath.dirname(name) for name in files)
         if is_small(files):
-            stage, given = handover.writing(files), b""
+            stage, given = handover.write_files_script(files), b""
         else:
-            stage, given = handover.UNPACKING, packed(files)
+            stage, given = handover.UNPACK_COMMAND, pack_files(files)
         answer = self.ssh.run(
-            handover.submit(decisions, attempt, folders, stage), given, handover.SUBMIT_SECONDS
+            handover.submit_script(decisions, attempt, folders, stage),
+            given,
+            handover.SUBMIT_SECONDS,
         )
         reply = handover.read_reply(answer.text)
         if reply.missing:
             raise missing_paths([decisions.checks[index] for index in reply.missing], answer.host)
         if reply.word == "ID":
-            return self.ref(attempt, decisions.home, reply.text)
+            return self.build_ref(attempt, decisions.home, reply.text)
         raise not_submitted(reply, answer.words, attempt)
 
-    def adopted(self, attempt: Attempt, home: JobHome, name: str) -> Ref:
-        """Without its secrets an attempt cannot be started, only found."""
-        found = self.looked_up(attempt, home)
+    def adopt_attempt(self, attempt: Attempt, home: JobHome, name: str) -> Ref:
+        """The ref of an attempt that has begun: without the secret `name` it cannot be started."""
+        found = self.look_up(attempt, home)
         if found is None or not found.ready:
             raise no_value(name)
         return found
 
     def find(self, attempt: Attempt, plan: Plan[SlurmRequest] | None = None) -> Ref | None:
-        """Looks below the base directory of its plan; without a plan, below the one that is set
-        today.
-        """
+        """Looks below the plan's base directory; without a plan, below the current setting's."""
         if plan is not None:
-            return self.looked_up(attempt, plan.request.decisions.home)
-        facts = self.surveys.facts(self.site, self.endpoint)
-        return self.looked_up(
-            attempt, JobHome(facts.base, f"{facts.base}/results", facts.accounting)
-        )
+            return self.look_up(attempt, plan.request.decisions.home)
+        facts = self.surveys.current_facts(self.site, self.endpoint)
+        return self.look_up(attempt, JobHome(facts.base, f"{facts.base}/results", facts.accounting))
 
-    def looked_up(self, attempt: Attempt, home: JobHome) -> Ref | None:
-        reply = handover.read_reply(self.ssh.run(handover.find(home, attempt)).text)
+    def look_up(self, attempt: Attempt, home: JobHome) -> Ref | None:
+        reply = handover.read_reply(self.ssh.run(handover.find_script(home, attempt)).text)
         if reply.word == "ID":
-            return self.ref(attempt, home, reply.text)
+            return self.build_ref(attempt, home, reply.text)
         if reply.word in ("NONE", "STRANGER"):
             return None
         if reply.word == "BEGUN":
             return replace(
-                self.ref(attempt, home, ""), ready=False, step="being handed over", retry_after=1.0
+                self.build_ref(attempt, home, ""),
+                ready=False,
+                step="being handed over",
+                retry_after=1.0,
             )
         raise Unreachable(
             f"SLURM could not say whether it has the job: {reply.text}", "", "Try again."
         )
 
-    def ref(self, attempt: Attempt, home: JobHome, slurm_id: str) -> Ref:
-        at = home.paths(attempt)
+    def build_ref(self, attempt: Attempt, home: JobHome, slurm_id: str) -> Ref:
+        at = home.attempt_paths(attempt)
         return Ref(
             platform=self.platform,
             endpoint=self.endpoint,
@@ -253,31 +256,31 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         if not here:
             return seen
         try:
-            return seen | look.look(self.ssh, here)
+            return seen | look.observe_attempts(self.ssh, here)
         except Unreachable as error:
             return seen | seen_unreachable(here, error.what)
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        record = look.records(self.ssh, [ref], over=[ref])[ref].record
+        record = look.fetch_remains(self.ssh, [ref], over=[ref])[ref].record
         if not record.whole:
             return None
         return Outcome(record.exit_code is not None, record.exit_code)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
-        at = paths(ref)
+        at = attempt_paths(ref)
 
         def has_ended() -> bool:
             return self.observe([ref])[ref].phase.over
 
-        return logs.Reader(self.ssh, at.logs, at.attempt, has_ended).read(request)
+        return logs.LogReader(self.ssh, at.logs, at.attempt, has_ended).read(request)
 
     def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
         """In one exec; of very many attempts the first ones."""
         refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: logs.MOST_JOBS]
-        offsets = [logs.Offsets.of(LogRequest(cursor=cursors[ref])) for ref in refs]
+        offsets = [logs.Offsets.from_request(LogRequest(cursor=cursors[ref])) for ref in refs]
         answer = self.ssh.run(
-            logs.read_new_script([paths(ref).logs for ref in refs], offsets), seconds=60
+            logs.read_new_script([attempt_paths(ref).logs for ref in refs], offsets), seconds=60
         )
         return {refs[index]: new for index, new in logs.parse_new(answer.out, offsets).items()}
 
@@ -297,12 +300,12 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
             for first in range(0, len(here), CANCEL_BATCH):
                 answers |= self.cancel_batch(here[first : first + CANCEL_BATCH], grace)
         others = [ref for ref in refs if ref not in answers]
-        return answers | cancel_side_by_side(others, partial(self.ended, grace=grace), CANCELS)
+        return answers | cancel_side_by_side(others, partial(self.end_job, grace=grace), CANCELS)
 
     def cancel_batch(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
         """Answers for those that one scancel has ended, or for all when the cluster is silent."""
         try:
-            return look.cancel_many(self.ssh, refs, self.cancel_seconds(grace))
+            return look.cancel_attempts(self.ssh, refs, self.cancel_seconds(grace))
         except TaoError as error:
             return dict.fromkeys(refs, error)
 
@@ -310,70 +313,70 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         """How long the end of a job may take after scancel."""
         return grace.total_seconds() + self.kill_wait() + MARGIN
 
-    def ended(self, ref: Ref, grace: timedelta) -> Observation:
+    def end_job(self, ref: Ref, grace: timedelta) -> Observation:
         """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec
         does all of it.
         """
         must_live_at(self.endpoint, ref)
-        return look.cancel(self.ssh, ref, self.cancel_seconds(grace))
+        return look.cancel_attempt(self.ssh, ref, self.cancel_seconds(grace))
 
     def kill_wait(self) -> int:
         try:
-            known = self.surveys.last(self.site, self.endpoint)
+            known = self.surveys.cached_facts(self.site, self.endpoint)
         except TaoError:
             return KILL_WAIT
         return known.kill_wait if known else KILL_WAIT
 
     def release(self, ref: Ref) -> None:
         must_live_at(self.endpoint, ref)
-        if not self.ended(ref, timedelta(0)).phase.over:
+        if not self.end_job(ref, timedelta(0)).phase.over:
             raise still_runs(f"SLURM job {ref.native_id}")
-        answer = self.ssh.run(handover.release(JobHome(ref.namespace), ref.attempt), seconds=120)
+        answer = self.ssh.run(
+            handover.release_script(JobHome(ref.namespace), ref.attempt), seconds=120
+        )
         if answer.rc:
             raise Unreachable(
-                f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again."
+                f"{attempt_paths(ref).job} could not be removed: {answer.words}", "", "Try again."
             )
 
     # Explaining
 
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
-        return look.evidence(self.ssh, ref)
+        return look.collect_evidence(self.ssh, ref)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
-        return rules.diagnose(evidence)
+        return rules.diagnose_job(evidence)
 
     def doctor(self) -> list[Finding]:
-        return doctor.examine(self.ssh, self.settings)
+        return doctor.examine_cluster(self.ssh, self.settings)
 
     def close(self) -> None:
         """The connection of ssh is shared with other processes, and ends by itself."""
 
 
-def paths(ref: Ref) -> Paths:
+def attempt_paths(ref: Ref) -> Paths:
     return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
 
 
-def environment(
+def environment_files(
     decisions: Decisions, attempt: Attempt, secrets: Mapping[str, str]
 ) -> dict[str, bytes]:
     return {
-        f"attempts/{attempt.number}/env.sh": render.encoded(
+        f"attempts/{attempt.number}/env.sh": render.encode_text(
             render.environment_file(decisions, attempt, secrets)
         )
     }
 
 
 def is_small(files: Mapping[str, bytes]) -> bool:
-    """Whether they can be part of a script: not too long, and no zero bytes, which shell text
-    cannot hold.
-    """
+    """True if the files can be part of a script: it is short enough, and has no zero bytes."""
     return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(
         b"\0" in content for content in files.values()
     )
 
 
-def packed(files: Mapping[str, bytes]) -> bytes:
+def pack_files(files: Mapping[str, bytes]) -> bytes:
     """A tar.gz of files that their owner alone may read; gzip notices when the end is missing."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.GNU_FORMAT) as tar:
@@ -412,7 +415,7 @@ def unsafe_folder(words: str) -> Refused:
 def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoError:
     """The error to raise when the last word of a submit was no id."""
     if reply.word == "REFUSED":
-        return rules.refused(reply.text)
+        return rules.refusal_error(reply.text)
     if reply.word == "STRANGER":
         return Refused(
             f"{attempt.job_id} is the job of another store.",

@@ -35,12 +35,12 @@ class Partition:
     own_qos: str = ""  # whose limits count before those of the job's own qos and account
 
     def takes_qos(self, qos: str) -> bool:
-        """Whether jobs of the qos may start in it; of a job that names none nothing is known of
-        that.
-        """
-        return not qos or (
-            qos.lower() in self.qos if self.qos else qos.lower() not in self.denied_qos
-        )
+        """True if jobs of the qos may start here; also for a job that names no qos."""
+        if not qos:
+            return True
+        if self.qos:
+            return qos.lower() in self.qos
+        return qos.lower() not in self.denied_qos
 
 
 @dataclass(frozen=True)
@@ -78,22 +78,20 @@ class SlurmFacts:
     def default_partition(self) -> Partition | None:
         return next((each for each in self.partitions.values() if each.default), None)
 
-    def longest(self, account: str, qos: str) -> timedelta | None:
-        """How long a job may last by its account or its qos, whose limit counts before the
-        account's. None: no limit.
-        """
+    def longest_time(self, account: str, qos: str) -> timedelta | None:
+        """The time limit of the qos, else of the account; None for no limit."""
         used = (qos or self.default_qos.get(account.lower(), USUAL_QOS)).lower()
         return self.qos.get(used) or self.walls.get(account.lower())
 
-    def takes(self, partition: Partition, accounts: Sequence[str]) -> bool:
-        """Whether jobs of some of the accounts may start in the partition; with no account nothing
-        is known of that.
-        """
-        return not accounts or any(self.takes_one(partition, each.lower()) for each in accounts)
+    def takes_accounts(self, partition: Partition, accounts: Sequence[str]) -> bool:
+        """True if jobs of one of the accounts may start in the partition; also without accounts."""
+        return not accounts or any(self.takes_account(partition, each.lower()) for each in accounts)
 
-    def takes_one(self, partition: Partition, account: str) -> bool:
-        """Newer SLURMs let a partition take the accounts below those that it names. Where the tree
-        is not seen, any may be.
+    def takes_account(self, partition: Partition, account: str) -> bool:
+        """True if jobs of the account may start in the partition.
+
+        Newer SLURMs also take the accounts below those that the partition names. Where the tree of
+        accounts is not known, every account may start.
         """
         if not partition.accounts:
             return account not in partition.denied

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import FileStat
-from tao_sdk.backends.slurm.scripts.shell import exports, joined, script
+from tao_sdk.backends.slurm.scripts.shell import export_variables, join_parts, load_script
 from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 
@@ -46,15 +46,15 @@ class SlurmFiles:
         return sorted(within, key=lambda each: each.path) if itself.is_dir else [itself]
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        return read(self.ssh, path, "", offset, limit)
+        return read_file(self.ssh, path, "", offset, limit)
 
     def below(self, folder: str) -> SlurmResults:
         return SlurmResults(self.ssh, folder)
 
     def find_entries(self, path: str, depth: str) -> list[FileStat]:
-        name = place(path)
+        name = plain_path(path)
         command = f"find -L {shlex.quote(name)} {depth} -printf '{ROW}'"
-        return file_stats(path, asked(self.ssh, path, command, partly=True))
+        return file_stats(path, ask_cluster(self.ssh, path, command, partly=True))
 
 
 class SlurmResults:
@@ -66,59 +66,61 @@ class SlurmResults:
         self.ssh, self.folder = ssh, folder.rstrip("/")
 
     def stat(self, path: str) -> FileStat:
-        [seen] = file_stats(path, self._asked(path, "stat_path"))
+        [seen] = file_stats(path, self._run_script(path, "stat_path"))
         return FileStat(path, seen.is_dir, seen.size, seen.mtime)
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is
         itself.
         """
-        seen = file_stats(path, self._asked(path, "list_folder"), least=0)
+        seen = file_stats(path, self._run_script(path, "list_folder"), least=0)
         if [each.path for each in seen if not each.path.startswith("./")]:
             return [FileStat(path, seen[0].is_dir, seen[0].size, seen[0].mtime)]
-        return sorted((self._in(path, each) for each in seen), key=lambda each: each.path)
+        return sorted((self._path_below(path, each) for each in seen), key=lambda each: each.path)
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        self._check(path)
-        return read(self.ssh, path, place(self.folder), offset, limit)
+        self._refuse_outside(path)
+        return read_file(self.ssh, path, plain_path(self.folder), offset, limit)
 
     def below(self, folder: str) -> SlurmResults:
         return SlurmResults(self.ssh, folder)
 
-    def _in(self, path: str, seen: FileStat) -> FileStat:
+    def _path_below(self, path: str, seen: FileStat) -> FileStat:
         leads_to = f"{self.folder}{seen.leads_to}".rstrip("/") if seen.leads_to else ""
         return FileStat(
             f"{path.rstrip('/')}/{seen.path[2:]}", seen.is_dir, seen.size, seen.mtime, leads_to
         )
 
-    def _asked(self, path: str, name: str) -> Answer:
-        self._check(path)
-        words = {"TAO_ROW": ROW, "TAO_LINKS": script("list_links")}
-        return asked(self.ssh, path, timed(path, place(self.folder), name, words), partly=True)
+    def _run_script(self, path: str, name: str) -> Answer:
+        self._refuse_outside(path)
+        words = {"TAO_ROW": ROW, "TAO_LINKS": load_script("list_links")}
+        return ask_cluster(
+            self.ssh, path, path_script(path, plain_path(self.folder), name, words), partly=True
+        )
 
-    def _check(self, path: str) -> None:
+    def _refuse_outside(self, path: str) -> None:
         if path.rstrip("/") != self.folder and not path.startswith(f"{self.folder}/"):
             raise LeadsOut(f"{path} lies outside the results.")
 
 
-def read(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
+def read_file(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
     """Raises PathNotFound for a folder, a pipe or a device, also for one that takes a file's place
     meanwhile.
     """
     words = {"TAO_FROM": str(offset + 1), "TAO_LIMIT": "" if limit is None else str(limit)}
-    return asked(ssh, path, timed(path, root, "read_file", words)).out
+    return ask_cluster(ssh, path, path_script(path, root, "read_file", words)).out
 
 
-def timed(path: str, root: str, name: str, words: Mapping[str, str]) -> str:
+def path_script(path: str, root: str, name: str, words: Mapping[str, str]) -> str:
     """A script about a path, ended there after SECONDS: a pipe that took a file's place would be
     waited for without end.
     """
-    body = joined(script("resolve_path"), script(name))
-    given = exports({"TAO_PATH": place(path), "TAO_ROOT": root, **words})
+    body = join_parts(load_script("resolve_path"), load_script(name))
+    given = export_variables({"TAO_PATH": plain_path(path), "TAO_ROOT": root, **words})
     return f"{given}\ntimeout {SECONDS} /bin/sh -c {shlex.quote(body)}"
 
 
-def asked(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
+def ask_cluster(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
     """`partly`: output is an answer although the command failed for a part of it."""
     answer = ssh.run(f"export LC_ALL=C\n{text}", seconds=SECONDS + 20.0)
     if answer.rc == LEADS_OUT:
@@ -131,16 +133,16 @@ def asked(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
         )
     if answer.rc and not (partly and answer.out):
         if GONE.search(answer.words):
-            raise missing(path)
+            raise no_such_path(path)
         raise Unreachable(f"{path} cannot be looked at: {answer.words or answer.rc}")
     return answer
 
 
-def missing(path: str) -> PathNotFound:
+def no_such_path(path: str) -> PathNotFound:
     return PathNotFound(f"There is nothing at {path} on the cluster.", "", "Check the path.")
 
 
-def place(path: str) -> str:
+def plain_path(path: str) -> str:
     plain = re.sub(r"^(lustre|slurm)://", "", path)
     if not plain.startswith("/") or "\0" in plain:
         raise UsageError(
@@ -154,7 +156,7 @@ def file_stats(path: str, answer: Answer, least: int = 1) -> list[FileStat]:
     fields = answer.out.decode("utf-8", "surrogateescape").split("\0")
     rows = [file_stat(fields[at : at + 3]) for at in range(0, len(fields) - 3, 3)]
     if len(rows) < least:
-        raise missing(path)
+        raise no_such_path(path)
     return rows
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.contract import KiB, LogChunk, LogRequest, MiB, NewLog
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.transports.ssh import Ssh
 
@@ -42,7 +42,8 @@ class Offsets:
     err: int
 
     @classmethod
-    def of(cls, request: LogRequest) -> Offsets:
+    def from_request(cls, request: LogRequest) -> Offsets:
+        """The offsets in the request's cursor, -1 for the stream that it does not ask for."""
         out, _, err = request.cursor.partition(":")
         wants = {"stdout": (True, False), "stderr": (False, True)}.get(request.stream, (True, True))
         return cls(int(out or 0) if wants[0] else -1, int(err or 0) if wants[1] else -1)
@@ -59,15 +60,14 @@ class Read:
     at: tuple[int, int]
 
 
-def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
-    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken
-    by one of the other.
+def split_at_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
+    """stdout's whole lines, then stderr, then stdout's unfinished line: no line is torn apart.
 
     While there is more, an unfinished line waits for its rest.
     """
-    ends = whole_lines(piece.err)
+    ends = end_of_lines(piece.err)
     err = piece.err if piece.whole or not ends else piece.err[:ends]
-    lines = whole_lines(piece.out) if err else len(piece.out)
+    lines = end_of_lines(piece.out) if err else len(piece.out)
     rest = b"" if err and not piece.whole else piece.out[lines:]
     parts = [
         Read(piece.out[:lines], (at.out + lines, at.err)),
@@ -77,12 +77,12 @@ def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
     return (part for part in parts if part.data)
 
 
-def whole_lines(data: bytes) -> int:
+def end_of_lines(data: bytes) -> int:
     """Where the last whole line ends."""
     return data.rfind(b"\n") + 1
 
 
-class Reader:
+class LogReader:
     """The log of one rank of one attempt."""
 
     def __init__(self, ssh: Ssh, folder: str, attempt: str, has_ended: Callable[[], bool]) -> None:
@@ -90,12 +90,17 @@ class Reader:
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
         name = "main" if request.rank == 0 else f"rank-{request.rank}"
-        at, lines, pause, news = Offsets.of(request), request.tail, QUICK, time.monotonic()
+        at, lines, pause, news = (
+            Offsets.from_request(request),
+            request.tail,
+            QUICK,
+            time.monotonic(),
+        )
         ended = False
         while True:
-            at, piece = self.piece(name, at, lines)
+            at, piece = self.read_piece(name, at, lines)
             lines = None
-            for chunk in in_lines(at, piece):
+            for chunk in split_at_lines(at, piece):
                 at = Offsets(*chunk.at)
                 yield LogChunk(chunk.data, str(at))
             if piece.out or piece.err:
@@ -111,7 +116,7 @@ class Reader:
             time.sleep(pause)
             pause = min(pause * 1.5, SLOW)
 
-    def piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
+    def read_piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
         """(where reading began, what came). With `lines` it begins that many lines
         before the end.
         """
@@ -145,7 +150,7 @@ def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | 
         "tail": "" if lines is None else str(lines),
         "most": str(BLOCK),
     }
-    return joined(variables(values), script("read_log"))
+    return join_parts(assign_variables(values), load_script("read_log"))
 
 
 # What is new of many logs, in one exec: for the progress of a list of jobs
@@ -162,7 +167,9 @@ def read_new_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
         f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}"
         for index, (folder, at) in enumerate(asked)
     ]
-    return joined(variables({"most": str(NEW_BYTES)}), script("read_new_logs"), *calls, "true")
+    return join_parts(
+        assign_variables({"most": str(NEW_BYTES)}), load_script("read_new_logs"), *calls, "true"
+    )
 
 
 def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]:
@@ -178,9 +185,9 @@ def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]
         piece = Piece(
             answer[head.end() : middle], answer[middle:at], over=False, whole=head[2] == b"whole"
         )
-        found[index] = NewLog(tuple(chunks(offsets[index], piece)), piece.whole)
+        found[index] = NewLog(tuple(to_chunks(offsets[index], piece)), piece.whole)
     return found
 
 
-def chunks(offsets: Offsets, piece: Piece) -> list[LogChunk]:
-    return [LogChunk(read.data, str(Offsets(*read.at))) for read in in_lines(offsets, piece)]
+def to_chunks(offsets: Offsets, piece: Piece) -> list[LogChunk]:
+    return [LogChunk(read.data, str(Offsets(*read.at))) for read in split_at_lines(offsets, piece)]

@@ -16,7 +16,12 @@ from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.scripts import handover
 from tao_sdk.backends.slurm.scripts.handover import plain_start
-from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import (
+    assign_variables,
+    define_function,
+    join_parts,
+    load_script,
+)
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -35,36 +40,41 @@ class Remains:
     resumes: bool = False
 
 
-def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """How each attempt is. Of those that have ended, or are gone, the records that they left are
-    read as well.
-    """
-    seen = ask(ssh, [ref.native_id for ref in refs])
-    found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
+def observe_attempts(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+    """One observation of each attempt. Of ended and absent ones the records are read as well."""
+    seen = ask_slurm(ssh, [ref.native_id for ref in refs])
+    found = {
+        ref: parse.build_observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs
+    }
     ended = [ref for ref, each in found.items() if each.phase.over]
     if not ended:
         return found
-    remains = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
+    remains = fetch_remains(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
     for ref in ended:
-        again = parse.observation(ref.native_id, job_name(ref.attempt), seen, remains[ref].resumes)
+        again = parse.build_observation(
+            ref.native_id, job_name(ref.attempt), seen, remains[ref].resumes
+        )
         found[ref] = with_record(again, remains[ref].record)
     return found
 
 
-def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
+def ask_slurm(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
     """squeue first: it knows of a requeue before sacct does."""
     asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     answer = ssh.run(
-        joined(plain_start(), questions(asked), script("capture"), script("look")), seconds=90
+        join_parts(
+            plain_start(), slurm_queries(asked), load_script("capture"), load_script("look")
+        ),
+        seconds=90,
     )
-    return parse.read_answers(sections(answer.out))
+    return parse.read_answers(read_sections(answer.out))
 
 
-def questions(ids: Sequence[str]) -> str:
+def slurm_queries(ids: Sequence[str]) -> str:
     """The functions that ask SLURM for a row of each job."""
-    return joined(
-        function("ask_squeue", parse.squeue_command(ids)),
-        function("ask_sacct", parse.sacct_command(ids)),
+    return join_parts(
+        define_function("ask_squeue", parse.squeue_command(ids)),
+        define_function("ask_sacct", parse.sacct_command(ids)),
     )
 
 
@@ -92,7 +102,7 @@ def framed_sections(data: bytes) -> Iterator[Section]:
         )
 
 
-def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
+def read_sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     """Name -> (exit code, output, words)."""
     found = {
         each.name: (
@@ -107,13 +117,11 @@ def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     return found
 
 
-def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
-    """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody
-    needs them any more.
-    """
+def fetch_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
+    """What the attempts have left, in one exec. The secrets of those in `over` are removed."""
     calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
-    answer = ssh.run(joined(plain_start(), script("remains"), *calls), seconds=120)
-    remains = grouped(answer.out)
+    answer = ssh.run(join_parts(plain_start(), load_script("remains"), *calls), seconds=120)
+    remains = group_remains(answer.out)
     if answer.rc or len(remains) != len(refs):
         raise Unreachable(
             f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again."
@@ -137,7 +145,7 @@ def results_dir(ref: Ref) -> str:
     return str(ref.details.get("results_dir") or f"{ref.namespace}/results/{ref.attempt.job_id}")
 
 
-def grouped(data: bytes) -> list[dict[str, str]]:
+def group_remains(data: bytes) -> list[dict[str, str]]:
     """What remains.sh has printed of each attempt: its parts by name."""
     parts = [part for part in framed_sections(data) if part.name in PARTS]
     starts = range(0, len(parts), len(PARTS))
@@ -157,7 +165,7 @@ def read_remains(parts: Mapping[str, str], number: int) -> Remains:
 
 def remains_of_one(data: bytes, ref: Ref) -> Remains:
     """What remains.sh has printed of one attempt; nothing where it did not come to that."""
-    remains = grouped(data)
+    remains = group_remains(data)
     if not remains:
         return Remains(Record())
     return read_remains(remains[0], ref.attempt.number)
@@ -166,33 +174,37 @@ def remains_of_one(data: bytes, ref: Ref) -> Remains:
 # Canceling
 
 
-def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
+def cancel_attempt(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
-    end = handover.cancel(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
-    ask_sacct = function("ask_sacct", parse.sacct_command(['"$id"']))
-    shared = (script("capture"), script("remains"))
-    show = joined(variables({"results": results_dir(ref)}), ask_sacct, *shared, script("canceled"))
-    answer = ssh.run(joined(end, show), seconds=seconds + 120)
+    end = handover.cancel_script(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
+    ask_sacct = define_function("ask_sacct", parse.sacct_command(['"$id"']))
+    shared = (load_script("capture"), load_script("remains"))
+    show = join_parts(
+        assign_variables({"results": results_dir(ref)}), ask_sacct, *shared, load_script("canceled")
+    )
+    answer = ssh.run(join_parts(end, show), seconds=seconds + 120)
     first, _, shown = answer.out.partition(b"\n")
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
-    asked = parse.read_answers(sections(shown))
-    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
+    asked = parse.read_answers(read_sections(shown))
+    seen = parse.build_observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
-        records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
+        fetch_remains(
+            ssh, [ref], over=[ref]
+        )  # by its accounts it is over: then its secrets go, too
     return with_record(seen, remains_of_one(shown, ref).record)
 
 
-def cancel_many(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
+def cancel_attempts(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
     """End the jobs of attempts whose SLURM ids are known with one scancel, and see how each is.
 
     Where SLURM refused, those that have not ended have no answer: each has to be canceled by
     itself. Raises Unreachable.
     """
     jobs = [(ref.native_id, job_name(ref.attempt)) for ref in refs]
-    answer = ssh.run(handover.cancel_many(jobs, seconds), seconds=seconds + 120)
-    observations = look(ssh, refs)
+    answer = ssh.run(handover.cancel_many_script(jobs, seconds), seconds=seconds + 120)
+    observations = observe_attempts(ssh, refs)
     if "ASKED" in answer.text.splitlines():
         return observations
     return {ref: seen for ref, seen in observations.items() if seen.phase.over}
@@ -215,29 +227,33 @@ def no_answer(words: str) -> Unreachable:
 # Evidence
 
 
-def evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but
-    the first's, in one exec.
+def collect_evidence(ssh: Ssh, ref: Ref) -> Evidence:
+    """What SLURM and the nodes say of one attempt, and the log tails of ranks 1 and up.
+
+    It takes one exec. The engine adds the log tail of rank 0.
     """
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
-    folders = variables({"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)})
-    asked = questions([ref.native_id or "0"])
-    shared = (script("capture"), script("remains"))
-    answer = ssh.run(
-        joined(plain_start(), folders, asked, *shared, script("evidence")), seconds=120
+    folders = assign_variables(
+        {"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)}
     )
-    return gathered(ref, sections(answer.out), remains_of_one(answer.out, ref))
+    asked = slurm_queries([ref.native_id or "0"])
+    shared = (load_script("capture"), load_script("remains"))
+    answer = ssh.run(
+        join_parts(plain_start(), folders, asked, *shared, load_script("evidence")), seconds=120
+    )
+    return build_evidence(ref, read_sections(answer.out), remains_of_one(answer.out, ref))
 
 
-def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Remains) -> Evidence:
+def build_evidence(
+    ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Remains
+) -> Evidence:
     """The evidence, from the output of the commands and what the attempt has left. Pure.
 
-    Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least
-    of all for good.
+    Raises Unreachable where SLURM did not answer.
     """
     asked = parse.read_answers(answers)
     seen = with_record(
-        parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes),
+        parse.build_observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes),
         remains.record,
     )
     if seen.phase is Phase.UNREACHABLE:
@@ -269,7 +285,7 @@ def failed_nodes(ref: Ref, seen: parse.Answers) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
     accounted = seen.accounting.get(ref.native_id) if seen.accounting else None
     for row in (accounted.job, *accounted.steps) if accounted else ():
-        if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.has_begun:
+        if row.state_word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.has_begun:
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
 
 

@@ -13,14 +13,14 @@ from tao_sdk.model.fields import Kind, setting
 RUNTIMES = ("pyxis", "enroot", "apptainer", "none")
 
 
-def words(pattern: str, allowed: str) -> Kind:
+def word_kind(pattern: str, allowed: str) -> Kind:
     """A value that becomes a word of sbatch: what is not of this form is refused, so nothing can be
     hidden in it.
     """
-    return Kind(allowed, matching(re.compile(pattern)), {"type": "string"})
+    return Kind(allowed, word_reader(re.compile(pattern)), {"type": "string"})
 
 
-def matching(form: re.Pattern[str]) -> Callable[[Any], str]:
+def word_reader(form: re.Pattern[str]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, cast("Sequence[Any]", value)))
@@ -32,14 +32,14 @@ def matching(form: re.Pattern[str]) -> Callable[[Any], str]:
     return read
 
 
-NAME = words(r"[A-Za-z0-9_.@+-]+", "a name of letters, digits and _ . @ + -")
-NAMES = words(
+NAME = word_kind(r"[A-Za-z0-9_.@+-]+", "a name of letters, digits and _ . @ + -")
+NAMES = word_kind(
     r"[A-Za-z0-9_.@+-]+(,[A-Za-z0-9_.@+-]+)*|cluster default partition",
     "names with commas between them",
 )
-FEATURES = words(r"[A-Za-z0-9_.,&|()\[\]*:!=+-]+", "features of nodes, joined by & | or ,")
-NODES = words(r"[A-Za-z0-9_.,\[\]-]+", "nodes such as n1,n[3-8]")
-ADDRESS = words(r"[A-Za-z0-9_.@+-]+", "an e-mail address")
+FEATURES = word_kind(r"[A-Za-z0-9_.,&|()\[\]*:!=+-]+", "features of nodes, joined by & | or ,")
+NODES = word_kind(r"[A-Za-z0-9_.,\[\]-]+", "nodes such as n1,n[3-8]")
+ADDRESS = word_kind(r"[A-Za-z0-9_.@+-]+", "an e-mail address")
 
 
 @dataclass(frozen=True)

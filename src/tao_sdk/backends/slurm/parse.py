@@ -110,7 +110,7 @@ class AccountRow:
     derived: str
 
     @property
-    def word(self) -> str:
+    def state_word(self) -> str:
         """`CANCELLED` of "CANCELLED by 1001"."""
         return self.state.split(" ")[0].rstrip("+")
 
@@ -175,7 +175,7 @@ def read_answers(texts: Mapping[str, tuple[int, str, str]]) -> Answers:
         accounting=read_sacct(account_code, account_text),
         trouble=last_line(queue_error if queue is None else account_error),
         keeps_accounts=ACCOUNTING_DISABLED not in account_error,
-        now=moment(texts["now"][1]) if "now" in texts else None,
+        now=read_time(texts["now"][1]) if "now" in texts else None,
     )
 
 
@@ -216,7 +216,7 @@ def last_line(text: str) -> str:
 # From the answers to an observation
 
 
-def observation(id: str, name: str, answers: Answers, resumes: bool = False) -> Observation:
+def build_observation(id: str, name: str, answers: Answers, resumes: bool = False) -> Observation:
     """What the answers say of the job `id`.
 
     The job has to have the name `name`: SLURM uses ids again. `resumes`: a preempted job goes on in
@@ -224,12 +224,12 @@ def observation(id: str, name: str, answers: Answers, resumes: bool = False) -> 
     """
     queued = find_queued(id, name, answers)
     account = find_account(id, name, answers)
-    if queued is not None and not phase(queued.state).ended:
-        return in_queue(queued)
+    if queued is not None and not state_phase(queued.state).ended:
+        return queued_observation(queued)
     if account is not None and has_surely_ended(account, answers):
-        return ended(account, resumes)
+        return ended_in_accounts(account, resumes)
     if queued is None:
-        return unseen(answers, account)
+        return unended_observation(answers, account)
     if awaits_cause(queued, answers):
         return without_cause(queued)
     return ended_in_queue(queued, resumes)
@@ -253,16 +253,16 @@ def has_surely_ended(account: JobAccount, answers: Answers) -> bool:
     Only squeue knows of a requeue at once. Where it did not answer, a job that it may have started
     again has no sure end.
     """
-    if not phase(account.job.word).ended:
+    if not state_phase(account.job.state_word).ended:
         return False
-    return answers.queue is not None or account.job.word not in MAY_RESTART
+    return answers.queue is not None or account.job.state_word not in MAY_RESTART
 
 
 def awaits_cause(row: QueueRow, answers: Answers) -> bool:
     """True if a failure's code and cause are on their way to the accounting. squeue has neither."""
     if row.state != "FAILED" or not answers.keeps_accounts:
         return False
-    end = moment(row.end)
+    end = read_time(row.end)
     if answers.now is None or end is None:
         return False
     return answers.now - end < ACCOUNTING_DELAY
@@ -271,15 +271,15 @@ def awaits_cause(row: QueueRow, answers: Answers) -> bool:
 def without_cause(row: QueueRow) -> Observation:
     """The job counts as running until the accounting tells how it has failed."""
     raw = f"{row.state} on {row.nodes}"
-    observed = Observation(Phase.RUNNING, raw, started_at=moment(row.start))
-    return explained(observed, words.why(Reason.CAUSE_NOT_TOLD_YET, what=row.state))
+    observed = Observation(Phase.RUNNING, raw, started_at=read_time(row.start))
+    return with_reason(observed, words.why(Reason.CAUSE_NOT_TOLD_YET, what=row.state))
 
 
-def explained(observed: Observation, reason: Why) -> Observation:
+def with_reason(observed: Observation, reason: Why) -> Observation:
     return replace(observed, reason=reason.text, reason_code=reason.code)
 
 
-def unseen(answers: Answers, account: JobAccount | None) -> Observation:
+def unended_observation(answers: Answers, account: JobAccount | None) -> Observation:
     """No end is known: squeue or sacct did not answer, or neither has the job any more."""
     raw = account.job.state if account else ""
     if answers.queue is None:
@@ -291,7 +291,7 @@ def unseen(answers: Answers, account: JobAccount | None) -> Observation:
     return Observation(Phase.ABSENT, f"squeue has forgotten it; sacct says {raw}")
 
 
-def phase(state: str) -> Phase:
+def state_phase(state: str) -> Phase:
     """The phase of a SLURM state; UNKNOWN for one that is not in the table."""
     return PHASES.get(state, Phase.UNKNOWN)
 
@@ -299,19 +299,21 @@ def phase(state: str) -> Phase:
 # Of a job in the queue
 
 
-def in_queue(row: QueueRow) -> Observation:
+def queued_observation(row: QueueRow) -> Observation:
     """A job that squeue shows and that has not ended."""
-    if phase(row.state) is Phase.PENDING:
-        return explained(pending(row), why_pending(row))
-    started_at = moment(row.start)
-    return Observation(phase(row.state), row.raw, started_at=started_at, backend_words=row.state)
+    if state_phase(row.state) is Phase.PENDING:
+        return with_reason(pending_observation(row), why_pending(row))
+    started_at = read_time(row.start)
+    return Observation(
+        state_phase(row.state), row.raw, started_at=started_at, backend_words=row.state
+    )
 
 
-def pending(row: QueueRow) -> Observation:
+def pending_observation(row: QueueRow) -> Observation:
     """A waiting job, with squeue's own reason and its estimate of the start."""
     if row.reason in NO_REASON:
         return Observation(Phase.PENDING, row.raw, backend_words=row.state)
-    start = moment(row.start)
+    start = read_time(row.start)
     return Observation(Phase.PENDING, row.raw, backend_words=row.reason, expected_start=start)
 
 
@@ -319,13 +321,13 @@ def why_pending(row: QueueRow) -> Why:
     """`Resources; expected to start 2026-11-21 14:20 UTC`."""
     if row.reason in NO_REASON:
         return UNEXPLAINED
-    start = moment(row.start)
+    start = read_time(row.start)
     if start is None:
         return words.why(Reason.QUEUED, what=row.reason)
-    return words.why(Reason.QUEUED, "slurm", what=row.reason, start=expected(start))
+    return words.why(Reason.QUEUED, "slurm", what=row.reason, start=describe_start(start))
 
 
-def expected(start: datetime) -> str:
+def describe_start(start: datetime) -> str:
     """`expected to start 2026-11-21 14:20 UTC`."""
     return words.sentence(Reason.QUEUED, "start", start=f"{start:%Y-%m-%d %H:%M}")
 
@@ -341,42 +343,42 @@ def ended_in_queue(row: QueueRow, resumes: bool) -> Observation:
         phase=ended_phase(row.state, resumes),
         raw=row.raw,
         exit_code=CODES_IN_QUEUE.get(row.state),
-        started_at=moment(row.start) if row.nodes else None,
-        ended_at=moment(row.end),
+        started_at=read_time(row.start) if row.nodes else None,
+        ended_at=read_time(row.end),
         backend_words=row.state,
     )
     reason = why_ended(row.state, None, row.reason, "")
-    return with_queue_reason(explained(observed, reason), row.reason)
+    return with_queue_reason(with_reason(observed, reason), row.reason)
 
 
 # Of a job in the accounting
 
 
-def ended(account: JobAccount, resumes: bool) -> Observation:
+def ended_in_accounts(account: JobAccount, resumes: bool) -> Observation:
     """How a job ended, by its rows in the accounting."""
     job = account.job
     if is_given_up(job):
         return given_up(job.state)
     if was_not_started(account):
-        return unstarted(job)
+        return never_started(job)
     word = end_word(account)
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     observed = Observation(
         phase=ended_phase(word, resumes),
         raw=job.raw,
         exit_code=code if is_commands_code(word, code) else None,
-        started_at=moment(job.start) if job.has_begun else None,
-        ended_at=moment(job.end),
+        started_at=read_time(job.start) if job.has_begun else None,
+        ended_at=read_time(job.end),
         backend_words=word,
     )
     reason = why_ended(word, code, job.reason, job.exit)
-    return with_queue_reason(explained(observed, reason), job.reason)
+    return with_queue_reason(with_reason(observed, reason), job.reason)
 
 
 def end_word(account: JobAccount) -> str:
     """The job's state, or OUT_OF_MEMORY if a step ran out of memory and the job failed by that."""
-    word = account.job.word
-    if word in OOM_RESULTS and any(step.word == "OUT_OF_MEMORY" for step in account.steps):
+    word = account.job.state_word
+    if word in OOM_RESULTS and any(step.state_word == "OUT_OF_MEMORY" for step in account.steps):
         return "OUT_OF_MEMORY"
     return word
 
@@ -403,7 +405,7 @@ def is_given_up(job: AccountRow) -> bool:
 
 def given_up(raw: str) -> Observation:
     observed = Observation(Phase.FAILED, raw, backend_words=NEVER)
-    return explained(observed, words.why(Reason.CONVERSION_FAILED, what=NEVER))
+    return with_reason(observed, words.why(Reason.CONVERSION_FAILED, what=NEVER))
 
 
 def was_not_started(account: JobAccount) -> bool:
@@ -413,22 +415,22 @@ def was_not_started(account: JobAccount) -> bool:
     starts the job again at once.
     """
     batch = next((step for step in account.steps if step.name == "batch"), None)
-    if batch is None or account.job.word != "FAILED":
+    if batch is None or account.job.state_word != "FAILED":
         return False
-    never_ran = phase(batch.word).ended and batch.exit in ("", "0:0")
+    never_ran = state_phase(batch.state_word).ended and batch.exit in ("", "0:0")
     return never_ran and bool(exit_code(account.job.exit))
 
 
-def unstarted(job: AccountRow) -> Observation:
-    observed = Observation(Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=moment(job.end))
-    return explained(observed, words.why(Reason.SCRIPT_NOT_STARTED))
+def never_started(job: AccountRow) -> Observation:
+    observed = Observation(Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=read_time(job.end))
+    return with_reason(observed, words.why(Reason.SCRIPT_NOT_STARTED))
 
 
 def ended_phase(word: str, resumes: bool) -> Phase:
     """A preempted job is canceled, unless it goes on in a new SLURM job."""
     if word == "PREEMPTED" and resumes:
         return Phase.FAILED
-    return phase(word)
+    return state_phase(word)
 
 
 # Why it ended
@@ -480,7 +482,7 @@ def exit_code(text: str) -> int | None:
     return code
 
 
-def moment(text: str) -> datetime | None:
+def read_time(text: str) -> datetime | None:
     """SLURM's time, asked for in UTC; None for Unknown, N/A, None."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)

@@ -36,7 +36,7 @@ from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.scripts.job_scripts import batch_script, task_script
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.fields import plain
+from tao_sdk.model.fields import plain_value
 from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
@@ -47,16 +47,16 @@ from tao_sdk.net.address import path_of, scheme
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
 
 
-def plan(
+def plan_job(
     job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt
 ) -> Plan[SlurmRequest]:
     """Everything that submit will do. Raises SpecError for what the cluster cannot do, with what it
     can.
     """
-    return build(decide(job, options, facts), job, attempt)
+    return plan_attempt(make_decisions(job, options, facts), job, attempt)
 
 
-def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisions:
+def make_decisions(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisions:
     """Everything about a job but the number of its attempt. A further attempt is built from the
     same.
     """
@@ -81,8 +81,8 @@ def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisi
         kill_wait=facts.kill_wait,
         runtime=runtime,
         image=image,
-        container=containers.start(runtime, Task(mounts, gpus=allocation.gpus), facts),
-        environment=environment(spec, root),
+        container=containers.build_start(runtime, Task(mounts, gpus=allocation.gpus), facts),
+        environment=requested_environment(spec, root),
         checks=tuple(data.required_paths(job)),
         resume_on_timeout=options.resume_on_timeout,
         cluster=facts.cluster,
@@ -97,7 +97,7 @@ def plan_image(
     """How the image gets ready; None for a job without one, or a cluster that runs none."""
     if not spec.image or runtime in ("", NONE):
         return None
-    return image_plan.plan(spec.image, options, facts)
+    return image_plan.build_image_plan(spec.image, options, facts)
 
 
 def grace_seconds(allocation: Allocation) -> int:
@@ -109,18 +109,18 @@ def grace_seconds(allocation: Allocation) -> int:
     return max(LAST_SECONDS, left - LAST_SECONDS)
 
 
-def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[SlurmRequest]:
-    at = decisions.home.paths(attempt)
+def plan_attempt(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[SlurmRequest]:
+    at = decisions.home.attempt_paths(attempt)
     batch = batch_script(decisions, at, attempt)
-    texts = staged(decisions, job, at, attempt, batch)
+    texts = staged_texts(decisions, job, at, attempt, batch)
     return Plan(
         attempt=attempt,
         request=SlurmRequest(batch, tuple(sbatch_command(at, attempt)), at.job, decisions),
-        files=tuple(StagedFile(path, encoded(text)) for path, text in texts.items()),
+        files=tuple(StagedFile(path, encode_text(text)) for path, text in texts.items()),
         secrets=secret_names(decisions.environment),
         results_dir=decisions.results_dir(attempt),
         notes=decisions.notes,
-        limits=limits(decisions),
+        limits=shown_limits(decisions),
         ranks=decisions.nodes,
         backend_details={
             "backend_type": "slurm",
@@ -133,7 +133,7 @@ def build(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Plan[Slur
     )
 
 
-def limits(decisions: Decisions) -> dict[str, str]:
+def shown_limits(decisions: Decisions) -> dict[str, str]:
     """The time limit that sbatch is given, also where it is the default."""
     try:
         time = parse_duration(str(decisions.directives.get("time", "")))
@@ -142,7 +142,7 @@ def limits(decisions: Decisions) -> dict[str, str]:
     return {"time_limit": format_duration(time)}
 
 
-def staged(
+def staged_texts(
     decisions: Decisions, job: PreparedJob, at: Paths, attempt: Attempt, batch: str
 ) -> dict[str, str]:
     """What lies in the job's folder before it starts: path below it -> text."""
@@ -153,11 +153,11 @@ def staged(
         f"{own}/task.sh": task_script(decisions, at, attempt),
         f"{own}/store": attempt.store_id,
         f"sbatch/job_{attempt.job_id}.sbatch": batch,
-        f"specs/{attempt.job_id}.json": compact(
-            plain(spec.specs if spec.specs is not None else spec.args or {})
+        f"specs/{attempt.job_id}.json": compact_json(
+            plain_value(spec.specs if spec.specs is not None else spec.args or {})
         ),
-        f"env/{attempt.job_id}.json": compact(shown_environment(decisions, attempt)),
-        f"meta/{attempt.job_id}.json": compact(meta(decisions, spec, attempt)),
+        f"env/{attempt.job_id}.json": compact_json(shown_environment(decisions, attempt)),
+        f"meta/{attempt.job_id}.json": compact_json(job_metadata(decisions, spec, attempt)),
         **({f"{own}/resumes": ""} if decisions.resume_on_timeout else {}),
         **{f"{own}/{name}": text for name, text in image_files.items()},
     }
@@ -170,7 +170,7 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
         raise SpecError(
             f"SLURM_CONTAINER_RUNTIME is {asked!r}.", "", f"It is one of {', '.join(RUNTIMES)}."
         )
-    return containers.runtime(options, facts) if spec.image or asked else NONE
+    return containers.choose_runtime(options, facts) if spec.image or asked else NONE
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
@@ -186,7 +186,7 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
     return posixpath.normpath(path)
 
 
-def environment(spec: JobSpec, root: str) -> dict[str, str | SecretRef]:
+def requested_environment(spec: JobSpec, root: str) -> dict[str, str | SecretRef]:
     """The variables that the job asks for, secrets as references. Those that differ by attempt:
     own_environment.
     """
@@ -214,7 +214,7 @@ def shown_environment(decisions: Decisions, attempt: Attempt) -> dict[str, Any]:
     return {**variables_to_json(decisions.environment), **own_environment(decisions, attempt)}
 
 
-def meta(decisions: Decisions, spec: JobSpec, attempt: Attempt) -> dict[str, Any]:
+def job_metadata(decisions: Decisions, spec: JobSpec, attempt: Attempt) -> dict[str, Any]:
     return {
         "job_id": attempt.job_id,
         "attempt": attempt.number,
@@ -228,9 +228,9 @@ def meta(decisions: Decisions, spec: JobSpec, attempt: Attempt) -> dict[str, Any
     }
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")

@@ -232,10 +232,10 @@ RULES: Sequence[Rule] = (
 )
 
 
-def diagnose(evidence: Evidence) -> Diagnosis | None:
+def diagnose_job(evidence: Evidence) -> Diagnosis | None:
     """Why the job waits, or the first of SLURM's rules that explains its failure."""
     if evidence.waits:
-        return waiting(evidence)
+        return diagnose_waiting(evidence)
     return first_match(RULES, evidence)
 
 
@@ -396,7 +396,7 @@ LIMITED_RESOURCES = {
 }
 
 
-def explained(reason: str) -> Meaning:
+def explain_reason(reason: str) -> Meaning:
     """What squeue's reason means. One that no table has is shown as it is."""
     word = reason.partition(",")[0].strip()
     if word in REASONS:
@@ -427,13 +427,13 @@ def limit_meaning(owner: str, resource: str, scope: str) -> Meaning:
     )
 
 
-def waiting(evidence: Evidence) -> Diagnosis:
+def diagnose_waiting(evidence: Evidence) -> Diagnosis:
     """Why it waits, when it is expected to start, and what would start it sooner."""
     reason = evidence.backend_words or evidence.raw
-    meaning = explained(evidence.backend_words)
+    meaning = explain_reason(evidence.backend_words)
     parts = [f"{reason}: {meaning.what}."]
     if evidence.expected_start is not None:
-        start = parse.expected(evidence.expected_start)
+        start = parse.describe_start(evidence.expected_start)
         parts.append(f"{start[:1].upper()}{start[1:]}.")
     parts += [f"{event.message}." for event in evidence.events]
     return Diagnosis(
@@ -483,7 +483,7 @@ def remedy_for(words: str) -> str:
     return "Correct what it names, and submit again."
 
 
-def refused(words: str) -> Refused:
+def refusal_error(words: str) -> Refused:
     """The error for a refusal: sbatch's own words and the remedy."""
     what = words.strip() or "sbatch refused the job."
     error = Refused(what, "SLURM refused it.", remedy_for(words))

@@ -20,7 +20,7 @@ import stat
 import threading
 
 from tao_sdk.net import atomic
-from tao_sdk.net.crew import started
+from tao_sdk.net.crew import start_thread
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.runner import private
@@ -183,7 +183,7 @@ class Settling:
             if self.runs:
                 return
             self.runs = True
-        if not started(self.work):
+        if not start_thread(self.work):
             self.work()
 
     def work(self) -> None:
@@ -224,7 +224,7 @@ def settle(path: str) -> None:
     """What was written to the file system of a file outlives a power cut, as the mark will: if that
     does not take too long.
     """
-    thread = started(sync, path)
+    thread = start_thread(sync, path)
     if thread:
         thread.join(PATIENCE)
 

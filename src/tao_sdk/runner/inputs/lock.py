@@ -16,7 +16,7 @@ import threading
 import time
 
 from tao_sdk.net import atomic
-from tao_sdk.net.crew import started
+from tao_sdk.net.crew import start_thread
 from tao_sdk.runner import private
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ class Lock:
         while not ready():
             number = self.newest()
             if (not number or self.dead(number)) and self.create(number + 1):
-                self.thread = started(self.beat)
+                self.thread = start_thread(self.beat)
                 return True
             if not told:
                 told = True

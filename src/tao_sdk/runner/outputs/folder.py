@@ -4,7 +4,7 @@ manifest renewed beside it.
 
 from __future__ import annotations
 
-from tao_sdk.net.crew import caught
+from tao_sdk.net.crew import catch_error
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.outputs.manifest import Manifest
 
@@ -56,7 +56,7 @@ class Folder:
     def account(self, ending: Ending) -> list[str]:
         manifest = self.manifest
         if manifest:
-            caught(
+            catch_error(
                 manifest.renew, ending.exit_code, False, manifest.hashed
             )  # what it fails at is told by the last one
         problems = self.copy(final=True)

@@ -10,7 +10,7 @@ import threading
 import time
 
 from tao_sdk.net import atomic
-from tao_sdk.net.crew import caught, started
+from tao_sdk.net.crew import catch_error, start_thread
 from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.ending import Ending
 from tao_sdk.runner.trouble import crash
@@ -59,10 +59,10 @@ class Keeper:
         Where there can be no such thread, all of them are kept at the end.
         """
         self.wake = wake
-        self.thread = started(self.watch)
+        self.thread = start_thread(self.watch)
 
     def watch(self) -> None:
-        error = caught(self.look_after)
+        error = catch_error(self.look_after)
         if error:  # what is not kept by now is kept at the end, or fails there
             self.report.queue("warning", **crash(error).facts)
 
@@ -113,7 +113,7 @@ class Keeper:
         ending = self.ending(exit_code)
         self.over.set()
         errors: list[BaseException] = []
-        closing = started(self.close, ending, errors)
+        closing = start_thread(self.close, ending, errors)
         if not closing:
             self.close(ending, errors)
         elif not self.in_time(closing):
@@ -132,7 +132,7 @@ class Keeper:
         """End every destination, in a thread of its own."""
         if self.thread:
             self.thread.join()
-        errors += filter(None, [caught(self.end, each, ending) for each in self.destinations])
+        errors += filter(None, [catch_error(self.end, each, ending) for each in self.destinations])
 
     def in_time(self, closing: threading.Thread) -> bool:
         """Wait for it, for as long as there is time; a command that used up the grace leaves it a
@@ -145,7 +145,7 @@ class Keeper:
 
     def given_up(self, errors: list[BaseException]) -> BaseException:
         """Leave nothing on its way, and say what was not kept."""
-        abandoning = started(self.abandon)
+        abandoning = start_thread(self.abandon)
         failures = [each.given_up() for each in self.destinations if not each.closed]
         if abandoning:
             abandoning.join(LAST)
@@ -153,7 +153,7 @@ class Keeper:
 
     def abandon(self) -> None:
         for each in self.destinations:
-            caught(each.abandon)
+            catch_error(each.abandon)
 
     def end(self, each: Destination, ending: Ending) -> None:
         self.tell(each.finish(ending, self.told_to_end, self.report))

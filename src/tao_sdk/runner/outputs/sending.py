@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-from tao_sdk.net.crew import caught, started
+from tao_sdk.net.crew import catch_error, start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Sending:
             self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
             self.changed.notify_all()
         while len(self.threads) < min(THREADS, len(new) + 1):
-            thread = started(self.work, not self.threads)
+            thread = start_thread(self.work, not self.threads)
             if thread is None:
                 break
             self.threads.append(thread)
@@ -75,7 +75,7 @@ class Sending:
                     item = self.next(only_urgent)
                 self.queue.remove(item)
                 self.large += item.size > LARGE
-            error = caught(self.send, item)
+            error = catch_error(self.send, item)
             if error:
                 self.broke(item, error)
             with self.changed:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tao_sdk.backends.containers.life.recent import Recent
 from tao_sdk.backends.containers.life.turns import Turns
-from tao_sdk.transports.dockerd import Daemon, ignored
+from tao_sdk.transports.dockerd import Daemon, ignore_status
 
 OURS = "tao-toolkit"  # the label of what we make
 TRIES = 50
@@ -45,11 +45,11 @@ class Networks:
             if len(same) == 1:
                 return same[0]
             if not same:
-                with ignored(409):  # another was first
+                with ignore_status(409):  # another was first
                     self.create(name)
                 continue
             for network in self.spare_networks(same):
-                with ignored(403, 404, 409):  # it has come into use, or is gone
+                with ignore_status(403, 404, 409):  # it has come into use, or is gone
                     self.daemon.ask("DELETE", f"/networks/{network}")
             time.sleep(0.05)
         return name
@@ -83,5 +83,5 @@ class Networks:
         with self.turns.taken(name):
             for network in self.daemon.ask("GET", "/networks", filters=filters):
                 if not self.list_containers(network["Id"], all=1):
-                    with ignored(403, 404, 409):  # somebody began to use it, or removed it
+                    with ignore_status(403, 404, 409):  # somebody began to use it, or removed it
                         self.daemon.ask("DELETE", f"/networks/{network['Id']}")

@@ -19,7 +19,7 @@ from tao_sdk.backends.job_environment import revealed
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports import dockerd
-from tao_sdk.transports.dockerd import DaemonError, ignored
+from tao_sdk.transports.dockerd import DaemonError, ignore_status
 
 RETRIES = 5  # of a start, while other clients remove or make our network
 
@@ -69,7 +69,7 @@ class Starting:
         """
         if self.images.was_here(request):
             must_be_the_daemon(self.daemon, request.daemon)
-            with ignored(404, 409):
+            with ignore_status(404, 409):
                 return self.create_container(request)
         return None
 
@@ -107,7 +107,7 @@ class Starting:
             left = self.containers.inspect(container.id)
             if left is None or left.begun:
                 return left
-            with ignored(404, 409):
+            with ignore_status(404, 409):
                 self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
@@ -155,7 +155,7 @@ class Starting:
                 self.open_results(container)
             if request.command:
                 self.deliver_command(container, request.command)
-            with self.daemon.typing(container.id, standard_input(request, secrets)):
+            with self.daemon.type_into(container.id, standard_input(request, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.containers.remove(container.id)
@@ -165,15 +165,15 @@ class Starting:
     def deliver_command(self, container: Container, command: str) -> None:
         """Put a command that is too long for an argument into the container, as a file."""
         file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
-        archive = dockerd.archive([file], self.command_owner(container), FOLDER)
+        archive = dockerd.make_archive([file], self.command_owner(container), FOLDER)
         self.daemon.put_archive(container.id, "/", archive)
 
     def open_results(self, container: Container) -> None:
         """A command that is not root's may write to /results in its container, too."""
         owner = self.command_owner(container)
         if any(owner):
-            archive = dockerd.archive([], owner, RESULTS[1:], 0o755)
-            with ignored(403):  # its root is read-only, by the job's own wish
+            archive = dockerd.make_archive([], owner, RESULTS[1:], 0o755)
+            with ignore_status(403):  # its root is read-only, by the job's own wish
                 self.daemon.put_archive(container.id, "/", archive)
 
     def command_owner(self, container: Container) -> tuple[int, int]:
@@ -190,7 +190,7 @@ class Starting:
 
     def read_text(self, container: Container, path: str) -> str:
         """A file of the container; "" where it has none."""
-        content = self.daemon.file(container.id, path) or b""
+        content = self.daemon.read_file(container.id, path) or b""
         return content.decode("utf-8", "replace")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tao_sdk.backends.containers import parse, window
-from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
 NO_GPU = ("", "void", "none")  # what stands for no GPU in NVIDIA_VISIBLE_DEVICES
@@ -89,7 +89,7 @@ def gpu_names(daemon: Daemon, container: Mapping[str, Any]) -> list[str]:
     ours = labels.get("tao-sdk-gpus")
     if ours:
         return ours.split(",")
-    with ignored(404):  # it ended since it was listed
+    with ignore_status(404):  # it ended since it was listed
         return list(requested_gpu_names(daemon.get(f"/containers/{container['Id']}/json")))
     return []
 

@@ -130,7 +130,7 @@ def end_when_unwanted(wishes: Path) -> None:
 def pull(daemon: Daemon, image: str, login: Mapping[str, str], path: Path) -> None:
     name, tag = parted(image)
     layers, told = Layers(), 0.0
-    for line in daemon.lines(
+    for line in daemon.read_lines(
         "POST", "/images/create", login_header(login), fromImage=name, tag=tag
     ):
         if "error" in line:

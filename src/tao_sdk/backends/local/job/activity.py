@@ -82,7 +82,7 @@ def log_changed_at(folder: Folder) -> datetime | None:
 
 def members(leader: int) -> list[Member]:
     """The living processes of the job, parents before their children."""
-    found = (member(pid) for pid in ProcessTree().family(leader))
+    found = (member(pid) for pid in ProcessTree().list_family(leader))
     return [each for each in found if each is not None]
 
 

@@ -62,15 +62,15 @@ class Ending:
 
     def tell(self, supervisor: process.Identity) -> None:
         if not self.told:
-            process.tell(supervisor, signal.SIGTERM)
-            process.tell(supervisor, signal.SIGCONT)
+            process.signal_process(supervisor, signal.SIGTERM)
+            process.signal_process(supervisor, signal.SIGCONT)
             self.told = True
 
     def end(self, leader: process.Identity) -> bool:
         """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
         that is why it ended.
         """
-        if not process.groups(leader):
+        if not process.living_groups(leader):
             if self.asked_at:
                 self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
             return True

@@ -17,7 +17,7 @@ from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Outcome
-from tao_sdk.transports.process import GONE, STOPPED, Identity, sessions
+from tao_sdk.transports.process import GONE, STOPPED, Identity, list_sessions
 from tao_sdk.transports.process_tree import STOPPED as STOPPED_BY_SIGNAL
 from tao_sdk.transports.process_tree import ProcessTree, RecentTree
 
@@ -34,7 +34,7 @@ class Sight:
     @cached_property
     def sessions(self) -> frozenset[int]:
         """The sessions of this machine that have a living member."""
-        return frozenset(sessions())
+        return frozenset(list_sessions())
 
     def see(self, folder: Folder, results_dir: str, attempt: int) -> Seen:
         if ended := exit_record(folder.text("exit")):
@@ -93,7 +93,7 @@ class Sight:
         leader = folder.identity("process") if seen.process is Life.ALIVE else None
         if leader is None or not leader.alive:
             return seen
-        if not self.trees.recent.stopped_processes(leader.pid):
+        if not self.trees.recent_tree.stopped_processes(leader.pid):
             return seen
         return replace(seen, stopped_pids=self.fresh_tree.stopped_processes(leader.pid))
 
@@ -109,7 +109,7 @@ class Sight:
 
     @cached_property
     def fresh_tree(self) -> ProcessTree:
-        return self.trees.read()
+        return self.trees.read_tree()
 
 
 def began(folder: Folder) -> float | None:

@@ -20,7 +20,15 @@ import time
 from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.job.folder import Folder, create, discard, take
 from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
-from tao_sdk.transports.process import Identity, ask_to_end, departed, groups, identify, kill, send
+from tao_sdk.transports.process import (
+    Identity,
+    ask_to_end,
+    find_departed,
+    identify,
+    kill,
+    living_groups,
+    signal_group,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,9 +184,9 @@ class Supervisor:
     def clear(self) -> None:
         """End what the job left running, with the grace that it still has."""
         assert self.leader
-        left = groups(self.leader)
+        left = living_groups(self.leader)
         for group in left - ({self.leader.pid} if self.ended_by else set()):
-            send(group, signal.SIGTERM)
+            signal_group(group, signal.SIGTERM)
         for one in self.departed.values():
             ask_to_end(one)
         self.kill_at = min(self.kill_at, time.monotonic() + self.request.grace)
@@ -186,7 +194,7 @@ class Supervisor:
         while left or any(one.alive for one in self.departed.values()):
             self.turn(pause)
             pause = min(pause * 1.5, SLOWEST)
-            left = groups(self.leader)
+            left = living_groups(self.leader)
 
     def turn(self, seconds: float) -> None:
         """Wait for a signal or a deadline, and do what it asks for."""
@@ -230,7 +238,7 @@ class Supervisor:
     def look_for_departed(self) -> None:
         """While their parents live: afterwards nothing tells whose they are."""
         assert self.leader
-        self.departed.update({one.pid: one for one in departed(self.leader)})
+        self.departed.update({one.pid: one for one in find_departed(self.leader)})
 
     def reap(self) -> tuple[int, int]:
         """(exit code, signal) of the job's first process."""

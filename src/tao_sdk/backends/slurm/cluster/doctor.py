@@ -20,7 +20,7 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, possible_accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -39,22 +39,22 @@ NO_FOLDER = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's sh
 LITTLE_SPACE = 20 * GiB  # room for a handful of checkpoints
 
 
-def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
+def examine_cluster(ssh: Ssh, settings: Settings) -> list[Finding]:
     """The platform document's preflight, and what else would end a first job. What goes wrong is a
     finding, not an error.
     """
     try:
-        here, missing = site.site(settings), []
+        here, missing = site.read_site(settings), []
     except CredentialError as error:
         here, missing = Site(base=""), [no_base(error)]
     try:
-        answer = ssh.run(questions(here), seconds=120.0)
+        answer = ssh.run(doctor_script(here), seconds=120.0)
     except (Unreachable, CredentialError) as error:
         return [*missing, no_login(ssh, error)]
     greeting = Finding(
-        OK, "slurm.ssh", f"{ssh.login.name(answer.host)} answers without a password."
+        OK, "slurm.ssh", f"{ssh.login.user_at(answer.host)} answers without a password."
     )
-    return [greeting, *missing, *findings(survey.sections(answer.text), here)]
+    return [greeting, *missing, *cluster_findings(survey.split_sections(answer.text), here)]
 
 
 def no_base(error: CredentialError) -> Finding:
@@ -65,7 +65,7 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
     """In the platform document's words where a host was reached and refused the login."""
     if error.code != DENIED:
         return Finding.of_error(error)
-    target = ssh.login.name(ssh.login.hosts[0])
+    target = ssh.login.user_at(ssh.login.hosts[0])
     what = f"MISSING: passwordless SSH to {target} not working."
     return Finding(
         ERROR, error.code, what, f"{error.what} {error.why}".strip(), error.next, error.command
@@ -75,23 +75,23 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
 # Asking
 
 
-def questions(here: Site) -> str:
+def doctor_script(here: Site) -> str:
     """The survey's, and the doctor's own. What concerns the base directory is asked where one is
     set.
     """
     values = {
-        "images": image_plan.folder(here, here.base) if here.base else "",
+        "images": image_plan.images_folder(here, here.base) if here.base else "",
         "account": here.account,
         "partition": here.partition if " " not in here.partition else "",
     }
-    own = (script("doctor"), "section logins", enroot_login.listing())
-    return joined(survey.questions(here), variables(values), *own)
+    own = (load_script("doctor"), "section logins", enroot_login.list_registries_script())
+    return join_parts(survey.survey_script(here), assign_variables(values), *own)
 
 
 # Reading the answer
 
 
-def findings(seen: Sections, here: Site) -> Iterator[Finding]:
+def cluster_findings(seen: Sections, here: Site) -> Iterator[Finding]:
     yield from command_findings(seen)
     try:
         facts = survey.read_facts(seen, here, datetime.now(timezone.utc))
@@ -173,7 +173,7 @@ def named_partitions(facts: SlurmFacts) -> list[str]:
 def partition_finding(partition: Partition, facts: SlurmFacts) -> Finding:
     what = describe_partition(partition)
     accounts = possible_accounts(facts.site.account, facts)
-    if not facts.takes(partition, accounts):
+    if not facts.takes_accounts(partition, accounts):
         why = f"Its jobs may not be of {', '.join(accounts)}: they would never start."
         return Finding(WARNING, "slurm.partition", what, why, *other_partition(facts))
     if not partition.up:
@@ -195,7 +195,9 @@ def other_partition(facts: SlurmFacts) -> tuple[str, str]:
     user, the default first.
     """
     payers = possible_accounts(facts.site.account, facts)
-    usable = [each for each in facts.partitions.values() if each.up and facts.takes(each, payers)]
+    usable = [
+        each for each in facts.partitions.values() if each.up and facts.takes_accounts(each, payers)
+    ]
     first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
     if first is None:
         return "Ask the site which partition and account are yours.", ""
@@ -225,7 +227,7 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
             command=f"export SLURM_ACCOUNT={shlex.quote(facts.accounts[0])}",
         )
     elif account:
-        most = facts.longest(account, "")
+        most = facts.longest_time(account, "")
         lasts = f", and may last {format_duration(most)}" if most else ""
         yield Finding(OK, "slurm.account", f"Jobs are charged to the account {account}{lasts}.")
     elif facts.accounts:
@@ -234,11 +236,11 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
 
 
 def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
-    wrong = list(containers.check(SlurmOptions(), facts))
+    wrong = list(containers.runtime_findings(SlurmOptions(), facts))
     yield from wrong
     if wrong:
         return
-    chosen = containers.runtime(SlurmOptions(), facts)
+    chosen = containers.choose_runtime(SlurmOptions(), facts)
     kinds = {
         containers.PYXIS: "Pyxis: srun has --container-image.",
         containers.NONE: "Commands run on the nodes themselves.",
@@ -253,7 +255,7 @@ def login_finding(seen: Sections) -> Finding:
     """Whether enroot on the login node can log in at NGC."""
     if NGC in seen["logins"].split():
         return Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.")
-    return enroot_login.missing()
+    return enroot_login.missing_login_finding()
 
 
 def conversion_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:

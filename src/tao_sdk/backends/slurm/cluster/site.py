@@ -52,7 +52,7 @@ class Site:
     sqsh_cache: str = ""
 
 
-def site(settings: Settings) -> Site:
+def read_site(settings: Settings) -> Site:
     """Raises CredentialError for a base that is missing, SpecError for a value that
     cannot be read.
     """
@@ -86,7 +86,7 @@ def site(settings: Settings) -> Site:
     )
 
 
-def login(settings: Settings) -> Login:
+def read_login(settings: Settings) -> Login:
     """Raises CredentialError naming the variable that is missing."""
     hosts = settings.get("SLURM_HOSTNAME") or settings.get("SSH_HOST") or ""
     names = host_names(hosts)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders
@@ -28,19 +28,19 @@ SECTION = "=== "
 Sections = Mapping[str, str]
 
 
-def questions(site: Site) -> str:
+def survey_script(site: Site) -> str:
     """scripts/survey.sh: all that is asked of a cluster."""
-    return joined(variables({"base": site.base}), script("survey"))
+    return join_parts(assign_variables({"base": site.base}), load_script("survey"))
 
 
-def sections(text: str) -> dict[str, str]:
+def split_sections(text: str) -> dict[str, str]:
     parts = re.split(rf"^{SECTION}(\w+)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
     """Pure. Raises Refused when this is no cluster, or its controller does not answer."""
-    config = settings_of(seen["config"])
+    config = read_settings(seen["config"])
     if "ClusterName" not in config:
         raise Refused(
             "SLURM does not answer on the login node.",
@@ -55,30 +55,32 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         version=config.get("SLURM_VERSION", ""),
         user=seen["user"].strip(),
         base=seen["base"].strip() or site.base,
-        partitions=partitions(seen["partitions"], seen["nodes"]),
+        partitions=read_partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         kill_wait=leading_number(config.get("KillWait", "")) or KILL_WAIT,
-        accounts=account_names(seen["accounts"]),
-        walls=walls(seen["accounts"]) if heeds_limits(config) else {},
-        default_qos=default_qos(seen["accounts"]),
-        above=above(seen.get("above", "")),  # an answer that an older release has kept lacks it
-        qos=qos_limits(seen["qos"]),
+        accounts=read_account_names(seen["accounts"]),
+        walls=read_wall_limits(seen["accounts"]) if heeds_limits(config) else {},
+        default_qos=read_default_qos(seen["accounts"]),
+        above=read_ancestors(
+            seen.get("above", "")
+        ),  # an answer that an older release has kept lacks it
+        qos=read_qos_limits(seen["qos"]),
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
         folders=tuple(seen["folders"].split()),
     )
 
 
-def account_names(text: str) -> tuple[str, ...]:
+def read_account_names(text: str) -> tuple[str, ...]:
     """The user's accounts, each once, from lines `account|...`."""
     rows = (line.partition("|") for line in text.splitlines())
     return tuple(dict.fromkeys(account for account, bar, _ in rows if bar))
 
 
-def qos_limits(text: str) -> dict[str, timedelta | None]:
+def read_qos_limits(text: str) -> dict[str, timedelta | None]:
     """qos -> the longest time of its jobs, from lines `qos|maxwall`."""
     rows = [line.split("|") for line in text.splitlines() if "|" in line]
-    return {cells[0]: limit(cells[1]) for cells in rows}
+    return {cells[0]: read_time_limit(cells[1]) for cells in rows}
 
 
 def heeds_limits(config: Mapping[str, str]) -> bool:
@@ -90,13 +92,13 @@ def is_new(facts: SlurmFacts) -> bool:
     return datetime.now(timezone.utc) - facts.seen_at < timedelta(seconds=NEW_SECONDS)
 
 
-def settings_of(text: str) -> dict[str, str]:
+def read_settings(text: str) -> dict[str, str]:
     """`Name = value` lines."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
-def partitions(shown: str, nodes: str) -> dict[str, Partition]:
+def read_partitions(shown: str, nodes: str) -> dict[str, Partition]:
     """scontrol's lines, with sinfo's figures of the largest nodes of each."""
     known: dict[str, Partition] = {}
     for line in shown.splitlines():
@@ -119,28 +121,28 @@ def read_partition(words: Mapping[str, str]) -> Partition:
     own_qos = words.get("QoS", "N/A")
     return Partition(
         name=words["PartitionName"],
-        max_time=limit(words.get("MaxTime", "")),
+        max_time=read_time_limit(words.get("MaxTime", "")),
         max_nodes=leading_number(words.get("MaxNodes", "")),
         default=words.get("Default") == "YES",
         up=words.get("State", "UP") == "UP",
-        accounts=names(words.get("AllowAccounts", "ALL")),
-        denied=names(words.get("DenyAccounts", "ALL")),
-        qos=names(words.get("AllowQos", "ALL")),
-        denied_qos=names(words.get("DenyQos", "ALL")),
+        accounts=read_names(words.get("AllowAccounts", "ALL")),
+        denied=read_names(words.get("DenyAccounts", "ALL")),
+        qos=read_names(words.get("AllowQos", "ALL")),
+        denied_qos=read_names(words.get("DenyQos", "ALL")),
         own_qos="" if own_qos == "N/A" else own_qos,
     )
 
 
-def names(text: str) -> tuple[str, ...]:
+def read_names(text: str) -> tuple[str, ...]:
     """Of a list that does not mean all."""
     return () if text == "ALL" else tuple(text.split(","))
 
 
-def walls(text: str) -> dict[str, timedelta]:
+def read_wall_limits(text: str) -> dict[str, timedelta]:
     """Account -> the longest time of its jobs. An account without a limit in some partition has
     none here.
     """
-    rows = [(cells[0], limit(cells[3])) for cells in associations(text)]
+    rows = [(cells[0], read_time_limit(cells[3])) for cells in read_associations(text)]
     free = {account for account, most in rows if most is None}
     longest: dict[str, timedelta] = {}
     for account, most in rows:
@@ -149,12 +151,12 @@ def walls(text: str) -> dict[str, timedelta]:
     return longest
 
 
-def default_qos(text: str) -> dict[str, str]:
+def read_default_qos(text: str) -> dict[str, str]:
     """Account -> the qos of its jobs that name none."""
-    return {cells[0]: cells[4] for cells in associations(text) if cells[4]}
+    return {cells[0]: cells[4] for cells in read_associations(text) if cells[4]}
 
 
-def associations(text: str) -> list[list[str]]:
+def read_associations(text: str) -> list[list[str]]:
     """Lines `account|partition|qos|maxwall|defaultqos`; the last two are not in an answer that an
     older release has kept.
     """
@@ -162,16 +164,16 @@ def associations(text: str) -> list[list[str]]:
     return [cells for cells in rows if len(cells) == 5]
 
 
-def above(text: str) -> dict[str, frozenset[str]]:
+def read_ancestors(text: str) -> dict[str, frozenset[str]]:
     """Account -> all above it, from lines `account|parent`. An account may be in the trees of
     several clusters.
     """
     rows = [line.partition("|") for line in text.splitlines()]
     pairs = {(account, parent) for account, bar, parent in rows if bar}
-    return {account: ancestors(account, pairs) for account, _ in pairs}
+    return {account: find_ancestors(account, pairs) for account, _ in pairs}
 
 
-def ancestors(account: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
+def find_ancestors(account: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
     """All accounts above one, by pairs (account, parent)."""
     known = {account}
     while more := {parent for child, parent in pairs if child in known} - known:
@@ -185,18 +187,18 @@ def with_nodes(known: Partition, cells: list[str]) -> Partition:
         known,
         nodes=known.nodes + (leading_number(count) or 0),
         cpus=max(known.cpus, leading_number(cpus) or 0),
-        gpus=max(known.gpus, gpus(gres)),
+        gpus=max(known.gpus, count_gpus(gres)),
     )
 
 
-def gpus(gres: str) -> int:
+def count_gpus(gres: str) -> int:
     """`gpu:8`, `gpu:a100:4(S:0-1),nvme:1`, `(null)`."""
     plain = re.sub(r"\([^)]*\)", "", gres)
     counts = (re.fullmatch(r"gpu(?::[^:,]+)?:(\d+)", each) for each in plain.split(","))
     return sum(int(count[1]) for count in counts if count)
 
 
-def limit(text: str) -> timedelta | None:
+def read_time_limit(text: str) -> timedelta | None:
     """`04:00:00`, `2-00:00:00`, `30:00`; None for UNLIMITED, INFINITE and nothing."""
     text = text.strip()
     if re.fullmatch(r"\d+:\d+", text):
@@ -221,7 +223,7 @@ class CachedAnswer:
     base: str
     seen: dict[str, str]
 
-    def facts(self, site: Site) -> SlurmFacts:
+    def parse_facts(self, site: Site) -> SlurmFacts:
         return read_facts(self.seen, site, datetime.fromtimestamp(self.time, timezone.utc))
 
 
@@ -231,25 +233,25 @@ class Surveys:
     def __init__(self, folder: Path, ask: Callable[[str], str]) -> None:
         self.folder, self.ask = folder, ask
 
-    def path(self, name: str) -> Path:
+    def cache_path(self, name: str) -> Path:
         return self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
 
-    def knows(self, name: str) -> bool:
-        return self.path(name).exists()
+    def has_cached(self, name: str) -> bool:
+        return self.cache_path(name).exists()
 
-    def last(self, site: Site, name: str) -> SlurmFacts | None:
+    def cached_facts(self, site: Site, name: str) -> SlurmFacts | None:
         """The cached answer, however old: good enough for what a site hardly ever changes."""
-        cached = self.read_cache(self.path(name), site, math.inf)
-        return cached.facts(site) if cached else None
+        cached = self.read_cache(self.cache_path(name), site, math.inf)
+        return cached.parse_facts(site) if cached else None
 
-    def facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
+    def current_facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
         """The cached answer while it is young, else a new one. `fresh`: a new one in any case."""
-        path = self.path(name)
+        path = self.cache_path(name)
         cached = None if fresh else self.read_cache(path, site)
         if cached is not None:
-            return cached.facts(site)
-        answer = CachedAnswer(time.time(), site.base, sections(self.ask(questions(site))))
-        facts = answer.facts(site)
+            return cached.parse_facts(site)
+        answer = CachedAnswer(time.time(), site.base, split_sections(self.ask(survey_script(site))))
+        facts = answer.parse_facts(site)
         self.write_cache(path, json.dumps(asdict(answer)))
         return facts
 

@@ -1,7 +1,6 @@
-"""Containers: what runs an image on a cluster's nodes, and the words that start a task in it. Pure.
+"""Containers: which program runs an image on the nodes, and the command that starts a task. Pure.
 
-Pyxis (flags of srun) is what the platform document is written for; enroot by itself, apptainer and
-nothing at all are for sites without it.
+Pyxis (flags of srun) is the documented way. Sites without it use enroot, apptainer or no container.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import joined, script
+from tao_sdk.backends.slurm.scripts.shell import join_parts, load_script
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity
 
@@ -23,7 +22,7 @@ APPTAINERS = ("apptainer", "singularity")  # one program under its new and its o
 
 @dataclass(frozen=True)
 class Task:
-    """What a task in an image needs of its node."""
+    """What one task needs in its container."""
 
     mounts: Sequence[Mount] = ()
     gpus: int = 0
@@ -31,24 +30,21 @@ class Task:
 
 @dataclass(frozen=True)
 class Start:
-    """Text for the job's script, quoted for its shell: words of srun, and words before the command
-    in each task.
+    """Text for the job's script, quoted for its shell. Both texts use the variable `tao_image`."""
 
-    Both use the variable `tao_image`.
-    """
-
-    srun: str = ""
-    task: str = ""
+    srun: str = ""  # options of srun
+    task: str = ""  # words before the command, in each task
 
 
-def runtime(options: SlurmOptions, facts: SlurmFacts) -> str:
-    """What the job says, else what the site says, else the best of what the cluster has; "" when it
+def choose_runtime(options: SlurmOptions, facts: SlurmFacts) -> str:
+    """The job's container runtime, else the site's, else the best that the cluster has; "" if it
     has none.
     """
-    return options.container_runtime or facts.site.runtime or next(available(facts), "")
+    return options.container_runtime or facts.site.runtime or next(available_runtimes(facts), "")
 
 
-def available(facts: SlurmFacts) -> Iterator[str]:
+def available_runtimes(facts: SlurmFacts) -> Iterator[str]:
+    """The container runtimes of the cluster, the best one first."""
     if facts.pyxis:
         yield PYXIS
     if ENROOT in facts.programs:
@@ -57,19 +53,26 @@ def available(facts: SlurmFacts) -> Iterator[str]:
         yield APPTAINER
 
 
-def apptainer(facts: SlurmFacts) -> str:
+def apptainer_program(facts: SlurmFacts) -> str:
+    """The name under which the cluster has apptainer."""
     return next((program for program in APPTAINERS if program in facts.programs), APPTAINERS[0])
 
 
-def start(chosen: str, task: Task, facts: SlurmFacts) -> Start:
-    """Raises SpecError for a path that the runtime's list of mounts cannot hold."""
-    for mount in task.mounts if chosen in STARTS else ():
+def build_start(runtime: str, task: Task, facts: SlurmFacts) -> Start:
+    """The text that starts a task with this runtime; empty for a job without a container.
+
+    Raises SpecError for a path that cannot be mounted.
+    """
+    if runtime not in STARTS:
+        return Start()
+    for mount in task.mounts:
         refuse_dividers(mount.source)
         refuse_dividers(mount.target)
-    return STARTS[chosen](task, facts) if chosen in STARTS else Start()
+    return STARTS[runtime](task, facts)
 
 
 def refuse_dividers(path: str) -> None:
+    """Raises SpecError for a path with a comma, a colon or a control character."""
     if any(character in ",:" or ord(character) < 32 for character in path):
         why = "Commas and colons divide the list of mounts, on SLURM."
         raise SpecError(
@@ -78,9 +81,7 @@ def refuse_dividers(path: str) -> None:
 
 
 def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
-    """The user's home is not mounted: Python packages that are installed in it would shadow the
-    image's own.
-    """
+    """Without the user's home: Python packages installed there would shadow the image's."""
     words = ["--no-container-mount-home", "--container-writable"]
     if task.mounts:
         words.append(f"--container-mounts={','.join(map(mount_text, task.mounts))}")
@@ -90,21 +91,25 @@ def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
 def start_with_enroot(task: Task, _: SlurmFacts) -> Start:
     words = ["--rw"]
     for mount in task.mounts:
-        how = f"x-create=auto,rbind{',ro' if mount.read_only else ''}"
-        words += ["--mount", f"{mount.source}:{mount.target}:{how}"]
-    text = joined(f"words=({shlex.join(words)})", script("enroot_task"))
+        mode = "x-create=auto,rbind,ro" if mount.read_only else "x-create=auto,rbind"
+        words += ["--mount", f"{mount.source}:{mount.target}:{mode}"]
+    text = join_parts(f"words=({shlex.join(words)})", load_script("enroot_task"))
     return Start(task=f'bash -c {shlex.quote(text)} tao "$tao_image"')
 
 
 def start_with_apptainer(task: Task, facts: SlurmFacts) -> Start:
-    words = ["exec", "--no-home", "--writable-tmpfs", *(["--nv"] if task.gpus else [])]
+    words = ["exec", "--no-home", "--writable-tmpfs"]
+    if task.gpus:
+        words.append("--nv")
     for mount in task.mounts:
         words += ["--bind", mount_text(mount)]
-    return Start(task=f'{apptainer(facts)} {shlex.join(words)} "$tao_image"')
+    return Start(task=f'{apptainer_program(facts)} {shlex.join(words)} "$tao_image"')
 
 
 def mount_text(mount: Mount) -> str:
-    return f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
+    """`/source:/target`, or `/source:/target:ro`."""
+    text = f"{mount.source}:{mount.target}"
+    return f"{text}:ro" if mount.read_only else text
 
 
 STARTS: Mapping[str, Callable[[Task, SlurmFacts], Start]] = {
@@ -114,10 +119,10 @@ STARTS: Mapping[str, Callable[[Task, SlurmFacts], Start]] = {
 }
 
 
-def check(options: SlurmOptions, facts: SlurmFacts) -> Iterator[Finding]:
-    """Findings about what would end a job with an image as soon as it starts."""
-    chosen = runtime(options, facts)
-    if not chosen:
+def runtime_findings(options: SlurmOptions, facts: SlurmFacts) -> Iterator[Finding]:
+    """Errors for a cluster that cannot run the job's image."""
+    runtime = choose_runtime(options, facts)
+    if not runtime:
         yield Finding(
             Severity.ERROR,
             "slurm.no_pyxis",
@@ -125,8 +130,8 @@ def check(options: SlurmOptions, facts: SlurmFacts) -> Iterator[Finding]:
             "srun --help does not list it, and neither enroot nor apptainer is installed.",
             "Ask the site for Pyxis and enroot, or run without an image: --container-runtime none",
         )
-    elif chosen == PYXIS and not facts.pyxis:
-        other = next(available(facts), NONE)
+    elif runtime == PYXIS and not facts.pyxis:
+        other = next(available_runtimes(facts), NONE)
         what = "The cluster has no Pyxis: its srun has no --container-image."
         yield Finding(
             Severity.ERROR,

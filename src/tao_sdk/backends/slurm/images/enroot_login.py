@@ -1,8 +1,7 @@
-"""Credentials for enroot: where it keeps them on the cluster, whether they are there, and how
-NGC_KEY gets there.
+"""enroot's credentials on the cluster: how `tao doctor` reads them, and how NGC_KEY is put there.
 
-enroot fetches private images on the nodes, for Pyxis too, and reads only this file: NGC_KEY in a
-job's environment is nothing to it. The key travels through stdin; it is in no argv, log or output.
+enroot fetches private images on the nodes, also for Pyxis. It reads only its credentials file, not
+NGC_KEY in a job's environment. The key travels through stdin; it is in no argv, log or output.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 
 from tao_sdk.backends.image_name import NGC
 from tao_sdk.backends.slurm.cluster import site
-from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
 from tao_sdk.model.errors import CredentialError, Refused, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -27,32 +26,33 @@ INSTALL = (
 )
 
 
-def listing() -> str:
-    """A script that prints the registries that are named there, one a line."""
-    return script("enroot_registries")
+def list_registries_script() -> str:
+    """A script that prints the registries in the credentials file, one a line."""
+    return load_script("enroot_registries")
 
 
-def keeping() -> str:
-    """A script that adds the lines on its stdin."""
-    return joined(
-        variables({"registries": "|".join(map(re.escape, REGISTRIES))}),
-        script("enroot_credentials"),
+def add_credentials_script() -> str:
+    """A script that adds the lines on its stdin to the credentials file."""
+    return join_parts(
+        assign_variables({"registries": "|".join(map(re.escape, REGISTRIES))}),
+        load_script("enroot_credentials"),
     )
 
 
-def missing() -> Finding:
+def missing_login_finding() -> Finding:
+    """A warning: enroot has no credentials for NGC."""
     return Finding(
         Severity.WARNING,
         CODE,
         f"Private images of {NGC} cannot be fetched: enroot has no "
         "credentials for it on the cluster.",
-        f"~/{FILE} there does not name it. NGC_KEY in a job's environment is not read by enroot.",
+        f"~/{FILE} there does not name it. enroot does not read NGC_KEY in a job's environment.",
         command=INSTALL,
     )
 
 
-def lines(key: str) -> str:
-    """What `keeping` reads from stdin. The user's name is literally $oauthtoken."""
+def credential_lines(key: str) -> str:
+    """The lines for add_credentials_script. The user's name is literally $oauthtoken."""
     if not re.fullmatch(r"\S+", key):
         raise CredentialError(
             "NGC_KEY has a blank in it.", "enroot could not read it.", "Export it as NGC shows it."
@@ -60,9 +60,9 @@ def lines(key: str) -> str:
     return "".join(f"machine {name} login $oauthtoken password {key}\n" for name in REGISTRIES)
 
 
-def install(ssh: Ssh, key: str) -> None:
-    """Raises Refused when the file could not be written, in the cluster's words."""
-    answer = ssh.run(keeping(), lines(key).encode())
+def install_credentials(ssh: Ssh, key: str) -> None:
+    """Write the key into the credentials file on the cluster. Raises Refused if that fails."""
+    answer = ssh.run(add_credentials_script(), credential_lines(key).encode())
     if answer.rc:
         raise Refused(
             f"~/{FILE} could not be written on the cluster.", answer.words, "Write it by hand."
@@ -75,7 +75,7 @@ def main() -> int:
         key = settings.get("NGC_KEY")
         if not key:
             raise CredentialError("NGC_KEY is not set.", "", "Export NGC_KEY, and run this again.")
-        install(Ssh(site.login(settings)), key)
+        install_credentials(Ssh(site.read_login(settings)), key)
     except TaoError as error:
         print(error, file=sys.stderr)
         return 1

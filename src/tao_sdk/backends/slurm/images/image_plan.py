@@ -1,8 +1,8 @@
-"""Images: the one that a job needs, converted once for all jobs that need it. Pure: text for the
-login node and the nodes.
+"""Image plans: how a job's image gets ready, and its conversion into a file. Pure.
 
-A conversion is a SLURM job of its own, on which the job depends, so that nobody waits for it. Not
-here: the forms of a name (image_name.py), what runs an image (containers.py).
+An image is converted once for all jobs that use it. The conversion is a SLURM job of its own, and
+the job that needs it depends on it. Not here: the forms of an image name (image_name.py), what runs
+an image (containers.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.images import containers
 from tao_sdk.backends.slurm.images.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import (
+    assign_variables,
+    define_function,
+    join_parts,
+    load_script,
+)
 from tao_sdk.model.errors import SpecError
 
 CONVERSION_PARTITION = "cpu"  # the documented one
@@ -29,19 +34,17 @@ SCRIPT = "image.sbatch"
 
 @dataclass(frozen=True)
 class ImagePlan:
-    """How an image gets ready. `prepare` is shell text that runs before sbatch, in the attempt's
-    folder: it writes the image's final name to the file `image`, and may set `after` to more words
-    for sbatch. `files` are staged there.
+    """How an image gets ready.
 
-    `log` is the file with the conversion's output. A link `image.log` leads there: it tells why a
-    conversion has failed.
+    `prepare` is shell text that runs in the attempt's folder before sbatch. It writes the image's
+    final name to the file `image`, and may set `after` to further options of sbatch.
     """
 
     reference: str
     prepare: str
-    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])  # in the attempt's folder
     runtime: str = PYXIS
-    log: str = ""
+    log: str = ""  # the conversion's output; `image.log` in the attempt's folder links to it
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -55,9 +58,7 @@ class ImagePlan:
 
 @dataclass(frozen=True)
 class Conversion:
-    """The SLURM job that makes `file` of an image. It has one name per image, by which everybody
-    finds it.
-    """
+    """The SLURM job that converts an image to `file`. Its name is the same for all users."""
 
     name: ImageName
     runtime: str
@@ -67,7 +68,8 @@ class Conversion:
     account: str = ""
 
     @property
-    def how(self) -> str:
+    def mode(self) -> str:
+        """`anew` to convert in any case, `once` to use the file if it is there."""
         return "anew" if self.force else "once"
 
     @property
@@ -75,57 +77,69 @@ class Conversion:
         return f"tao-image-{self.name.for_file}"
 
 
-def plan(image: str, options: SlurmOptions, facts: SlurmFacts) -> ImagePlan:
-    """Raises SpecError for what is none of the documented forms."""
-    chosen = containers.runtime(options, facts)
-    if chosen in ("", NONE):
-        unused = (
-            (f"The image {image} is not used: the command runs on the node itself.",)
-            if image
-            else ()
-        )
-        return ImagePlan("", "printf '' > image", runtime=NONE, notes=unused)
+def build_image_plan(image: str, options: SlurmOptions, facts: SlurmFacts) -> ImagePlan:
+    """How the image gets ready. Raises SpecError for a name in none of the documented forms."""
+    runtime = containers.choose_runtime(options, facts)
+    if runtime in ("", NONE):
+        return unused_image_plan(image)
     name = image_name.read(image)
-    reference = by_itself(name, chosen)
-    wanted = conversion(name, chosen, options, facts)
-    notes = tuple(plan_notes(name, chosen, wanted, facts))
-    if wanted is None:
-        return ImagePlan(
-            reference, f"printf %s {shlex.quote(reference)} > image", runtime=chosen, notes=notes
-        )
-    files = {SCRIPT: conversion_script(wanted, facts)}
-    return ImagePlan(reference, prepare(wanted, reference), files, chosen, wanted.log, notes)
-
-
-def by_itself(name: ImageName, chosen: str) -> str:
-    """The image as a runtime fetches it without a conversion."""
-    if name.file or chosen == PYXIS:
-        return name.for_enroot
-    return f"docker://{name.for_docker if chosen == APPTAINER else name.for_enroot}"
-
-
-def conversion(
-    name: ImageName, chosen: str, options: SlurmOptions, facts: SlurmFacts
-) -> Conversion | None:
-    """None for an image that is a file already, and where nobody wants one made."""
-    wanted = facts.site.sqsh if options.use_sqsh is None else options.use_sqsh
-    if name.file or not wanted:
-        return None
-    start = f"{folder(facts.site, facts.base)}/{name.for_file}"
-    ending = "sif" if chosen == APPTAINER else "sqsh"
-    force = options.force_reconvert_latest and name.floats
-    return Conversion(
-        name,
-        chosen,
-        f"{start}.{ending}",
-        f"{start}.log",
-        force,
-        options.account or facts.site.account,
+    reference = direct_reference(name, runtime)
+    conversion = plan_conversion(name, runtime, options, facts)
+    notes = tuple(plan_notes(name, runtime, conversion, facts))
+    if conversion is None:
+        prepare = f"printf %s {shlex.quote(reference)} > image"
+        return ImagePlan(reference, prepare, runtime=runtime, notes=notes)
+    return ImagePlan(
+        reference,
+        prepare_script(conversion, reference),
+        files={SCRIPT: conversion_script(conversion, facts)},
+        runtime=runtime,
+        log=conversion.log,
+        notes=notes,
     )
 
 
-def folder(site: Site, base: str) -> str:
-    """Where the converted images of this user, or of a whole site, lie."""
+def unused_image_plan(image: str) -> ImagePlan:
+    """The plan for a command that runs on the node itself."""
+    notes: tuple[str, ...] = ()
+    if image:
+        notes = (f"The image {image} is not used: the command runs on the node itself.",)
+    return ImagePlan("", "printf '' > image", runtime=NONE, notes=notes)
+
+
+def direct_reference(name: ImageName, runtime: str) -> str:
+    """The image's address for a runtime that fetches it without a conversion."""
+    if name.file or runtime == PYXIS:
+        return name.for_enroot
+    if runtime == APPTAINER:
+        return f"docker://{name.for_docker}"
+    return f"docker://{name.for_enroot}"
+
+
+def plan_conversion(
+    name: ImageName, runtime: str, options: SlurmOptions, facts: SlurmFacts
+) -> Conversion | None:
+    """The image's conversion; None if it is a file already or the job wants no conversion."""
+    if name.file or not wants_conversion(options, facts):
+        return None
+    path = f"{images_folder(facts.site, facts.base)}/{name.for_file}"
+    ending = "sif" if runtime == APPTAINER else "sqsh"
+    return Conversion(
+        name=name,
+        runtime=runtime,
+        file=f"{path}.{ending}",
+        log=f"{path}.log",
+        force=options.force_reconvert_latest and name.floats,
+        account=options.account or facts.site.account,
+    )
+
+
+def wants_conversion(options: SlurmOptions, facts: SlurmFacts) -> bool:
+    return facts.site.sqsh if options.use_sqsh is None else options.use_sqsh
+
+
+def images_folder(site: Site, base: str) -> str:
+    """The folder of the converted images: this user's, or the site's."""
     if site.sqsh_cache and not PLAIN_PATH.fullmatch(site.sqsh_cache):
         why = (
             "It must be absolute, of letters, digits and _ . / @ + = -: SLURM reads other "
@@ -138,66 +152,79 @@ def folder(site: Site, base: str) -> str:
 
 
 def plan_notes(
-    name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFacts
+    name: ImageName, runtime: str, conversion: Conversion | None, facts: SlurmFacts
 ) -> Iterator[str]:
+    """What the plan tells the user about the image."""
     if not facts.pyxis:
-        yield f"The cluster has no Pyxis: {chosen} runs the image."
-    named = facts.site.conversion_partition
-    if wanted and named and is_closed(named, facts, wanted.account):
-        yield (
-            f"Images are not converted in {named}, which SLURM_CONVERSION_PARTITION names: it "
-            "takes no jobs of the account."
-        )
-    if wanted and name.floats:
-        use = (
-            "is converted anew"
-            if wanted.force
-            else "is used as last converted; force_reconvert_latest converts it anew"
-        )
-        yield f"{name.for_docker} {use}."
-    if not wanted and not name.file:
+        yield f"The cluster has no Pyxis: {runtime} runs the image."
+    if conversion:
+        yield from conversion_notes(conversion, facts)
+    elif not name.file:
         yield (
             f"{name.for_docker} is not converted: every node fetches it from its "
             "registry when the job starts."
         )
 
 
-def prepare(wanted: Conversion, reference: str) -> str:
+def conversion_notes(conversion: Conversion, facts: SlurmFacts) -> Iterator[str]:
+    named = facts.site.conversion_partition
+    if named and is_closed(named, facts, conversion.account):
+        yield (
+            f"Images are not converted in {named}, which SLURM_CONVERSION_PARTITION names: it "
+            "takes no jobs of the account."
+        )
+    image = conversion.name
+    if conversion.force:
+        yield f"{image.for_docker} is converted anew."
+    elif image.floats:
+        yield (
+            f"{image.for_docker} is used as last converted; force_reconvert_latest converts it "
+            "anew."
+        )
+
+
+def prepare_script(conversion: Conversion, reference: str) -> str:
     """Shell text for submit.sh: scripts/prepare_image.sh."""
     values = {
-        "tao_image_file": wanted.file,
-        "tao_convert": wanted.how,
-        "tao_conversion": wanted.job_name,
-        "tao_conversion_log": wanted.log,
+        "tao_image_file": conversion.file,
+        "tao_convert": conversion.mode,
+        "tao_conversion": conversion.job_name,
+        "tao_conversion_log": conversion.log,
         "tao_reference": reference,
     }
-    return joined(variables(values), script("prepare_image"))
+    return join_parts(assign_variables(values), load_script("prepare_image"))
 
 
-def conversion_script(wanted: Conversion, facts: SlurmFacts) -> str:
-    """scripts/convert_image.sh, which sbatch is given."""
-    values = {"image": wanted.file, "source": wanted.name.for_docker, "convert": wanted.how}
-    import_image = function("import_image", f"  {IMPORTS[wanted.runtime](wanted.name, facts)}")
-    return joined(
+def conversion_script(conversion: Conversion, facts: SlurmFacts) -> str:
+    """The batch script of a conversion: scripts/convert_image.sh."""
+    values = {
+        "image": conversion.file,
+        "source": conversion.name.for_docker,
+        "convert": conversion.mode,
+    }
+    import_command = IMPORTS[conversion.runtime](conversion.name, facts)
+    import_image = define_function("import_image", f"  {import_command}")
+    return join_parts(
         "#!/bin/bash",
-        directives(wanted, facts),
-        variables(values),
+        conversion_directives(conversion, facts),
+        assign_variables(values),
         import_image,
-        script("convert_image"),
+        load_script("convert_image"),
     )
 
 
-def directives(wanted: Conversion, facts: SlurmFacts) -> str:
+def conversion_directives(conversion: Conversion, facts: SlurmFacts) -> str:
+    """The #SBATCH lines of a conversion."""
     site = facts.site
     values = {
-        "job-name": wanted.job_name,
-        "partition": conversion_partition(facts, wanted.account),
-        "account": wanted.account,
+        "job-name": conversion.job_name,
+        "partition": conversion_partition(facts, conversion.account),
+        "account": conversion.account,
         "nodes": "1",
         "ntasks": "1",
         "mem": f"{site.conversion_memory_gb}G",
         "time": str(site.conversion_minutes),
-        "output": wanted.log.replace("%", "%%"),
+        "output": conversion.log.replace("%", "%%"),
         "open-mode": "truncate",
         "dependency": "singleton",
     }
@@ -205,8 +232,10 @@ def directives(wanted: Conversion, facts: SlurmFacts) -> str:
 
 
 def conversion_partition(facts: SlurmFacts, account: str) -> str:
-    """The site's, else the documented one, where they may be used, else the cluster's default, else
-    the jobs'.
+    """The partition of a conversion: the site's, else the documented one, else the default ("").
+
+    A partition that takes no jobs of the account is passed over. A cluster without a default
+    partition converts where its jobs run.
     """
     named = facts.site.conversion_partition
     if named and not re.fullmatch(r"[A-Za-z0-9_.@+,-]+", named):
@@ -215,25 +244,23 @@ def conversion_partition(facts: SlurmFacts, account: str) -> str:
         )
     if named and not is_closed(named, facts, account):
         return named
-    documented = CONVERSION_PARTITION in facts.partitions and not is_closed(
-        CONVERSION_PARTITION, facts, account
-    )
-    return (
-        CONVERSION_PARTITION
-        if documented
-        else ""
-        if facts.default_partition
-        else facts.site.partition
-    )
+    is_there = CONVERSION_PARTITION in facts.partitions
+    if is_there and not is_closed(CONVERSION_PARTITION, facts, account):
+        return CONVERSION_PARTITION
+    return "" if facts.default_partition else facts.site.partition
 
 
-def is_closed(named: str, facts: SlurmFacts, account: str) -> bool:
-    """Whether SLURM would take a conversion there and never start it: no partition of the list
-    takes the account's jobs.
+def is_closed(names: str, facts: SlurmFacts, account: str) -> bool:
+    """True if all partitions of the list are known and none takes the account's jobs.
+
+    SLURM would accept a conversion there and never start it.
     """
-    asked = [facts.partitions.get(name) for name in named.split(",")]
-    own = [account] if account else facts.accounts
-    return all(each is not None and not facts.takes(each, own) for each in asked)
+    payers = [account] if account else facts.accounts
+    for name in names.split(","):
+        partition = facts.partitions.get(name)
+        if partition is None or facts.takes_accounts(partition, payers):
+            return False
+    return True
 
 
 def import_with_enroot(name: ImageName, _: SlurmFacts) -> str:
@@ -242,7 +269,7 @@ def import_with_enroot(name: ImageName, _: SlurmFacts) -> str:
 
 def import_with_apptainer(name: ImageName, facts: SlurmFacts) -> str:
     return (
-        f'{containers.apptainer(facts)} pull "$partial" '
+        f'{containers.apptainer_program(facts)} pull "$partial" '
         f"{shlex.quote(f'docker://{name.for_docker}')}"
     )
 

@@ -142,7 +142,7 @@ def account_limit(
     no_limit = TimeLimit(None, "")
     if any(partition.own_qos for partition in choice.partitions):
         return no_limit
-    limits = [facts.longest(account, qos) for account in payers or [""]]
+    limits = [facts.longest_time(account, qos) for account in payers or [""]]
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return no_limit

@@ -32,7 +32,7 @@ def spec_findings(
     """Errors that would stop the job and warnings for its user, from what it asks for."""
     spec = job.spec
     if spec.image:
-        yield from containers.check(options, facts)
+        yield from containers.runtime_findings(options, facts)
         yield from container_findings(job, mounts)
     elif runtime != NONE:
         fix = "Name one: image: ..., or use --container-runtime none."
@@ -60,7 +60,7 @@ def container_findings(job: PreparedJob, mounts: Sequence[Mount]) -> Iterator[Fi
 # From the plan, before it is sent
 
 
-def check(plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
+def plan_findings(plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
     """Errors that would stop the job, and warnings that its user should read."""
     decisions = plan.request.decisions
     partitions = chosen_partitions(decisions, facts)
@@ -150,7 +150,7 @@ def account_findings(
         return
     admitted = [account for account in accounts if is_admitted(account, partitions, facts)]
     if not admitted:
-        yield shut_out(decisions, facts, partitions, accounts)
+        yield account_error(decisions, facts, partitions, accounts)
     elif len(admitted) < len(accounts):
         where = join_names(partitions)
         yield warning(
@@ -163,10 +163,10 @@ def account_findings(
 
 def is_admitted(account: str, partitions: Sequence[Partition], facts: SlurmFacts) -> bool:
     """True if a job of the account may start in one of the partitions."""
-    return any(facts.takes(partition, [account]) for partition in partitions)
+    return any(facts.takes_accounts(partition, [account]) for partition in partitions)
 
 
-def shut_out(
+def account_error(
     decisions: Decisions,
     facts: SlurmFacts,
     partitions: Sequence[Partition],
@@ -179,7 +179,7 @@ def shut_out(
         "slurm.account",
         f"Jobs of {who} may not run in {join_names(partitions)}.",
         account_rules(partitions),
-        way_in(decisions, facts, partitions, accounts),
+        suggest_way(decisions, facts, partitions, accounts),
     )
 
 
@@ -197,7 +197,7 @@ def account_rule(partition: Partition) -> str:
     return ""
 
 
-def way_in(
+def suggest_way(
     decisions: Decisions,
     facts: SlurmFacts,
     partitions: Sequence[Partition],
@@ -206,7 +206,7 @@ def way_in(
     """Advice: an account or a partition with which the job would start."""
     admitted = [each for each in facts.accounts if is_admitted(each, partitions, facts)]
     ways = [f"--account {account}" for account in admitted]
-    ways += other_partitions(decisions, facts, lambda other: facts.takes(other, accounts))
+    ways += other_partitions(decisions, facts, lambda other: facts.takes_accounts(other, accounts))
     if not ways:
         return "Ask the site for an account that it takes."
     return f"Use {' or '.join(ways[:3])}, or ask the site for an account that it takes."

@@ -50,7 +50,7 @@ def choose_partitions(
     """The partitions that take jobs of these accounts and this qos. Raises SpecError."""
     choice = requested_partitions(options, facts)
     choice = choice.narrow(
-        lambda partition: facts.takes(partition, payers),
+        lambda partition: facts.takes_accounts(partition, payers),
         f"the account {', '.join(payers)}, of which they take no jobs",
     )
     return choice.narrow(

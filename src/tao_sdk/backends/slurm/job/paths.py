@@ -17,7 +17,7 @@ class JobHome:
     results_root: str = ""
     accounting: bool = False
 
-    def paths(self, attempt: Attempt) -> Paths:
+    def attempt_paths(self, attempt: Attempt) -> Paths:
         return Paths(self.base, attempt.job_id, attempt.number)
 
 

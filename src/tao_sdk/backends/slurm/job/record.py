@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tao_sdk.backends.outcome import json_object
-from tao_sdk.backends.slurm.parse import explained
+from tao_sdk.backends.slurm.parse import with_reason
 from tao_sdk.model import words
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -69,11 +69,11 @@ def with_record(observed: Observation, record: Record) -> Observation:
     """The observation, corrected by what the attempt itself tells of its end."""
     if observed.phase is Phase.FAILED and record.time_limit:
         reason = words.why(Reason.TIME_LIMIT, "slurm, ours")
-        return explained(replace(observed, exit_code=TIMED_OUT), reason)
+        return with_reason(replace(observed, exit_code=TIMED_OUT), reason)
     if is_killed_script(observed, record):
-        return explained(observed, words.why(Reason.SCRIPT_KILLED))
+        return with_reason(observed, words.why(Reason.SCRIPT_KILLED))
     if observed.phase is Phase.SUCCEEDED and record.tao_failed:
-        return explained(replace(observed, phase=Phase.FAILED), tao_failure(record))
+        return with_reason(replace(observed, phase=Phase.FAILED), tao_failure(record))
     if observed.phase is Phase.FAILED and record.exit_code:
         return with_exit_code(observed, record.exit_code)
     if observed.phase is Phase.ABSENT and record.whole and record.exit_code is not None:
@@ -102,7 +102,7 @@ def with_exit_code(observed: Observation, code: int) -> Observation:
     """
     with_code = replace(observed, exit_code=code)
     if observed.reason_code in (None, Reason.EXIT_CODE):
-        return explained(with_code, words.why(Reason.EXIT_CODE, code=code))
+        return with_reason(with_code, words.why(Reason.EXIT_CODE, code=code))
     return with_code
 
 
@@ -113,7 +113,7 @@ def from_record(record: Record) -> Observation:
     phase = Phase.SUCCEEDED if succeeded else Phase.FAILED
     observed = Observation(phase, raw, record.exit_code)
     if record.time_limit:
-        return explained(observed, words.why(Reason.TIME_LIMIT, "slurm"))
+        return with_reason(observed, words.why(Reason.TIME_LIMIT, "slurm"))
     if succeeded:
-        return explained(observed, UNEXPLAINED)
-    return explained(observed, words.why(Reason.EXIT_CODE, code=record.exit_code))
+        return with_reason(observed, UNEXPLAINED)
+    return with_reason(observed, words.why(Reason.EXIT_CODE, code=record.exit_code))

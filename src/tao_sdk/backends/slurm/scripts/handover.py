@@ -1,15 +1,14 @@
-"""Handover: the scripts that start, find, end and remove an attempt on the login node, and how
-their answers are read.
+"""Handover: scripts that start, find, cancel and remove an attempt on the login node. Pure.
 
-Each is one exec, and each may run again after a lost reply. Pure.
+Each script is one exec and may run again after a lost reply. read_reply reads its answer.
 
-The file `<job_dir>/attempts/<n>/store` says that an attempt was begun; `slurm_id` is written beside
-it once SLURM has answered. Only the script that could create the file `<n>.lock` submits, and it
-removes the lock when nothing was submitted. Where `store` is there without `slurm_id` SLURM is
-first asked for a job of that name.
+An attempt has begun once the file `<job_dir>/attempts/<n>/store` is there. `slurm_id` is written
+beside it when SLURM has answered. Only the script that created the lock file `<n>.lock` submits; it
+removes the lock if nothing was submitted. Where there is `store` without `slurm_id`, SLURM is first
+asked for a job of that name.
 
-On a busy login node starting a program takes longer than the program runs: where the shell can do
-something, it does.
+The scripts use builtins of the shell where they can: on a busy login node it takes long to start a
+program.
 """
 
 from __future__ import annotations
@@ -22,44 +21,43 @@ from tao_sdk.backends.slurm import parse
 from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome, job_name, sbatch_command
 from tao_sdk.backends.slurm.request import Decisions
-from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import (
+    assign_variables,
+    define_function,
+    join_parts,
+    load_script,
+)
 from tao_sdk.model.plan import Attempt
 
 SUBMIT_SECONDS = 180  # after which the client gives up
-STALE_LOCK = (
-    SUBMIT_SECONDS + 20
-)  # none of a submit's steps lasts that long: the script of this lock has died
+# Seconds after which a lock is stale: no step of a submit lasts that long, so its script has died.
+STALE_LOCK = SUBMIT_SECONDS + 20
 SBATCH_SECONDS = 90
-LOOK_BACK = (
-    "now-60days"  # how far sacct looks for a name: a job waits and runs no longer between two looks
-)
-LEFT_OPEN = (
-    "account",
-    "constraint",
-    "qos",
-    "reservation",
-)  # a user's shell may set these for sbatch, unless the plan does
+# How far back sacct looks for a job's name. A job waits and runs no longer between two looks.
+LOOK_BACK = "now-60days"
+# A user's shell may set these for sbatch, unless the plan does.
+LEFT_OPEN = ("account", "constraint", "qos", "reservation")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The first word and the rest of what a script said last; `missing` are the numbers of paths
-    that are not there.
-    """
+    """A script's last answer: one of WORDS and the text after it."""
 
     word: str
     text: str = ""
-    missing: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()  # the numbers of required paths that are not there
 
 
 def read_reply(text: str) -> Reply:
+    """The last line of a script that begins with one of WORDS, and the lines after it."""
     lines = text.splitlines()
     missing = tuple(int(line.split()[1]) for line in lines if line.startswith("MISSING "))
-    said = [index for index, line in enumerate(lines) if line.split(" ", 1)[0] in WORDS]
-    if not said:
+    answers = [index for index, line in enumerate(lines) if line.split(" ", 1)[0] in WORDS]
+    if not answers:
         return Reply("MISSING" if missing else "", text.strip(), missing)
-    word, _, rest = lines[said[-1]].partition(" ")
-    return Reply(word, "\n".join([rest, *lines[said[-1] + 1 :]]).strip(), missing)
+    last = answers[-1]
+    word, _, rest = lines[last].partition(" ")
+    return Reply(word, "\n".join([rest, *lines[last + 1 :]]).strip(), missing)
 
 
 WORDS = (
@@ -76,17 +74,17 @@ WORDS = (
 )
 
 
-COMMON = ("attempt", "answers", "lookup")  # scripts that others use
+COMMON = ("attempt", "answers", "lookup")  # scripts whose functions others call
 
 
 def plain_start() -> str:
-    """How a script for the login node begins, unless it calls sbatch."""
-    return joined(script("environment"), script("private"))
+    """The first lines of a script for the login node that does not call sbatch."""
+    return join_parts(load_script("environment"), load_script("private"))
 
 
 def attempt_variables(home: JobHome, attempt: Attempt) -> dict[str, str]:
     """The variables of every script for one attempt."""
-    at = home.paths(attempt)
+    at = home.attempt_paths(attempt)
     return {
         "base": at.base,
         "job": at.job,
@@ -102,51 +100,52 @@ def attempt_variables(home: JobHome, attempt: Attempt) -> dict[str, str]:
     }
 
 
-UNPACKING = "tar xzmf -"  # what comes on stdin; gzip notices when its end is missing
+UNPACK_COMMAND = "tar xzmf -"  # of stdin; gzip notices when the end is missing
 
 
-def writing(files: Mapping[str, bytes]) -> str:
-    """Files that are part of the script, written by the shell itself. A script that was cut short
-    is not run at all.
-    """
+def write_files_script(files: Mapping[str, bytes]) -> str:
+    """Shell text that holds the files and writes them. ssh runs no script that was cut short."""
     texts = {name: content.decode("utf-8", "surrogateescape") for name, content in files.items()}
     return " &&\n".join(
         f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items()
     )
 
 
-def submit(decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
-    """scripts/submit.sh: have `stage` fill the folders of the job, and hand it to SLURM."""
+def submit_script(
+    decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage: str
+) -> str:
+    """scripts/submit.sh: run `stage`, which fills the job's folders, and call sbatch."""
     home = decisions.home
+    named = [f"SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decisions.directives]
     values = {
         **attempt_variables(home, attempt),
         "tao_results": f"{decisions.results_root}/{attempt.job_id}",
-        "tao_named": " ".join(
-            f"SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decisions.directives
-        ),
+        "tao_named": " ".join(named),
     }
-    return joined(
-        script("environment"),
-        variables(values),
-        function("check_paths", path_checks(decisions.checks)),
-        function("stage", stage),
-        function("prepare_image", decisions.image.prepare if decisions.image else ""),
-        function("call_sbatch", sbatch_call(sbatch_command(home.paths(attempt), attempt))),
-        *map(script, COMMON),
+    return join_parts(
+        load_script("environment"),
+        assign_variables(values),
+        define_function("check_paths", path_checks(decisions.checks)),
+        define_function("stage", stage),
+        define_function("prepare_image", decisions.image.prepare if decisions.image else ""),
+        define_function(
+            "call_sbatch", sbatch_call(sbatch_command(home.attempt_paths(attempt), attempt))
+        ),
+        *map(load_script, COMMON),
         f"set -- {shlex.join(other_folders(home, attempt, folders))}",
-        script("submit"),
+        load_script("submit"),
     )
 
 
 def path_checks(checks: Sequence[RequiredPath]) -> str:
-    """Shell text that says which of the paths are not there, by their numbers."""
+    """Shell text that prints the numbers of the paths that are not there."""
     return "\n".join(
         f"need {number} {shlex.quote(check.path)}" for number, check in enumerate(checks)
     )
 
 
 def sbatch_call(words: Sequence[str]) -> str:
-    """Shell text that calls sbatch; more words for it come before the name of the script."""
+    """Shell text that calls sbatch. Its arguments come before the name of the batch script."""
     *sbatch, name = words
     return f'timeout {SBATCH_SECONDS} {shlex.join(sbatch)} "$@" {shlex.quote(name)}'
 
@@ -154,56 +153,54 @@ def sbatch_call(words: Sequence[str]) -> str:
 def other_folders(home: JobHome, attempt: Attempt, folders: Iterable[str]) -> list[str]:
     """The folders of a job, without the attempt's own."""
     own = f"attempts/{attempt.number}"
-    return [f"{home.paths(attempt).job}/{folder}" for folder in folders if folder != own]
+    return [f"{home.attempt_paths(attempt).job}/{folder}" for folder in folders if folder != own]
 
 
-def find(home: JobHome, attempt: Attempt) -> str:
-    """scripts/find.sh: which SLURM job the attempt is."""
-    return joined(
+def find_script(home: JobHome, attempt: Attempt) -> str:
+    """scripts/find.sh: print the id of the attempt's SLURM job."""
+    return join_parts(
         plain_start(),
-        variables(attempt_variables(home, attempt)),
-        *map(script, COMMON),
-        script("find"),
+        assign_variables(attempt_variables(home, attempt)),
+        *map(load_script, COMMON),
+        load_script("find"),
     )
 
 
-def cancel(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
-    """scripts/cancel.sh: end the attempt's SLURM job, and wait that long for its end."""
+def cancel_script(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
+    """scripts/cancel.sh: cancel the attempt's SLURM job, and wait so many seconds for its end."""
     values = {
         **attempt_variables(home, attempt),
         "id": job_id,
         "seconds": str(max(1, round(seconds))),
     }
-    return joined(
+    return join_parts(
         plain_start(),
-        variables(values),
-        function("ask_squeue", parse.squeue_command(['"$id"'])),
-        *map(script, (*COMMON, "states")),
-        script("cancel"),
+        assign_variables(values),
+        define_function("ask_squeue", parse.squeue_command(['"$id"'])),
+        *map(load_script, (*COMMON, "states")),
+        load_script("cancel"),
     )
 
 
-def cancel_many(jobs: Sequence[tuple[str, str]], seconds: float) -> str:
-    """scripts/cancel_many.sh: end the SLURM jobs with these ids and names, and wait that long for
-    their ends.
-    """
+def cancel_many_script(jobs: Sequence[tuple[str, str]], seconds: float) -> str:
+    """scripts/cancel_many.sh: cancel SLURM jobs (id, name); wait so many seconds for their end."""
     values = {
         "jobs": "\n".join(f"{job_id}|{name}" for job_id, name in jobs),
         "seconds": str(max(1, round(seconds))),
     }
-    return joined(
+    return join_parts(
         plain_start(),
-        variables(values),
-        function("ask_squeue", parse.squeue_command([job_id for job_id, _ in jobs])),
-        *map(script, ("answers", "states", "cancel_many")),
+        assign_variables(values),
+        define_function("ask_squeue", parse.squeue_command([job_id for job_id, _ in jobs])),
+        *map(load_script, ("answers", "states", "cancel_many")),
     )
 
 
-def release(home: JobHome, attempt: Attempt) -> str:
-    """scripts/release.sh: remove what the attempt left but its results."""
-    return joined(
+def release_script(home: JobHome, attempt: Attempt) -> str:
+    """scripts/release.sh: remove the attempt's files, but not its results."""
+    return join_parts(
         plain_start(),
-        variables(attempt_variables(home, attempt)),
-        script("attempt"),
-        script("release"),
+        assign_variables(attempt_variables(home, attempt)),
+        load_script("attempt"),
+        load_script("release"),
     )

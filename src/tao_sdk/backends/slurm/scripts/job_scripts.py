@@ -1,6 +1,4 @@
-"""Job scripts: what SLURM starts on the first node of a job, and what that starts on every node.
-Pure.
-
+"""Job scripts: the batch script, which SLURM starts on the first node, and the task script. Pure.
 scripts/batch.sh runs scripts/task.sh on every node, and ends with the command's exit code.
 """
 
@@ -10,16 +8,21 @@ from tao_sdk.backends.rendezvous import rendezvous, single_node
 from tao_sdk.backends.results_place import own_place
 from tao_sdk.backends.slurm.job.paths import Paths
 from tao_sdk.backends.slurm.request import Decisions
-from tao_sdk.backends.slurm.scripts.shell import exports, function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import (
+    assign_variables,
+    define_function,
+    export_variables,
+    join_parts,
+    load_script,
+)
 from tao_sdk.model.plan import Attempt
+
+NODE_VARIABLES = ("MASTER_ADDR", "NODE_RANK")  # task.sh sets them
 
 
 def batch_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
-    """What sbatch is given: its directives, then batch.sh."""
-    directives = [
-        f"#SBATCH --{name}" + (f"={value}" if value else "")
-        for name, value in decisions.directives.items()
-    ]
+    """The script for sbatch: its directives, then batch.sh."""
+    directives = [directive_line(*directive) for directive in decisions.directives.items()]
     values = {
         "d": at.attempt,
         "words": f"{at.logs}/slurm.err",
@@ -29,8 +32,19 @@ def batch_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
         "tao_image_wanted": yes_or_no(decisions.image is not None),
         "tao_requeue": yes_or_no("no-requeue" not in decisions.directives),
     }
-    start_task = function("start_task", f'  {srun_command(decisions)} /bin/sh "$d/task.sh"')
-    return joined("#!/bin/bash", *directives, "\n" + variables(values), start_task, script("batch"))
+    start_task = define_function("start_task", f'  {srun_command(decisions)} /bin/sh "$d/task.sh"')
+    return join_parts(
+        "#!/bin/bash",
+        *directives,
+        "\n" + assign_variables(values),
+        start_task,
+        load_script("batch"),
+    )
+
+
+def directive_line(name: str, value: str) -> str:
+    """A line for sbatch; a directive without a value is a flag."""
+    return f"#SBATCH --{name}={value}" if value else f"#SBATCH --{name}"
 
 
 def yes_or_no(value: bool) -> str:
@@ -38,7 +52,7 @@ def yes_or_no(value: bool) -> str:
 
 
 def srun_command(decisions: Decisions) -> str:
-    """Shell text: srun, and the words that start a task in the job's image."""
+    """Shell text that calls srun, up to the task's own command."""
     words = [
         "srun",
         f"--nodes={decisions.nodes}",
@@ -55,7 +69,7 @@ def srun_command(decisions: Decisions) -> str:
 
 
 def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
-    """What runs on every node, in the container. A job without an image starts in its results."""
+    """The script of every node, run in the container. Without an image it starts in the results."""
     whole, part = whole_and_part(decisions.timeout)
     values = {
         "d": at.attempt,
@@ -66,23 +80,22 @@ def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
         "tao_part": part,
         "tao_grace": str(decisions.grace),
     }
-    return joined(
-        variables(values), exports(meeting(decisions)), script("limit_time"), script("task")
+    return join_parts(
+        assign_variables(values),
+        export_variables(rendezvous_variables(decisions)),
+        load_script("limit_time"),
+        load_script("task"),
     )
 
 
-def meeting(decisions: Decisions) -> dict[str, str]:
-    """The variables by which ranks find each other, but those that only the nodes know."""
+def rendezvous_variables(decisions: Decisions) -> dict[str, str]:
+    """The variables by which ranks find each other, without those that only the node knows."""
     nodes, gpus = decisions.nodes, decisions.gpus
-    found = single_node(gpus) if nodes == 1 else rendezvous(nodes, gpus, 0, "")
-    return {
-        name: value for name, value in found.items() if name not in ("MASTER_ADDR", "NODE_RANK")
-    }
+    values = single_node(gpus) if nodes == 1 else rendezvous(nodes, gpus, 0, "")
+    return {name: value for name, value in values.items() if name not in NODE_VARIABLES}
 
 
 def whole_and_part(seconds: float) -> tuple[str, str]:
-    """Whole seconds and the rest, in digits, and a point if need be: not every
-    `sleep` knows 1e-05.
-    """
+    """(`12`, `0.25`) of 12.25 seconds. Never 1e-05: not every `sleep` reads that."""
     whole = int(seconds)
     return str(whole), f"{seconds - whole:.3f}".rstrip("0").rstrip(".")

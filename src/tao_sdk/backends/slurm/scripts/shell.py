@@ -1,9 +1,7 @@
-"""Shell: how a script for the cluster is put together, from variables and functions written here
-and the files here.
+"""Shell: builds a script for the cluster from quoted variables, functions and the .sh files here.
 
-Each file is checked by shellcheck; its head, up to the first empty line, says which variables and
-functions it wants. Here: quoting them. Not here: which ones a script needs (handover.py,
-job_scripts.py and the others that send one).
+Shellcheck checks each file. Its head, up to the first empty line, names the variables and functions
+that it needs. Not here: their values (handover.py, job_scripts.py and the others that send one).
 """
 
 from __future__ import annotations
@@ -17,28 +15,29 @@ SCRIPTS = Path(__file__).parent
 
 
 @cache
-def script(name: str) -> str:
-    """scripts/NAME.sh as it is sent: without its head and the words for shellcheck."""
+def load_script(name: str) -> str:
+    """scripts/NAME.sh without its head and its directives for shellcheck."""
     _, _, body = (SCRIPTS / f"{name}.sh").read_text(encoding="utf-8").partition("\n\n")
     return "\n".join(
         line for line in body.splitlines() if not line.lstrip().startswith("# shellcheck ")
     )
 
 
-def variables(values: Mapping[str, str]) -> str:
-    """One assignment a line. Every value is taken literally."""
+def assign_variables(values: Mapping[str, str]) -> str:
+    """Shell text that sets variables, one a line. Every value is taken literally."""
     return "\n".join(f"{name}={shlex.quote(value)}" for name, value in values.items())
 
 
-def exports(values: Mapping[str, str]) -> str:
+def export_variables(values: Mapping[str, str]) -> str:
+    """Shell text that sets and exports variables, one a line."""
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
 
 
-def function(name: str, body: str) -> str:
-    """A function of shell text that was quoted already. It may be empty."""
+def define_function(name: str, body: str) -> str:
+    """Shell text that defines a function. `body` is shell text, and may be empty."""
     return f"{name}() {{\n{body.rstrip() or ':'}\n}}"
 
 
-def joined(*parts: str) -> str:
-    """A script of all parts, in this order."""
+def join_parts(*parts: str) -> str:
+    """One script of all parts, in this order."""
     return "\n".join(part.rstrip("\n") for part in parts if part) + "\n"
