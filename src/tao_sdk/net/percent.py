@@ -25,10 +25,8 @@ def path(text: str) -> str:
 
 def query(values: Mapping[str, str]) -> str:
     """Sorted, as a signature wants it."""
-    return "&".join(
-        f"{name}={value}"
-        for name, value in sorted((quote(name), quote(values[name])) for name in values)
-    )
+    pairs = [(quote(name), quote(value)) for name, value in values.items()]
+    return "&".join(map("=".join, sorted(pairs)))
 
 
 def unquote(text: str) -> str:

@@ -15,7 +15,7 @@ import errno
 import os
 import zlib
 
-from tao_sdk.net.atomic import PART_END
+from tao_sdk.net.atomic import PART_END, remove_file
 from tao_sdk.net.crew import Crew
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.hashing import Hashing
@@ -290,7 +290,7 @@ class Fetch:
         now.path = reading.source.path
         fresh = Reading(now, self.folder, reading.number + 1)
         fresh.digest = reading.digest
-        forget(reading.temporary)
+        remove_file(reading.temporary)
         with self.lock:
             self.readings[self.readings.index(reading)] = fresh
             self.extra += [
@@ -340,7 +340,7 @@ class Fetch:
         for top, _, names in os.walk(self.folder):
             for name in names:
                 if name.endswith(PART_END):
-                    forget(os.path.join(top, name))
+                    remove_file(os.path.join(top, name))
 
 
 def new_hashing(kind: str, size: int) -> Hashing | None:
@@ -419,13 +419,6 @@ def write_failure(error: OSError, path: str) -> Failure:
         if full
         else "Check who may write there.",
     )
-
-
-def forget(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 def amount(size: float) -> str:

@@ -83,7 +83,8 @@ def slim(text: str) -> str:
         head, rest = lines[row - 1][:start], lines[last - 1][stop:]
         emptied = [b""] * (last - row)
         lines[row - 1 : last] = [head + instead + rest, *emptied]
-    return joined(squeezed("\n".join(line.decode().rstrip() for line in lines))) + "\n"
+    text = joined(squeezed("\n".join(line.decode().rstrip() for line in lines)))
+    return text.rstrip("\n") + "\n"
 
 
 def outermost(cuts: list[Cut]) -> list[Cut]:
