@@ -6,8 +6,10 @@ Not here: its JSON, and the verb that asks for it (submit.py).
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.cli import show
 from tao_sdk.model.finding import Finding, Severity
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
+MOST_VALUES = 40  # of specs or args in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
 NOT_ASKED = "  (did not answer)"
-ALL_OF_IT = "All that would be sent: tao plan --full"
+ALL_OF_IT = "All that would be sent: tao plan --full. The id is an example: each run draws its own."
 
 
 def summary(planned: Planned, out: Output) -> list[str]:
@@ -49,6 +52,8 @@ def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     yield "gpus", f"{spec.gpu_count}{on_nodes}"
     yield "time", f"at most {format_duration(spec.time_limit)}" if spec.time_limit else ""
     yield "command", shortened(spec.command)
+    yield "args", values_line(spec.args)
+    yield "specs", values_line(spec.specs)
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
 
@@ -58,6 +63,26 @@ def shortened(command: str) -> str:
     first, *more = command.strip().splitlines() or [""]
     first = first if len(first) <= LONGEST_COMMAND else f"{first[:LONGEST_COMMAND]}…"
     return f"{first}  (and {show.plural(len(more), 'more line')})" if more else first
+
+
+def values_line(values: Mapping[str, Any] | None) -> str:
+    """`train.lr=0.1 model=large`, the first LONGEST_COMMAND characters; "" where there are none."""
+    pairs = (f"{key}={value_text(value)}" for key, value in leaves(values or {}))
+    return shortened("  ".join(islice(pairs, MOST_VALUES)))
+
+
+def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value with its key, those of a mapping below as `train.lr`."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(cast("Mapping[str, Any]", value), f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def value_text(value: Any) -> str:
+    """A value on one line, as YAML writes it: `0.1`, `null`, `[1, 2]`."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
