@@ -47,7 +47,7 @@ def test_ls_chooses_by_status_label_and_number(ended: Ended) -> None:
     assert [job["id"] for job in ended.tao("ls", "--json", "--limit", "1").json] == [ended.canceled]
     one = ended.tao("ls", "--limit", "1")
     assert len(one.out.splitlines()) == 2
-    assert "all of them: tao ls --limit 0" in one.err
+    assert one.err.strip().endswith("This is the newest; all of them: tao ls --limit 0")
 
 
 def test_an_empty_store_says_how_to_start(tao: Tao) -> None:
@@ -543,3 +543,14 @@ def test_a_metric_beside_a_step_is_shown_without_an_epoch(tao: Tao) -> None:
     assert [line.split() for line in shown.splitlines() if "loss" in line] == [
         ["metrics", "loss", "0.250"]
     ]
+
+
+def test_attach_off_a_terminal_says_that_it_repeats_what_was_told(tao: Tao) -> None:
+    job = tao.run_detached("echo epoch 1/2 loss 1; sleep 60")
+    attached = tao.start("attach", job)
+    assert attached.stdout is not None
+    assert attached.stdout.readline().startswith(job)
+    assert tao("cancel", job, "--grace", "0s").code == 0
+    _, err = attached.communicate(timeout=120)
+    assert f"New alone: tao logs -f -n 0 {job}" in err
+    assert "New alone" not in tao("attach", job).err

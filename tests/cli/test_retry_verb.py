@@ -139,5 +139,6 @@ def test_the_screen_of_a_retry_shows_its_own_attempt_alone(tao: Tao) -> None:
             "epoch 3/3  loss 0.200",
         ]
     log = tao("logs", job)
+    assert "what is new" not in tao("attach", job).err
     assert log.out.count("epoch 1/3") == 2
     assert "the logs of 2 attempts" in log.err

@@ -104,8 +104,13 @@ def ls(
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):
-        which = "newest" if sort == "created" else "first"
-        out.note(f"These are the {which} {most}; all of them: tao ls --limit 0")
+        out.note(f"{which_are_shown(len(shown), sort)}; all of them: tao ls --limit 0")
+
+
+def which_are_shown(count: int, sort: str) -> str:
+    """`These are the newest 20`; of one job, `This is the newest`."""
+    which = "newest" if sort == "created" else "first"
+    return f"This is the {which}" if count == 1 else f"These are the {which} {count}"
 
 
 def chosen(

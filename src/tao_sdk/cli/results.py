@@ -76,6 +76,7 @@ def results(
         only = ("./" + escape(relative(checkpoint.path, left.dir)),)
     copied = None
     if fetch is not None:
+        refuse_nothing_to_fetch(found, left)
         copied = fetch_files(client, out, found.id, left, fetch, only)
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
@@ -92,6 +93,16 @@ def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
     except PathNotFound as error:
         command = f"tao results {job.id}"
         raise PathNotFound(error.what, error.why, "All of them:", command) from None
+
+
+def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
+    """Raise PathNotFound where there is neither a file to copy nor a curve to write."""
+    from tao_sdk.engine.curve_file import LEAST_EPOCHS
+
+    if left.files or len(left.progress.history) >= LEAST_EPOCHS:
+        return
+    live = not job.status.terminal
+    raise PathNotFound(f"{job.id} has no results. {results_text.no_files(live)}")
 
 
 def fetch_files(
