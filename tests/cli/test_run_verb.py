@@ -346,6 +346,20 @@ def test_a_place_that_does_not_answer_is_planned_for_and_the_plan_says_what_was_
     assert tao("ls", "--json").json == []
 
 
+def test_a_plan_is_made_although_ssh_would_refuse_the_key(tao: Tao) -> None:
+    key = tao.home / "key"
+    key.write_text("no key")
+    key.chmod(0o644)
+    login = {**DEAD_CLUSTER, "SSH_KEY_PATH": str(key)}
+    asked = ("--platform", "slurm", "--image", "x", "--gpus", "2", "--", "true")
+    ran = tao("plan", *asked, timeout=60, **login)
+    assert ran.code == 0
+    assert "(did not answer)" in ran.out.splitlines()[0]
+    assert "can be read by others (mode 0644)" in ran.out
+    assert f"chmod 600 {key}" in ran.out
+    assert tao("run", *asked, timeout=60, **login).code == 2
+
+
 def test_a_plan_of_a_place_that_answers_says_so(tao: Tao) -> None:
     assert tao("plan", "--gpus", "0", "--json", "--", "true").json["asked"] is True
 
