@@ -12,7 +12,6 @@ from tao_sdk.cli.command import JobId, command, newest
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
-from tao_sdk.model.printable import printable
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -89,7 +88,7 @@ def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:
     values = [f"BEST {comparison.metric}", "LAST"] if comparison.metric else []
     head = ("ID", "STATUS", *values, *comparison.differ)
     rows = [row(job, comparison, width) for job in comparison.jobs]
-    return [tuple(map(printable, cells)) for cells in (head, *rows)]
+    return [head, *rows]
 
 
 def row(compared: Compared, comparison: Comparison, width: int | None) -> tuple[str, ...]:

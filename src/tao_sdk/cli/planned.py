@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.cli import show
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ def summary(planned: Planned, out: Output) -> list[str]:
     plan = planned.plan
     head = (
         f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  "
-        f"{printable(plan.attempt.endpoint)}{'' if planned.asked else NOT_ASKED}"
+        f"{plan.attempt.endpoint}{'' if planned.asked else NOT_ASKED}"
     )
-    facts = [f"  {name:<8} {printable(value)}" for name, value in facts_of(planned) if value]
+    facts = [f"  {name:<8} {value}" for name, value in facts_of(planned) if value]
     told = [
         *(show.finding(each, out) for each in worst_first(planned.findings)),
         *notes(plan.notes),

@@ -14,7 +14,6 @@ from tao_sdk.cli import results_text, show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.client.views import changed_at, path_view, results_view
 from tao_sdk.model.errors import PathNotFound, UsageError
-from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -167,5 +166,5 @@ def file_line(stat: FileStat) -> str:
     moment = changed_at(stat)
     when = moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""
     if stat.is_dir:
-        return f"{'folder':>10}  {when:<16}  {printable(stat.path)}/"
-    return f"{format_size(stat.size):>10}  {when:<16}  {printable(stat.path)}"
+        return f"{'folder':>10}  {when:<16}  {stat.path}/"
+    return f"{format_size(stat.size):>10}  {when:<16}  {stat.path}"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
 from tao_sdk.model.checkpoints import SETTLED, of_epoch
-from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def checkpoint_lines(left: Results) -> list[str]:
 
 
 def below(path: str, folder: str) -> str:
-    return printable(path.removeprefix(f"{folder.rstrip('/')}/"))
+    return path.removeprefix(f"{folder.rstrip('/')}/")
 
 
 def checkpoint_line(checkpoint: Checkpoint) -> str:

@@ -18,7 +18,6 @@ from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.metric_names import telling_order
-from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, telling_metrics
 from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status
@@ -201,7 +200,8 @@ def number(value: float) -> str:
 
 
 def one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
+    """The text with one blank for all white space in a row."""
+    return " ".join(text.split())
 
 
 def message(job: Job) -> str:
@@ -213,16 +213,16 @@ def message(job: Job) -> str:
 def path(text: str) -> str:
     """A path as short as it can be said from here."""
     try:
-        return printable(str(Path(text).relative_to(Path.cwd())))
+        return str(Path(text).relative_to(Path.cwd()))
     except (ValueError, OSError):
-        return printable(text)
+        return text
 
 
 def details(job: Job, out: Output) -> list[str]:
     """Everything worth knowing about one job."""
     facts = job_facts(job)
     status = "  ".join([out.status(job.status.value), message(job)]).rstrip()
-    lines = {"status": status, **{name: printable(str(value)) for name, value in facts.items()}}
+    lines = {"status": status, **{name: str(value) for name, value in facts.items()}}
     indent = max(map(len, lines)) + 2
     rows = [f"  {name:<{indent}}{value}" for name, value in lines.items()]
     return [out.paint(job.id, bold=True), *rows]
@@ -292,7 +292,7 @@ def event(happened: Event, out: Output) -> str:
 def finding(found: Finding, out: Output | None = None) -> str:
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
-    return f"{word}: {printable(found.text)}"
+    return f"{word}: {found.text}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -404,7 +404,7 @@ def labelled(label: str, text: str, width: int | None) -> list[str]:
     room = width and max(width - len(indent), 20)
     lines: list[str] = []
     for line in text.strip("\n").splitlines():
-        lines += wrapped(printable(line), room)
+        lines += wrapped(line, room)
     if not lines:
         return []
     return [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])]
