@@ -92,17 +92,19 @@ def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:
 
 
 def row(compared: Compared, comparison: Comparison, width: int | None) -> tuple[str, ...]:
-    values = (
-        [best(compared), "" if compared.last is None else show.number(compared.last)]
-        if comparison.metric
-        else []
-    )
+    values = [best(compared), last(compared)] if comparison.metric else []
     settings = [cut(cell(compared.settings.get(name)), width) for name in comparison.differ]
     return (compared.job.id, compared.job.status.value, *values, *settings)
 
 
 def best(compared: Compared) -> str:
-    return f"{show.number(compared.best.value)} @{compared.best.epoch}" if compared.best else ""
+    if compared.best is None:
+        return ""
+    return f"{show.number(compared.best.value)} @{compared.best.epoch}"
+
+
+def last(compared: Compared) -> str:
+    return "" if compared.last is None else show.number(compared.last)
 
 
 def cell(value: Any) -> str:

@@ -81,7 +81,7 @@ def ls(
     full: bool,
 ) -> None:
     """List jobs, newest first. The live ones are looked at first."""
-    most = (None if out.json else MANY) if limit is None else limit or None
+    most = longest_list(out, limit)
     asked_labels = read_pairs("--label", labels)
     jobs = client.list_jobs(
         statuses=statuses,
@@ -107,10 +107,19 @@ def ls(
         out.note(f"{which_are_shown(len(shown), sort)}; all of them: tao ls --limit 0")
 
 
+def longest_list(out: Output, limit: int | None) -> int | None:
+    """How many jobs are shown at most; None for all of them."""
+    if limit is not None:
+        return limit or None
+    return None if out.json else MANY
+
+
 def which_are_shown(count: int, sort: str) -> str:
     """`These are the newest 20`; of one job, `This is the newest`."""
     which = "newest" if sort == "created" else "first"
-    return f"This is the {which}" if count == 1 else f"These are the {which} {count}"
+    if count == 1:
+        return f"This is the {which}"
+    return f"These are the {which} {count}"
 
 
 def chosen(

@@ -171,4 +171,6 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
 
 
 def cut(line: str, width: int | None) -> str:
-    return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
+    if width is None or len(line) <= width:
+        return line
+    return line[: max(width - 1, 0)] + "…"

@@ -18,6 +18,7 @@ from tao_sdk.model.units import format_duration
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client import Planned
+    from tao_sdk.model.spec import JobSpec
 
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
@@ -47,9 +48,9 @@ def summary(planned: Planned, out: Output) -> list[str]:
 def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     spec = planned.spec
     yield "image", spec.image
-    on_nodes = f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else ""
-    yield "gpus", f"{spec.gpu_count}{on_nodes}"
-    yield "time", f"at most {format_duration(spec.time_limit)}" if spec.time_limit else ""
+    yield "gpus", gpus_of(spec)
+    if spec.time_limit:
+        yield "time", f"at most {format_duration(spec.time_limit)}"
     yield "command", shortened(spec.command)
     yield "args", values_line(spec.args)
     yield "specs", values_line(spec.specs)
@@ -57,11 +58,21 @@ def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     yield "secrets", ", ".join(planned.plan.secrets)
 
 
+def gpus_of(spec: JobSpec) -> str:
+    """`8`; of a job on several nodes, `8 on each of 2 nodes`."""
+    if (spec.num_nodes or 1) == 1:
+        return str(spec.gpu_count)
+    return f"{spec.gpu_count} on each of {spec.num_nodes} nodes"
+
+
 def shortened(command: str) -> str:
     """The command's first line, as it was typed; how many more there are."""
     first, *more = command.strip().splitlines() or [""]
-    first = first if len(first) <= LONGEST_COMMAND else f"{first[:LONGEST_COMMAND]}…"
-    return f"{first}  (and {show.plural(len(more), 'more line')})" if more else first
+    if len(first) > LONGEST_COMMAND:
+        first = f"{first[:LONGEST_COMMAND]}…"
+    if not more:
+        return first
+    return f"{first}  (and {show.plural(len(more), 'more line')})"
 
 
 def values_line(values: Mapping[str, Any] | None) -> str:
@@ -127,14 +138,10 @@ def yaml_lines(value: Any) -> list[str]:
         """Texts of several lines as they are."""
 
     def text(dumper: Any, data: str) -> Any:
-        shown = (
-            data
-            if len(data) <= LONGEST_SHOWN
-            else f"{data[:200]}… ({len(data)} characters; --json shows all)"
-        )
-        return dumper.represent_scalar(
-            "tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None
-        )
+        if len(data) > LONGEST_SHOWN:
+            data = f"{data[:200]}… ({len(data)} characters; --json shows all)"
+        style = "|" if "\n" in data else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
     Dumper.add_representer(str, text)
     return (

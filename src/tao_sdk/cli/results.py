@@ -96,9 +96,7 @@ def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
 
 def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
     """Raise PathNotFound where there is neither a file to copy nor a curve to write."""
-    from tao_sdk.engine.curve_file import LEAST_EPOCHS
-
-    if left.files or len(left.progress.history) >= LEAST_EPOCHS:
+    if left.can_be_fetched:
         return
     live = not job.status.terminal
     raise PathNotFound(f"{job.id} has no results. {results_text.no_files(live)}")

@@ -35,15 +35,18 @@ def results_lines(left: Results, live: bool) -> list[str]:
 
 
 def no_files(live: bool) -> str:
-    return "Nothing has been written there yet." if live else f"The job left nothing there. {KEEP}"
+    if live:
+        return "Nothing has been written there yet."
+    return f"The job left nothing there. {KEEP}"
 
 
 def best_line(left: Results) -> str:
     """`best     runs/x/model_019.pth  (accuracy 0.986 at epoch 19)`, or why there is none."""
-    if left.best:
-        value = best_value(left)
-        return f"best     {show.path(left.best)}{f'  ({value})' if value else ''}"
-    return f"best     -  ({why_no_best(left)})"
+    if not left.best:
+        return f"best     -  ({why_no_best(left)})"
+    line = f"best     {show.path(left.best)}"
+    value = best_value(left)
+    return f"{line}  ({value})" if value else line
 
 
 def best_value(left: Results) -> str:

@@ -56,8 +56,10 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
     if not progress.epoch:
         return []
     words = [epoch(progress), *trends(progress)[:most_metrics]]
+    if job.status.terminal and not job.reading.whole:
+        words.append("(its log was not read to its end yet)")
     if job.status.terminal:
-        return words if job.reading.whole else [*words, "(its log was not read to its end yet)"]
+        return words
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
         words += time_left(progress.eta_seconds - since)
@@ -180,7 +182,9 @@ def took(job: Job, now: datetime) -> str:
 def epoch(progress: Progress) -> str:
     if not progress.epoch:
         return ""
-    return f"{progress.epoch}/{progress.epochs}" if progress.epochs else str(progress.epoch)
+    if not progress.epochs:
+        return str(progress.epoch)
+    return f"{progress.epoch}/{progress.epochs}"
 
 
 def metrics(progress: Progress) -> list[str]:
@@ -308,8 +312,8 @@ def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
 def waiting_time(job: Job, now: datetime) -> str:
     """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`, `Paused`."""
     if job.status is Status.PENDING:
-        minutes = (now - job.created).total_seconds() / 60
-        return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
+        minutes = int((now - job.created).total_seconds() // 60)
+        return f"Pending for {minutes} min" if minutes else "Pending"
     duration = took(job, now)
     if not duration or job.status is Status.PAUSED:  # since when it is paused is not known
         return str(job.status)
@@ -321,10 +325,17 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     """Why a job waits or failed: what went wrong, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
-        known = message(job)
-        return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
+        return [without_diagnosis(job, head)]
     what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {what}", *rest]
+
+
+def without_diagnosis(job: Job, head: str) -> str:
+    """`Running for 0:21: waits for a GPU`; `Complete after 0:03.`"""
+    known = message(job)
+    if job.status is Status.COMPLETE or not known:
+        return f"{head}."
+    return f"{head}: {known}"
 
 
 def standstill(job: Job, activity: Activity | None, epoch_at: datetime | None) -> list[str]:
