@@ -350,13 +350,6 @@ def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_ask
         assert first in refused.err
 
 
-def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
-    job = tao.run_detached("true")
-    assert tao("wait", job).code == 0
-    ran = tao("results", "--json", job, "--fetch", "here")
-    assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])
-
-
 @pytest.mark.parametrize("verb", ["wait", "watch", "attach"])
 def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(
     tao: Tao, verb: str

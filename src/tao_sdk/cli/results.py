@@ -58,8 +58,8 @@ def results(
     here.
 
     Without a job, those of the newest. A file that was copied before and has not changed is not
-    copied again. The exit code is 3 where there is no checkpoint of the epoch, or no file fits
-    --only.
+    copied again. The exit code is 3 where there is no checkpoint of the epoch, nothing to copy, or
+    no file that fits --only.
     """
     if only and (fetch is None or epoch is not None):
         raise UsageError(
