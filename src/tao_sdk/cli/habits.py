@@ -178,8 +178,8 @@ EXTRA_WORDS: Mapping[str, str] = {
 
 def flag_instead(verb: str, flag: str) -> str:
     """What does here what the flag does elsewhere; "" for a flag that no table knows."""
-    if not verb:
-        return FLAGS_OF_TAO.get(flag, "")
+    if not verb and flag in FLAGS_OF_TAO:
+        return FLAGS_OF_TAO[flag]
     if verb == "logs" and flag[1:].isdigit():  # `-5`, as of tail
         flag = "--lines"
     if instead := FLAGS_INSTEAD.get((verb, flag)) or FLAGS_INSTEAD.get(("", flag)):
