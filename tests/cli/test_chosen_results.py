@@ -71,3 +71,12 @@ def test_why_no_checkpoint_is_the_best_is_told(tao: Tao) -> None:
     assert (
         "best     -  (the job told no metric by which one is the best)" in tao("results", job).out
     )
+
+
+def test_nothing_to_fetch_makes_no_folder_and_ends_with_3(tao: Tao) -> None:
+    job = tao.run_detached("true")
+    assert tao("wait", job).code == 0
+    ran = tao("results", job, "--fetch", "copy")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith(f"error: {job} has no results.")
+    assert not (tao.home / "copy").exists()

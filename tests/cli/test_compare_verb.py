@@ -225,3 +225,17 @@ def test_a_label_that_one_job_has_is_told_with_that_job(typed: Typed, tmp_path: 
         f"error: Only {SECOND} has the labels sweep=a and lr=2; two jobs or more are compared.",
         "why:   Jobs have: lr=1, lr=2, sweep=a.",
     ]
+
+
+def test_unlike_commands_are_compared_as_a_whole_and_flags_by_name(
+    typed: Typed, tmp_path: Path
+) -> None:
+    commands = ("python train.py --lr 0.1", "bash run.sh 3 --lr 0.2")
+    for job, command in zip((FIRST, SECOND), commands, strict=True):
+        sweep.add(tmp_path, job, (0.5, 0.9), spec={"command": command})
+    told = typed("compare", "--json", FIRST, SECOND).json
+    assert told["differ"] == ["command", "--lr"]
+    assert [job["settings"]["command"] for job in told["jobs"]] == [
+        "python train.py",
+        "bash run.sh 3",
+    ]

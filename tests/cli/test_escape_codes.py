@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from support.tao_command import Tao
 from support.tao_terminal import COLOR, on_terminal
 from tao_sdk.backends.contract import FileStat
+from tao_sdk.cli import output
 from tao_sdk.cli.results import file_line
 from tao_sdk.client.views import file_view
 
@@ -75,6 +77,27 @@ def test_names_of_files_that_a_job_wrote_are_shown_without_escape_codes(tao: Tao
     for each in shown:
         assert each.code == 0
         assert not {"\033", "\007", "\u202e"} & set(each.out + each.err)
+
+
+def test_an_error_that_quotes_what_was_given_is_shown_without_escape_codes(tao: Tao) -> None:
+    tao.write("job.yaml", "command: 'true'\n")
+    shown = [
+        tao("run", f"{NASTY}.yaml"),
+        tao("run", "job.yaml", "--set", f"{NASTY}=1"),
+        tao(NASTY),
+        tao("status", NASTY),
+        tao("plan", "--gpus", "0", "--", f"echo {NASTY}"),
+    ]
+    for each in shown:
+        assert each.out + each.err
+        assert not {"\033", "\007", "\u202e"} & set(each.out + each.err)
+
+
+def test_only_what_writes_to_a_terminal_filters_what_it_is_given() -> None:
+    """What a line says is made elsewhere, and may hold anything: one place stands between."""
+    sources = Path(output.__file__).parent.glob("*.py")
+    filtering = {source.name for source in sources if "import printable" in source.read_text()}
+    assert filtering == {"output.py", "watching.py"}
 
 
 @pytest.mark.parametrize("mtime", [1e15, -1e15, 1e300])

@@ -23,6 +23,18 @@ Typed = Callable[..., Ran]
         (("run", "-e", "K=V", "job.yaml"), "tao run --env NAME=VALUE"),
         (("run", "-n", "try", "job.yaml"), "tao run --name NAME"),
         (("run", "-J", "try", "job.yaml"), "tao run --name NAME"),
+        (("run", "-n", "4", "job.yaml"), "tao run --nodes N"),
+        (("run", "-n", "4", "job.yaml"), "tao run --gpus N"),
+        (("run", "--retry", "2", "job.yaml"), "tao run --retries N"),
+        (("rm", "-f", "try"), "tao rm --force JOB"),
+        (("ls", "-l"), "tao status JOB"),
+        (("ls", "--name", "try"), "tao status NAME"),
+        (("logs", "-5", "try"), "tao logs JOB --tail N"),
+        (("logs", "-50"), "tao logs JOB --tail N"),
+        (("logs", "-F", "try"), "tao logs -f JOB"),
+        (("results", "try", "-o", "here"), "tao results JOB --fetch DIR"),
+        (("help", "run"), "tao run --help"),
+        (("-v",), "tao --version"),
         (("run", "-g", "2", "job.yaml"), "tao run --gpus N"),
         (("run", "--gpu", "2", "job.yaml"), "tao run --gpus N"),
         (("run", "-it", "ubuntu", "bash"), "A job takes no input"),
@@ -87,6 +99,28 @@ def test_a_blank_in_the_place_of_an_equals_sign_is_told(
     ran = typed(*args)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines()[-1] == f"next:  Write {told}"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "--label", "lr=1", "--label", "lr=2", "--", "true"),
+        ("ls", "--label", "lr=1", "--label", "lr=2"),
+    ],
+)
+def test_two_values_of_one_label_are_refused(typed: Typed, args: tuple[str, ...]) -> None:
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--label lr has two values: 1 and 2." in ran.err
+
+
+def test_a_job_file_in_a_folder_that_is_not_there_makes_the_folder(
+    typed: Typed, tmp_path: Path
+) -> None:
+    assert typed("init", "sub/deep/x.yaml").code == 0
+    assert (tmp_path / "sub" / "deep" / "x.yaml").is_file()
+    (tmp_path / "file").write_text("")
+    assert typed("init", "file/x.yaml").code == 2
 
 
 def test_a_job_file_that_is_not_there_can_be_written(typed: Typed, tmp_path: Path) -> None:

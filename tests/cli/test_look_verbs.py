@@ -47,7 +47,7 @@ def test_ls_chooses_by_status_label_and_number(ended: Ended) -> None:
     assert [job["id"] for job in ended.tao("ls", "--json", "--limit", "1").json] == [ended.canceled]
     one = ended.tao("ls", "--limit", "1")
     assert len(one.out.splitlines()) == 2
-    assert "all of them: tao ls --limit 0" in one.err
+    assert one.err.strip().endswith("This is the newest; all of them: tao ls --limit 0")
 
 
 def test_an_empty_store_says_how_to_start(tao: Tao) -> None:
@@ -350,13 +350,6 @@ def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_ask
         assert first in refused.err
 
 
-def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
-    job = tao.run_detached("true")
-    assert tao("wait", job).code == 0
-    ran = tao("results", "--json", job, "--fetch", "here")
-    assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])
-
-
 @pytest.mark.parametrize("verb", ["wait", "watch", "attach"])
 def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(
     tao: Tao, verb: str
@@ -543,3 +536,14 @@ def test_a_metric_beside_a_step_is_shown_without_an_epoch(tao: Tao) -> None:
     assert [line.split() for line in shown.splitlines() if "loss" in line] == [
         ["metrics", "loss", "0.250"]
     ]
+
+
+def test_attach_off_a_terminal_says_that_it_repeats_what_was_told(tao: Tao) -> None:
+    job = tao.run_detached("echo epoch 1/2 loss 1; sleep 60")
+    attached = tao.start("attach", job)
+    assert attached.stdout is not None
+    assert attached.stdout.readline().startswith(job)
+    assert tao("cancel", job, "--grace", "0s").code == 0
+    _, err = attached.communicate(timeout=120)
+    assert f"New alone: tao logs -f -n 0 {job}" in err
+    assert "New alone" not in tao("attach", job).err

@@ -71,6 +71,30 @@ def test_a_job_with_files_says_that_it_runs_those_that_were_sent(
     assert "as sent at first" not in tao("retry", job, "--json").err
 
 
+BEGINS_ANEW = "It begins anew, in the same results folder"
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ((), "A job without specs or args has no resume key."),
+        (("--args", "lr=0.1"), "No resume_key is set"),
+        (("--args", "lr=0.1", "--args", "ckpt=null", "--resume-key", "ckpt"), ""),
+    ],
+)
+def test_a_retry_says_when_it_goes_on_from_no_checkpoint(
+    tao: Tao, flags: tuple[str, ...], why: str
+) -> None:
+    job = tao.run_detached("false", *flags)
+    assert tao("wait", job).code == 1
+    ran = tao("retry", job, "--detach")
+    assert ran.code == 0, ran.err
+    assert (BEGINS_ANEW in ran.err) is bool(why)
+    assert why in ran.err
+    assert tao("wait", job).code == 1
+    assert BEGINS_ANEW not in tao("retry", job, "--anew", "--detach").err
+
+
 def test_a_retry_says_that_an_input_is_read_again(tao: Tao) -> None:
     data = tao.home / "data.txt"
     data.write_text("1")
@@ -115,5 +139,6 @@ def test_the_screen_of_a_retry_shows_its_own_attempt_alone(tao: Tao) -> None:
             "epoch 3/3  loss 0.200",
         ]
     log = tao("logs", job)
+    assert "what is new" not in tao("attach", job).err
     assert log.out.count("epoch 1/3") == 2
     assert "the logs of 2 attempts" in log.err

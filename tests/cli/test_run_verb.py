@@ -346,6 +346,20 @@ def test_a_place_that_does_not_answer_is_planned_for_and_the_plan_says_what_was_
     assert tao("ls", "--json").json == []
 
 
+def test_a_plan_is_made_although_ssh_would_refuse_the_key(tao: Tao) -> None:
+    key = tao.home / "key"
+    key.write_text("no key")
+    key.chmod(0o644)
+    login = {**DEAD_CLUSTER, "SSH_KEY_PATH": str(key)}
+    asked = ("--platform", "slurm", "--image", "x", "--gpus", "2", "--", "true")
+    ran = tao("plan", *asked, timeout=60, **login)
+    assert ran.code == 0
+    assert "(did not answer)" in ran.out.splitlines()[0]
+    assert "can be read by others (mode 0644)" in ran.out
+    assert f"chmod 600 {key}" in ran.out
+    assert tao("run", *asked, timeout=60, **login).code == 2
+
+
 def test_a_plan_of_a_place_that_answers_says_so(tao: Tao) -> None:
     assert tao("plan", "--gpus", "0", "--json", "--", "true").json["asked"] is True
 
@@ -362,3 +376,22 @@ def test_a_plan_that_would_be_refused_ends_with_2_and_shows_the_finding(tao: Tao
     ran = tao("plan", "--gpus", "512", "--json", "--", "true")
     assert ran.code == 2
     assert "error" in {finding["severity"] for finding in ran.json["findings"]}
+
+
+def test_a_plan_shows_the_values_that_were_set(tao: Tao) -> None:
+    tao.write("args.yaml", "command: train {lr}\nargs: {lr: 0.1, big: [1, 2]}\ngpu_count: 0\n")
+    told = tao("plan", "args.yaml", "--set", "lr=3")
+    assert "  args     lr=3  big=[1, 2]" in told.out.splitlines()
+    assert tao("plan", "args.yaml", "--set", "lr=3", "--json").json["args"] == {
+        "lr": 3,
+        "big": [1, 2],
+    }
+    tao.write("specs.yaml", "command: cat {config_path}\nspecs: {train: {lr: 0.1}}\ngpu_count: 0\n")
+    told = tao("plan", "specs.yaml", "--set", "train.lr=3")
+    assert "  specs    train.lr=3" in told.out.splitlines()
+    assert "lr: 3" in tao("plan", "specs.yaml", "--set", "train.lr=3", "--full").out
+    assert tao("plan", "--gpus", "0", "--json", "--", "true").json["args"] is None
+
+
+def test_a_plan_says_that_its_id_is_an_example(tao: Tao) -> None:
+    assert "each run draws its own" in tao("plan", "--gpus", "0", "--", "true").out

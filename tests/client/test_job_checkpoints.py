@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,6 +38,54 @@ def test_checkpoints_of_a_command_that_saved_at_its_time_limit_and_ended_are_who
     assert all(each.complete for each in left.checkpoints) is whole
     if whole:
         assert (left.newest or "").endswith("model_epoch_002.pth")
+
+
+SAVING = """
+import os, signal, sys, time
+def save(*_):
+    time.sleep(0.2)
+    with open(os.environ["TAO_RESULTS_DIR"] + "/model_epoch_001.pth", "w") as file:
+        file.write("1")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("command", ["{0}", "true && {0}", "{0}\necho next"])
+def test_the_last_checkpoint_of_a_program_that_a_shell_waits_for_is_whole(
+    sdk: LocalSDK, command: str
+) -> None:
+    Path("saving.py").write_text(SAVING)
+    job = sdk.create_job(command=command.format(f"{sys.executable} saving.py"), gpu_count=0)
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    assert [each.complete for each in sdk.results(job.id).checkpoints] == [True]
+
+
+FAILING = """
+import os, sys, time
+for epoch in (1, 2, 3):
+    path = os.environ["TAO_RESULTS_DIR"] + f"/model_epoch_00{epoch}.pth"
+    with open(path, "w") as file:
+        file.write("1")
+    if epoch == 1:
+        os.utime(path, (time.time() - 60, time.time() - 60))
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("args", [None, {"lr": 0.1}])
+def test_the_last_checkpoints_before_a_failure_are_unsure_for_every_kind_of_job(
+    sdk: LocalSDK, args: dict[str, float] | None
+) -> None:
+    Path("failing.py").write_text(FAILING)
+    job = sdk.create_job(command=f"{sys.executable} failing.py", args=args, gpu_count=0)
+    assert sdk.wait(job.id, timeout=120).status == "Error", sdk.get_job_logs(job.id)
+    assert [each.complete for each in sdk.results(job.id).checkpoints] == [True, False, False]
 
 
 def test_a_checkpoint_that_was_copied_to_the_results_as_an_output_is_listed_once(

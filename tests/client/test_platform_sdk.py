@@ -554,3 +554,11 @@ def test_a_pause_that_is_no_number_is_told(sdk: LocalSDK) -> None:
     wrong: Any = "2s"
     with pytest.raises(UsageError, match="poll_interval is '2s'"):
         LocalSDK(poll_interval=wrong, settings=sdk.settings)
+
+
+def test_an_argument_that_is_nearly_one_is_named(sdk: LocalSDK) -> None:
+    with pytest.raises(TypeError, match="has no argument 'status'. Did you mean 'statuses'"):
+        sdk.list_jobs(status="Error")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="nonsense"):
+        sdk.list_jobs(nonsense=1)  # pyright: ignore[reportCallIssue]
+    assert sdk.list_jobs(statuses=["Error"]) == []

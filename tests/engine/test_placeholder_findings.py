@@ -29,6 +29,8 @@ def placeholders(client: Client, command: str, **fields: Any) -> list[str]:
         ("train {configpath}", {}, ["{configpath}", "Did you mean {config_path}?"]),
         ("train {lerning_rate}", {"args": {"learning-rate": 1}}, ["Did you mean {learning_rate}?"]),
         ("train {config_path}", {}, ["{config_path}", "Give it specs."]),
+        ("train {args}", {}, ["{args}", "--args NAME=VALUE"]),
+        ("train {args}", {"args": {"lr": 1}}, ["{args}", "Leave {args} out", "{lr}"]),
     ],
 )
 def test_a_placeholder_that_nothing_replaces_is_told(

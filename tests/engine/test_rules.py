@@ -300,6 +300,13 @@ CASES = [
         ErrClass.USER,
         False,
     ),
+    (
+        "path_missing",
+        Evidence(exit_code=1, log_tail="begin\ncat: /no/such: No such file or directory\n"),
+        "cat: /no/such",
+        ErrClass.USER,
+        False,
+    ),
     ("ended_by_timeout", Evidence(exit_code=124), "timeout", ErrClass.USER, False),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
     (

@@ -21,4 +21,9 @@ def attach(client: Client, out: Output, job: str | None) -> int:
 
     Ctrl-C leaves the job running. The exit code is that of `tao run`.
     """
-    return watched(client, out, client.get_job(job_or_newest(client, out, job)))
+    found = client.get_job(job_or_newest(client, out, job))
+    if not (out.screen or found.status.terminal):
+        out.note(
+            f"All that it told so far, then what is new. New alone: tao logs -f -n 0 {found.id}"
+        )
+    return watched(client, out, found)

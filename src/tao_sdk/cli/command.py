@@ -178,7 +178,9 @@ def seconds_or_duration(text: str) -> timedelta:
         seconds = float(text)
     except ValueError:
         return parse_duration(text)
-    return parse_duration(text) if math.isnan(seconds) else timedelta(seconds=seconds)
+    if math.isnan(seconds):
+        return parse_duration(text)
+    return timedelta(seconds=seconds)
 
 
 class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]

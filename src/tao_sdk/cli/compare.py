@@ -12,7 +12,6 @@ from tao_sdk.cli.command import JobId, command, newest
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
-from tao_sdk.model.printable import printable
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -89,21 +88,23 @@ def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:
     values = [f"BEST {comparison.metric}", "LAST"] if comparison.metric else []
     head = ("ID", "STATUS", *values, *comparison.differ)
     rows = [row(job, comparison, width) for job in comparison.jobs]
-    return [tuple(map(printable, cells)) for cells in (head, *rows)]
+    return [head, *rows]
 
 
 def row(compared: Compared, comparison: Comparison, width: int | None) -> tuple[str, ...]:
-    values = (
-        [best(compared), "" if compared.last is None else show.number(compared.last)]
-        if comparison.metric
-        else []
-    )
+    values = [best(compared), last(compared)] if comparison.metric else []
     settings = [cut(cell(compared.settings.get(name)), width) for name in comparison.differ]
     return (compared.job.id, compared.job.status.value, *values, *settings)
 
 
 def best(compared: Compared) -> str:
-    return f"{show.number(compared.best.value)} @{compared.best.epoch}" if compared.best else ""
+    if compared.best is None:
+        return ""
+    return f"{show.number(compared.best.value)} @{compared.best.epoch}"
+
+
+def last(compared: Compared) -> str:
+    return "" if compared.last is None else show.number(compared.last)
 
 
 def cell(value: Any) -> str:

@@ -14,11 +14,10 @@ from itertools import pairwise
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.output import cut, has_color
+from tao_sdk.cli.output import cut, has_color, marked, stderr_line
 from tao_sdk.cli.usage_advice import split_at_dashes, usage_error
 from tao_sdk.client.crash_file import keep_crash
 from tao_sdk.model.errors import TaoError, UsageError
-from tao_sdk.model.printable import printable
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
@@ -41,11 +40,16 @@ def tell(error: BaseException, argv: list[str]) -> int:
     if is_interrupt(error):
         error = Detached("Interrupted.", "tao ls")
     if isinstance(error, Detached) and not wants_json(argv):
-        print(f"\n{error}", file=sys.stderr)
+        stderr_line("")  # below the ^C of the terminal
+        stderr_line(str(error))
         return exit_codes.DETACHED
     told, code = as_told(error, argv)
     redact = Redactor.of_values(secrets_around(argv))
-    print(redact(as_json(told) if wants_json(argv) else as_lines(told)), file=sys.stderr)
+    if wants_json(argv):
+        print(redact(as_json(told)), file=sys.stderr)
+        return code
+    for line in redact(as_lines(told)).splitlines():
+        stderr_line(line)
     return code
 
 
@@ -84,16 +88,16 @@ def as_lines(error: TaoError) -> str:
 
 
 def lines_of_one(error: TaoError) -> str:
-    head = click.style("error: ", fg="red", bold=True) if has_color(sys.stderr) else "error: "
+    head = "error: "
+    if has_color(sys.stderr):
+        head = marked(head, "red", bold=True)
     told = [(head, error.what), ("why:   ", error.why), ("next:  ", error.next)]
     return "\n".join(f"{label}{readable(text)}" for label, text in told if text or label is head)
 
 
 def readable(text: str) -> str:
-    """The text's own lines, below each other, none without end, and without what a terminal would
-    obey.
-    """
-    return "\n       ".join(cut(printable(line), LONGEST_LINE) for line in text.splitlines())
+    """The text's own lines, below each other, none without end."""
+    return "\n       ".join(cut(line, LONGEST_LINE) for line in text.splitlines())
 
 
 def wants_json(argv: list[str]) -> bool:

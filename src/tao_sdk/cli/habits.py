@@ -93,6 +93,11 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("ls", "-a"): "All of them: tao ls --limit 0",
     ("ls", "--all"): "All of them: tao ls --limit 0",
     ("ls", "-n"): "The newest N: tao ls --limit N",
+    ("ls", "-l"): "The list has one form. More of one job: tao status JOB",
+    (
+        "ls",
+        "--name",
+    ): "One job by its name: tao status NAME. To choose jobs: tao ls --label NAME=VALUE",
     ("ls", "--running"): "Those that run: tao ls --status running",
     ("ls", "--failed"): "Those that failed: tao ls --status error",
     ("ls", "--state"): "To choose by status: tao ls --status running",
@@ -101,14 +106,17 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("ls", "-w"): "To see what happens as it happens: tao events --follow",
     ("status", "--watch"): "To see it change: tao attach JOB",
     ("status", "-w"): "To see it change: tao attach JOB",
+    ("logs", "-F"): "To follow it: tao logs -f JOB",
     ("logs", "--lines"): "The end of it: tao logs JOB --tail N",
     (
         "results",
         "--best",
     ): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
     ("results", "--output"): "To copy them here: tao results JOB --fetch DIR",
+    ("results", "-o"): "To copy them here: tao results JOB --fetch DIR",
     ("cancel", "--all"): "Name the jobs that are to end; tao ls --status running lists them.",
     ("cancel", "--force"): "To give it no time to end by itself: tao cancel JOB --grace 0s",
+    ("rm", "-f"): "To end a live job and forget it: tao rm --force JOB",
     ("rm", "--all"): "Name the jobs that are to be forgotten; tao ls lists them.",
 }
 
@@ -117,7 +125,14 @@ FLAGS_OF_RUN: Mapping[str, str] = {
     flag: instead
     for flags, instead in {
         "-e": "A variable of the job: tao {verb} --env NAME=VALUE",
-        "-n -J --job-name": "The job's name: tao {verb} --name NAME",
+        "-J --job-name": "The job's name: tao {verb} --name NAME",
+        "-n": (
+            "The job's name: tao {verb} --name NAME. How many nodes: tao {verb} --nodes N. "
+            "How many GPUs: tao {verb} --gpus N"
+        ),
+        "--retry --restart --max-retries": (
+            "How often a failed job is tried again: tao {verb} --retries N"
+        ),
         "-g -G --gpu --num-gpus --gres": "How many GPUs: tao {verb} --gpus N",
         "--mem": "How much memory, in a container or on a cluster: tao {verb} --memory 32g",
         "-w --workdir": (
@@ -141,6 +156,9 @@ FLAGS_OF_RUN: Mapping[str, str] = {
     for flag in flags.split()
 }
 
+# Flags before any verb.
+FLAGS_OF_TAO: Mapping[str, str] = {"-v": "The version: tao --version"}
+
 ANY_VALUE = "To change a value of the specs or args: --set KEY=VALUE. All flags:"
 # What to do about a flag that no table knows, by verb.
 UNKNOWN_FLAG: Mapping[str, str] = {"run": ANY_VALUE, "plan": ANY_VALUE}
@@ -160,6 +178,10 @@ EXTRA_WORDS: Mapping[str, str] = {
 
 def flag_instead(verb: str, flag: str) -> str:
     """What does here what the flag does elsewhere; "" for a flag that no table knows."""
+    if not verb and flag in FLAGS_OF_TAO:
+        return FLAGS_OF_TAO[flag]
+    if verb == "logs" and flag[1:].isdigit():  # `-5`, as of tail
+        flag = "--lines"
     if instead := FLAGS_INSTEAD.get((verb, flag)) or FLAGS_INSTEAD.get(("", flag)):
         return instead
     if verb not in ("run", "plan"):

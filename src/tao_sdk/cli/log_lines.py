@@ -6,8 +6,8 @@ import logging
 import sys
 
 from tao_sdk.cli.failure import bug
+from tao_sdk.cli.output import stderr_line
 from tao_sdk.model.errors import join_sentences
-from tao_sdk.model.printable import printable
 
 
 class WarningLines(logging.Handler):
@@ -23,9 +23,7 @@ class WarningLines(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         kept = bug(error, sys.argv[1:]).next if error is not None else ""
         if self.printed:
-            print(
-                printable(join_sentences(f"warning: {record.getMessage()}", kept)), file=sys.stderr
-            )
+            stderr_line(join_sentences(f"warning: {record.getMessage()}", kept))
 
 
 def tell_warnings(printed: bool) -> None:

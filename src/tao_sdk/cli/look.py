@@ -81,7 +81,7 @@ def ls(
     full: bool,
 ) -> None:
     """List jobs, newest first. The live ones are looked at first."""
-    most = (None if out.json else MANY) if limit is None else limit or None
+    most = longest_list(out, limit)
     asked_labels = read_pairs("--label", labels)
     jobs = client.list_jobs(
         statuses=statuses,
@@ -104,8 +104,22 @@ def ls(
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):
-        which = "newest" if sort == "created" else "first"
-        out.note(f"These are the {which} {most}; all of them: tao ls --limit 0")
+        out.note(f"{which_are_shown(len(shown), sort)}; all of them: tao ls --limit 0")
+
+
+def longest_list(out: Output, limit: int | None) -> int | None:
+    """How many jobs are shown at most; None for all of them."""
+    if limit is not None:
+        return limit or None
+    return None if out.json else MANY
+
+
+def which_are_shown(count: int, sort: str) -> str:
+    """`These are the newest 20`; of one job, `This is the newest`."""
+    which = "newest" if sort == "created" else "first"
+    if count == 1:
+        return f"This is the {which}"
+    return f"These are the {which} {count}"
 
 
 def chosen(

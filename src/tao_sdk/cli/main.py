@@ -43,12 +43,21 @@ class Tao(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise unknown_verb(args[0])
+            raise help_on(args) or unknown_verb(args[0])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+def help_on(args: Sequence[str]) -> Exception | None:
+    """The error for `help run`, which names the help of that verb; None for any other words."""
+    from tao_sdk.model.errors import UsageError
+
+    if args[0] != "help" or len(args) < 2 or args[1] not in VERBS:
+        return None
+    return UsageError("unknown verb: 'help'", "", f"Help on {args[1]}:", f"tao {args[1]} --help")
 
 
 def unknown_verb(name: str) -> Exception:

@@ -105,24 +105,25 @@ class Output:
         self, text: str, color: str | None = None, bold: bool = False, dim: bool = False
     ) -> str:
         """The text with a style, for `line` to print."""
-        if not self.color:
-            return text
-        before, _, after = click.style(
-            "\n", fg=color, bold=bold or None, dim=dim or None
-        ).partition("\n")
-        return f"{style_mark(before)}{text}{style_mark(after)}"
+        return marked(text, color, bold, dim) if self.color else text
 
     def status(self, word: str) -> str:
         return self.paint(word, COLORS.get(word))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Columns as wide as they need to be; on a terminal the last one is cut at its edge."""
-        for line in table_lines([head, *rows], self.width):
+        cells = [[printable(cell) for cell in row] for row in (head, *rows)]
+        for line in table_lines(cells, self.width):
             self.line(self._with_colors(line))
 
     def _with_colors(self, line: str) -> str:
         word = next((word for word in line.split() if word in COLORS), "")
         return line.replace(word, self.status(word), 1) if word else line
+
+
+def stderr_line(text: str) -> None:
+    """A line on stderr. Of `text`, a terminal obeys only what `marked` has put there."""
+    print(with_styles(printable(text)), file=sys.stderr, flush=True)
 
 
 # What stands for our signs where the terminal's encoding has no letters for them.
@@ -144,6 +145,13 @@ def style_mark(codes: str) -> str:
     return "".join(f"<{STYLE_KEY} {numbers}>" for numbers in re.findall(r"\x1b\[([0-9;]*)m", codes))
 
 
+def marked(text: str, color: str | None = None, bold: bool = False, dim: bool = False) -> str:
+    """The text with a style, in a form that `printable` leaves alone."""
+    styled = click.style("\n", fg=color, bold=bold or None, dim=dim or None)
+    before, _, after = styled.partition("\n")
+    return f"{style_mark(before)}{text}{style_mark(after)}"
+
+
 def with_styles(line: str) -> str:
     return STYLE_MARKS.sub("\x1b[\\1m", line)
 
@@ -163,4 +171,6 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
 
 
 def cut(line: str, width: int | None) -> str:
-    return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
+    if width is None or len(line) <= width:
+        return line
+    return line[: max(width - 1, 0)] + "…"

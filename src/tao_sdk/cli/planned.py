@@ -6,23 +6,26 @@ Not here: its JSON, and the verb that asks for it (submit.py).
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.cli import show
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client import Planned
+    from tao_sdk.model.spec import JobSpec
 
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
+MOST_VALUES = 40  # of specs or args in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
 NOT_ASKED = "  (did not answer)"
-ALL_OF_IT = "All that would be sent: tao plan --full"
+ALL_OF_IT = "All that would be sent: tao plan --full. The id is an example: each run draws its own."
 
 
 def summary(planned: Planned, out: Output) -> list[str]:
@@ -32,9 +35,9 @@ def summary(planned: Planned, out: Output) -> list[str]:
     plan = planned.plan
     head = (
         f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  "
-        f"{printable(plan.attempt.endpoint)}{'' if planned.asked else NOT_ASKED}"
+        f"{plan.attempt.endpoint}{'' if planned.asked else NOT_ASKED}"
     )
-    facts = [f"  {name:<8} {printable(value)}" for name, value in facts_of(planned) if value]
+    facts = [f"  {name:<8} {value}" for name, value in facts_of(planned) if value]
     told = [
         *(show.finding(each, out) for each in worst_first(planned.findings)),
         *notes(plan.notes),
@@ -45,19 +48,51 @@ def summary(planned: Planned, out: Output) -> list[str]:
 def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     spec = planned.spec
     yield "image", spec.image
-    on_nodes = f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else ""
-    yield "gpus", f"{spec.gpu_count}{on_nodes}"
-    yield "time", f"at most {format_duration(spec.time_limit)}" if spec.time_limit else ""
+    yield "gpus", gpus_of(spec)
+    if spec.time_limit:
+        yield "time", f"at most {format_duration(spec.time_limit)}"
     yield "command", shortened(spec.command)
+    yield "args", values_line(spec.args)
+    yield "specs", values_line(spec.specs)
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
+
+
+def gpus_of(spec: JobSpec) -> str:
+    """`8`; of a job on several nodes, `8 on each of 2 nodes`."""
+    if (spec.num_nodes or 1) == 1:
+        return str(spec.gpu_count)
+    return f"{spec.gpu_count} on each of {spec.num_nodes} nodes"
 
 
 def shortened(command: str) -> str:
     """The command's first line, as it was typed; how many more there are."""
     first, *more = command.strip().splitlines() or [""]
-    first = first if len(first) <= LONGEST_COMMAND else f"{first[:LONGEST_COMMAND]}…"
-    return f"{first}  (and {show.plural(len(more), 'more line')})" if more else first
+    if len(first) > LONGEST_COMMAND:
+        first = f"{first[:LONGEST_COMMAND]}…"
+    if not more:
+        return first
+    return f"{first}  (and {show.plural(len(more), 'more line')})"
+
+
+def values_line(values: Mapping[str, Any] | None) -> str:
+    """`train.lr=0.1 model=large`, the first LONGEST_COMMAND characters; "" where there are none."""
+    pairs = (f"{key}={value_text(value)}" for key, value in leaves(values or {}))
+    return shortened("  ".join(islice(pairs, MOST_VALUES)))
+
+
+def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value with its key, those of a mapping below as `train.lr`."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(cast("Mapping[str, Any]", value), f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def value_text(value: Any) -> str:
+    """A value on one line, as YAML writes it: `0.1`, `null`, `[1, 2]`."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
@@ -103,14 +138,10 @@ def yaml_lines(value: Any) -> list[str]:
         """Texts of several lines as they are."""
 
     def text(dumper: Any, data: str) -> Any:
-        shown = (
-            data
-            if len(data) <= LONGEST_SHOWN
-            else f"{data[:200]}… ({len(data)} characters; --json shows all)"
-        )
-        return dumper.represent_scalar(
-            "tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None
-        )
+        if len(data) > LONGEST_SHOWN:
+            data = f"{data[:200]}… ({len(data)} characters; --json shows all)"
+        style = "|" if "\n" in data else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
     Dumper.add_representer(str, text)
     return (

@@ -14,7 +14,6 @@ from tao_sdk.cli import results_text, show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.client.views import changed_at, path_view, results_view
 from tao_sdk.model.errors import PathNotFound, UsageError
-from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def results(
     here.
 
     Without a job, those of the newest. A file that was copied before and has not changed is not
-    copied again. The exit code is 3 where there is no checkpoint of the epoch, or no file fits
-    --only.
+    copied again. The exit code is 3 where there is no checkpoint of the epoch, nothing to copy, or
+    no file that fits --only.
     """
     if only and (fetch is None or epoch is not None):
         raise UsageError(
@@ -76,6 +75,7 @@ def results(
         only = ("./" + escape(relative(checkpoint.path, left.dir)),)
     copied = None
     if fetch is not None:
+        refuse_nothing_to_fetch(found, left)
         copied = fetch_files(client, out, found.id, left, fetch, only)
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
@@ -92,6 +92,14 @@ def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
     except PathNotFound as error:
         command = f"tao results {job.id}"
         raise PathNotFound(error.what, error.why, "All of them:", command) from None
+
+
+def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
+    """Raise PathNotFound where there is neither a file to copy nor a curve to write."""
+    if left.can_be_fetched:
+        return
+    live = not job.status.terminal
+    raise PathNotFound(f"{job.id} has no results. {results_text.no_files(live)}")
 
 
 def fetch_files(
@@ -156,5 +164,5 @@ def file_line(stat: FileStat) -> str:
     moment = changed_at(stat)
     when = moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""
     if stat.is_dir:
-        return f"{'folder':>10}  {when:<16}  {printable(stat.path)}/"
-    return f"{format_size(stat.size):>10}  {when:<16}  {printable(stat.path)}"
+        return f"{'folder':>10}  {when:<16}  {stat.path}/"
+    return f"{format_size(stat.size):>10}  {when:<16}  {stat.path}"

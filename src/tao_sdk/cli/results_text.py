@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
 from tao_sdk.model.checkpoints import SETTLED, of_epoch
-from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -36,15 +35,18 @@ def results_lines(left: Results, live: bool) -> list[str]:
 
 
 def no_files(live: bool) -> str:
-    return "Nothing has been written there yet." if live else f"The job left nothing there. {KEEP}"
+    if live:
+        return "Nothing has been written there yet."
+    return f"The job left nothing there. {KEEP}"
 
 
 def best_line(left: Results) -> str:
     """`best     runs/x/model_019.pth  (accuracy 0.986 at epoch 19)`, or why there is none."""
-    if left.best:
-        value = best_value(left)
-        return f"best     {show.path(left.best)}{f'  ({value})' if value else ''}"
-    return f"best     -  ({why_no_best(left)})"
+    if not left.best:
+        return f"best     -  ({why_no_best(left)})"
+    line = f"best     {show.path(left.best)}"
+    value = best_value(left)
+    return f"{line}  ({value})" if value else line
 
 
 def best_value(left: Results) -> str:
@@ -115,7 +117,7 @@ def checkpoint_lines(left: Results) -> list[str]:
 
 
 def below(path: str, folder: str) -> str:
-    return printable(path.removeprefix(f"{folder.rstrip('/')}/"))
+    return path.removeprefix(f"{folder.rstrip('/')}/")
 
 
 def checkpoint_line(checkpoint: Checkpoint) -> str:

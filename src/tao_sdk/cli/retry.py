@@ -10,6 +10,7 @@ import click
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_argument
 from tao_sdk.cli.submit import detached, told, watched
+from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -35,10 +36,33 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
     environment of now.
     """
     first = client.get_job(job, look=False)
-    for line in (*sent_again(first), *read_again(first)):
+    anew_lines = [] if anew else not_resumed(first)
+    for line in (*anew_lines, *sent_again(first), *read_again(first)):
         out.note(line)
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     return detached(out, again) if detach else watched(client, out, again)
+
+
+def not_resumed(job: Job) -> list[str]:
+    """That the next attempt does not go on from a checkpoint, and what that means for results."""
+    from tao_sdk.client.results import begins_anew
+
+    will_start = job.status in (Status.ERROR, Status.CANCELED)
+    if not will_start or not begins_anew(job):
+        return []
+    return [
+        "It begins anew, in the same results folder: files of the same name are written over. "
+        f"{why_anew(job)}"
+    ]
+
+
+def why_anew(job: Job) -> str:
+    """Why no checkpoint is given to the command."""
+    if "specs" in job.spec or "args" in job.spec:
+        return (
+            "No resume_key is set, and no empty resume_training_checkpoint_path is there to fill."
+        )
+    return "A job without specs or args has no resume key."
 
 
 def sent_again(job: Job) -> list[str]:

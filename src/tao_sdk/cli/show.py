@@ -18,7 +18,6 @@ from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.metric_names import telling_order
-from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, telling_metrics
 from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status
@@ -57,8 +56,10 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
     if not progress.epoch:
         return []
     words = [epoch(progress), *trends(progress)[:most_metrics]]
+    if job.status.terminal and not job.reading.whole:
+        words.append("(its log was not read to its end yet)")
     if job.status.terminal:
-        return words if job.reading.whole else [*words, "(its log was not read to its end yet)"]
+        return words
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
         words += time_left(progress.eta_seconds - since)
@@ -181,7 +182,9 @@ def took(job: Job, now: datetime) -> str:
 def epoch(progress: Progress) -> str:
     if not progress.epoch:
         return ""
-    return f"{progress.epoch}/{progress.epochs}" if progress.epochs else str(progress.epoch)
+    if not progress.epochs:
+        return str(progress.epoch)
+    return f"{progress.epoch}/{progress.epochs}"
 
 
 def metrics(progress: Progress) -> list[str]:
@@ -201,7 +204,8 @@ def number(value: float) -> str:
 
 
 def one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
+    """The text with one blank for all white space in a row."""
+    return " ".join(text.split())
 
 
 def message(job: Job) -> str:
@@ -213,16 +217,16 @@ def message(job: Job) -> str:
 def path(text: str) -> str:
     """A path as short as it can be said from here."""
     try:
-        return printable(str(Path(text).relative_to(Path.cwd())))
+        return str(Path(text).relative_to(Path.cwd()))
     except (ValueError, OSError):
-        return printable(text)
+        return text
 
 
 def details(job: Job, out: Output) -> list[str]:
     """Everything worth knowing about one job."""
     facts = job_facts(job)
     status = "  ".join([out.status(job.status.value), message(job)]).rstrip()
-    lines = {"status": status, **{name: printable(str(value)) for name, value in facts.items()}}
+    lines = {"status": status, **{name: str(value) for name, value in facts.items()}}
     indent = max(map(len, lines)) + 2
     rows = [f"  {name:<{indent}}{value}" for name, value in lines.items()]
     return [out.paint(job.id, bold=True), *rows]
@@ -292,7 +296,7 @@ def event(happened: Event, out: Output) -> str:
 def finding(found: Finding, out: Output | None = None) -> str:
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
-    return f"{word}: {printable(found.text)}"
+    return f"{word}: {found.text}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -308,8 +312,8 @@ def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
 def waiting_time(job: Job, now: datetime) -> str:
     """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`, `Paused`."""
     if job.status is Status.PENDING:
-        minutes = (now - job.created).total_seconds() / 60
-        return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
+        minutes = int((now - job.created).total_seconds() // 60)
+        return f"Pending for {minutes} min" if minutes else "Pending"
     duration = took(job, now)
     if not duration or job.status is Status.PAUSED:  # since when it is paused is not known
         return str(job.status)
@@ -321,10 +325,17 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     """Why a job waits or failed: what went wrong, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
-        known = message(job)
-        return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
+        return [without_diagnosis(job, head)]
     what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {what}", *rest]
+
+
+def without_diagnosis(job: Job, head: str) -> str:
+    """`Running for 0:21: waits for a GPU`; `Complete after 0:03.`"""
+    known = message(job)
+    if job.status is Status.COMPLETE or not known:
+        return f"{head}."
+    return f"{head}: {known}"
 
 
 def standstill(job: Job, activity: Activity | None, epoch_at: datetime | None) -> list[str]:
@@ -404,7 +415,7 @@ def labelled(label: str, text: str, width: int | None) -> list[str]:
     room = width and max(width - len(indent), 20)
     lines: list[str] = []
     for line in text.strip("\n").splitlines():
-        lines += wrapped(printable(line), room)
+        lines += wrapped(line, room)
     if not lines:
         return []
     return [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])]

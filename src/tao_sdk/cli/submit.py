@@ -57,9 +57,11 @@ class Submitting(click.Command):
             raise meant(error, before, words) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        own = super().get_params(ctx)
+        params = [*super().get_params(ctx), *flags(JobSpec, SPEC)]
         record = options_class(ctx.meta.get("tao.platform", DEFAULT_PLATFORM))
-        return [*own, *flags(JobSpec, SPEC), *(flags(record, OPTION, OWN_FLAGS) if record else [])]
+        if record:
+            params += flags(record, OPTION, OWN_FLAGS)
+        return params
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
@@ -238,7 +240,8 @@ def watched(client: Client, out: Output, job: Job) -> int:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
     try:
-        ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
+        watch = ended_with_events if out.json else ended_with_screen
+        ended = watch(client, out, job)
     except KeyboardInterrupt:
         raise Detached(f"Detached; {job.id} goes on.", f"tao attach {job.id}") from None
     except JobNotFound:  # it was removed meanwhile

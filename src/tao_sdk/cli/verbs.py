@@ -16,7 +16,7 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "run": Verb("submit", "Run a job file, or a command, and watch it."),
     "init": Verb("init", "Write a job file to begin with."),
-    "plan": Verb("submit", "Show exactly what `run` would send; nothing is sent."),
+    "plan": Verb("submit", "Show what `run` would do; nothing is sent. --full: all of it."),
     "attach": Verb("attach", "Show a running job's screen again."),
     "ls": Verb("look", "List jobs, newest first."),
     "status": Verb("look", "Show how jobs stand."),
@@ -25,7 +25,7 @@ VERBS: Mapping[str, Verb] = {
     "events": Verb("look", "Show everything that happened, in order."),
     "wait": Verb("wait", "Wait until jobs have ended."),
     "cancel": Verb("wait", "End jobs; their logs and results are kept."),
-    "retry": Verb("retry", "Try an ended job again, from its last checkpoint."),
+    "retry": Verb("retry", "Try an ended job again; with a resume key, from a checkpoint."),
     "why": Verb("look", "Say why a job waits or failed, and what to do."),
     "watch": Verb("wait", "Carry live jobs to their end: retries and hooks."),
     "results": Verb("results", "Show a job's results and best checkpoint; --fetch copies them."),

@@ -6,11 +6,14 @@ Not here: what a field of a job allows (model/spec.py), and what a platform's ch
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from numbers import Real
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from tao_sdk.backends.registry import backend_class, platform_at
 from tao_sdk.client.carried_files import with_contents
@@ -18,6 +21,25 @@ from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def suggests_arguments(method: Callable[P, R]) -> Callable[P, R]:
+    """A TypeError for an argument that the method does not have names the one that was meant."""
+    known = [name for name in inspect.signature(method).parameters if name != "self"]
+
+    @functools.wraps(method)
+    def checked(*args: P.args, **keywords: P.kwargs) -> R:
+        for name in keywords:
+            meant = get_close_matches(name, known, n=1)
+            if name not in known and meant:
+                what = f"{method.__name__}() has no argument {name!r}."
+                raise TypeError(f"{what} Did you mean {meant[0]!r}?")
+        return method(*args, **keywords)
+
+    return checked
 
 
 def read_job(

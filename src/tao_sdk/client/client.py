@@ -233,6 +233,7 @@ class Client:
             job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code
         )
 
+    @call_checks.suggests_arguments
     def list_jobs(
         self,
         *,

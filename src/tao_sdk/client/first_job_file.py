@@ -68,6 +68,7 @@ def write_job_file(job_file: Path, name: str | None, image: str | None, platform
     platform = platform_name(platform)
     text = job_text(job_file, name, image, platform)
     try:
+        job_file.parent.mkdir(parents=True, exist_ok=True)
         with job_file.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:

@@ -37,7 +37,7 @@ from tao_sdk.model.units import format_size
 from tao_sdk.net.address import path_of
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.payload import schemes
-from tao_sdk.payload.declared import read_data
+from tao_sdk.payload.declared import read_data, resume_key_of
 from tao_sdk.runner.outputs.tree import growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
@@ -108,6 +108,11 @@ class Results:
         files = written_files(self.files, self.inputs, self.dir)
         found = checkpoints.list_checkpoints(files, self.dir, self.manifest, self.settled)
         return checkpoints.with_epochs(found, self.progress)
+
+    @property
+    def can_be_fetched(self) -> bool:
+        """True if there is a file to copy, or a curve to write beside the copies."""
+        return bool(self.files) or len(self.progress.history) >= LEAST_EPOCHS
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
         """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints
@@ -209,6 +214,14 @@ def input_names(job: Job) -> list[str]:
         return [each.key for each in read_data(spec).inputs if each.path not in spec.files]
     except SpecError:
         return []
+
+
+def begins_anew(job: Job) -> bool:
+    """True if a further attempt gets no checkpoint; False also where its stored spec is unclear."""
+    try:
+        return not resume_key_of(stored_spec(job.spec))
+    except SpecError:
+        return False
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:

@@ -97,6 +97,9 @@ def read_pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
             value = caller_variable(name)
         elif not equals or not name:
             raise UsageError(f"{flag} is {text!r}; it must be NAME=VALUE.")
+        if flag == "--label" and found.get(name, value) != value:
+            what = f"--label {name} has two values: {found[name]} and {value}."
+            raise UsageError(what, "A job has one value of a label.", "Give one of them.")
         found[name] = value
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.status import Status
@@ -35,10 +35,19 @@ def plan_view(planned: Planned) -> View:
         "platform": plan.attempt.platform,
         "endpoint": plan.attempt.endpoint,
         "command": planned.spec.command,
+        "args": plain_values(planned.spec.args),
+        "specs": plain_values(planned.spec.specs),
         "asked": planned.asked,
         **plan.to_json(),
         "findings": [finding.to_json() for finding in planned.findings],
     }
+
+
+def plain_values(values: Mapping[str, Any] | None) -> View | None:
+    """Specs or args without what libraries wrap, such as paths."""
+    from tao_sdk.payload.values import plain_data
+
+    return None if values is None else cast("View", plain_data(values, "values"))
 
 
 def why_view(job: Job, diagnosis: Diagnosis | None, activity: Activity | None) -> View:

@@ -11,11 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tao_sdk.backends.contract import AnyBackend, AssumesFacts
-from tao_sdk.model.errors import Unreachable, join_sentences
+from tao_sdk.model.errors import (
+    ControllerSilent,
+    LoginUnusable,
+    TaoError,
+    Unreachable,
+    join_sentences,
+)
 from tao_sdk.model.finding import Finding, warning
 from tao_sdk.model.prepared_job import PreparedJob
 
 NOT_ASKED = "plan.not_asked"
+NO_ANSWER = (Unreachable, LoginUnusable, ControllerSilent)
 
 
 @dataclass(frozen=True)
@@ -43,13 +50,13 @@ def ask_or_assume(backend: AnyBackend, job: PreparedJob, options: Any) -> PlaceF
     """The facts of the place, or assumed ones where it does not answer."""
     try:
         return ask_place(backend, job, options)
-    except Unreachable as error:
+    except NO_ANSWER as error:
         if not isinstance(backend, AssumesFacts):
             raise
         assumed = backend.assume_facts(job, options)
         return PlaceFacts(assumed.facts, (not_asked(assumed.words, error),))
 
 
-def not_asked(words: str, error: Unreachable) -> Finding:
+def not_asked(words: str, error: TaoError) -> Finding:
     why = join_sentences(error.what, error.why)
     return warning(NOT_ASKED, f"Not asked: {words}", why, error.next, error.command)

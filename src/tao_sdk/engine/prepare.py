@@ -31,7 +31,7 @@ from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
 from tao_sdk.model.unwrapped import unwrap_value
 from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
-from tao_sdk.payload.commands import CONFIG_PATH, misspelt
+from tao_sdk.payload.commands import CONFIG_PATH, misspelt, names_in_braces
 from tao_sdk.payload.declared import unread_outputs
 from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.payload.schemes import check_bucket, results_root
@@ -342,6 +342,16 @@ def refuse_too_large(job: PreparedJob, backend: AnyBackend) -> None:
         )
 
 
+ARGS_FOLLOW = "Args that the command does not name stand behind it by themselves."
+
+
+def about_args(spec: JobSpec) -> str:
+    """What to do about a literal `{args}` in the command."""
+    if spec.args:
+        return f"Leave {{args}} out, or name one of them: {{{next(iter(spec.args))}}}."
+    return "Leave {args} out; to give the command arguments: --args NAME=VALUE."
+
+
 def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
     """Names in braces that were probably meant to be replaced, and stay as they are."""
     known = (
@@ -354,6 +364,9 @@ def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING, "command.placeholder", what, "", f"Did you mean {{{meant}}}?"
         )
+    if "args" not in known and "args" in names_in_braces(spec.command):
+        what = "The command has {args}, which nothing replaces."
+        yield Finding(Severity.WARNING, "command.placeholder", what, ARGS_FOLLOW, about_args(spec))
     if CONFIG_PATH in spec.command and spec.specs is None and spec.args is None:
         what = f"The command names {CONFIG_PATH}, and the job has no specs to write there."
         yield Finding(Severity.WARNING, "command.placeholder", what, "", "Give it specs.")

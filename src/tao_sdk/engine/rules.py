@@ -96,6 +96,15 @@ def file_not_there(evidence: Evidence) -> str | None:
     return f"{exception} (the job ran in {evidence.start_folder})\n{frame}"
 
 
+_ENDS_IN_NO_FILE = re.compile(r"\S+: \S.*: No such file or directory$")
+
+
+def path_missing(evidence: Evidence) -> str | None:
+    """`cat: /no/such: No such file or directory`, as the last line of the log."""
+    line = last_lines(evidence).rpartition("\n")[2].strip()
+    return line if _ENDS_IN_NO_FILE.match(line) else None
+
+
 nan_loss = log_says(r"(?i:loss\W{0,4}(?:nan|[-+]?inf)\b)")
 
 
@@ -648,6 +657,13 @@ RULES: Sequence[Rule] = (
         what="The program's file is not where the job runs: {seen}",
         fault=USER,
         next="Check its path. To send it with the job: --files PATH, or files: in a job file.",
+    ),
+    Rule(
+        code="path_missing",
+        when=all_of(exit_code(1, 2), path_missing),
+        what="A command did not find a file: {seen}",
+        fault=USER,
+        next="Correct that path in the command. A relative path starts where the job runs.",
     ),
     Rule(
         code="not_executable",

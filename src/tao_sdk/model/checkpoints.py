@@ -311,8 +311,8 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
 
 def _complete_by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str], bool]:
     written = {place: max(file.mtime for file in group) for place, group in groups.items()}
-    last = max(written.values(), default=0.0)
-    return lambda place: written[place] < max(last, settled)
+    latest = settled or max(written.values(), default=0.0)
+    return lambda place: written[place] < latest
 
 
 def _complete_by_manifest(

@@ -20,6 +20,7 @@ from tao_sdk.model.secrets import is_secret_name, shown_target
 # Fields of a stored spec that say nothing about the training, or have names of their own below.
 _NOT_COMPARED = frozenset({"name", "labels", "command", "packed", "files", "hooks", "secrets"})
 _NUMBER = re.compile(r"-\.?\d")
+_PLAIN_WORD = re.compile(r"word \d+")
 _HIDDEN = "***"
 _SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
 
@@ -71,7 +72,7 @@ def compare_jobs(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
     """The jobs in their order, by `metric` or by the one that most of them have. Raises UsageError
     for one that none has.
     """
-    settings = [settings_of(job) for job in jobs]
+    settings = with_commands([settings_of(job) for job in jobs])
     differ = differing_settings(settings)
     progresses = [job.progress for job in jobs]
     told = metrics_of(progresses)
@@ -98,6 +99,30 @@ def shared_metric(progresses: Sequence[Progress], told: Sequence[str]) -> str | 
         return (-having, is_loss(name), telling_order(name))
 
     return min(told, key=rank, default=None)
+
+
+def with_commands(settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings of jobs whose commands are unlike, with all plain words as one `command`.
+
+    Commands are alike that have as many plain words, and the same first one: then each word stands
+    by itself.
+    """
+    commands = [plain_words(own) for own in settings]
+    if len({(len(words), *words[:1]) for words in commands}) == 1:
+        return list(settings)
+    return [
+        {"command": " ".join(words), **without_words(own)}
+        for words, own in zip(commands, settings, strict=True)
+    ]
+
+
+def plain_words(settings: Mapping[str, Any]) -> list[str]:
+    """The words of a command that are no flags, in their order."""
+    return [value for name, value in settings.items() if _PLAIN_WORD.fullmatch(name)]
+
+
+def without_words(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if not _PLAIN_WORD.fullmatch(name)}
 
 
 def differing_settings(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -107,6 +107,10 @@ class CredentialError(TaoError):
     code = "credential.missing"
 
 
+class LoginUnusable(CredentialError):
+    """The login to a place cannot be used as it is set here, so the place was not asked."""
+
+
 class JobNotFound(TaoError, KeyError):
     """No job of that id in the store."""
 
@@ -140,6 +144,10 @@ class Unreachable(TaoError):
 
     code = "backend.unreachable"
     nothing_sent = False  # True: no connection came about, so nothing can have begun
+
+
+class ControllerSilent(Refused):
+    """The login to a cluster worked, and what runs its jobs did not answer."""
 
 
 class MissingExtra(TaoError, ImportError):

@@ -336,13 +336,17 @@ def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Matc
         yield from re.finditer(r"(?<!\$)\{(" + names + r")\}", command)
 
 
+def names_in_braces(command: str) -> list[str]:
+    """Each {name} of a command that is no ${variable}."""
+    return re.findall(r"(?<!\$)\{([A-Za-z_][\w-]*)\}", command)
+
+
 def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each {name} of a command that is nearly one of the `known`, with that one: it stays as it is,
     and is hardly meant to.
     """
     known = list(known)
-    written: list[str] = re.findall(r"(?<!\$)\{([A-Za-z_][\w-]*)\}", command)
-    for name in dict.fromkeys(written):
+    for name in dict.fromkeys(names_in_braces(command)):
         meant = get_close_matches(name, known, n=1, cutoff=0.8)
         if meant and name not in known:
             yield name, meant[0]

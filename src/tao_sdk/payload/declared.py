@@ -635,6 +635,12 @@ def keys_of(spec: JobSpec) -> SpecKeys | None:
     return ArgumentKeys(tree, name) if name == "args" else SpecKeys(tree, name)
 
 
+def resume_key_of(spec: JobSpec) -> str:
+    """The key that a further attempt's checkpoint fills; "" for a job that begins anew."""
+    keys = keys_of(spec)
+    return keys.resume(spec.resume_key or "") if keys else ""
+
+
 def before_wildcards(path: str) -> str:
     parts = path.split("/")
     plain = next((index for index, part in enumerate(parts) if set(part) & set("*?[")), len(parts))

@@ -5,7 +5,7 @@ Light on purpose: the supervisor of a local job imports this, and every import i
 takes; hence no pathlib either. Linux only.
 """
 
-# ruff: noqa: PTH116, PTH123, PTH208
+# ruff: noqa: PTH115, PTH116, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
 GONE = frozenset(
     {"", "Z", "X"}
@@ -111,10 +111,10 @@ def find_departed(leader: Identity, thorough: bool = False) -> list[Identity]:
     """
     if not leader.this_space or _is_someone_else(leader):
         return []
-    find_children = _children_of_all if thorough else _find_children
+    look_up = _children_of_all if thorough else find_children
     members = _session_members(leader.pid)
     family = members
-    while more := find_children(family) - family:
+    while more := look_up(family) - family:
         family = family | more
     living = _living_stats(family - members)
     return [Identity(pid, stat[_START], boot_id(), space_id()) for pid, stat in living.items()]
@@ -125,6 +125,19 @@ def _session_members(session: int) -> set[int]:
     return {pid for pid in _all_processes() if _session_of(pid) == session}
 
 
+def running_one_of(leader: Identity, programs: Container[str]) -> set[int]:
+    """The processes of the leader's session whose program has one of those names."""
+    return {pid for pid in _session_members(leader.pid) if _program_of(pid) in programs}
+
+
+def _program_of(pid: int) -> str:
+    """The file name of a process's program; "" where it cannot be told."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").rpartition("/")[2]
+    except OSError:
+        return ""
+
+
 def _session_of(pid: int) -> int:
     """0 once there is no such process."""
     try:
@@ -133,7 +146,7 @@ def _session_of(pid: int) -> int:
         return 0
 
 
-def _find_children(parents: set[int]) -> set[int]:
+def find_children(parents: set[int]) -> set[int]:
     """The children of those processes, as the kernel lists them if it does."""
     if not os.path.exists(_children_file(os.getpid(), os.getpid())):  # noqa: PTH110
         return _children_of_all(parents)

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tao_sdk.model.errors import CredentialError, Unreachable
+from tao_sdk.model.errors import LoginUnusable, Unreachable
 
 # at once over one connection: sshd's default allows 10, and the user may have some of his own
 SESSIONS = 8
@@ -377,7 +377,7 @@ class Ssh:
     # What went wrong
 
     def check_key(self) -> None:
-        """Raises CredentialError for a key that ssh would not use; its permissions are the user's
+        """Raises LoginUnusable for a key that ssh would not use; its permissions are the user's
         to change.
         """
         if not self.login.key:
@@ -387,11 +387,11 @@ class Ssh:
         except OSError as error:
             name = self.login.settings.key or f"The login to {', '.join(self.login.hosts)}"
             why = f"{self.login.key}: {error.strerror}."
-            raise CredentialError(
+            raise LoginUnusable(
                 f"{name} names no key.", why, "Correct it, or leave it out."
             ) from None
         if mode & 0o077:
-            raise CredentialError(
+            raise LoginUnusable(
                 f"The key {self.login.key} can be read by others (mode {mode:04o}).",
                 "ssh does not use such a key.",
                 "Run:",

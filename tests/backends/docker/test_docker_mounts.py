@@ -136,6 +136,8 @@ def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning
     assert told("/data/train.json")
     assert told("/data/train/*.json")
     assert told("/data/train.json", image="not/here:1")
+    assert told("lustre:///data/train.json")
+    assert not told("lustre:///data/train.json", mounts=[f"{tmp_path}:/data:ro"])
     assert not told("/data/train.json", mounts=[f"{tmp_path}:/data:ro"])
     assert not told("/data/train.json", files={"/data/train.json": "{}"})
     assert not told("/etc/debian_version")  # the image has it

@@ -34,6 +34,63 @@ def test_a_running_job_is_asked_to_end_and_keeps_its_exit_code(machine: Machine)
     assert machine.processes(ref) == []
 
 
+SAVING = """
+import signal, sys, time
+def save(*_):
+    time.sleep(0.2)
+    sys.exit(int(sys.argv[1]))
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["{0}", "true && {0}", "{0}\necho next", "(cd . && {0}; echo next)", "{0} | tee log"]
+)
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_of_a_program_that_ended_by_itself_is_the_jobs(
+    machine: Machine, tmp_path: Path, command: str, code: int
+) -> None:
+    """The shell that started it dies of the signal and tells nothing."""
+    program = tmp_path / "saving.py"
+    program.write_text(SAVING)
+    words = shlex.join([sys.executable, "-I", str(program), str(code)])
+    ref = machine.submit(command.format(words))
+    machine.says(ref, b"up")
+    assert machine.cancels(ref, GRACE)
+    seen = machine.see(ref)
+    assert (seen.phase, seen.exit_code) == (Phase.CANCELED, code)
+    assert b"next" not in machine.log(ref)
+
+
+HELPED = """
+import os, signal, time
+trainer = os.getpid()
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    while os.getppid() == trainer:
+        time.sleep(0.01)
+    os._exit(0)
+print("up", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("command", ["{0}", "true && {0}\necho next", "exec {0}"])
+def test_a_program_that_the_signal_ended_is_not_excused_by_its_helpers(
+    machine: Machine, tmp_path: Path, command: str
+) -> None:
+    program = tmp_path / "helped.py"
+    program.write_text(HELPED)
+    ref = machine.submit(command.format(shlex.join([sys.executable, "-I", str(program)])))
+    machine.says(ref, b"up")
+    assert machine.cancels(ref, GRACE)
+    seen = machine.see(ref)
+    assert (seen.phase, seen.exit_code) == (Phase.CANCELED, 143)
+
+
 def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(
     machine: Machine,
 ) -> None:

@@ -49,8 +49,7 @@ def resumed(
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
             "The manifest of that attempt lists none that is still there as it was.",
-            "Let the command write checkpoints more often, so that one is "
-            "complete when an attempt ends.",
+            "Write checkpoints earlier: those of the last 5 s before a failure do not count.",
         )
     return {}
 

@@ -186,7 +186,7 @@ def unmounted_paths(
     """(key, path) of what the spec names, nobody declares, and no mount and no image has."""
     outside = [
         (key, path)
-        for key, path in job.data.undeclared
+        for key, path in (*job.data.undeclared, *job.data.shared)
         if mount_of(mounts, path) is None and not within(path, RESULTS)
     ]
     first_paths = [path for _, path in outside[:MOST_LOOKED_FOR]]

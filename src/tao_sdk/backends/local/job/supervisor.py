@@ -19,6 +19,12 @@ import time
 
 from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.job.folder import Folder, create, discard, take
+from tao_sdk.backends.local.job.orphans import (
+    Awaited,
+    adopt_orphans,
+    died_of_sigterm,
+    exit_code_of,
+)
 from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
 from tao_sdk.transports.process import (
     Identity,
@@ -91,6 +97,7 @@ class Supervisor:
         self.departed: dict[
             int, Identity
         ] = {}  # the job's children in sessions of their own, seen since it is to end
+        self.awaited: Awaited | None = None  # once the job is to end
         self.limit_at = self.kill_at = float("inf")
         self.started = 0.0
         self.log_cut = False  # the disk had no room for its log
@@ -233,6 +240,8 @@ class Supervisor:
         self.ended_by = why
         if self.leader:
             self.look_for_departed()
+            self.awaited = Awaited(self.leader)
+            adopt_orphans()
             ask_to_end(self.leader)
 
     def look_for_departed(self) -> None:
@@ -241,11 +250,27 @@ class Supervisor:
         self.departed.update({one.pid: one for one in find_departed(self.leader)})
 
     def reap(self) -> tuple[int, int]:
-        """(exit code, signal) of the job's first process."""
+        """(exit code, signal) of the job's first process, or of the program that outlived it."""
         assert self.leader
         status = os.waitpid(self.leader.pid, 0)[1]
+        outliving_code = self.outliving_code(status)
+        if outliving_code is not None:
+            return outliving_code, 0
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        return (128 + number if number else os.WEXITSTATUS(status)), number
+        return exit_code_of(status), number
+
+    def outliving_code(self, status: int) -> int | None:
+        """The exit code of what a shell waited for, if SIGTERM ended the shell alone; else None.
+
+        A 0 counts only for a job that is not Complete by it: commands that the shell never ran
+        would count as done.
+        """
+        if self.awaited is None or not died_of_sigterm(status):
+            return None
+        code = self.awaited.exit_code()
+        if code == 0 and self.ended_by == "signal":
+            return None
+        return code
 
     def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
         """Free the GPUs, then say that it is over."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import ControllerSilent
 from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders
 
@@ -39,10 +39,10 @@ def split_sections(text: str) -> dict[str, str]:
 
 
 def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
-    """Pure. Raises Refused when this is no cluster, or its controller does not answer."""
+    """Pure. Raises ControllerSilent when this is no cluster, or its controller does not answer."""
     config = read_settings(seen["config"])
     if "ClusterName" not in config:
-        raise Refused(
+        raise ControllerSilent(
             "SLURM does not answer on the login node.",
             "scontrol is not there, or the controller is down.",
             "Log in and try: scontrol ping. If SLURM's programs lie elsewhere, add them to "

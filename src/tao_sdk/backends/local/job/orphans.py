@@ -1,0 +1,81 @@
+"""Orphans: the programs of a job that outlive the shell which waited for them.
+
+A shell dies of the SIGTERM that its program answers by saving. How the program itself ended is then
+what tells of its files, not the shell's 143.
+Light on purpose: the supervisor imports it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tao_sdk.transports.process import find_children, running_one_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.transports.process import Identity
+
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+# programs that wait for others and write no checkpoints: that SIGTERM ends them says nothing
+WAITING_PROGRAMS = frozenset({"bash", "dash", "sh", "ksh", "zsh", "tee"})
+FIRST_SIGNAL_CODE = 128  # a shell tells so of a child that a signal has ended
+
+
+class Awaited:
+    """The programs that a job's shells wait for, as it is asked to end."""
+
+    def __init__(self, leader: Identity) -> None:
+        self.shells = running_one_of(leader, WAITING_PROGRAMS)
+        self.programs = find_children(self.shells) - self.shells
+
+    def exit_code(self) -> int | None:
+        """The highest exit code of those programs; None unless all of them ended by themselves.
+
+        One that its shell saw end, before the shell died, is not known to have.
+        """
+        codes = {
+            pid: exit_code_of(status)
+            for pid, status in ended_children().items()
+            if pid not in self.shells
+        }
+        if not self.programs or not self.programs <= codes.keys():
+            return None
+        if max(codes.values()) >= FIRST_SIGNAL_CODE:
+            return None
+        return max(codes[pid] for pid in self.programs)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends. Without ctypes, nobody does."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        return
+
+
+def ended_children() -> dict[int, int]:
+    """Process -> wait status, of all our children that have ended."""
+    statuses: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return statuses
+        if pid == 0:
+            return statuses
+        statuses[pid] = status
+
+
+def exit_code_of(status: int) -> int:
+    """As a shell tells it: 128 + n when signal n ended the process."""
+    if os.WIFSIGNALED(status):
+        return FIRST_SIGNAL_CODE + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)
+
+
+def died_of_sigterm(status: int) -> bool:
+    """True for the wait status of a process that SIGTERM has ended."""
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM
