@@ -13,7 +13,7 @@ from typing import Any
 
 SERVICE_NETWORK, POD_NETWORK = "10.96.0.0/16", "10.244.0.0/16"
 API_SERVICE, DNS_SERVICE = "10.96.0.1", "10.96.0.10"
-API_PORT, REGISTRY_PORT, SIMULATION_PORT = 6443, 5000, 10260
+API_PORT, REGISTRY_PORT, SIMULATION_PORT = 6443, 80, 10260
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 ETCD = f"http://127.0.0.1:{ETCD_PORT}"
 CONTAINERD = "/run/containerd/containerd.sock"  # on the machine, whose /run is its own
@@ -226,7 +226,8 @@ def configurations(place: Place, shape: Shape) -> dict[str, str]:
         "kube-proxy.json": json.dumps(proxy_configuration(place)),
         "cni/10-bridge.conflist": json.dumps(pod_network(place)),
         "containerd.toml": containerd_configuration(place),
-        "resolv.conf": "# nothing outside the cluster has a name\n",
+        "hosts": hosts(),
+        "resolv.conf": f"nameserver {DNS_SERVICE}\n",
         **trusted_registries(place),
     }
 
@@ -335,11 +336,14 @@ oom_score = 0
 """
 
 
-def registry(place: Place) -> str:
-    return f"{place.address}:{REGISTRY_PORT}"
+def hosts() -> str:
+    """Names on the machine. nvcr.io is the tests' registry."""
+    return "127.0.0.1 localhost nvcr.io\n"
 
 
 def trusted_registries(place: Place) -> dict[str, str]:
-    """The tests' registry speaks plain HTTP, and stands for nvcr.io as well."""
-    text = f'server = "http://{registry(place)}"\n'
-    return {f"registries/{name}/hosts.toml": text for name in (registry(place), "nvcr.io")}
+    """By its address and as nvcr.io: the tests' registry speaks plain HTTP."""
+    return {
+        f"registries/{name}/hosts.toml": f'[host."http://{name}"]\n'
+        for name in (place.address, "nvcr.io")
+    }

@@ -404,6 +404,7 @@ class Cluster:
         if "simulated_nodes" not in self.running:
             where = [self.place.address, str(files.SIMULATION_PORT), str(self.simulation_file)]
             self.run_python("simulated_nodes", self.place.server, str(self.place.pki), *where)
+            self.wait_for(lambda: self.listens(files.SIMULATION_PORT))
         for name, node in nodes.items():
             silent = node.get("silent", False)
             self.wait_for(lambda name=name, silent=silent: self.is_ready(name) is not silent)
@@ -468,12 +469,13 @@ def run_by_hand(*argv: str) -> None:
 
 
 def main() -> None:
-    """Start a cluster of each part, and keep it until Ctrl-C."""
+    """Start a whole cluster, and keep it until Ctrl-C or SIGTERM."""
     here = start_cluster(Shape())
     print(f"export KUBECONFIG={here.place.kubeconfig}", flush=True)
     print(f"{programs.programs() / 'kubectl'} get nodes", flush=True)
-    with suppress(KeyboardInterrupt):
-        signal.pause()
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    signal.sigwait(ends)
 
 
 if __name__ == "__main__":

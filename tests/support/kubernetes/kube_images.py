@@ -8,6 +8,7 @@ a cluster (kube_here.py).
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import io
 import json
@@ -32,6 +33,7 @@ REGISTRY_PACKAGES = {
     "/usr/bin/docker-registry": "docker-registry",
     "/usr/bin/htpasswd": "apache2-utils",
 }
+CONFIG = "application/vnd.docker.container.image.v1+json"
 PULLED = "tests/busybox:1"  # in the registry, which wants a password for it
 REGISTRY_USER, REGISTRY_PASSWORD = "$oauthtoken", cluster_images.NGC_KEY
 
@@ -103,8 +105,7 @@ class Registry(cluster_images.Registry):
     def __init__(self, cluster: Cluster) -> None:
         self.kubernetes, self.private = cluster, True
         self.folder = cluster.folder / "registry"
-        self.name = kube_files.registry(cluster.place)
-        self.address = f"http://{self.name}"
+        self.address = f"http://{cluster.place.address}"
 
     def start(self) -> None:
         debian.need("kubernetes", REGISTRY_PACKAGES)
@@ -118,13 +119,28 @@ class Registry(cluster_images.Registry):
         )
         (self.folder / "users").write_text(made.stdout.strip() + "\n")
         (self.folder / "config.yml").write_text(
-            f"version: 0.1\nlog: {{level: info}}\nhttp: {{addr: '{self.name}'}}\n"
+            f"version: 0.1\nlog: {{level: info}}\nhttp: {{addr: ':{kube_files.REGISTRY_PORT}'}}\n"
             f"auth: {{htpasswd: {{realm: test, path: {self.folder}/users}}}}\n"
             f"storage: {{filesystem: {{rootdirectory: {self.folder}/store}}}}\n"
         )
         argv = ["docker-registry", "serve", str(self.folder / "config.yml")]
         self.kubernetes.run("registry", *argv)
         until(self.answers, words=self.kubernetes.words)
+
+    def push(self, root: Path, name: str) -> str:
+        """As the other cluster's, with the digests of the layers, which containerd compares."""
+        path, _, tag = name.rpartition(":")
+        layer = self.blob(path, gzip.compress(root.read_bytes(), 1))
+        config = self.blob(path, image_config(digest(root), None))
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": cluster_images.MANIFEST,
+            "config": {"mediaType": CONFIG, **config},
+            "layers": [{"mediaType": cluster_images.LAYER, **layer}],
+        }
+        body = json.dumps(manifest).encode()
+        self.send("PUT", f"{self.address}/v2/{path}/manifests/{tag}", body, cluster_images.MANIFEST)
+        return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
     def answers(self) -> bool:
         return self.kubernetes.listens(kube_files.REGISTRY_PORT)

@@ -1,9 +1,10 @@
 """The machine that a cluster runs on: `machine.py FOLDER` is the first process in a network, a
 mount and a process namespace of its own (kube_here.py starts it so).
 
-It has a /run, a /var/lib/kubelet and a /var/log of its own, so that two clusters and this computer
-do not meet; every other path is the computer's. It then collects dead processes, and ends when its
-standard input does. With it ends everything that runs on the machine: the kernel sees to it.
+It has a /run, a /var/lib/kubelet and a /var/log of its own, and its own names of hosts, so that two
+clusters and this computer do not meet; every other path is the computer's. It then collects dead
+processes, and ends when its standard input does. With it ends everything that runs on the machine:
+the kernel sees to it.
 """
 
 from __future__ import annotations
@@ -39,11 +40,21 @@ def mount_own(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
         Path(target).mkdir(parents=True, exist_ok=True)
         mount_over(folder / name, target)
+    for name in ("resolv.conf", "hosts"):
+        mount_over_file(folder / name, Path("/etc", name).resolve())
     (folder / "settings").mkdir()
     for target, value in OWN_SETTINGS.items():
         own = folder / "settings" / Path(target).name
         own.write_text(f"{value}\n")
         mount_over(own, target)
+
+
+def mount_over_file(own: Path, target: Path) -> None:
+    """The computer's may be below /run, which is empty here."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    mount_over(own, str(target))
 
 
 def collect_dead(*_: object) -> None:
