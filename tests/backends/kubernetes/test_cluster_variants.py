@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.kubernetes import kube_files, kube_images
+from support.kubernetes import kube_files, kube_here, kube_images
 from support.kubernetes.kube_api import Api, ApiError
+from support.kubernetes.kube_files import Shape
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.kubernetes.kube_jobs import end, job, printed, start
-from support.waiting import LIMIT_SECONDS
+from support.waiting import LIMIT_SECONDS, until
 
 
 def events(cluster: Cluster, namespace: str, reason: str) -> str:
@@ -130,3 +135,42 @@ def test_the_audit_log_has_each_request_and_no_body(cluster: Cluster, namespace:
     lines = cluster.wait_for(lambda: [line for line in cluster.audit() if secrets in line])
     assert '"verb":"create"' in lines[0]
     assert data["password"] not in "".join(cluster.audit())
+
+
+def test_gates_open_the_workload_api_of_kubernetes_own_gang_scheduling(
+    cluster: Cluster,
+) -> None:
+    gates = {"GenericWorkload": True, "GangScheduling": True, "WorkloadWithJob": True}
+    api = "scheduling.k8s.io/v1alpha2"
+    with pytest.raises(ApiError, match="404"):
+        cluster.api.get(f"/apis/{api}")
+    shape = Shape(level="control", feature_gates=gates, more_apis=(f"{api}=true",))
+    with kube_here.shaped(shape) as gated:
+        served = gated.api.get(f"/apis/{api}")["resources"]
+        assert {"Workload", "PodGroup"} <= {each["kind"] for each in served}
+
+
+SESSION = """\
+from support.kubernetes import kube_here
+from support.kubernetes.kube_files import Shape
+here = kube_here.start_cluster(Shape(level="api"))
+print(here.first_process, flush=True)
+input()
+"""
+
+
+@pytest.mark.kubernetes
+def test_a_cluster_ends_when_its_session_is_killed_and_the_next_one_starts() -> None:
+    with kube_here.shaped(Shape(level="api")):  # clusters can be here
+        environ = {**os.environ, "PYTHONPATH": kube_here.PYTHON_PATH}
+        session = subprocess.Popen(
+            [sys.executable, "-c", SESSION],
+            env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        with session:
+            assert session.stdout
+            first_process = session.stdout.readline().strip()
+            session.kill()
+        until(lambda: not Path("/proc", first_process).exists())
+        with kube_here.shaped(Shape(level="api")) as following:
+            assert following.api.read("/readyz") == b"ok"

@@ -83,7 +83,7 @@ class Shape:
     gpus: int = 8  # of the real node
     log_max_size: str = "10Mi"  # Kubernetes' own default; a container's log is rotated there
     feature_gates: dict[str, bool] = field(default_factory=dict[str, bool])
-    more_apis: tuple[str, ...] = ()  # such as scheduling.k8s.io/v1alpha2
+    more_apis: tuple[str, ...] = ()  # such as scheduling.k8s.io/v1alpha2=true
 
     @property
     def runs_controllers(self) -> bool:
@@ -277,7 +277,7 @@ def kubelet_configuration(place: Place, shape: Shape) -> dict[str, Any]:
         "syncFrequency": "10s",
         "nodeStatusUpdateFrequency": "2s",
         "nodeLeaseDurationSeconds": NODE_LOST_SECONDS,
-        "featureGates": dict[str, bool](),
+        "featureGates": shape.feature_gates,
     }
 
 

@@ -39,13 +39,12 @@ AT_ONCE = 16  # clusters on one computer, of all test sessions
 VARIABLE = "TAO_TEST_KUBERNETES_CLUSTER"  # its number, for a process that a test starts
 START_SECONDS = 180.0
 PACKAGES = {
-    "/usr/bin/containerd": "containerd",
-    "/usr/sbin/runc": "runc",
+    "containerd": "containerd",
+    "runc": "runc",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
-    "/usr/sbin/iptables": "iptables",
-    "/usr/sbin/ip": "iproute2",
-    "/usr/bin/openssl": "openssl",
-    "/usr/bin/unshare": "util-linux",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "openssl": "openssl",
 }
 PYTHON_PATH = str(Path(__file__).parents[2])
 
@@ -129,6 +128,7 @@ class Cluster:
         self.place, self.folder, self.shape, self.lock = place, place.folder, shape, lock
         self.authority = Authority(place.pki)
         self.machine: subprocess.Popen[str] | None = None
+        self.first_process = 0  # of the machine
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.simulated: dict[str, dict[str, Any]] = {}
         self.simulation_file = self.folder / "simulated-nodes.json"
@@ -274,12 +274,13 @@ class Cluster:
 
     def end_machine(self, machine: subprocess.Popen[str]) -> None:
         """`unshare` ends when its namespace is empty."""
-        with suppress(ProcessLookupError):
-            os.kill(self.first_process, signal.SIGKILL)
+        assert machine.stdin and machine.stdout
+        machine.stdin.close()
+        if self.first_process:
+            with suppress(ProcessLookupError):
+                os.kill(self.first_process, signal.SIGKILL)
         machine.wait()
-        for pipe in (machine.stdin, machine.stdout):
-            assert pipe
-            pipe.close()
+        machine.stdout.close()
 
     def remove(self) -> None:
         """Also what a test session that was killed has left: its processes ended with it."""

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
     from support.kubernetes.kube_here import Cluster
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PACKAGES = {"/usr/sbin/debootstrap": "debootstrap", "/usr/bin/busybox": "busybox-static"}
-REGISTRY_PACKAGES = {
-    "/usr/bin/docker-registry": "docker-registry",
-    "/usr/bin/htpasswd": "apache2-utils",
-}
+PACKAGES = {"debootstrap": "debootstrap", "busybox": "busybox-static"}
+REGISTRY_PACKAGES = {"docker-registry": "docker-registry", "htpasswd": "apache2-utils"}
 CONFIG = "application/vnd.docker.container.image.v1+json"
 PULLED = "tests/busybox:1"  # in the registry, which wants a password for it
 REGISTRY_USER, REGISTRY_PASSWORD = "$oauthtoken", cluster_images.NGC_KEY
@@ -62,7 +59,7 @@ def write_archive(name: str, made: Path) -> None:
 
 def archive_root(root: Path, name: str, made: Path, entry_point: list[str] | None = None) -> None:
     """An image of one layer, which is the tar file of a root."""
-    config = image_config(digest(root), entry_point)
+    config = image_config(name, digest(root), entry_point)
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
     manifest = [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
     partial = made.with_name(f"{made.name}.part")
@@ -81,8 +78,12 @@ def digest(path: Path) -> str:
     return f"sha256:{whole.hexdigest()}"
 
 
-def image_config(layer_digest: str, entry_point: list[str] | None) -> bytes:
+def image_config(name: str, layer_digest: str, entry_point: list[str] | None) -> bytes:
+    """The name makes each image another one: the kubelet asks for a password for an image that was
+    pulled with one, under whatever name it is there.
+    """
     config = {
+        "author": name,
         "architecture": "amd64",
         "os": "linux",
         "created": "1970-01-01T00:00:00Z",
@@ -131,7 +132,7 @@ class Registry(cluster_images.Registry):
         """As the other cluster's, with the digests of the layers, which containerd compares."""
         path, _, tag = name.rpartition(":")
         layer = self.blob(path, gzip.compress(root.read_bytes(), 1))
-        config = self.blob(path, image_config(digest(root), None))
+        config = self.blob(path, image_config(name, digest(root), None))
         manifest = {
             "schemaVersion": 2,
             "mediaType": cluster_images.MANIFEST,
