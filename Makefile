@@ -6,7 +6,7 @@ run: setup
 
 # What needs no server and little time: within a minute on two cores. A third process runs while others wait.
 quick: setup
-	.venv/bin/python -m pytest -m "not docker and not slurm and not network and not slow" -n 3 --dist worksteal
+	.venv/bin/python -m pytest -m "not docker and not slurm and not kubernetes and not network and not slow" -n 3 --dist worksteal
 
 # Everything that CI runs.
 test: check

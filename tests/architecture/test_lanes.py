@@ -18,6 +18,8 @@ import pytest
 
 from support.cluster import cluster_here
 from support.dockerd import dockerd_here
+from support.kubernetes import kube_here
+from support.kubernetes.kube_files import Shape
 from support.servers import clients_here, go_programs, s3_here, sshd_here
 
 if sys.version_info >= (3, 11):
@@ -107,6 +109,9 @@ SERVERS: dict[str, Callable[[], object]] = {
     "dockerd": dockerd_here.daemon,
     "its address": dockerd_here.host,
     "SLURM": cluster_here.cluster,
+    "Kubernetes": kube_here.cluster,
+    "another Kubernetes": lambda: kube_here.shaped(Shape()).__enter__(),
+    "where Kubernetes is": kube_here.place,
     "S3": s3_here.minio,
     "a program to build": lambda: go_programs.program("minio"),
     "clients to install": clients_here.clients,
