@@ -1,0 +1,1 @@
+"""Scripts: the shell text that runs in a job's container. Pure."""
