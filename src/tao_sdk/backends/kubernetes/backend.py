@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,12 @@ from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
-REFUSED = range(400, 500)  # statuses by which the server has taken nothing
+GONE = "gone"  # the cursor behind LOST_LOG
+LOST_POD: Object = {}
+LOST_LOG = "tao: the log of rank {rank} was removed with its pod when another rank failed\n"
 
 
 @contextmanager
@@ -85,12 +88,25 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
         self.settings = settings
-        self.trouble: TaoError | None = None
-        self.cluster = site.cluster(settings)
-        self.endpoint = self.cluster.identity
-        self.kube = Kube(self.cluster, settings.environ)
-        self.watches = Watches(self.kube)
         self.kept = KeptLogs(state_dir / "kubernetes" / "logs")
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Raises CredentialError, UsageError where the settings lead to none."""
+        return site.cluster(self.settings)
+
+    @cached_property
+    def endpoint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What is true of the cluster under every address. Raises as `cluster`."""
+        return self.cluster.identity
+
+    @cached_property
+    def kube(self) -> Kube:
+        return Kube(self.cluster, self.settings.environ)
+
+    @cached_property
+    def watches(self) -> Watches:
+        return Watches(self.kube)
 
     @property
     def way(self) -> Mapping[str, str]:
@@ -203,8 +219,13 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         if self.kept.has(ref.unique_id, request.rank):
             yield from self.kept.read(ref.unique_id, request.rank, request)
             return
+        if request.cursor == GONE:
+            return
         pod = self.pod_of(ref, request)
         if pod is None:
+            return
+        if pod is LOST_POD:
+            yield LogChunk(LOST_LOG.format(rank=request.rank).encode(), GONE)
             return
         log = PodLog(
             self.kube, ref.namespace, pod["metadata"]["name"], partial(self.has_ended, ref)
@@ -212,7 +233,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         yield from log.read(request)
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod; None while it has none. Raises PathNotFound where it is gone."""
+        """The rank's pod; None while it has none, LOST_POD where only other ranks' are left.
+
+        Raises PathNotFound where all are gone.
+        """
         pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
         found = next((pod for pod in pods if parse.rank_of(pod) == request.rank), None)
         if found is not None:
@@ -220,6 +244,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         job = look.get_job(self.kube, ref.namespace, ref.native_id)
         if job is not None and not parse.observation(Seen(job, pods)).phase.ended:
             return None
+        if pods:
+            return LOST_POD
         raise PathNotFound(
             f"The pod of rank {request.rank} of {ref.native_id} is gone, and its log with it."
         )
@@ -267,8 +293,13 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return rules.diagnose(evidence)
 
     def doctor(self) -> list[Finding]:
-        return doctor.examine(self.kube, None, self.settings, site.namespace(self.settings))
+        try:
+            kube = self.kube
+        except TaoError as trouble:
+            return doctor.without_cluster(trouble)
+        return doctor.examine(kube, self.settings, site.namespace(self.settings))
 
     def close(self) -> None:
-        self.watches.close()
-        self.kube.close()
+        if "kube" in vars(self):  # else nothing was asked
+            self.watches.close()
+            self.kube.close()

@@ -23,22 +23,21 @@ NO_GPU = "WARN: no nvidia.com/gpu allocatable on this cluster."
 NEEDED = (*rights.RUN, rights.SECRETS, rights.FILES, rights.SERVICES)
 
 
-def examine(
-    kube: Kube | None, trouble: TaoError | None, settings: Settings, namespace: str
-) -> list[Finding]:
-    """The launch preflight. `trouble`: why there is no cluster to ask."""
+def examine(kube: Kube, settings: Settings, namespace: str) -> list[Finding]:
+    """The launch preflight."""
     findings = list(extra_findings())
-    if kube is None:
-        return [*findings, no_cluster(trouble)] if trouble else findings
     try:
         return [*findings, *cluster_findings(kube, settings, namespace)]
     except KubeError as refused:
-        return [
-            *findings,
-            error("kubernetes.refused", f"MISSING: the cluster refuses: {refused.what}", ""),
-        ]
+        what = f"MISSING: the cluster refuses: {refused.what}"
+        return [*findings, error(refused.code, what, "", "Ask who runs the cluster.")]
     except TaoError as unreachable:
         return [*findings, Finding.of_error(unreachable, f"MISSING: {unreachable.what}")]
+
+
+def without_cluster(trouble: TaoError) -> list[Finding]:
+    """`trouble`: why there is no cluster to ask."""
+    return [*extra_findings(), no_cluster(trouble)]
 
 
 def no_cluster(trouble: TaoError) -> Finding:
