@@ -14,6 +14,7 @@ from tao_sdk.backends.kubernetes import starting
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.look import core_path, get_job, items
 from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Attempt
@@ -22,6 +23,7 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
+from tao_sdk.transports.kube import KubeError
 
 IMAGE = "tests.local/python:1"
 CANARY = "canary-9f8e7d6c5b4a"
@@ -191,6 +193,33 @@ def test_a_submit_that_was_cut_short_at_any_step_is_finished_by_the_next(
         job = get_job(backend.kube, ref.namespace, ref.native_id)
         assert job is not None and job["spec"]["suspend"] is False
         backend.release(ref)
+
+
+@pytest.mark.parametrize("error", [KubeError(403, "Forbidden", "no"), Unreachable("gone")])
+def test_a_job_of_which_the_rest_is_refused_is_taken_back_and_else_kept(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, error: TaoError
+) -> None:
+    plan = planned(backend, "true", num_nodes=2)
+    if isinstance(error, Unreachable):
+        error.nothing_sent = True
+    ask = backend.kube.ask
+
+    def failing(method: str, path: str, *given: Any, **more: Any) -> Any:
+        if path.endswith("/services"):
+            raise error
+        return ask(method, path, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backend.kube, "ask", failing)
+        with pytest.raises((Refused, Unreachable)) as told:
+            backend.submit(plan, {})
+    if isinstance(error, KubeError):
+        until(lambda: backend.find(plan.attempt, plan) is None)
+        return
+    assert isinstance(told.value, Unreachable) and not told.value.nothing_sent
+    found = backend.find(plan.attempt, plan)
+    assert found is not None and not found.ready
+    backend.release(found)
 
 
 def test_what_a_job_owns_goes_with_it(backend: KubernetesBackend) -> None:

@@ -15,10 +15,9 @@ from support.pages import ROOT
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
 
-NAMESPACE = "tao-rights"
 PAGE = ROOT / "docs" / "kubernetes.md"
 
 
@@ -32,6 +31,7 @@ def namespaced(
     kubeconfig: Path, surroundings: dict[str, str], tmp_path: Path
 ) -> Iterator[dict[str, str]]:
     """The surroundings of a caller who may do in one namespace what the page's Role says."""
+    namespace = mint_id("rights")
 
     def kubectl(*words: str, text: str = "") -> str:
         command = ["kubectl", f"--kubeconfig={kubeconfig}", *words]
@@ -41,30 +41,30 @@ def namespaced(
     kubectl(
         "apply",
         "-f-",
-        text=json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        text=json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
     )
-    kubectl("apply", "-n", NAMESPACE, "-f-", text=json.dumps(role_of_the_page()))
-    kubectl("create", "-n", NAMESPACE, "serviceaccount", "caller")
+    kubectl("apply", "-n", namespace, "-f-", text=json.dumps(role_of_the_page()))
+    kubectl("create", "-n", namespace, "serviceaccount", "caller")
     kubectl(
         "create",
         "-n",
-        NAMESPACE,
+        namespace,
         "rolebinding",
         "tao",
         "--role=tao",
-        f"--serviceaccount={NAMESPACE}:caller",
+        f"--serviceaccount={namespace}:caller",
     )
     config = yaml.safe_load(kubeconfig.read_text())
-    token = kubectl("create", "-n", NAMESPACE, "token", "caller").strip()
+    token = kubectl("create", "-n", namespace, "token", "caller").strip()
     for user in config["users"]:
         user["user"] = {"token": token}
     (tmp_path / "namespaced").write_text(json.dumps(config))
     yield {
         **surroundings,
         "KUBECONFIG": str(tmp_path / "namespaced"),
-        "TAO_K8S_NAMESPACE": NAMESPACE,
+        "TAO_K8S_NAMESPACE": namespace,
     }
-    kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 def test_the_role_of_the_page_lets_jobs_run_and_be_canceled(namespaced: dict[str, str]) -> None:
@@ -96,7 +96,7 @@ def test_a_missing_right_is_named_with_the_rule_that_grants_it(
     namespaced: dict[str, str], kubeconfig: Path
 ) -> None:
     subprocess.run(
-        ["kubectl", f"--kubeconfig={kubeconfig}", "delete", "-n", NAMESPACE, "rolebinding", "tao"],
+        ["kubectl", f"--kubeconfig={kubeconfig}", "delete", "-n", namespaced["TAO_K8S_NAMESPACE"], "rolebinding", "tao"],
         check=True, capture_output=True,
     )  # fmt: skip
     with Client(settings=Settings(namespaced)) as client:

@@ -13,19 +13,33 @@ from tao_sdk.backends.kubernetes.job import manifests, names
 from tao_sdk.backends.kubernetes.look import core_path, get_job, jobs_path
 from tao_sdk.backends.kubernetes.parse import Object
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Plan
-from tao_sdk.transports.kube import MERGE, Kube, KubeError
+from tao_sdk.transports.kube import MERGE, Kube, KubeError, ignored
 
 CONFLICT = 409
 
 
 def start_attempt(kube: Kube, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Object:
     """The attempt's Job, which runs or waits in its queue. Raises KubeError, Refused."""
-    request = plan.request
     job = create_job(kube, plan)
-    if has_started(job, request):
+    if has_started(job, plan.request):
         return job
+    try:
+        return complete(kube, job, plan, secrets)
+    except KubeError:
+        take_back(kube, job)
+        raise
+    except Unreachable as error:
+        error.nothing_sent = False  # the Job is there: the next look finds and completes it
+        raise
+
+
+def complete(
+    kube: Kube, job: Object, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]
+) -> Object:
+    """What a suspended Job owns; then it runs."""
+    request = plan.request
     if request.environment:
         values = revealed(request.environment, secrets)
         create(kube, request.namespace, "secrets", manifests.secret(job, values))
@@ -34,6 +48,14 @@ def start_attempt(kube: Kube, plan: Plan[KubernetesRequest], secrets: Mapping[st
     if request.service is not None:
         create(kube, request.namespace, "services", manifests.service(job, request.service))
     return job if request.waits_in_queue else resume(kube, job)
+
+
+def take_back(kube: Kube, job: Object) -> None:
+    """Remove a Job that never ran, and what it owns: the cluster refused the rest of it."""
+    metadata = job["metadata"]
+    options = {"propagationPolicy": "Background", "preconditions": {"uid": metadata["uid"]}}
+    with ignored(403, 404, 409):
+        kube.ask("DELETE", jobs_path(metadata["namespace"], metadata["name"]), options)
 
 
 def create_job(kube: Kube, plan: Plan[KubernetesRequest]) -> Object:
