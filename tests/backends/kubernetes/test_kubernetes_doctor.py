@@ -8,7 +8,7 @@ import pytest
 
 from support.shellcheck import complaints_of_text
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
-from tao_sdk.backends.kubernetes.scripts.start_script import start_script
+from tao_sdk.backends.kubernetes.job.start_script import start_script
 from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings

@@ -5,6 +5,7 @@ What is decided is decided in render.py and parse.py; here they are joined to th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -56,6 +57,7 @@ from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
+POD_SECONDS = 1.0  # between looks for a pod whose log is followed
 GONE = "gone"  # the cursor behind LOST_LOG
 LOST_POD: Object = {}
 LOST_LOG = "tao: the log of rank {rank} was removed with its pod when another rank failed\n"
@@ -221,7 +223,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             return
         if request.cursor == GONE:
             return
-        pod = self.pod_of(ref, request)
+        pod = self.awaited_pod(ref, request)
         if pod is None:
             return
         if pod is LOST_POD:
@@ -231,6 +233,14 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             self.kube, ref.namespace, pod["metadata"]["name"], partial(self.has_ended, ref)
         )
         yield from log.read(request)
+
+    def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
+        """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
+        pod = self.pod_of(ref, request)
+        while pod is None and request.follow:
+            time.sleep(POD_SECONDS)
+            pod = self.pod_of(ref, request)
+        return pod
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod; None while it has none, LOST_POD where only other ranks' are left.

@@ -26,6 +26,7 @@ from tao_sdk.backends.kubernetes.job.manifests import (
     service_manifest,
 )
 from tao_sdk.backends.kubernetes.job.native import patched_job
+from tao_sdk.backends.kubernetes.job.start_script import start_script
 from tao_sdk.backends.kubernetes.job.storage import (
     RESULTS,
     VolumeMount,
@@ -35,7 +36,6 @@ from tao_sdk.backends.kubernetes.job.storage import (
 )
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.request import Decisions, KubernetesRequest
-from tao_sdk.backends.kubernetes.scripts.start_script import start_script
 from tao_sdk.backends.rendezvous import rendezvous, single_node
 from tao_sdk.backends.results_place import ROOT, named_folder, named_root, own_place
 from tao_sdk.model.errors import SpecError

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.job.start_script import PARTS, RUN
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
-from tao_sdk.backends.kubernetes.scripts.start_script import PARTS, RUN
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.spec import JobSpec

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 PARTS = "/.tao-job/parts"  # folder in the container: a long command, in parts
 RUN = "/.tao-job/run"  # folder where the parts are put together
 
 
 @cache
 def body() -> str:
-    """start.sh without its head."""
-    text = Path(__file__).with_name("start.sh").read_text(encoding="utf-8")
+    """scripts/start.sh without its head."""
+    text = (SCRIPTS / "start.sh").read_text(encoding="utf-8")
     return text.partition("\n\n")[2]
 
 

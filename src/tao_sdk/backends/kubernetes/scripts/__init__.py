@@ -1,1 +1,0 @@
-"""Scripts: the shell text that runs in a job's container. Pure."""
