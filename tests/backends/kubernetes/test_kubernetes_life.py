@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ def test_a_job_runs_and_its_log_and_exit_code_come_back(client: Client) -> None:
     client.wait(job.id, timeout=120)
     ended = client.get_job(job.id)
     assert (ended.status, ended.exit_code) == (Status.ERROR, 3)
-    assert log_of(client, job).splitlines() == [f"out sub {job.id}", "err"]
+    assert sorted(log_of(client, job).splitlines()) == ["err", f"out sub {job.id}"]
 
 
 def test_a_long_command_and_a_secret_reach_the_program(client: Client) -> None:
@@ -74,7 +76,7 @@ def test_a_canceled_job_hears_of_it_and_its_last_words_are_kept(client: Client) 
     until(lambda: "begun" in log_of(client, job))
     assert client.cancel_job(job.id, grace=10)
     assert client.get_job(job.id).status is Status.CANCELED
-    assert log_of(client, job).splitlines()[-1] == "last words"
+    assert "last words" in log_of(client, job).splitlines()
 
 
 def test_a_program_that_was_told_to_end_did_not_succeed_even_if_it_says_so(
@@ -102,8 +104,6 @@ def test_a_job_that_somebody_deletes_is_told_as_lost(client: Client, kubeconfig:
 
 
 def test_a_time_limit_ends_the_command(client: Client) -> None:
-    from datetime import timedelta
-
     job = submit(client, "echo begun; sleep 300", time_limit=timedelta(seconds=4))
     ended = client.wait(job.id, timeout=120)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
@@ -247,6 +247,26 @@ def test_many_jobs_are_seen_with_two_questions(backend: KubernetesBackend) -> No
     assert b"".join(chunk.data for chunk in backend.logs(refs[0], LogRequest())) == b"hello\n"
     for ref in refs:
         backend.release(ref)
+
+
+def test_who_listens_hears_of_a_change_and_asks_nothing_while_there_is_none(
+    backend: KubernetesBackend,
+) -> None:
+    ref = backend.submit(planned(backend, "sleep 300"), {})
+    news = backend.news()
+    assert list(news.changed([ref], 0)) == [ref]
+    until(lambda: backend.observe([ref])[ref].phase is Phase.RUNNING, seconds=120)
+    until(lambda: not news.changed([ref], 2))
+    assert news.tells
+    before = backend.kube.requests
+    assert list(news.changed([ref], 2)) == []
+    assert backend.kube.requests == before
+    ending = threading.Thread(target=backend.cancel, args=([ref], timedelta(seconds=1)))
+    ending.start()
+    until(lambda: news.changed([ref], 5))
+    ending.join()
+    assert backend.observe([ref])[ref].phase is Phase.ABSENT
+    backend.close()
 
 
 def test_a_cluster_that_does_not_answer_leaves_a_job_as_it_was(
