@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 from datetime import timedelta
@@ -147,6 +148,34 @@ def test_when_one_rank_fails_its_log_is_kept_and_the_lost_one_is_told(client: Cl
     assert logs == "rank 1\n"
     first = log_of(client, job)
     assert first.startswith("rank 0") or "was removed with its pod" in first
+
+
+def test_an_evicted_job_is_tried_again_where_retries_are_left(
+    surroundings: dict[str, str], kubeconfig: Path
+) -> None:
+    with Client(settings=Settings(surroundings), watch=True, poll_interval=1) as client:
+        command = "echo attempt $TAO_ATTEMPT; test $TAO_ATTEMPT = 2 || sleep 300"
+        job = submit(client, command, retries=1)
+        until(lambda: "attempt 1" in log_of(client, job))
+        evict(kubeconfig, f"tao-sdk-job-id={job.id}")
+        assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+        assert client.get_job(job.id).attempt == 2
+        told = log_of(client, job).splitlines()
+        assert [line for line in told if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
+        client.remove(job.id)
+
+
+def evict(kubeconfig: Path, selector: str) -> None:
+    def kubectl(*words: str, text: str = "") -> str:
+        command = ["kubectl", f"--kubeconfig={kubeconfig}", *words]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    name = kubectl("get", "pod", "-l", selector, "-oname").strip().removeprefix("pod/")
+    meta = {"name": name, "namespace": "default"}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    path = f"/api/v1/namespaces/default/pods/{name}/eviction"
+    kubectl("create", f"--raw={path}", "-f-", text=json.dumps(body))
 
 
 # The backend by itself
