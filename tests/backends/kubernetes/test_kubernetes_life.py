@@ -278,6 +278,16 @@ def test_many_jobs_are_seen_with_two_questions(backend: KubernetesBackend) -> No
         backend.release(ref)
 
 
+def test_a_tail_that_is_followed_goes_on_without_a_repeat(backend: KubernetesBackend) -> None:
+    command = "for i in 1 2 3 4 5; do echo $i; done; sleep 2; echo 6"
+    ref = backend.submit(planned(backend, command), {})
+    request = LogRequest(tail=2, follow=True)
+    until(lambda: b"5" in b"".join(chunk.data for chunk in backend.logs(ref, LogRequest())))
+    assert b"".join(chunk.data for chunk in backend.logs(ref, request)) == b"4\n5\n6\n"
+    assert b"".join(chunk.data for chunk in backend.logs(ref, LogRequest(tail=1))) == b"6\n"
+    backend.release(ref)
+
+
 def test_who_listens_hears_of_a_change_and_asks_nothing_while_there_is_none(
     backend: KubernetesBackend,
 ) -> None:

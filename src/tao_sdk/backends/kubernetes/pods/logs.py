@@ -8,14 +8,17 @@ how many bytes of the line after them. The API serves lines from a second on, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.kubernetes.job import names
-from tao_sdk.backends.kubernetes.look import core_path
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.backends.kubernetes.look import core_path, get
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.transports.kube import Kube, KubeError
 
 FOLLOW_SECONDS = 30.0  # of silence, after which the log is asked for anew
@@ -138,48 +141,93 @@ class PodLog:
     has_ended: Callable[[], bool]
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
-        position, tail = Position.parse(request.cursor), request.tail
+        position = Position.parse(request.cursor)
+        if request.tail is not None:
+            with told_as_broken():
+                yield from self._read_tail(position, request.tail)
+            if not request.follow:
+                return
         failures = 0
         while True:
             over = not request.follow or self.has_ended()
             try:
-                yield from self._read_once(position, request.follow and not over, tail)
+                yield from self._read_once(position, request.follow and not over)
                 failures = 0
+            except TaoError:  # some are OSErrors as well
+                raise
             except (OSError, HTTPException) as error:
                 failures += not isinstance(error, TimeoutError)
                 if failures >= FAILURES or not request.follow:
-                    raise Unreachable("The log broke off.", str(error), "Try again.") from error
+                    raise broken(error) from error
                 over = False
-            tail = None if position.since else tail
             if over:
                 return
             time.sleep(PAUSE)
 
-    def _read_once(self, position: Position, follow: bool, tail: int | None) -> Iterator[LogChunk]:
+    def is_there(self) -> bool:
+        return get(self.kube, core_path(self.namespace, "pods", self.pod)) is not None
+
+    def _read_tail(self, position: Position, tail: int) -> Iterator[LogChunk]:
+        """The last lines. All lines since the first of them are counted: a later question repeats
+        those of its whole second.
+        """
+        last = b"".join(self._blocks({"tailLines": max(tail, 1)}))
+        if not last:
+            return
+        position.counts[last[:STAMP].decode("ascii", "replace")] = 0
+        lines, kept = Lines(position), deque[bytes](maxlen=tail)
+        lines.skip = 0
+        for data in self._blocks({"sinceTime": f"{position.since}Z"}):
+            kept.extend(lines.feed(data).splitlines(keepends=True))
+        kept.extend(lines.close().splitlines(keepends=True))
+        if kept:
+            yield LogChunk(b"".join(kept), position.cursor)
+
+    def _read_once(self, position: Position, follow: bool) -> Iterator[LogChunk]:
         lines = Lines(position)
-        params = {
-            "container": names.CONTAINER,
-            "timestamps": "true",
+        asked = {
             "follow": "true" if follow else None,
             "sinceTime": f"{position.since}Z" if position.since else None,
-            "tailLines": tail if tail is not None and not position.since else None,
         }
+        for data in self._blocks(asked):
+            if new := lines.feed(data):
+                yield LogChunk(new, position.cursor)
+        if new := lines.close():
+            yield LogChunk(new, position.cursor)
+
+    def _blocks(self, asked: Mapping[str, Any]) -> Iterator[bytes]:
+        """What the API sends of the log; nothing while the container has not started."""
+        params = {"container": names.CONTAINER, "timestamps": "true", **asked}
         try:
             answer = self.kube.stream(log_path(self.namespace, self.pod), params, FOLLOW_SECONDS)
         except KubeError as error:
-            if error.status == NOT_STARTED:  # its container is being created
+            if error.status == NOT_STARTED:
+                return
+            if error.status == 404 and self.is_there():  # its node does not know it yet
                 return
             if error.status == 404:
                 raise PathNotFound(f"The pod {self.pod} is gone, and its log with it.") from error
             raise
         try:
             while data := answer.response.read1(BLOCK):
-                if new := lines.feed(data):
-                    yield LogChunk(new, position.cursor)
-            if new := lines.close():
-                yield LogChunk(new, position.cursor)
+                yield data
         finally:
             answer.close()
+
+
+@contextmanager
+def told_as_broken() -> Generator[None]:
+    """A connection that breaks becomes Unreachable."""
+    try:
+        yield
+    except TaoError:
+        raise
+    except (OSError, HTTPException) as error:
+        raise broken(error) from error
+
+
+def broken(error: Exception) -> Unreachable:
+    return Unreachable("The log broke off.", str(error), "Try again.")
 
 
 def log_path(namespace: str, pod: str) -> str:
