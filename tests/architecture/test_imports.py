@@ -30,7 +30,7 @@ PUBLIC = {
     "versions": {"model"},
     "action_workflow": {"model"},
 }
-THIRD_PARTY = ("yaml", "click", "rich", "docker", "kr8s", "numpy")
+THIRD_PARTY = ("yaml", "click", "rich", "docker", "kubernetes", "numpy")
 
 
 def allowed(layer: str) -> set[str]:

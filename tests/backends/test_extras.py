@@ -12,10 +12,10 @@ pytestmark = [pytest.mark.network, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 # extra -> what can be imported with it
 EXTRAS = {
-    "all": "docker, tao_sdk.platforms.docker, tao_sdk.platforms.slurm",
+    "all": "docker, kubernetes, tao_sdk.platforms.docker, tao_sdk.platforms.slurm",
     "docker": "docker, tao_sdk.platforms.docker",
     "slurm": "tao_sdk.platforms.slurm",
-    "kubernetes": "tao_sdk",
+    "kubernetes": "kubernetes, tao_sdk.platforms.kubernetes",
     "brev": "tao_sdk",
     "lepton": "tao_sdk",
 }

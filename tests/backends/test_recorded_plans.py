@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.slurm.render import plan_attempt
 from tao_sdk.backends.slurm.request import SlurmRequest
@@ -26,6 +27,7 @@ REQUESTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "local": LocalRequest.from_json,
     "docker": DockerRequest.from_json,
     "slurm": SlurmRequest.from_json,
+    "kubernetes": KubernetesRequest.from_json,
 }
 
 

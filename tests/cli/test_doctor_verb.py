@@ -40,7 +40,7 @@ def test_a_platform_that_nobody_knows_is_a_mistake_and_no_finding(tao: Tao) -> N
         "usage",
         "Did you mean docker?",
     )
-    ahead = tao("doctor", "--json", "kubernetes")
+    ahead = tao("doctor", "--json", "brev")
     assert (ahead.code, ahead.json["findings"][0]["code"]) == (2, "platform.not_built")
 
 

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 BANK = "the skill bank's scripts are not part of this version"
 DOCKER = "it runs on a real daemon, in tests/backends/docker"
-KUBERNETES = "the kubernetes platform is not part of this version"
+KUBERNETES = "it needs a cluster: tests/backends/kubernetes"
 SLURM = "it needs a cluster: tests/backends/slurm runs it on one"
 NOT_RUN = {
     "tao-execution-sdk/list-platforms.sh": BANK,

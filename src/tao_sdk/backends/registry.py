@@ -26,8 +26,9 @@ BUILT_IN = {
     "local": "tao_sdk.backends.local.backend:LocalBackend",
     "docker": "tao_sdk.backends.docker.backend:DockerBackend",
     "slurm": "tao_sdk.backends.slurm.backend:SlurmBackend",
+    "kubernetes": "tao_sdk.backends.kubernetes.backend:KubernetesBackend",
 }
-NOT_BUILT = ("kubernetes", "brev", "lepton")
+NOT_BUILT = ("brev", "lepton")
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
 
 

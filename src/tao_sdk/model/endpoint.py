@@ -61,6 +61,10 @@ SETTINGS: Mapping[str, PlatformSettings] = {
             "SLURM_S3_WARN_GB",
         ),
     ),
+    "kubernetes": PlatformSettings(
+        where=("TAO_K8S_CONTEXT", "KUBECONFIG"),
+        shared=("TAO_K8S_NAMESPACE",),
+    ),
 }  # fmt: skip
 
 

@@ -108,6 +108,10 @@ class Reason(str, Enum):
     QUEUE_REASON = "queue_reason"
     """SLURM's own reason for an end, in its word."""
 
+    # Kubernetes
+    EVICTED = "evicted"
+    """Its pod was taken off its node, for want of room there or by someone's drain."""
+
     __str__ = str.__str__
 
     @classmethod

@@ -73,6 +73,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.STATUS_FILE_FAILED: "the training's status.json says {what}",
     Reason.CAUSE_NOT_TOLD_YET: "SLURM says {what}, and its accounting has not told why yet",
     Reason.QUEUE_REASON: "{what}",
+    Reason.EVICTED: "its pod was evicted from node {node}: {what}",
 }
 
 # What is said of the same reason in another place, under the name of the place.
@@ -84,6 +85,10 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
     (Reason.PROCESS_STOPPED, "several"): "processes {pids} are stopped (SIGSTOP)",
     (Reason.OUT_OF_MEMORY, "docker"): "OOMKilled: the container ran out of its memory",
     (Reason.OUT_OF_MEMORY, "slurm"): "out of memory (OOM): the command was killed",
+    (Reason.OUT_OF_MEMORY, "kubernetes"): "OOMKilled: the pod ran out of its memory",
+    (Reason.NODE_FAILED, "kubernetes"): "node {node} was lost while the job ran",
+    (Reason.EXIT_UNKNOWN, "gone"): "its pod is gone, and its exit code with it: {what}",
+    (Reason.TIME_LIMIT, "kubernetes"): "its deadline in the cluster has passed",
     (Reason.TIME_LIMIT, "slurm"): "time limit reached",
     (Reason.TIME_LIMIT, "slurm, ours"): "time limit reached: the command was asked to end",
     (Reason.QUEUED, "slurm"): "{what}; {start}",

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support import marks
-from support.kubernetes import kube_here
+from support.kubernetes import kube_here, programs
 from support.kubernetes.kube_here import Cluster
+from tao_sdk.client import Client
+from tao_sdk.model.settings import Settings
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -39,3 +42,43 @@ def kubeconfig(cluster: Cluster, namespace: str, tmp_path: Path) -> Path:
     namespace.
     """
     return cluster.write_kubeconfig(tmp_path / "kubeconfig", namespace)
+
+
+@pytest.fixture
+def surroundings(
+    cluster: Cluster,
+    namespace: str,
+    kubeconfig: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, str]:
+    """The environment of a caller with a state folder and a home of his own, on a cluster that has
+    the images of the tests.
+    """
+    cluster.has_python_image()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{programs.programs()}:{os.environ['PATH']}")
+    (tmp_path / "home").mkdir()
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KUBE", "TAO_", "NGC_"))
+    }
+    own = {
+        "KUBECONFIG": str(kubeconfig),
+        "TAO_K8S_NAMESPACE": namespace,
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        "HOME": str(tmp_path / "home"),
+    }
+    return {**kept, **own}
+
+
+@pytest.fixture
+def client(surroundings: dict[str, str]) -> Iterator[Client]:
+    """A client whose jobs are all ended and removed when the test is over."""
+    with Client(settings=Settings(surroundings)) as client:
+        yield client
+        for job in client.list_jobs(look=False):
+            if not job.status.terminal:
+                client.cancel_job(job.id, grace=1)
+            client.remove(job.id)

@@ -1,0 +1,315 @@
+"""KubernetesBackend: the verbs of the contract for jobs as Jobs of one cluster.
+
+What is decided is decided in render.py and parse.py; here they are joined to the API server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.contract import (
+    Backend,
+    CancelAnswer,
+    Capabilities,
+    Files,
+    LogChunk,
+    LogRequest,
+    MiB,
+    cancel_side_by_side,
+)
+from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
+from tao_sdk.backends.kubernetes.cluster import doctor, site, survey
+from tao_sdk.backends.kubernetes.cluster.watch import KubernetesNews, Watches
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts
+from tao_sdk.backends.kubernetes.job import checks, names
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.backends.kubernetes.pods.ending import Ending
+from tao_sdk.backends.kubernetes.pods.events import node_events
+from tao_sdk.backends.kubernetes.pods.files import PodFiles
+from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
+from tao_sdk.backends.kubernetes.pods.logs import PodLog
+from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.backends.outcome import read_outcome
+from tao_sdk.backends.refusals import (
+    missing_secret,
+    must_live_at,
+    must_look_at,
+    no_value,
+    seen_elsewhere,
+    seen_unreachable,
+    still_runs,
+)
+from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.settings import Settings
+from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kubeconfig import Cluster
+
+CANCELS = 8  # jobs that are ended at once
+POD_SECONDS = 1.0  # between looks for a pod whose log is followed
+GONE = "gone"  # the cursor behind LOST_LOG
+LOST_POD: Object = {}
+LOST_LOG = "tao: the log of rank {rank} was removed with its pod when another rank failed\n"
+
+
+@contextmanager
+def answering() -> Generator[None]:
+    """Turn a refusal of the server into Unreachable: nothing is known, another try may succeed."""
+    try:
+        yield
+    except KubeError as error:
+        fix = "Try again; your rights: tao doctor kubernetes"
+        raise Unreachable("The cluster refused the question.", error.what, fix) from error
+
+
+class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRequest]):
+    """Jobs of the cluster that the kubeconfig or the pod in which this runs names."""
+
+    platform = "kubernetes"
+    capabilities = Capabilities(
+        multi_node=True,
+        log_goes=True,
+        max_command=render.LONGEST_ARGUMENT,
+        max_payload=8 * MiB,
+        poll_seconds=3.0,
+        files_seconds=20.0,
+        readers=8,
+    )
+    Options = KubernetesOptions
+
+    def __init__(self, settings: Settings, state_dir: Path) -> None:
+        self.settings = settings
+        self.kept = KeptLogs(state_dir / "kubernetes" / "logs")
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Raises CredentialError, UsageError where the settings lead to none."""
+        return site.cluster(self.settings)
+
+    @cached_property
+    def endpoint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What is true of the cluster under every address. Raises as `cluster`."""
+        return self.cluster.identity
+
+    @cached_property
+    def kube(self) -> Kube:
+        return Kube(self.cluster, self.settings.environ)
+
+    @cached_property
+    def watches(self) -> Watches:
+        return Watches(self.kube)
+
+    @property
+    def way(self) -> Mapping[str, str]:
+        return site.way(self.cluster, self.settings)
+
+    # Planning
+
+    @answering()
+    def survey(self, job: PreparedJob, options: KubernetesOptions) -> KubernetesFacts:
+        facts = KubernetesFacts(
+            namespace=site.namespace(self.settings),
+            cluster=self.endpoint,
+            context=self.cluster.context,
+        )
+        return survey.survey(self.kube, job, options, facts)
+
+    def plan(
+        self, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts, attempt: Attempt
+    ) -> Plan[KubernetesRequest]:
+        return render.plan(job, options, facts, attempt)
+
+    def plan_again(
+        self,
+        last: Plan[KubernetesRequest],
+        job: PreparedJob,
+        options: KubernetesOptions,
+        attempt: Attempt,
+    ) -> Plan[KubernetesRequest]:
+        """What was decided for the first attempt holds for the others."""
+        return render.build(last.request.decisions, job, options, attempt)
+
+    def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
+        return checks.check(plan, facts)
+
+    def request_from_json(self, data: Mapping[str, Any]) -> KubernetesRequest:
+        return KubernetesRequest.from_json(data)
+
+    # Starting
+
+    def submit(self, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Ref:
+        missing = missing_secret(plan.secrets, secrets)
+        if missing:
+            return self.adopted(plan, missing)
+        try:
+            job = starting.start_attempt(self.kube, plan, secrets)
+        except KubeError as error:
+            raise rules.refused(error.what) from error
+        return self.ref(job, plan.attempt, ready=True)
+
+    def adopted(self, plan: Plan[KubernetesRequest], name: str) -> Ref:
+        """Without its secrets an attempt cannot be started, only found."""
+        found = self.find(plan.attempt, plan)
+        if found is None or not found.ready:
+            raise no_value(name)
+        return found
+
+    @answering()
+    def find(self, attempt: Attempt, plan: Plan[KubernetesRequest] | None = None) -> Ref | None:
+        namespace = plan.request.namespace if plan else site.namespace(self.settings)
+        job = look.get_job(self.kube, namespace, names.job_name(attempt))
+        if job is None or not names.is_of(job, attempt):
+            return None
+        waits = plan is not None and plan.request.waits_in_queue
+        return self.ref(job, attempt, ready=waits or not job["spec"].get("suspend"))
+
+    def ref(self, job: Object, attempt: Attempt, ready: bool) -> Ref:
+        metadata = job["metadata"]
+        return Ref(
+            platform=self.platform,
+            endpoint=self.endpoint,
+            namespace=metadata["namespace"],
+            native_id=metadata["name"],
+            unique_id=metadata["uid"],
+            attempt=attempt,
+            ready=ready,
+            step="" if ready else "created",
+            details={
+                "results_dir": parse.part(metadata, "annotations").get(names.RESULTS, ""),
+                "namespace": metadata["namespace"],
+                "job_name": metadata["name"],
+                "context": self.cluster.context,
+            },
+        )
+
+    # Looking
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        """Two lists a namespace, however many there are."""
+        here = [ref for ref in refs if ref.endpoint == self.endpoint]
+        answers = seen_elsewhere(self.endpoint, refs)
+        try:
+            return answers | look.look(self.kube, here)
+        except TaoError as error:
+            return answers | seen_unreachable(here, error.what)
+
+    def news(self) -> KubernetesNews:
+        return KubernetesNews(self.watches)
+
+    @answering()
+    def outcome(self, ref: Ref) -> Outcome | None:
+        results = ref.details.get("results_dir", "")
+        return read_outcome(self.files(ref.endpoint), results, ref.attempt.number)
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        must_live_at(self.endpoint, ref)
+        with answering():
+            yield from self.rank_log(ref, request)
+
+    def rank_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        if self.kept.has(ref.unique_id, request.rank):
+            yield from self.kept.read(ref.unique_id, request.rank, request)
+            return
+        if request.cursor == GONE:
+            return
+        pod = self.awaited_pod(ref, request)
+        if pod is None:
+            return
+        if pod is LOST_POD:
+            yield LogChunk(LOST_LOG.format(rank=request.rank).encode(), GONE)
+            return
+        log = PodLog(
+            self.kube, ref.namespace, pod["metadata"]["name"], partial(self.has_ended, ref)
+        )
+        yield from log.read(request)
+
+    def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
+        """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
+        pod = self.pod_of(ref, request)
+        while pod is None and request.follow:
+            time.sleep(POD_SECONDS)
+            pod = self.pod_of(ref, request)
+        return pod
+
+    def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
+        """The rank's pod; None while it has none, LOST_POD where only other ranks' are left.
+
+        Raises PathNotFound where all are gone.
+        """
+        pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
+        found = next((pod for pod in pods if parse.rank_of(pod) == request.rank), None)
+        if found is not None:
+            return found
+        job = look.get_job(self.kube, ref.namespace, ref.native_id)
+        if job is not None and not parse.observation(Seen(job, pods)).phase.ended:
+            return None
+        if pods:
+            return LOST_POD
+        raise PathNotFound(
+            f"The pod of rank {request.rank} of {ref.native_id} is gone, and its log with it."
+        )
+
+    def has_ended(self, ref: Ref) -> bool:
+        return self.observe([ref])[ref].phase.over
+
+    def files(self, endpoint: str = "") -> Files:
+        must_look_at(self.endpoint, endpoint)
+        return PodFiles()
+
+    # Ending
+
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
+        return cancel_side_by_side(refs, partial(self.ended, grace=grace), CANCELS)
+
+    @answering()
+    def ended(self, ref: Ref, grace: timedelta) -> Observation:
+        must_live_at(self.endpoint, ref)
+        return Ending(self.kube, self.kept, ref).end(grace)
+
+    @answering()
+    def release(self, ref: Ref) -> None:
+        """Delete the Job, and all that it owns with it."""
+        must_live_at(self.endpoint, ref)
+        ending = Ending(self.kube, self.kept, ref)
+        if not ending.end(timedelta(seconds=10)).phase.over:
+            raise still_runs(ref.native_id)
+        job = look.get_job(self.kube, ref.namespace, ref.native_id)
+        if job is not None and names.is_of(job, ref.attempt):
+            ending.delete(job, [], 0)
+        self.kept.forget(ref.unique_id)
+
+    # Explaining
+
+    @answering()
+    def evidence(self, ref: Ref) -> Evidence:
+        must_live_at(self.endpoint, ref)
+        seen = look.see(self.kube, ref)
+        if seen is None:
+            return Evidence(phase=Phase.ABSENT.value, raw="no such Job")
+        return Evidence.of_observation(parse.observation(seen), node_events(self.kube, ref, seen))
+
+    def diagnose(self, evidence: Evidence) -> Diagnosis | None:
+        return rules.diagnose(evidence)
+
+    def doctor(self) -> list[Finding]:
+        try:
+            kube = self.kube
+        except TaoError as trouble:
+            return doctor.without_cluster(trouble)
+        return doctor.examine(kube, self.settings, site.namespace(self.settings))
+
+    def close(self) -> None:
+        if "kube" in vars(self):  # else nothing was asked
+            self.watches.close()
+            self.kube.close()

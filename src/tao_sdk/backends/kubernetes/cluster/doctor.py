@@ -1,0 +1,108 @@
+"""What a new user of Kubernetes would trip over, each in the document's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from tao_sdk.backends.kubernetes import look, parse
+from tao_sdk.backends.kubernetes.cluster import nodes, rights
+from tao_sdk.backends.kubernetes.job.checks import OPERATOR
+from tao_sdk.model.errors import TaoError, install_command
+from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.model.settings import Settings
+from tao_sdk.transports.kube import Kube, KubeError
+
+GPU = "nvidia.com/gpu"
+OLDEST = (1, 28)
+SKIP = "TAO_K8S_SKIP_NODE_RUNTIME_CHECK"
+NO_CONFIG = "MISSING: no kubeconfig at ~/.kube/config and not running in a pod."
+NO_EXTRA = "MISSING: kubernetes extra not installed. Run:"
+NO_RUNTIME = "MISSING: TAO Kubernetes GPU node runtime is not ready."
+NO_GPU = "WARN: no nvidia.com/gpu allocatable on this cluster."
+NEEDED = (*rights.RUN, rights.SECRETS, rights.FILES, rights.SERVICES)
+
+
+def examine(kube: Kube, settings: Settings, namespace: str) -> list[Finding]:
+    """The launch preflight."""
+    findings = list(extra_findings())
+    try:
+        return [*findings, *cluster_findings(kube, settings, namespace)]
+    except KubeError as refused:
+        what = f"MISSING: the cluster refuses: {refused.what}"
+        return [*findings, error(refused.code, what, "", "Ask who runs the cluster.")]
+    except TaoError as unreachable:
+        return [*findings, Finding.of_error(unreachable, f"MISSING: {unreachable.what}")]
+
+
+def without_cluster(trouble: TaoError) -> list[Finding]:
+    """`trouble`: why there is no cluster to ask."""
+    return [*extra_findings(), no_cluster(trouble)]
+
+
+def no_cluster(trouble: TaoError) -> Finding:
+    if trouble.code == "kubernetes.no_login":
+        return Finding(
+            Severity.ERROR, trouble.code, NO_CONFIG, trouble.why, trouble.next, trouble.command
+        )
+    return Finding.of_error(trouble)
+
+
+def extra_findings() -> Iterator[Finding]:
+    if find_spec("kubernetes") is None:
+        yield Finding(
+            Severity.ERROR, "extra.missing", NO_EXTRA, "", command=install_command("kubernetes")
+        )
+
+
+def cluster_findings(kube: Kube, settings: Settings, namespace: str) -> Iterator[Finding]:
+    yield from version_findings(kube)
+    yield from gpu_findings(kube, settings)
+    yield from rights.missing_rights(kube, namespace, NEEDED)
+    yield from quota_findings(kube, namespace)
+
+
+def version_findings(kube: Kube) -> Iterator[Finding]:
+    version = kube.ask("GET", "/version")
+    name = str(version.get("gitVersion") or "")
+    what = f"Kubernetes {name} answers at {kube.cluster.server}."
+    numbers = tuple(int(part) for part in name.lstrip("v").split(".")[:2] if part.isdigit())
+    if numbers < OLDEST:
+        yield warning("kubernetes.old", what, "Jobs on several nodes need 1.28 or later.")
+        return
+    yield Finding(Severity.OK, "kubernetes.cluster", what)
+
+
+def gpu_findings(kube: Kube, settings: Settings) -> Iterator[Finding]:
+    try:
+        known = nodes.list_nodes(kube)
+    except KubeError as refused:
+        if refused.status != 403:
+            raise
+        what = "Whether the cluster has GPUs cannot be seen: your role may not list nodes."
+        yield warning("kubernetes.nodes_unseen", what, refused.what)
+        return
+    count = sum(int(node.allocatable.get(GPU, 0)) for node in known)
+    if count:
+        yield Finding(Severity.OK, "kubernetes.gpus", f"{len(known)} nodes have {count} {GPU}.")
+        return
+    yield warning("kubernetes.gpus", NO_GPU, f"{len(known)} nodes were looked at.", OPERATOR)
+    if settings.get(SKIP) != "1":
+        fix = f"For managed nodes that are ready set {SKIP}=1."
+        yield warning("kubernetes.node_runtime", NO_RUNTIME, "No node offers a GPU.", fix)
+
+
+def quota_findings(kube: Kube, namespace: str) -> Iterator[Finding]:
+    """What is left of the namespace's quota, where the role may see it."""
+    try:
+        quotas = look.items(kube, look.core_path(namespace, "resourcequotas"))
+    except KubeError:
+        return
+    for quota in quotas:
+        status = parse.part(quota, "status")
+        hard, used = parse.part(status, "hard"), parse.part(status, "used")
+        told = ", ".join(
+            f"{name} {used.get(name, 0)} of {most}" for name, most in sorted(hard.items())
+        )
+        what = f"The quota {quota['metadata']['name']} of namespace {namespace}: {told}."
+        yield Finding(Severity.OK, "kubernetes.quota", what)

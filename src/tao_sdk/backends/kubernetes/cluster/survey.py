@@ -1,0 +1,157 @@
+"""Survey: what is seen of a cluster before a job is planned, and what it says to a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tao_sdk.backends.kubernetes import look, render
+from tao_sdk.backends.kubernetes.cluster import nodes, rights
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts
+from tao_sdk.backends.kubernetes.job.storage import VolumeMount, read_volume_mounts
+from tao_sdk.backends.kubernetes.look import core_path, jobs_path
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.model.plan import Attempt
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.transports.kube import Kube, KubeError
+
+FORBIDDEN = 403
+KINDS = {"pvc": "persistentvolumeclaims", "secret": "secrets", "configmap": "configmaps"}
+NGC = "nvcr.io"
+
+
+def survey(
+    kube: Kube, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts
+) -> KubernetesFacts:
+    """`facts` with what the cluster says. Raises SpecError, Unreachable, CredentialError."""
+    facts = with_nodes(kube, options, facts, job.spec.gpu_count != 0)
+    attempt = Attempt("dry-run-0000000000", 1, "kubernetes", facts.cluster, "")
+    request = render.plan(job, options, facts, attempt).request
+    denied = list(rights.missing_rights(kube, request.namespace, rights.rights_of(request)))
+    found = [*denied, *storage_findings(kube, job, request.namespace)]
+    found += pull_secret_findings(kube, job, options, request.namespace)
+    if not any(finding.severity is Severity.ERROR for finding in denied):
+        found += dry_run_findings(kube, request)
+    return replace(facts, refusals=tuple(found))
+
+
+def with_nodes(
+    kube: Kube, options: KubernetesOptions, facts: KubernetesFacts, wants_gpus: bool
+) -> KubernetesFacts:
+    """Nodes as far as the role may see them; who holds GPUs, where the job wants some."""
+    try:
+        known = nodes.list_nodes(kube)
+    except KubeError as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return replace(facts, nodes_unseen="Your role may not list the cluster's nodes.")
+    if not wants_gpus:
+        return replace(facts, nodes=known)
+    try:
+        used, holders = nodes.with_use(kube, known, options.gpu_resource)
+    except KubeError as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return replace(facts, nodes=known)
+    return replace(facts, nodes=used, holders=holders)
+
+
+def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding]:
+    """What the cluster would refuse: the Job, and a pod of it where the role may create pods."""
+    try:
+        kube.ask("POST", jobs_path(request.namespace), request.job, {"dryRun": "All"})
+    except KubeError as refused:
+        yield would_refuse("Job", refused)
+        return
+    template = request.job["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **template}
+    pod["metadata"] = {**template["metadata"], "name": request.name, "namespace": request.namespace}
+    try:
+        kube.ask("POST", core_path(request.namespace, "pods"), pod, {"dryRun": "All"})
+    except KubeError as refused:
+        if is_own_right(refused):
+            return
+        yield would_refuse("pod", refused)
+
+
+def is_own_right(refused: KubeError) -> bool:
+    """True if only the role is in the way, which the Job's pods do not need."""
+    return refused.status == FORBIDDEN and "cannot create resource" in refused.what
+
+
+def would_refuse(what: str, refused: KubeError) -> Finding:
+    if refused.status == 404:
+        return error(
+            "kubernetes.no_namespace",
+            f"The cluster does not take the {what}.",
+            refused.what,
+            "Name one that is there (--namespace, TAO_K8S_NAMESPACE): kubectl get namespaces",
+        )
+    return error(
+        "kubernetes.refused",
+        f"The cluster would refuse the {what}: {refused.what}",
+        "",
+        "Change what it names: the job's fields, or native.",
+    )
+
+
+def storage_findings(kube: Kube, job: PreparedJob, namespace: str) -> Iterator[Finding]:
+    for mount in read_volume_mounts(job.spec.mounts):
+        if mount.scheme in KINDS:
+            yield from object_findings(kube, mount, namespace)
+
+
+def object_findings(kube: Kube, mount: VolumeMount, namespace: str) -> Iterator[Finding]:
+    """An error for a claim, secret or configmap that is not there. Nothing where it is not seen."""
+    kind = KINDS[mount.scheme]
+    try:
+        found = look.get(kube, core_path(namespace, kind, mount.source))
+    except KubeError as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return
+    if found is None:
+        yield error(
+            "mount.missing",
+            f"{mount.scheme}://{mount.source} is mounted and is not there.",
+            f"Namespace {namespace} has no {kind} {mount.source}.",
+            f"Correct the name: kubectl get {kind} -n {namespace}",
+        )
+    elif mount.scheme == "pvc" and found["status"].get("phase") == "Lost":
+        what = f"The claim {mount.source} has lost its volume."
+        yield error(
+            "mount.missing", what, "", f"kubectl describe pvc {mount.source} -n {namespace}"
+        )
+
+
+def pull_secret_findings(
+    kube: Kube, job: PreparedJob, options: KubernetesOptions, namespace: str
+) -> Iterator[Finding]:
+    """A warning for a pull secret that is not there, and for an image of NGC without one."""
+    name = options.image_pull_secret
+    if not name:
+        if job.spec.image.startswith(f"{NGC}/"):
+            what = f"{job.spec.image} is pulled without a log-in to {NGC}."
+            yield warning(
+                "kubernetes.pull_secret", what, "", pull_secret_advice("ngc-pull-secret", namespace)
+            )
+        return
+    try:
+        found = look.get(kube, core_path(namespace, "secrets", name))
+    except KubeError as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return
+    if found is None:
+        what = f"The pull secret {name} is not in namespace {namespace}."
+        yield error("kubernetes.pull_secret", what, "", pull_secret_advice(name, namespace))
+
+
+def pull_secret_advice(name: str, namespace: str) -> str:
+    return (
+        f"If it needs one: kubectl create secret docker-registry {name} --docker-server={NGC} "
+        f"--docker-username='$oauthtoken' --docker-password=$NGC_KEY -n {namespace}, "
+        f"and image_pull_secret: {name}."
+    )

@@ -1,0 +1,1 @@
+"""One attempt: its names, its manifests, and what would stop it."""

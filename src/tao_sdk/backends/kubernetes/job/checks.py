@@ -1,0 +1,198 @@
+"""Checks: what would stop a planned job, and what its user should know. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
+from tao_sdk.backends.kubernetes.job.fitting import has_labels, quantity, repelling
+from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.model.finding import Finding, error, warning
+from tao_sdk.model.plan import Plan
+
+NO_GPU = "No {resource} resources allocatable on the cluster"
+OPERATOR = (
+    "Install the NVIDIA GPU Operator: "
+    "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html"
+)
+
+
+def check(plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
+    """Errors that would stop the job, and warnings that its user should read."""
+    return [
+        *facts.refusals,
+        *fit_findings(plan.request, facts),
+        *results_findings(plan),
+    ]
+
+
+def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
+    if plan.results_at.startswith("the pod of"):
+        yield warning(
+            "output.ephemeral",
+            "The results stay in the pod and are lost with it.",
+            "No mount holds /results, and no bucket is named.",
+            "Set TAO_RESULTS_ROOT=s3://bucket/prefix, or mount a claim: pvc://claim:/results.",
+        )
+
+
+# Whether a node can take one pod of it
+
+
+def fit_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator[Finding]:
+    asked = asked_of(request)
+    if facts.nodes is None:
+        if facts.nodes_unseen and request.decisions.gpus:
+            yield warning(
+                "kubernetes.nodes_unseen",
+                f"{facts.nodes_unseen} Whether a node can take the job is not checked.",
+                "",
+                "A ClusterRole with get and list of nodes allows it.",
+            )
+        return
+    missing = [name for name in asked if is_device(name) and not has_any(facts.nodes, name)]
+    if missing:
+        what = f"{NO_GPU.format(resource=missing[0])}."
+        yield error("gpu.none", what, described(facts.nodes, missing[0]), OPERATOR)
+        return
+    pod = request.job["spec"]["template"]["spec"]
+    usable = [node for node in facts.nodes if can_ever_take(node, pod, asked)]
+    if len(usable) == 0:
+        yield fits_nowhere(facts.nodes, pod, asked)
+        return
+    if total_pods(usable, asked) < request.decisions.nodes:
+        yield too_many_pods(request, usable, asked)
+        return
+    yield from wait_findings(request, facts, usable, asked)
+
+
+def asked_of(request: KubernetesRequest) -> dict[str, float]:
+    """What each pod asks for, also by `native`."""
+    total: dict[str, float] = {}
+    for container in request.job["spec"]["template"]["spec"]["containers"]:
+        given: Mapping[str, Any] = container.get("resources") or {}
+        asked: dict[str, Any] = {**(given.get("limits") or {}), **(given.get("requests") or {})}
+        for name, text in asked.items():
+            total[name] = total.get(name, 0) + quantity(text)
+    return total
+
+
+def is_device(resource: str) -> bool:
+    """True for what a plugin offers, such as nvidia.com/gpu."""
+    return "/" in resource
+
+
+def has_any(nodes: Sequence[Node], resource: str) -> bool:
+    return any(node.allocatable.get(resource) for node in nodes)
+
+
+def can_ever_take(node: Node, pod: dict[str, Any], asked: dict[str, float]) -> bool:
+    """True if an empty node would take the pod, were it in order."""
+    return not why_not(node, pod, asked)
+
+
+def why_not(node: Node, pod: dict[str, Any], asked: dict[str, float]) -> str:
+    """Why the node can never take the pod; "" if it can."""
+    selector: dict[str, str] = pod.get("nodeSelector") or {}
+    tolerations: list[dict[str, str]] = pod.get("tolerations") or []
+    if not has_labels(node, selector):
+        wanted = ", ".join(f"{name}={value}" for name, value in selector.items())
+        return f"is not labelled {wanted}"
+    if taints := repelling(node, tolerations):
+        return f"has the taint {taints[0].get('key')}:{taints[0].get('effect')}"
+    for name, count in asked.items():
+        has = node.allocatable.get(name, 0)
+        if has < count:
+            return f"has {amount(name, has)} of {name}"
+    return ""
+
+
+def amount(resource: str, count: float) -> str:
+    if resource == "memory":
+        return f"{count / 2**30:.1f} GiB"
+    return f"{count:g}"
+
+
+def fits_nowhere(nodes: Sequence[Node], pod: dict[str, Any], asked: dict[str, float]) -> Finding:
+    wanted = ", ".join(f"{amount(name, count)} of {name}" for name, count in asked.items())
+    reasons = grouped([why_not(node, pod, asked) for node in nodes])
+    return error(
+        "kubernetes.fits_nowhere",
+        f"No node can take a pod that asks for {wanted or 'nothing'}, even if all were empty.",
+        f"Of {len(nodes)} nodes {reasons}.",
+        "Ask for less, or change node_selector and tolerations.",
+    )
+
+
+def grouped(reasons: Sequence[str]) -> str:
+    """`3 have the taint a:NoSchedule, 2 ...`: the same reason once, with how many have it."""
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        counts[reason] = counts.get(reason, 0) + 1
+    return "; ".join(f"{count}: {reason}" for reason, count in counts.items())
+
+
+def pods_on(node: Node, asked: dict[str, float], free: bool = False) -> int:
+    """How many such pods the node takes: when it is empty, or now."""
+    fits = [
+        (node.free(name) if free else node.allocatable.get(name, 0)) // count
+        for name, count in asked.items()
+        if count
+    ]
+    return int(min(fits, default=110))
+
+
+def total_pods(nodes: Sequence[Node], asked: dict[str, float], free: bool = False) -> int:
+    return sum(max(pods_on(node, asked, free), 0) for node in nodes)
+
+
+def too_many_pods(
+    request: KubernetesRequest, usable: Sequence[Node], asked: dict[str, float]
+) -> Finding:
+    return error(
+        "kubernetes.fits_nowhere",
+        f"The job has {request.decisions.nodes} pods, and the cluster takes "
+        f"{total_pods(usable, asked)} at once, even if it were empty.",
+        "; ".join(f"{node.name}: {pods_on(node, asked)}" for node in usable[:10]),
+        "Ask for fewer nodes.",
+    )
+
+
+def wait_findings(
+    request: KubernetesRequest,
+    facts: KubernetesFacts,
+    usable: Sequence[Node],
+    asked: dict[str, float],
+) -> Iterator[Finding]:
+    """A warning where the job will have to wait, with what it waits for."""
+    open_nodes = [node for node in usable if node.ready and not node.cordoned]
+    if total_pods(open_nodes, asked, free=True) >= request.decisions.nodes:
+        return
+    reasons = [reason for node in usable if (reason := why_later(node, facts, asked))]
+    yield warning(
+        "kubernetes.waits",
+        "The job will wait: no node has room for it now.",
+        "; ".join(reasons[:10]),
+        "Submit it and wait, or ask for less.",
+    )
+
+
+def why_later(node: Node, facts: KubernetesFacts, asked: dict[str, float]) -> str:
+    if not node.ready:
+        return f"{node.name} is not ready"
+    if node.cordoned:
+        return f"{node.name} is cordoned"
+    for name, count in asked.items():
+        if node.free(name) < count:
+            held = ", ".join(facts.holders.get(node.name, ())) if is_device(name) else ""
+            by = f", held by {held}" if held else ""
+            return (
+                f"{node.name} has {amount(name, max(node.free(name), 0))} of "
+                f"{amount(name, node.allocatable.get(name, 0))} {name} left{by}"
+            )
+    return ""
+
+
+def described(nodes: Sequence[Node], resource: str) -> str:
+    return f"The cluster has {len(nodes)} nodes, none of them with {resource}."

@@ -1,0 +1,269 @@
+"""The objects of an attempt as Kubernetes takes them. Pure.
+
+Here: the Job, its Service, the Secret and the ConfigMaps. Not here: what is decided before
+(render.py) and how they are created (starting.py).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.job.start_script import PARTS, RUN
+from tao_sdk.backends.kubernetes.job.storage import VolumeMount
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.model.plan import Attempt
+from tao_sdk.model.secrets import SecretRef
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import parse_size
+
+GRACE = 30  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
+GiB = 1024**3
+SHM = 8 * GiB
+QUEUE = "kueue.x-k8s.io/queue-name"
+OURS = {"app.kubernetes.io/managed-by": "tao-sdk"}
+
+
+@dataclass(frozen=True)
+class PodNeeds:
+    """What was decided for the pods of one attempt."""
+
+    spec: JobSpec
+    options: KubernetesOptions
+    attempt: Attempt
+    namespace: str
+    nodes: int
+    gpus: int
+    script: str
+    parts: int  # ConfigMaps that hold the command; 0: it is the argument of the script
+    command: str
+    variables: Mapping[str, str | SecretRef]
+    mounts: Sequence[VolumeMount]
+    results_dir: str
+
+    @property
+    def name(self) -> str:
+        return names.job_name(self.attempt)
+
+
+def job_manifest(needs: PodNeeds) -> dict[str, Any]:
+    """The Job, suspended."""
+    spec: dict[str, Any] = {
+        "suspend": True,
+        "backoffLimit": 0,
+        "ttlSecondsAfterFinished": needs.options.ttl,
+        "parallelism": needs.nodes,
+        "completions": needs.nodes,
+        "template": pod_template(needs),
+    }
+    if needs.nodes > 1:
+        spec["completionMode"] = "Indexed"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": needs.name,
+            "namespace": needs.namespace,
+            "labels": {**OURS, **names.labels(needs.attempt), **queue_label(needs.options)},
+            "annotations": job_annotations(needs),
+        },
+        "spec": spec,
+    }
+
+
+def queue_label(options: KubernetesOptions) -> dict[str, str]:
+    return {QUEUE: options.queue} if options.queue else {}
+
+
+def job_annotations(needs: PodNeeds) -> dict[str, str]:
+    limit = needs.spec.time_limit
+    timed = {names.TIME_LIMIT: f"{limit.total_seconds():g}"} if limit else {}
+    return {names.RESULTS: needs.results_dir, **timed}
+
+
+def pod_template(needs: PodNeeds) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"labels": {**OURS, **names.labels(needs.attempt)}}
+    if needs.options.annotations:
+        metadata["annotations"] = dict(needs.options.annotations)
+    return {"metadata": metadata, "spec": {**pod_spec(needs), **placement(needs.options)}}
+
+
+def pod_spec(needs: PodNeeds) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE,
+        "enableServiceLinks": False,
+        "containers": [container(needs)],
+        "volumes": volumes(needs),
+    }
+    if needs.nodes > 1:
+        spec["subdomain"] = needs.name
+    return spec
+
+
+def placement(options: KubernetesOptions) -> dict[str, Any]:
+    """Where the pods may run, and as whom."""
+    given: dict[str, Any] = {
+        "nodeSelector": dict(options.node_selector),
+        "tolerations": [dict(one) for one in options.tolerations],
+        "priorityClassName": options.priority_class,
+        "serviceAccountName": options.service_account,
+        "hostNetwork": options.host_network,
+    }
+    if options.host_network:
+        given["dnsPolicy"] = "ClusterFirstWithHostNet"
+    if options.image_pull_secret:
+        given["imagePullSecrets"] = [{"name": options.image_pull_secret}]
+    asked = {name: value for name, value in given.items() if value}
+    return {**asked, "automountServiceAccountToken": bool(options.service_account)}
+
+
+def container(needs: PodNeeds) -> dict[str, Any]:
+    argument = "" if needs.parts else needs.command
+    given: dict[str, Any] = {
+        "name": names.CONTAINER,
+        "image": needs.spec.image,
+        "command": ["/bin/bash", "-c", literal(needs.script), "tao", literal(argument)],
+        "env": [variable(needs, name, value) for name, value in needs.variables.items()],
+        "resources": resources(needs),
+        "volumeMounts": volume_mounts(needs),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    if needs.options.image_pull_policy:
+        given["imagePullPolicy"] = needs.options.image_pull_policy
+    return given
+
+
+def literal(text: str) -> str:
+    """The text as the kubelet hands it on unchanged: it replaces $(NAME), and $$ by $."""
+    return text.replace("$", "$$")
+
+
+def variable(needs: PodNeeds, name: str, value: str | SecretRef) -> dict[str, Any]:
+    if isinstance(value, SecretRef):
+        key = {"name": names.secret_name(needs.name), "key": name}
+        return {"name": name, "valueFrom": {"secretKeyRef": key}}
+    return {"name": name, "value": literal(value)}
+
+
+def resources(needs: PodNeeds) -> dict[str, Any]:
+    """Limits are requests too, so that a pod has what it was promised."""
+    limits = {name: str(value) for name, value in needs.options.resources.items()}
+    if needs.gpus:
+        limits[needs.options.gpu_resource] = str(needs.gpus)
+    if needs.spec.cpus:
+        limits["cpu"] = f"{round(needs.spec.cpus * 1000)}m"
+    if needs.spec.memory:
+        limits["memory"] = str(parse_size(needs.spec.memory))
+    return {"limits": limits, "requests": dict(limits)} if limits else {}
+
+
+def shm_bytes(spec: JobSpec) -> int:
+    """The size of /dev/shm: as asked, else half of the memory, else 8 GiB."""
+    if spec.shm_size:
+        return parse_size(spec.shm_size)
+    if spec.memory:
+        return parse_size(spec.memory) // 2
+    return SHM
+
+
+def volumes(needs: PodNeeds) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {
+            "name": "tao-shm",
+            "emptyDir": {"medium": "Memory", "sizeLimit": str(shm_bytes(needs.spec))},
+        }
+    ]
+    found += [mount.volume(mount_name(index)) for index, mount in enumerate(needs.mounts)]
+    if needs.parts:
+        maps = [names.files_name(needs.name, part) for part in range(needs.parts)]
+        sources = [{"configMap": {"name": name}} for name in maps]
+        found.append({"name": "tao-parts", "projected": {"sources": sources}})
+        found.append({"name": "tao-run", "emptyDir": {}})
+    return found
+
+
+def volume_mounts(needs: PodNeeds) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{"name": "tao-shm", "mountPath": "/dev/shm"}]
+    found += [mount.mount(mount_name(index)) for index, mount in enumerate(needs.mounts)]
+    if needs.parts:
+        found.append({"name": "tao-parts", "mountPath": PARTS, "readOnly": True})
+        found.append({"name": "tao-run", "mountPath": RUN})
+    return found
+
+
+def mount_name(index: int) -> str:
+    return f"mount-{index}"
+
+
+def service_manifest(needs: PodNeeds) -> dict[str, Any] | None:
+    """The headless Service by which ranks find each other; None for one pod."""
+    if needs.nodes == 1:
+        return None
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": needs.name,
+            "namespace": needs.namespace,
+            "labels": {**OURS, **names.labels(needs.attempt)},
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"batch.kubernetes.io/job-name": needs.name},
+        },
+    }
+
+
+# What is created when the Job's uid is known
+
+
+def owned(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """The head of an object that goes with its Job."""
+    metadata = job["metadata"]
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "labels": own_labels(metadata["labels"]),
+            "ownerReferences": [owner],
+        },
+    }
+
+
+def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The Job's labels without that of its queue, which would queue the object as well."""
+    return {name: value for name, value in labels.items() if name != QUEUE}
+
+
+def secret(job: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+    name = names.secret_name(job["metadata"]["name"])
+    data = {key: encoded(value.encode("utf-8", "surrogateescape")) for key, value in values.items()}
+    return {**owned("Secret", name, job), "type": "Opaque", "immutable": True, "data": data}
+
+
+def config_map(job: Mapping[str, Any], part: int, content: bytes) -> dict[str, Any]:
+    name = names.files_name(job["metadata"]["name"], part)
+    data = {f"command-{part:03}": encoded(content)}
+    return {**owned("ConfigMap", name, job), "immutable": True, "binaryData": data}
+
+
+def service(job: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    head = owned("Service", manifest["metadata"]["name"], job)
+    return {**head, "spec": manifest["spec"]}
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,45 @@
+"""What the objects of an attempt are called, and the labels by which they are found. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tao_sdk.model.plan import Attempt
+
+CONTAINER = "tao"
+JOB_ID, ATTEMPT, STORE = "tao-sdk-job-id", "tao-sdk-attempt", "tao-sdk-store"
+RESULTS, TIME_LIMIT = "tao-sdk/results", "tao-sdk/time-limit"  # annotations of the Job
+RANK = "batch.kubernetes.io/job-completion-index"
+OURS = "tao-toolkit=true"  # selects every object of ours
+
+
+def job_name(attempt: Attempt) -> str:
+    """Also the name of its Service. Job ids have 28 characters at most, so names of pods fit."""
+    tail = f"-{attempt.number}" if attempt.number > 1 else ""
+    return f"tao-job-{attempt.job_id}{tail}"
+
+
+def secret_name(job: str) -> str:
+    """The Secret with the values of the job's secret variables."""
+    return f"{job}-env"
+
+
+def files_name(job: str, part: int) -> str:
+    """The ConfigMap with one part of the job's command."""
+    return f"{job}-files" if part == 0 else f"{job}-files-{part}"
+
+
+def labels(attempt: Attempt) -> dict[str, str]:
+    return {
+        "tao-toolkit": "true",
+        JOB_ID: attempt.job_id,
+        ATTEMPT: str(attempt.number),
+        STORE: attempt.store_id,
+    }
+
+
+def is_of(found: Mapping[str, Any], attempt: Attempt) -> bool:
+    """True if the object belongs to this attempt of this store's job."""
+    own: Mapping[str, str] = found["metadata"].get("labels") or {}
+    return all(own.get(name) == value for name, value in labels(attempt).items())

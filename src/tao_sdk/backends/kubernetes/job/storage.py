@@ -1,0 +1,165 @@
+"""The mounts of a job as volumes of its pods. Pure.
+
+Forms: a path of the node, and pvc://claim[/folder], configmap://name, secret://name and
+nfs://server/path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from tao_sdk.backends.mounts import SOURCE, TARGET
+from tao_sdk.model.fields import FieldError
+
+RESULTS = "/results"
+SCHEMES = ("pvc", "configmap", "secret", "nfs")
+EXAMPLE = (
+    "Write pvc://claim/folder:/place[:ro], configmap://name:/place, secret://name:/place, "
+    "nfs://server/path:/place, or /path/of/the/node:/place."
+)
+OWN_PLACES = ("/dev/shm", "/.tao-job")
+
+
+@dataclass(frozen=True)
+class VolumeMount:
+    """One place in the pods. `source` is a claim, an object's name, a server's path or a node's."""
+
+    scheme: str  # "" for a path of the node
+    source: str
+    folder: str  # below the source; "" for all of it
+    target: str
+    read_only: bool
+
+    def holds(self, path: str) -> bool:
+        return posixpath.commonpath([path, self.target]) == self.target
+
+    def volume(self, name: str) -> dict[str, Any]:
+        return {"name": name, **self.source_of_volume()}
+
+    def source_of_volume(self) -> dict[str, Any]:
+        if self.scheme == "pvc":
+            return {"persistentVolumeClaim": {"claimName": self.source}}
+        if self.scheme == "configmap":
+            return {"configMap": {"name": self.source}}
+        if self.scheme == "secret":
+            return {"secret": {"secretName": self.source}}
+        if self.scheme == "nfs":
+            server, _, path = self.source.partition("/")
+            return {"nfs": {"server": server, "path": f"/{path}"}}
+        return {"hostPath": {"path": self.source}}
+
+    def mount(self, name: str) -> dict[str, Any]:
+        mount: dict[str, Any] = {"name": name, "mountPath": self.target}
+        if self.folder:
+            mount["subPath"] = self.folder
+        if self.read_only:
+            mount["readOnly"] = True
+        return mount
+
+
+def read_volume_mounts(given: Any) -> list[VolumeMount]:
+    """Raises FieldError naming the mount that cannot be understood."""
+    mounts = [read_mount(one) for one in separate(given)]
+    targets = [mount.target for mount in mounts]
+    for target in targets:
+        if targets.count(target) > 1:
+            raise FieldError(
+                "mounts",
+                f"mounts has {target} twice.",
+                "A place can hold one thing.",
+                "Leave one out.",
+            )
+    return mounts
+
+
+def separate(given: Any) -> Iterator[Any]:
+    if given is None:
+        return
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, Mapping):
+        mapping = cast("Mapping[str, Any]", given)
+        if any(name in mapping for name in SOURCE):
+            yield mapping
+        else:
+            yield from ({"source": source, "target": to} for source, to in mapping.items())
+    elif isinstance(given, (list, tuple)):
+        yield from cast("Sequence[Any]", given)
+    else:
+        raise wrong(given)
+
+
+def read_mount(given: Any) -> VolumeMount:
+    if isinstance(given, str):
+        return from_text(given)
+    if isinstance(given, Mapping):
+        return from_mapping(cast("Mapping[str, Any]", given))
+    raise wrong(given)
+
+
+def from_text(text: str) -> VolumeMount:
+    source, _, rest = text.partition(":/")
+    scheme = ""
+    if source in SCHEMES:  # `pvc` of pvc://claim:/place
+        scheme, (source, _, rest) = source, rest.removeprefix("/").partition(":/")
+    target, _, mode = rest.partition(":")
+    if mode not in ("", "ro", "rw"):
+        raise wrong(text)
+    whole = f"{scheme}://{source}" if scheme else source
+    return made(text, whole, f"/{target}" if target else "", mode == "ro")
+
+
+def from_mapping(given: Mapping[str, Any]) -> VolumeMount:
+    source = next((str(given[name]) for name in SOURCE if name in given), "")
+    target: Any = next((given[name] for name in TARGET if name in given), "")
+    if isinstance(target, Mapping):  # {src: {bind: dst, mode: ro}}
+        return from_mapping({"source": source, **cast("Mapping[str, Any]", target)})
+    mode = str(given.get("mode", ""))
+    if mode not in ("", "ro", "rw"):
+        raise wrong(dict(given))
+    text, _, text_mode = str(target).partition(":")
+    read_only = bool(given.get("read_only", given.get("readonly", "ro" in (mode, text_mode))))
+    return made(given, source, text, read_only)
+
+
+def made(given: Any, source: str, target: str, read_only: bool) -> VolumeMount:
+    target = posixpath.normpath(target) if target else ""
+    if not target.startswith("/") or target == "/" or target.startswith(OWN_PLACES):
+        raise wrong(given)
+    if source.startswith("/"):
+        return VolumeMount("", posixpath.normpath(source), "", target, read_only)
+    parts = urlsplit(source)
+    path = posixpath.normpath(parts.path.strip("/")) if parts.path.strip("/") else ""
+    if parts.scheme not in SCHEMES or not parts.netloc or ".." in path.split("/"):
+        raise wrong(given)
+    if parts.scheme == "nfs":
+        return VolumeMount("nfs", f"{parts.netloc}/{path}", "", target, read_only)
+    if path and parts.scheme != "pvc":
+        raise wrong(given)
+    return VolumeMount(parts.scheme, parts.netloc, path, target, read_only)
+
+
+def wrong(given: Any) -> FieldError:
+    return FieldError(
+        "mounts",
+        f"mounts has {given!r}.",
+        "It names nothing that a pod can mount, or no place of its own in the job.",
+        EXAMPLE,
+    )
+
+
+def results_mount(mounts: Sequence[VolumeMount]) -> VolumeMount | None:
+    """The mount that keeps the results: one at /results that can be written to."""
+    found = (each for each in mounts if each.target == RESULTS and not each.read_only)
+    return next(found, None)
+
+
+def address_of(mount: VolumeMount) -> str:
+    """Where the mount's files are, for people and for `files()`."""
+    if mount.scheme:
+        return "/".join(part for part in (f"{mount.scheme}://{mount.source}", mount.folder) if part)
+    return mount.source

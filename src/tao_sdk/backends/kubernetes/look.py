@@ -1,0 +1,155 @@
+"""Look: the Jobs and pods of attempts, in two lists a namespace however many there are.
+
+Not here: what they mean (parse.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tao_sdk.backends.kubernetes import parse
+from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.transports.kube import Kube, KubeError
+
+ABSENT = Observation(Phase.ABSENT, "no such Job")
+MOST_EVENTS = 500
+LONGEST_EVENT = 4 * 1024 * 1024  # bytes of one object that a watch tells
+
+
+def jobs_path(namespace: str, name: str = "") -> str:
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    return f"{path}/{name}" if name else path
+
+
+def core_path(namespace: str, kind: str, name: str = "") -> str:
+    path = f"/api/v1/namespaces/{namespace}/{kind}"
+    return f"{path}/{name}" if name else path
+
+
+def get_job(kube: Kube, namespace: str, name: str) -> Object | None:
+    return get(kube, jobs_path(namespace, name))
+
+
+def get(kube: Kube, path: str) -> Object | None:
+    """The object; None where the server says that it is not there."""
+    try:
+        return kube.ask("GET", path)
+    except KubeError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def items(kube: Kube, path: str, **params: Any) -> list[Object]:
+    """All objects of a kind."""
+    given = {name: value for name, value in params.items() if value}
+    return kube.list(path, given).get("items") or []
+
+
+def pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
+    """The pods of one attempt, one a rank."""
+    selector = f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
+    found = items(kube, core_path(namespace, "pods"), labelSelector=selector)
+    return parse.by_rank([pod for pod in found if names.is_of(pod, attempt)])
+
+
+def see(kube: Kube, ref: Ref) -> Seen | None:
+    """One attempt; None where its Job is not there."""
+    job = get_job(kube, ref.namespace, ref.native_id)
+    if job is None or not names.is_of(job, ref.attempt):
+        return None
+    pods = pods_of(kube, ref.namespace, ref.attempt)
+    return Seen(
+        job,
+        pods,
+        create_words(kube, ref.namespace, [job]).get(ref.native_id, "") if not pods else "",
+    )
+
+
+def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+    groups: dict[str, list[Ref]] = defaultdict(list)
+    for ref in refs:
+        groups[ref.namespace].append(ref)
+    answers: dict[Ref, Observation] = {}
+    for namespace, group in groups.items():
+        answers |= look_at_namespace(kube, namespace, group)
+    return answers
+
+
+def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+    if len(refs) == 1:
+        seen = see(kube, refs[0])
+        return {refs[0]: parse_safely(seen) if seen else ABSENT}
+    selector = store_selector(refs)
+    jobs = items(kube, jobs_path(namespace), labelSelector=selector)
+    pods = items(kube, core_path(namespace, "pods"), labelSelector=selector)
+    return observe_listed(kube, namespace, refs, jobs, pods)
+
+
+def store_selector(refs: Iterable[Ref]) -> str:
+    stores = {ref.attempt.store_id for ref in refs}
+    return f"{names.STORE}={stores.pop()}" if len(stores) == 1 else names.OURS
+
+
+def observe_listed(
+    kube: Kube, namespace: str, refs: Sequence[Ref], jobs: Sequence[Object], pods: Sequence[Object]
+) -> dict[Ref, Observation]:
+    by_name = {job["metadata"]["name"]: job for job in jobs}
+    of_attempt: dict[tuple[str, ...], list[Object]] = defaultdict(list)
+    for pod in pods:
+        of_attempt[key_of(pod)].append(pod)
+    found = {ref: by_name.get(ref.native_id) for ref in refs}
+    ours = {ref: job for ref, job in found.items() if job and names.is_of(job, ref.attempt)}
+    bare = [job for job in ours.values() if is_bare(job) and not of_attempt[key_of(job)]]
+    said = create_words(kube, namespace, bare)
+    answers = dict.fromkeys(refs, ABSENT)
+    for ref, job in ours.items():
+        own = parse.by_rank(of_attempt[key_of(job)])
+        answers[ref] = parse_safely(Seen(job, own, said.get(ref.native_id, "")))
+    return answers
+
+
+def key_of(thing: Object) -> tuple[str, ...]:
+    labels: Mapping[str, str] = thing["metadata"].get("labels") or {}
+    return tuple(labels.get(name, "") for name in (names.JOB_ID, names.ATTEMPT, names.STORE))
+
+
+def parse_safely(seen: Seen) -> Observation:
+    """What cannot be understood is said of that one alone."""
+    try:
+        return parse.observation(seen)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = (
+            f"what the cluster says of it cannot be understood ({type(error).__name__}: {error})"
+        )
+        return Observation(Phase.UNREACHABLE, "", reason=reason)
+
+
+def is_bare(job: Object) -> bool:
+    """True if the Job should have pods."""
+    return not job["spec"].get("suspend") and not job["status"].get("conditions")
+
+
+def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:
+    """Job -> why its pods could not be created, as the newest event tells."""
+    wanted = {job["metadata"]["uid"]: job["metadata"]["name"] for job in jobs if is_bare(job)}
+    if not wanted:
+        return {}
+    selector = "involvedObject.kind=Job,reason=FailedCreate"
+    try:
+        events = items(
+            kube, core_path(namespace, "events"), fieldSelector=selector, limit=MOST_EVENTS
+        )
+    except KubeError:  # the role may not list them; the Job itself is seen
+        return {}
+    found: dict[str, str] = {}
+    for event in sorted(events, key=lambda event: str(event.get("lastTimestamp") or "")):
+        name = wanted.get(event.get("involvedObject", {}).get("uid"))
+        if name:
+            found[name] = str(event.get("message") or "").removeprefix("Error creating: ")
+    return found

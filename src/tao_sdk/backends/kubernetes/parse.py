@@ -1,0 +1,324 @@
+"""A Job and its pods, as the API server shows them -> what they mean to us. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.job.manifests import QUEUE
+from tao_sdk.model import words
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.units import format_duration
+from tao_sdk.model.words import UNEXPLAINED, Why
+
+Object = Mapping[str, Any]
+
+# The conditions by which a Job has ended, the strongest first. FailureTarget comes as soon as a pod
+# has failed; Failed follows when the others have ended, which on a lost node may be never.
+ENDS: Mapping[str, Phase] = {
+    "Failed": Phase.FAILED,
+    "FailureTarget": Phase.FAILED,
+    "Complete": Phase.SUCCEEDED,
+}
+# Why a container waits -> the reason. Others (ContainerCreating, PodInitializing) are QUEUED.
+WAITS: Mapping[str, Reason] = {
+    "ImagePullBackOff": Reason.PULL_FAILED,
+    "ErrImagePull": Reason.PULL_FAILED,
+    "ErrImageNeverPull": Reason.PULL_FAILED,
+    "InvalidImageName": Reason.PULL_FAILED,
+    "ImageInspectError": Reason.PULL_FAILED,
+    "RegistryUnavailable": Reason.PULL_FAILED,
+}
+# The reason of a pod's DisruptionTarget condition -> ours.
+DISRUPTIONS: Mapping[str, Reason] = {
+    "PreemptionByScheduler": Reason.PREEMPTED,
+    "DeletionByTaintManager": Reason.NODE_FAILED,
+    "DeletionByPodGC": Reason.NODE_FAILED,
+    "EvictionByEvictionAPI": Reason.EVICTED,
+    "TerminationByKubelet": Reason.EVICTED,
+}
+NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError")
+NEVER = "1970-01-01"  # the start of a container that never started
+TIMED_OUT = (124, 137, 143)
+LATE = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One Job with its pods, by rank, and what events say of it."""
+
+    job: Object
+    pods: Sequence[Object]
+    create_words: str = ""  # why its pods could not be created
+
+    @property
+    def ranks(self) -> int:
+        return int(self.job["spec"].get("completions") or 1)
+
+
+def observation(seen: Seen) -> Observation:
+    """What is said of an attempt whose Job is there."""
+    for name, phase in ENDS.items():
+        found = condition(seen.job, name)
+        if found is not None:
+            return ended(seen, phase, found)
+    return living(seen)
+
+
+# The end
+
+
+def ended(seen: Seen, phase: Phase, found: Object) -> Observation:
+    pod = deciding_pod(seen.pods)
+    done: Object = terminated(pod) if pod else {}
+    why = why_ended(seen, phase, found, pod)
+    raw = f"{found['type']} ({found['reason']})" if found.get("reason") else str(found["type"])
+    return Observation(
+        Phase.FAILED if why.code is not None else phase,
+        raw,
+        exit_code=exit_code(done, phase),
+        reason=why.text,
+        started_at=moment(done.get("startedAt")),
+        ended_at=moment(done.get("finishedAt")) or moment(found.get("lastTransitionTime")),
+        reason_code=why.code,
+        backend_words=str(found.get("message") or ""),
+    )
+
+
+def exit_code(done: Object, phase: Phase) -> int | None:
+    if "exitCode" in done and done.get("reason") not in NOT_BEGUN:
+        return int(done["exitCode"])
+    return 0 if phase is Phase.SUCCEEDED else None
+
+
+def deciding_pod(pods: Sequence[Object]) -> Object | None:
+    """The pod that failed first; else one that was disrupted; else the first."""
+    failed = [pod for pod in pods if terminated(pod).get("exitCode")]
+    if failed:
+        return min(failed, key=lambda pod: str(terminated(pod).get("finishedAt") or "~"))
+    disrupted = (pod for pod in pods if disruption(pod))
+    return next(disrupted, pods[0] if pods else None)
+
+
+def why_ended(seen: Seen, phase: Phase, found: Object, pod: Object | None) -> Why:
+    """Why it failed; no reason for a good end."""
+    if found.get("reason") == "DeadlineExceeded":
+        return words.why(Reason.TIME_LIMIT, "kubernetes")
+    if pod is None:
+        what = str(found.get("message") or found.get("reason") or "no pod of it is left")
+        return (
+            UNEXPLAINED
+            if phase is Phase.SUCCEEDED
+            else words.why(Reason.EXIT_UNKNOWN, "gone", what=what)
+        )
+    return why_of_pod(seen.job, pod, phase)
+
+
+def why_of_pod(job: Object, pod: Object, phase: Phase) -> Why:
+    if disruption(pod):
+        return disrupted(pod)
+    if pod["status"].get("reason") == "Evicted":
+        return words.why(Reason.EVICTED, what=pod_words(pod), node=node_of(pod))
+    done = terminated(pod)
+    if done:
+        return why_of_container(job, done, phase)
+    if phase is Phase.SUCCEEDED:
+        return UNEXPLAINED
+    return words.why(Reason.NODE_FAILED, "kubernetes", node=node_of(pod))
+
+
+def why_of_container(job: Object, done: Object, phase: Phase) -> Why:
+    """`done`: how the container ended."""
+    code = int(done.get("exitCode") or 0)
+    if done.get("reason") == "OOMKilled":
+        return words.why(Reason.OUT_OF_MEMORY, "kubernetes")
+    if done.get("reason") in NOT_BEGUN:
+        return words.why(Reason.NOT_STARTED, what=str(done.get("message") or done["reason"]))
+    limit = time_limit(job)
+    if limit and code in TIMED_OUT and lasted(done) >= limit - min(LATE, limit / 2):
+        return words.why(Reason.TIME_LIMIT, limit=format_duration(limit))
+    if code:
+        return words.why(Reason.EXIT_CODE, code=code)
+    if phase is Phase.SUCCEEDED:
+        return UNEXPLAINED
+    return words.why(Reason.EXIT_UNKNOWN, "gone", what=str(done.get("message") or ""))
+
+
+def disrupted(pod: Object) -> Why:
+    """Why a pod was taken away."""
+    found = disruption(pod) or {}
+    code = DISRUPTIONS.get(str(found.get("reason")), Reason.EVICTED)
+    if code is Reason.NODE_FAILED:
+        return words.why(code, "kubernetes", node=node_of(pod))
+    what = str(found.get("message") or found.get("reason") or "")
+    if code is Reason.PREEMPTED:
+        return words.why(code)
+    return words.why(code, what=pod_words(pod) or what, node=node_of(pod))
+
+
+def disruption(pod: Object) -> Object | None:
+    return condition(pod, "DisruptionTarget")
+
+
+# Before the end
+
+
+def living(seen: Seen) -> Observation:
+    if seen.job["metadata"].get("deletionTimestamp"):
+        return Observation(Phase.RUNNING if seen.pods else Phase.PENDING, "being deleted")
+    if seen.job["spec"].get("suspend"):
+        return suspended(seen.job)
+    if not seen.pods:
+        return without_pods(seen)
+    running = [pod for pod in seen.pods if has_begun(pod)]
+    if len(running) >= seen.ranks:
+        started = [moment(begun_at(pod)) for pod in running]
+        return Observation(
+            Phase.RUNNING, "Running", started_at=max(filter(None, started), default=None)
+        )
+    return waiting(seen, len(running))
+
+
+def suspended(job: Object) -> Observation:
+    queue = part(job["metadata"], "labels").get(QUEUE)
+    if queue:
+        text = f"it waits in the queue {queue}"
+        return Observation(Phase.PENDING, "Suspended", reason=text, reason_code=Reason.QUEUED)
+    return Observation(
+        Phase.PENDING, "Suspended", reason="it is suspended", reason_code=Reason.QUEUED
+    )
+
+
+def without_pods(seen: Seen) -> Observation:
+    if not seen.create_words:
+        return Observation(Phase.PENDING, "no pod yet")
+    return Observation(
+        Phase.PENDING,
+        "FailedCreate",
+        reason=f"its pod cannot be created: {seen.create_words}",
+        reason_code=Reason.QUEUED,
+        backend_words=seen.create_words,
+    )
+
+
+def waiting(seen: Seen, running: int) -> Observation:
+    """Some ranks have not started: the reason of the first of them."""
+    pod = next(pod for pod in seen.pods if not has_begun(pod)) if running < len(seen.pods) else None
+    own = waiting_pod(pod) if pod is not None else without_pods(seen)
+    if seen.ranks == 1:
+        return own
+    counted = f"{running} of {seen.ranks} ranks run"
+    reason = f"{counted}; {own.reason}" if own.reason else counted
+    return replace(own, reason=reason, reason_code=own.reason_code or Reason.QUEUED)
+
+
+def waiting_pod(pod: Object) -> Observation:
+    """Why one pod has not started."""
+    name, message = readiness_issue(pod)
+    code = WAITS.get(name, Reason.QUEUED)
+    text = f"{name}: {message}" if message else name
+    return Observation(Phase.PENDING, name, reason=text, reason_code=code, backend_words=message)
+
+
+def readiness_issue(pod: Object) -> tuple[str, str]:
+    """(the reason by which a pod waits, what the cluster says of it)."""
+    scheduled = pod_condition(pod, "PodScheduled")
+    if scheduled is not None and scheduled.get("status") == "False":
+        return str(scheduled.get("reason") or "Unscheduled"), str(scheduled.get("message") or "")
+    waits = part(container_state(pod), "waiting")
+    if waits:
+        return str(waits.get("reason") or "Waiting"), str(waits.get("message") or "")
+    if terminated(pod):
+        return "Terminated", ""
+    return str(pod["status"].get("reason") or pod["status"].get("phase") or "Pending"), pod_words(
+        pod
+    )
+
+
+def has_begun(pod: Object) -> bool:
+    state = container_state(pod)
+    return "running" in state or "terminated" in state
+
+
+def begun_at(pod: Object) -> str | None:
+    state = container_state(pod)
+    return part(state, "running" if "running" in state else "terminated").get("startedAt")
+
+
+# Parts of an object
+
+
+def part(thing: Object, name: str) -> Object:
+    """The mapping of that name in an object; an empty one where there is none."""
+    found: Any = thing.get(name)
+    return cast("Object", found) if isinstance(found, Mapping) else {}
+
+
+def condition(thing: Object, name: str) -> Object | None:
+    """The condition of that name, where it is true."""
+    found = pod_condition(thing, name)
+    return found if found is not None and found.get("status") == "True" else None
+
+
+def pod_condition(thing: Object, name: str) -> Object | None:
+    for found in thing.get("status", {}).get("conditions") or ():
+        if found.get("type") == name:
+            return found
+    return None
+
+
+def container_state(pod: Object) -> Object:
+    for status in pod["status"].get("containerStatuses") or ():
+        if status.get("name") == names.CONTAINER:
+            return part(status, "state")
+    return {}
+
+
+def terminated(pod: Object) -> Object:
+    return part(container_state(pod), "terminated")
+
+
+def pod_words(pod: Object) -> str:
+    return str(pod["status"].get("message") or "")
+
+
+def node_of(pod: Object) -> str:
+    return str(pod["spec"].get("nodeName") or "no node")
+
+
+def rank_of(pod: Object) -> int:
+    labels, annotations = (part(pod["metadata"], name) for name in ("labels", "annotations"))
+    found = labels.get(names.RANK) or annotations.get(names.RANK)
+    return int(found or 0) if str(found).isdigit() else 0
+
+
+def by_rank(pods: Sequence[Object]) -> list[Object]:
+    """One pod for each rank, the newest, in the order of ranks."""
+    newest: dict[int, Object] = {}
+    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
+        newest[rank_of(pod)] = pod
+    return [newest[rank] for rank in sorted(newest)]
+
+
+def time_limit(job: Object) -> timedelta | None:
+    text = part(job["metadata"], "annotations").get(names.TIME_LIMIT)
+    return timedelta(seconds=float(text)) if text else None
+
+
+def lasted(done: Object) -> timedelta:
+    started, finished = moment(done.get("startedAt")), moment(done.get("finishedAt"))
+    return finished - started if started and finished else timedelta(0)
+
+
+def moment(text: Any) -> datetime | None:
+    """Kubernetes' time, in UTC; None for none."""
+    if not text or str(text).startswith(NEVER):
+        return None
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""The pods of an attempt: their logs, and how they are ended."""

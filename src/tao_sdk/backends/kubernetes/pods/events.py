@@ -1,0 +1,54 @@
+"""Events: what the cluster reported of an attempt's Job, its pods and their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tao_sdk.backends.kubernetes import look, parse
+from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.model.diagnosis import NodeEvent
+from tao_sdk.model.plan import Ref
+from tao_sdk.transports.kube import Kube, KubeError
+
+MOST = 50  # events of one attempt
+
+
+def node_events(kube: Kube, ref: Ref, seen: Seen) -> tuple[NodeEvent, ...]:
+    """Those of the pods' own status, then the warnings that the cluster has recorded."""
+    own = [event for pod in seen.pods for event in events_of_pod(pod)]
+    return (*own, *recorded_events(kube, ref, seen))[:MOST]
+
+
+def events_of_pod(pod: Object) -> Iterator[NodeEvent]:
+    done = parse.terminated(pod)
+    if done.get("reason") in ("OOMKilled", *parse.NOT_BEGUN):
+        name = str(done["reason"])
+        message = str(done.get("message") or f"exit code {done.get('exitCode')}")
+        yield NodeEvent(
+            name, message if name != "OOMKilled" else f"exit code {done.get('exitCode')}"
+        )
+    found = parse.disruption(pod)
+    if found is not None:
+        yield NodeEvent(str(found.get("reason") or "Disrupted"), str(found.get("message") or ""))
+    if pod["status"].get("reason"):
+        yield NodeEvent(str(pod["status"]["reason"]), parse.pod_words(pod))
+    if not parse.has_begun(pod):
+        yield NodeEvent(*parse.readiness_issue(pod))
+
+
+def recorded_events(kube: Kube, ref: Ref, seen: Seen) -> Iterator[NodeEvent]:
+    """The warnings about the Job and its pods; none where the role may not list them."""
+    things = {seen.job["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in seen.pods)}
+    path = look.core_path(ref.namespace, "events")
+    try:
+        listed = look.items(kube, path, fieldSelector="type=Warning", limit=look.MOST_EVENTS)
+    except KubeError:
+        return
+    told: set[tuple[str, str]] = set()
+    for event in sorted(
+        listed, key=lambda event: str(event.get("lastTimestamp") or ""), reverse=True
+    ):
+        key = str(event.get("reason") or ""), str(event.get("message") or "")
+        if event.get("involvedObject", {}).get("uid") in things and key not in told:
+            told.add(key)
+            yield NodeEvent(*key)

@@ -1,0 +1,249 @@
+"""From a prepared job to the objects that will be created. Pure.
+
+Here: what is decided once for every attempt, the environment, and the plan. Not here: how an object
+is written (job/manifests.py), and what would stop the job (job/checks.py).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from tao_sdk.backends.gpu_spread import spread_gpus
+from tao_sdk.backends.job_environment import (
+    attempt_variables,
+    grace_variable,
+    job_variables,
+    secret_names,
+)
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
+from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.job.fitting import may_use
+from tao_sdk.backends.kubernetes.job.manifests import (
+    GRACE,
+    PodNeeds,
+    job_manifest,
+    service_manifest,
+)
+from tao_sdk.backends.kubernetes.job.native import patched_job
+from tao_sdk.backends.kubernetes.job.start_script import start_script
+from tao_sdk.backends.kubernetes.job.storage import (
+    RESULTS,
+    VolumeMount,
+    address_of,
+    read_volume_mounts,
+    results_mount,
+)
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.request import Decisions, KubernetesRequest
+from tao_sdk.backends.rendezvous import rendezvous, single_node
+from tao_sdk.backends.results_place import ROOT, named_folder, named_root, own_place
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
+from tao_sdk.model.plan import Attempt, Plan, StagedFile
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.secrets import SecretRef
+from tao_sdk.model.spec import JobSpec, remote_root
+
+LONGEST_ARGUMENT = 96 * 1024  # bytes of a command in the Job; Linux takes 128 KiB
+PART = 900 * 1024  # bytes of a command in one ConfigMap; Kubernetes takes 1 MiB
+RANK_VARIABLE = "NODE_RANK"  # of several pods each knows its own
+
+
+def plan(
+    job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts, attempt: Attempt
+) -> Plan[KubernetesRequest]:
+    """Everything that submit will do. Raises SpecError for what no cluster can do."""
+    return build(decide(job.spec, options, facts), job, options, attempt)
+
+
+def decide(spec: JobSpec, options: KubernetesOptions, facts: KubernetesFacts) -> Decisions:
+    nodes, gpus = pods_and_gpus(spec, options, facts)
+    return Decisions(
+        namespace=options.namespace or facts.namespace,
+        nodes=nodes,
+        gpus=gpus,
+        cluster=facts.cluster,
+        context=facts.context,
+    )
+
+
+def pods_and_gpus(
+    spec: JobSpec, options: KubernetesOptions, facts: KubernetesFacts
+) -> tuple[int, int]:
+    """(pods, GPUs of each). Where the nodes are not known, the job's own words count."""
+    largest = largest_node(facts.nodes or (), options)
+    if largest:
+        return spread_gpus(spec, largest, "that the job may use")
+    if spec.gpu_count < 0:
+        raise FieldError(
+            "gpu_count",
+            "gpu_count is -1: all GPUs of a node.",
+            facts.nodes_unseen or f"No node that the job may use has {options.gpu_resource}.",
+            "Say how many.",
+        )
+    return spec.num_nodes or 1, spec.gpu_count
+
+
+def largest_node(nodes: Sequence[Node], options: KubernetesOptions) -> int:
+    """The most GPUs of one node that the job may use."""
+    counts = [
+        node.allocatable.get(options.gpu_resource, 0) for node in nodes if may_use(node, options)
+    ]
+    return int(max(counts, default=0))
+
+
+def build(
+    decisions: Decisions, job: PreparedJob, options: KubernetesOptions, attempt: Attempt
+) -> Plan[KubernetesRequest]:
+    """The plan of one attempt. A further attempt is built from the same decisions."""
+    spec = job.spec
+    mounts = read_volume_mounts(spec.mounts)
+    variables = pod_variables(spec, mounts, decisions, attempt)
+    parts = command_parts(job.command)
+    needs = PodNeeds(
+        spec=spec,
+        options=options,
+        attempt=attempt,
+        namespace=decisions.namespace,
+        nodes=decisions.nodes,
+        gpus=decisions.gpus,
+        script=start_script(
+            limit=spec.time_limit.total_seconds() if spec.time_limit else None,
+            grace=GRACE,
+            rank0=master(attempt) if decisions.nodes > 1 else "",
+            in_parts=bool(parts),
+        ),
+        parts=len(parts),
+        command=job.command,
+        variables=variables,
+        mounts=mounts,
+        results_dir=results_dir(spec, mounts, attempt),
+    )
+    return Plan(
+        attempt=attempt,
+        request=KubernetesRequest(
+            job=patched_job(job_manifest(needs), spec.native),
+            service=service_manifest(needs),
+            environment={n: v for n, v in variables.items() if isinstance(v, SecretRef)},
+            parts=len(parts),
+            waits_in_queue=bool(options.queue),
+            decisions=decisions,
+        ),
+        files=tuple(
+            StagedFile(f"command-{part:03}", content) for part, content in enumerate(parts)
+        ),
+        secrets=secret_names(variables),
+        results_dir=needs.results_dir,
+        results_at=results_at(needs),
+        notes=tuple(plan_notes(options)),
+        ranks=decisions.nodes,
+        backend_details={
+            "backend_type": "kubernetes",
+            "namespace": decisions.namespace,
+            "job_name": needs.name,
+            "num_gpu": decisions.gpus * decisions.nodes,
+            "num_nodes": decisions.nodes,
+        },
+    )
+
+
+def command_parts(command: str) -> list[bytes]:
+    """The parts of a command that is too long for an argument; none of one that is not."""
+    data = command.encode("utf-8", "surrogateescape")
+    if len(data) <= LONGEST_ARGUMENT:
+        return []
+    return [data[start : start + PART] for start in range(0, len(data), PART)]
+
+
+def master(attempt: Attempt) -> str:
+    """The name by which the cluster's DNS knows rank 0."""
+    name = names.job_name(attempt)
+    return f"{name}-0.{name}"
+
+
+# The environment
+
+
+def pod_variables(
+    spec: JobSpec, mounts: Sequence[VolumeMount], decisions: Decisions, attempt: Attempt
+) -> dict[str, str | SecretRef]:
+    root = results_root(spec, mounts)
+    fixed = attempt_variables(attempt, root or RESULTS)
+    if root:
+        fixed[ROOT] = root
+    variables = job_variables(
+        spec, {**meeting_point(decisions, attempt), **grace_variable(GRACE)}, fixed
+    )
+    refuse_odd_names(variables)
+    return variables
+
+
+def meeting_point(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
+    if decisions.nodes == 1:
+        return single_node(decisions.gpus)
+    known = rendezvous(decisions.nodes, decisions.gpus, "", master(attempt))
+    return {name: value for name, value in known.items() if name != RANK_VARIABLE}
+
+
+def refuse_odd_names(variables: dict[str, str | SecretRef]) -> None:
+    """Kubernetes refuses names that no shell could use either."""
+    for name in variables:
+        if not name.replace("_", "a").isalnum() or not name.isascii() or name[0].isdigit():
+            raise SpecError(
+                f"env_vars has {name!r}, which is no name of a variable.",
+                "It has letters, digits and _, and does not begin with a digit.",
+                "Rename it.",
+            )
+
+
+# Results
+
+
+def results_root(spec: JobSpec, mounts: Sequence[VolumeMount]) -> str:
+    """The pods' folder for the results of all jobs; "" where none outlives the pods."""
+    if folder := named_folder(spec):
+        return posixpath.normpath(folder)
+    if named_root(spec):
+        return ""
+    return RESULTS if results_mount(mounts) else ""
+
+
+def results_dir(spec: JobSpec, mounts: Sequence[VolumeMount], attempt: Attempt) -> str:
+    """Where the results are: in a bucket, on a claim, else in the pod."""
+    bucket = remote_root(spec) or own_bucket(spec, mounts)
+    if bucket:
+        return own_place(bucket, attempt)
+    inside = own_place(results_root(spec, mounts) or RESULTS, attempt)
+    mount = innermost(mounts, inside)
+    if mount is None or not mount.scheme:
+        return inside
+    return f"{address_of(mount)}/{posixpath.relpath(inside, mount.target)}"
+
+
+def own_bucket(spec: JobSpec, mounts: Sequence[VolumeMount]) -> str:
+    """The root in the bucket of S3_BUCKET_NAME; "" where a mount keeps the results."""
+    bucket = spec.env_vars.get("S3_BUCKET_NAME")
+    if results_root(spec, mounts) or not bucket or not isinstance(bucket, str):
+        return ""
+    return f"s3://{bucket}/results"
+
+
+def innermost(mounts: Sequence[VolumeMount], path: str) -> VolumeMount | None:
+    found = [mount for mount in mounts if mount.holds(path)]
+    return max(found, key=lambda mount: len(mount.target), default=None)
+
+
+def results_at(needs: PodNeeds) -> str:
+    """Where to fetch the results from; "" when they are in a bucket."""
+    if needs.results_dir.startswith("s3://"):
+        return ""
+    if not needs.results_dir.startswith("/"):
+        return f"namespace {needs.namespace}"
+    mount = innermost(needs.mounts, needs.results_dir)
+    return "the node of its pod" if mount else f"the pod of {needs.name}"
+
+
+def plan_notes(options: KubernetesOptions) -> Iterator[str]:
+    if options.queue:
+        yield f"The queue {options.queue} starts the job when it has room for it."

@@ -1,0 +1,200 @@
+"""What only Kubernetes does to a job, and what to do; asked before the general rules. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.rule import (
+    Rule,
+    all_of,
+    any_of,
+    backend_says,
+    event_named,
+    first_match,
+    reason_is,
+    runner_failed,
+)
+
+INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
+NO_CLUSTER_ROOM = event_named("FailedScheduling", "Unschedulable")
+NO_BASH = "/bin/bash"
+PULL = reason_is(Reason.PULL_FAILED)
+
+RULES: Sequence[Rule] = (
+    Rule(
+        code="kubernetes.oom",
+        when=any_of(reason_is(Reason.OUT_OF_MEMORY), event_named("OOMKilled")),
+        what="Container OOM-killed: its memory{limit} ran out.",
+        fault=PROGRAM,
+        next="Container OOM-killed. Reduce batch size, or ask for more memory (--memory 64g).",
+        limit="memory",
+        after="it is given more",
+    ),
+    Rule(
+        code="kubernetes.evicted",
+        when=reason_is(Reason.EVICTED),
+        what="The cluster took the pod off its node: {seen}.",
+        fault=INFRA,
+        next="Submit it again, or with --retries 3; cpus and memory that are asked for protect it.",
+        retryable=True,
+    ),
+    Rule(
+        code="kubernetes.preempted",
+        when=reason_is(Reason.PREEMPTED),
+        what="A pod of higher priority took the place of the job's.",
+        fault=INFRA,
+        next="Submit it again, or with --retries 3; priority_class gives it a higher priority.",
+        retryable=True,
+    ),
+    Rule(
+        code="kubernetes.node_lost",
+        when=reason_is(Reason.NODE_FAILED),
+        what="A node of the job was lost: {seen}.",
+        fault=INFRA,
+        next="Submit it again, or with --retries 3, so that a watcher starts it elsewhere.",
+        retryable=True,
+    ),
+    Rule(
+        code="kubernetes.no_rank_0",
+        when=runner_failed("start.no_rank_0"),
+        what="{seen}",
+        fault=INFRA,
+        next="See whether the cluster's DNS works (tao doctor kubernetes), and whether rank 0 ran.",
+        retryable=True,
+    ),
+    Rule(
+        code="kubernetes.no_bash",
+        when=all_of(reason_is(Reason.NOT_STARTED), backend_says(NO_BASH)),
+        what="The image has no /bin/bash, and nothing was run: {seen}",
+        fault=USER,
+        next="Use an image with bash.",
+        after="the image has it",
+    ),
+    Rule(
+        code="kubernetes.not_started",
+        when=reason_is(Reason.NOT_STARTED),
+        what="{seen}",
+        fault=USER,
+        next="Look at the image, and at the command that its words name.",
+        after="that is mended",
+    ),
+    Rule(
+        code="kubernetes.deadline",
+        when=reason_is(Reason.TIME_LIMIT),
+        what="The job reached its time limit{limit}.",
+        fault=USER,
+        next="Give it more (--time-limit).",
+        limit="time_limit",
+        after="it is given more time",
+    ),
+    Rule(
+        code="kubernetes.pull_login",
+        when=all_of(
+            PULL,
+            backend_says("401|403|unauthorized|denied|authentication required|no basic auth"),
+        ),
+        what="The registry does not let the cluster have the image: {seen}",
+        fault=USER,
+        next=(
+            "Create a secret with the log-in and name it (--image-pull-secret): kubectl create "
+            "secret docker-registry ngc-pull-secret --docker-server=nvcr.io "
+            "--docker-username='$oauthtoken' --docker-password=$NGC_KEY"
+        ),
+        after="the cluster can log in",
+    ),
+    Rule(
+        code="kubernetes.no_image",
+        when=all_of(
+            PULL, backend_says("not found|manifest unknown|InvalidImageName|invalid reference")
+        ),
+        what="There is no such image: {seen}",
+        fault=USER,
+        next="Correct the image's name or tag.",
+        after="the name is corrected",
+    ),
+    Rule(
+        code="kubernetes.pull",
+        when=PULL,
+        what="The image cannot be pulled: {seen}",
+        fault=INFRA,
+        next="See whether the nodes reach the registry; the cluster goes on trying.",
+        retryable=True,
+    ),
+    Rule(
+        code="kubernetes.quota",
+        when=backend_says("exceeded quota"),
+        what="The namespace's quota is used up: {seen}",
+        fault=USER,
+        next="Wait, or ask for less, or for a larger quota: kubectl describe quota",
+        after="there is room in the quota",
+    ),
+    Rule(
+        code="kubernetes.limit_range",
+        when=backend_says("maximum .* usage per", "minimum .* usage per", "LimitRange"),
+        what="The namespace's limits do not allow the pod: {seen}",
+        fault=USER,
+        next="Ask for what they allow: kubectl describe limitrange",
+        after="it asks for less",
+    ),
+    Rule(
+        code="kubernetes.webhook",
+        when=backend_says("admission webhook", "admission policy"),
+        what="A rule of the cluster does not allow the pod: {seen}",
+        fault=USER,
+        next="Do what its words say, or ask who runs the cluster.",
+        after="the pod keeps the rule",
+    ),
+    Rule(
+        code="kubernetes.no_claim",
+        when=backend_says(
+            "unbound immediate PersistentVolumeClaims", "persistentvolumeclaim .* not found"
+        ),
+        what="A claim that the job mounts has no volume: {seen}",
+        fault=USER,
+        next="See what it waits for: kubectl describe pvc",
+        after="the claim is bound",
+    ),
+    Rule(
+        code="kubernetes.no_secret",
+        when=backend_says(r'secret "[^"]+" not found', r'configmap "[^"]+" not found'),
+        what="Something that the pod names is not there: {seen}",
+        fault=USER,
+        next="Create it in the job's namespace, or correct the name.",
+        after="it is there",
+    ),
+    Rule(
+        code="kubernetes.unschedulable",
+        when=any_of(NO_CLUSTER_ROOM, backend_says("nodes are available")),
+        what="No node can take the pod now: {seen}",
+        fault=INFRA,
+        next="Wait, or ask for less; change node_selector or tolerations where they are named.",
+        after="a node has room",
+    ),
+    Rule(
+        code="kubernetes.queue",
+        when=reason_is(Reason.QUEUED),
+        what="{seen}",
+        fault=INFRA,
+        next="Wait.",
+        after="the cluster has room",
+    ),
+)
+
+
+def diagnose(evidence: Evidence) -> Diagnosis | None:
+    return first_match(RULES, evidence)
+
+
+def refused(words: str) -> Refused:
+    """The error for what the API server refused, with what can be done."""
+    evidence = Evidence(backend_words=words)
+    found = first_match([rule for rule in RULES if rule.code in OF_REFUSALS], evidence)
+    error = Refused("The cluster refused the job.", words, found.next if found else "")
+    error.backend_words = words
+    return error
+
+
+OF_REFUSALS = ("kubernetes.quota", "kubernetes.limit_range", "kubernetes.webhook")

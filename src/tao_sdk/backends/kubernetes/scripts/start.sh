@@ -1,0 +1,62 @@
+#!/bin/sh
+# What runs first in a job's container, in bash or sh. Variables: tao_limit (seconds for the command,
+# or ""), tao_grace (seconds to end), tao_rank0 (name of rank 0's pod, or ""), tao_parts (folder with
+# the parts of the command, or ""), tao_run (folder to put them together). $1: the command.
+
+tao_told='' tao_late=''
+trap 'tao_told=1; trap "" TERM; kill -TERM 0' TERM
+trap 'tao_late=1; trap "" TERM; kill -TERM 0' USR1
+
+tao_resolves() {
+  if command -v getent >/dev/null; then getent hosts "$1" >/dev/null 2>&1; return; fi
+  if command -v python3 >/dev/null; then
+    python3 -c 'import socket, sys; socket.getaddrinfo(sys.argv[1], None)' "$1" 2>/dev/null; return
+  fi
+  if command -v nslookup >/dev/null; then nslookup "$1" >/dev/null 2>&1; return; fi
+  return 0
+}
+
+if [ -n "${JOB_COMPLETION_INDEX:-}" ]; then
+  export NODE_RANK="${NODE_RANK:-$JOB_COMPLETION_INDEX}"
+fi
+if [ -n "$tao_rank0" ]; then
+  tao_tries=0
+  until tao_resolves "$tao_rank0"; do
+    [ -z "$tao_told" ] || exit 143
+    tao_tries=$((tao_tries + 1))
+    if [ "$tao_tries" -ge 300 ]; then
+      printf '@tao {"event": "failed", "time": %d, "code": "start.no_rank_0", "what": "rank 0 (%s) was not found by name"}\n' \
+        "$(date +%s)" "$tao_rank0" >&2
+      exit 125
+    fi
+    sleep 1
+  done
+fi
+
+[ -z "${TAO_RESULTS_DIR:-}" ] || mkdir -p "$TAO_RESULTS_DIR" 2>/dev/null
+if [ -n "$tao_parts" ]; then
+  cat "$tao_parts"/command-* >"$tao_run/command" || exit 125
+  set -- "$tao_run/command"
+else
+  set -- -c "$1"
+fi
+if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi
+"$@" </dev/null &
+tao_child=$!
+if [ -n "$tao_limit" ]; then
+  (
+    trap '' TERM
+    sleep "$tao_limit"
+    kill -USR1 $$
+    sleep "$tao_grace"
+    kill -KILL 0
+  ) &
+fi
+while :; do
+  { wait "$tao_child"; } 2>/dev/null # bash says there how a child was killed
+  tao_code=$?
+  kill -0 "$tao_child" 2>/dev/null || break
+done
+[ -z "$tao_late" ] || exit 124
+[ -z "$tao_told" ] || [ "$tao_code" -ne 0 ] || exit 143
+exit "$tao_code"

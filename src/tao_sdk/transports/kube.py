@@ -1,0 +1,341 @@
+"""Kube: requests to the API server of one Kubernetes cluster, over connections that are kept.
+
+Here: JSON in and out, streams, time limits, and the server's refusals as errors. Not here: what is
+asked and what the answer means (the backend).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from tao_sdk.model.errors import TaoError, Unreachable
+from tao_sdk.net.proxy import proxy_for
+from tao_sdk.net.wire import split
+from tao_sdk.transports.dockerd_http import Answer, Session
+from tao_sdk.transports.kube_login import Credential, KubeLogin, refused_login
+from tao_sdk.transports.kubeconfig import Cluster
+
+CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
+LIST_SECONDS = 30.0  # a list of thousands takes the server a while
+LARGEST = 16 * 1024 * 1024  # bytes of an answer about one thing
+LARGEST_LIST = 512 * 1024 * 1024
+BUSY = 429
+LONGEST_PAUSE = 10.0  # seconds that a busy server may ask for
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+WORDS = 4000  # characters of a refusal that are kept
+
+Json = dict[str, Any]
+
+
+class KubeError(TaoError):
+    """The API server answered and refused. `status` is the HTTP status, `reason` its own word for
+    the kind, `what` its sentence.
+    """
+
+    code = "kubernetes.refused"
+
+    def __init__(self, status: int, reason: str, what: str) -> None:
+        super().__init__(what)
+        self.status = status
+        self.reason = reason
+        self.backend_words = what
+
+
+@contextmanager
+def ignored(*statuses: int) -> Generator[None]:
+    """What the server refuses with one of these is no matter."""
+    try:
+        yield
+    except KubeError as error:
+        if error.status not in statuses:
+            raise
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds to read an answer, and until when another try is made."""
+
+    read: float = READ_SECONDS
+    give_up: float = 30.0
+
+
+class Kube:
+    """One cluster. Safe to use from several threads. The constructor asks nobody."""
+
+    def __init__(self, cluster: Cluster, environ: Mapping[str, str]) -> None:
+        self.cluster, self.environ = cluster, environ
+        self.login = KubeLogin(cluster, environ)
+        self.requests = 0  # that were sent
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._used: Credential | None = None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        times: Times = Times(),
+        largest: int = LARGEST,
+    ) -> Json:
+        """The answer's object. Raises KubeError, Unreachable, CredentialError."""
+        data = json.dumps(body, allow_nan=False).encode() if body is not None else None
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        deadline = time.monotonic() + times.give_up
+        answer = self._answered(method, path, data, params, headers, times.read, deadline)
+        try:
+            return self._object(answer, largest)
+        finally:
+            answer.close()
+
+    def list(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
+        """All things of a kind, in one answer."""
+        return self.ask("GET", path, params=params, times=Times(LIST_SECONDS), largest=LARGEST_LIST)
+
+    def stream(
+        self, path: str, params: Mapping[str, Any] | None = None, read: float = READ_SECONDS
+    ) -> Answer:
+        """An answer whose body comes as it comes. It must be closed."""
+        deadline = time.monotonic() + read
+        return self._answered("GET", path, None, params, {"Accept": "*/*"}, read, deadline)
+
+    def close(self) -> None:
+        with self._lock:
+            session, self._session, self._used = self._session, None, None
+        if session is not None:
+            session.close()
+
+    def _answered(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        read: float,
+        deadline: float,
+    ) -> Answer:
+        """The answer that is no refusal. A busy server is asked again, and once one that does not
+        take an old login.
+        """
+        renewed = False
+        while True:
+            answer = self._sent(method, path, data, params, headers, read)
+            if answer.status < 300:
+                return answer
+            try:
+                pause = pause_of(answer)
+                error = self._refusal(answer)
+            finally:
+                answer.close()
+            if answer.status == 401:
+                if renewed or not self.login.can_renew:
+                    raise refused_login(self.cluster, error.what)
+                renewed = True
+                self.login.forget()
+                continue
+            if answer.status != BUSY or time.monotonic() + pause > deadline:
+                raise unanswered(self.cluster.server, error) if is_broken(answer.status) else error
+            time.sleep(pause)
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        read: float,
+    ) -> Answer:
+        credential = self.login.credential()
+        session = self._session_for(credential)
+        given = {**headers, "Authorization": credential.header} if credential.header else headers
+        where = urlsplit(self.cluster.server).path.rstrip("/") + path
+        with self._lock:
+            self.requests += 1
+        try:
+            return session.request(
+                method, where, (CONNECT_SECONDS, read), params=params, headers=given, data=data
+            )
+        except ConnectFailed as error:
+            raise unreachable(self.cluster.server, error, nothing_sent=True) from error
+        except (OSError, HTTPException) as error:
+            raise unreachable(self.cluster.server, error) from error
+
+    def _session_for(self, credential: Credential) -> Session:
+        """Connections that show this client certificate."""
+        with self._lock:
+            used = self._used
+            same = used is not None and used.certificate == credential.certificate
+            if self._session is None or not same:
+                if self._session is not None:
+                    self._session.close()
+                connect = connecting(self.cluster, credential, self.environ)
+                self._session = Session(self.cluster.server, connect)
+                self._used = credential
+            return self._session
+
+    def _object(self, answer: Answer, largest: int) -> Json:
+        try:
+            data = answer.read(largest + 1)
+            if len(data) <= largest:
+                answer.read(1)  # to its end, so that the connection can be used again
+            value: Any = json.loads(data) if len(data) <= largest else None
+        except (ValueError, RecursionError) as error:
+            raise unreachable(self.cluster.server, error) from error
+        if not isinstance(value, dict):
+            what = f"{self.cluster.server} gave no answer that can be understood."
+            raise Unreachable(what, "", "Try again.")
+        return cast("Json", value)
+
+    def _refusal(self, answer: Answer) -> KubeError:
+        data = answer.read(LARGEST)
+        try:
+            said: Any = json.loads(data)
+            words, reason = str(said.get("message") or ""), str(said.get("reason") or "")
+        except (ValueError, AttributeError, RecursionError):
+            words, reason = data.decode("utf-8", "replace").strip(), ""
+        what = words[:WORDS] or f"HTTP status {answer.status}"
+        return KubeError(answer.status, reason, what)
+
+
+def is_broken(status: int) -> bool:
+    """True for a status that says nothing of what was asked: another try may succeed."""
+    return status >= 500 or status == BUSY
+
+
+def pause_of(answer: Answer) -> float:
+    """Seconds that a busy server asks for, within bounds."""
+    text = str(answer.headers.get("Retry-After") or "1")
+    return min(float(text), LONGEST_PAUSE) if text.isdigit() else 1.0
+
+
+def unanswered(server: str, error: KubeError) -> Unreachable:
+    return Unreachable(
+        f"The API server {server} could not answer (HTTP {error.status}).", error.what, "Try again."
+    )
+
+
+def unreachable(server: str, error: Exception, nothing_sent: bool = False) -> Unreachable:
+    words = str(error) or type(error).__name__
+    fix = "See that it answers: kubectl get --raw /readyz"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        words = (
+            f"its certificate is not of the CA that the kubeconfig names ({error.verify_message})"
+        )
+    elif isinstance(error, TimeoutError):
+        words = "it did not answer in time"
+    told = Unreachable(f"The API server {server} cannot be reached.", words, fix)
+    told.nothing_sent = nothing_sent
+    return told
+
+
+# Connections
+
+
+class ConnectFailed(OSError):
+    """No connection came about, so nothing was sent."""
+
+
+def connecting(
+    cluster: Cluster, credential: Credential, environ: Mapping[str, str]
+) -> Callable[[], HTTPConnection]:
+    """How connections to the cluster are opened."""
+    origin, _ = split(cluster.server)
+    scheme, host, port = origin
+    proxy = proxy_of(cluster, environ)
+    context = tls_context(cluster, credential) if scheme == "https" else None
+    return lambda: KubeConnection(host, port, context, cluster.server_name, proxy)
+
+
+def proxy_of(cluster: Cluster, environ: Mapping[str, str]) -> tuple[str, int, str] | None:
+    """(host, port, authorization) of the proxy on the way; None without one."""
+    origin, _ = split(cluster.server)
+    if not cluster.proxy:
+        return proxy_for(origin, environ)
+    if not cluster.proxy.startswith("http://"):
+        what = f"The proxy {cluster.proxy.rpartition('@')[2]} of the kubeconfig cannot be used."
+        raise Unreachable(what, "Only proxies with http:// can.", "Use one, or none.")
+    return proxy_for(origin, {"https_proxy": cluster.proxy, "http_proxy": cluster.proxy})
+
+
+class KubeConnection(HTTPSConnection):
+    """A connection whose failure to come about is told apart from one that breaks later."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None,
+        server_name: str,
+        proxy: tuple[str, int, str] | None,
+    ) -> None:
+        at = (proxy[0], proxy[1]) if proxy else (host, port)
+        super().__init__(*at, context=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        self._tls, self._name = context, server_name or host
+        if proxy:
+            self.set_tunnel(host, port, {"Proxy-Authorization": proxy[2]} if proxy[2] else {})
+
+    def connect(self) -> None:
+        try:
+            HTTPConnection.connect(self)  # with the tunnel, without TLS
+            if self._tls is not None:
+                self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+        except ssl.SSLCertVerificationError:
+            raise
+        except (OSError, HTTPException) as error:
+            raise ConnectFailed(str(error) or type(error).__name__) from error
+
+
+def tls_context(cluster: Cluster, credential: Credential) -> ssl.SSLContext:
+    authority = cluster.authority.decode("ascii", "replace") if cluster.authority else None
+    try:
+        context = ssl.create_default_context(cadata=authority)
+        if not cluster.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if credential.certificate:
+            load_certificate(context, credential)
+    except (ssl.SSLError, ValueError) as error:
+        raise refused_login(cluster, f"its certificates cannot be used ({error})") from error
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, credential: Credential) -> None:
+    """From a file of this process alone, in memory: a key is on no disk because of us."""
+    data = credential.certificate + b"\n" + credential.key
+    with memory_file() as name:
+        with open(name, "wb") as file:  # noqa: PTH123
+            file.write(data)
+        context.load_cert_chain(name, password=refuse_to_ask)
+
+
+@contextmanager
+def memory_file() -> Generator[str]:
+    """The path of a file that nobody else can open, gone afterwards."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tao-login")
+        try:
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        yield file.name
+
+
+def refuse_to_ask() -> str:
+    raise ssl.SSLError("the private key is encrypted, and nobody can be asked for its password")

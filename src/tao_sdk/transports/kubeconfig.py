@@ -1,0 +1,249 @@
+"""Kubeconfig: which cluster a context names, and how its user logs in, as kubectl reads it.
+
+Here: the files and the service account of a pod. Not here: the environment that names them (the
+backend's settings), and the log-in itself (kube_login.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from tao_sdk.model.errors import CredentialError, UsageError
+
+LARGEST = 4 * 1024 * 1024  # bytes of a kubeconfig, a certificate or a token
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+NO_LOGIN = "Could not authenticate to a Kubernetes cluster."
+LISTS = ("clusters", "contexts", "users")
+PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Login:
+    """How a user logs in: the first of these that is there."""
+
+    certificate: bytes = b""  # PEM, with its key
+    key: bytes = field(default=b"", repr=False)
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    exec: Mapping[str, Any] | None = field(default=None, repr=False)
+    provider: str = ""  # the name of an auth-provider, which the `kubernetes` package knows
+    folder: str = ""  # of the kubeconfig: relative commands start there
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster, and how to reach it."""
+
+    server: str
+    login: Login
+    authority: bytes = b""  # PEM of the CA; empty: what this machine trusts
+    verify: bool = True
+    server_name: str = ""  # in the certificate; "": the server's own
+    proxy: str = ""
+    context: str = ""  # "" in a pod
+    files: tuple[str, ...] = ()  # the kubeconfigs that were read
+
+    @property
+    def identity(self) -> str:
+        """What stays the same under another address: the CA. Without one, the address."""
+        match = PEM.search(self.authority) if self.verify else None
+        if match is None:
+            return self.server.rstrip("/")
+        certificate = b"".join(match[1].split())
+        return f"cluster-{hashlib.sha256(certificate).hexdigest()[:12]}"
+
+
+def find_cluster(
+    files: Sequence[Path], context: str, host: str, port: str, account: Path = SERVICE_ACCOUNT
+) -> Cluster:
+    """The cluster of the kubeconfigs, else that of the pod in which this runs.
+
+    `host` and `port` are what a pod's environment says of its cluster. Raises CredentialError with
+    each place and why it leads nowhere; UsageError for a context that there is not.
+    """
+    there = [path for path in files if path.is_file()]
+    if there:
+        return cluster_of(merged(there), context, tuple(map(str, there)))
+    if context:
+        raise unknown_context(context, [], files)
+    if host and (account / "token").is_file():
+        return own_cluster(host, port, account)
+    raise no_login([*(f"{path} is not there" for path in files), why_not_in_pod(host, account)])
+
+
+def no_login(reasons: Iterable[str]) -> CredentialError:
+    error = CredentialError(
+        NO_LOGIN,
+        f"{'; '.join(reasons)}.",
+        "Set KUBECONFIG to a kubeconfig, or make one, as with "
+        "`aws eks update-kubeconfig --name CLUSTER`; see that this works:",
+        "kubectl get nodes",
+    )
+    error.code = "kubernetes.no_login"
+    return error
+
+
+def why_not_in_pod(host: str, account: Path) -> str:
+    if not host:
+        return f"not in a pod (no KUBERNETES_SERVICE_HOST, {account})"
+    return f"no token at {account}/token"
+
+
+def own_cluster(host: str, port: str, account: Path) -> Cluster:
+    """The cluster of the pod in which this runs."""
+    name = f"[{host}]" if ":" in host else host
+    authority = account / "ca.crt"
+    return Cluster(
+        server=f"https://{name}:{port or 443}",
+        authority=read_bounded(authority) if authority.is_file() else b"",
+        login=Login(token_file=str(account / "token")),
+    )
+
+
+def merged(files: Sequence[Path]) -> dict[str, Any]:
+    """The files as one: of two things with one name the first counts."""
+    whole: dict[str, Any] = {name: {} for name in LISTS}
+    for path in files:
+        config = read_config(path)
+        whole.setdefault("current-context", config.get("current-context") or None)
+        if not whole["current-context"]:
+            del whole["current-context"]
+        for name in LISTS:
+            for entry in entries(config, name, path):
+                whole[name].setdefault(str(entry["name"]), {**entry, "file": path})
+    return whole
+
+
+def read_config(path: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        config: Any = yaml.load(read_bounded(path), loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        first = str(error).partition("\n")[0]
+        raise no_login([f"{path} cannot be understood ({first})"]) from error
+    if config is None:
+        return {}
+    if not isinstance(config, Mapping):
+        raise no_login([f"{path} is no kubeconfig"])
+    return cast("Mapping[str, Any]", config)
+
+
+def entries(config: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str, Any]]:
+    listed: Any = config.get(name) or []
+    if not isinstance(listed, list):
+        raise no_login([f"{path} is no kubeconfig: {name} is no list"])
+    found: list[Mapping[str, Any]] = []
+    for one in cast("list[Any]", listed):
+        if isinstance(one, Mapping) and "name" in one:
+            found.append(cast("Mapping[str, Any]", one))
+    return found
+
+
+def read_bounded(path: Path) -> bytes:
+    """The file's bytes. Raises CredentialError for one that cannot be read or is too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise no_login([f"{path} cannot be read ({error.strerror})"]) from error
+    if len(data) > LARGEST:
+        raise no_login([f"{path} is larger than {LARGEST} bytes"])
+    return data
+
+
+def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) -> Cluster:
+    contexts: Mapping[str, Mapping[str, Any]] = config["contexts"]
+    context = asked or config.get("current-context") or ""
+    if context not in contexts:
+        if asked:
+            raise unknown_context(asked, list(contexts), files)
+        known = f"contexts are: {', '.join(contexts) or 'none'}"
+        raise no_login([f"{', '.join(files)}: no current context ({known})"])
+    named = part_of(contexts[context], "context")
+    cluster = entry_of(config, "clusters", named.get("cluster"), context)
+    user = config["users"].get(str(named.get("user") or ""), {})
+    at = part_of(cluster, "cluster")
+    server = str(at.get("server") or "")
+    if not server.startswith(("https://", "http://")):
+        raise no_login([f"{cluster['file']}: cluster {cluster['name']} has no server"])
+    return Cluster(
+        server=server,
+        login=login_of(part_of(user, "user"), Path(user.get("file", "."))) if user else Login(),
+        authority=data_of(at, "certificate-authority", cluster["file"]),
+        verify=not at.get("insecure-skip-tls-verify"),
+        server_name=str(at.get("tls-server-name") or ""),
+        proxy=str(at.get("proxy-url") or ""),
+        context=context,
+        files=files,
+    )
+
+
+def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part: Any = entry.get(name) or {}
+    return cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+
+
+def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> Mapping[str, Any]:
+    if str(name) not in config[kind]:
+        raise no_login([f"context {context} names {name!r}, which is not among the {kind}"])
+    return config[kind][str(name)]
+
+
+def unknown_context(
+    context: str, known: Sequence[str], files: Sequence[Path] | Sequence[str]
+) -> UsageError:
+    error = UsageError(
+        f"There is no context {context!r}.",
+        f"{', '.join(map(str, files))} has: {', '.join(known) or 'none'}.",
+        "Set TAO_K8S_CONTEXT to one of them, or unset it.",
+    )
+    error.code = "kubernetes.no_context"
+    return error
+
+
+def data_of(entry: Mapping[str, Any], name: str, file: Path) -> bytes:
+    """What `NAME-data` holds in base64, else the file that NAME leads to."""
+    if given := entry.get(f"{name}-data"):
+        try:
+            return base64.b64decode(str(given), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise no_login([f"{file}: {name}-data is no base64"]) from error
+    if path := entry.get(name):
+        return read_bounded(beside(file, str(path)))
+    return b""
+
+
+def beside(file: Path, path: str) -> Path:
+    """A path that a kubeconfig names: relative ones begin at its folder."""
+    return Path(posixpath.join(str(file.parent), path))
+
+
+def login_of(user: Mapping[str, Any], file: Path) -> Login:
+    token_file, plugin, provider = (
+        user.get("tokenFile"),
+        user.get("exec"),
+        user.get("auth-provider"),
+    )
+    return Login(
+        certificate=data_of(user, "client-certificate", file),
+        key=data_of(user, "client-key", file),
+        token=str(user.get("token") or ""),
+        token_file=str(beside(file, str(token_file))) if token_file else "",
+        user=str(user.get("username") or ""),
+        password=str(user.get("password") or ""),
+        exec=cast("Mapping[str, Any]", plugin) if isinstance(plugin, Mapping) else None,
+        provider=str(part_of(user, "auth-provider").get("name") or "") if provider else "",
+        folder=str(file.parent),
+    )

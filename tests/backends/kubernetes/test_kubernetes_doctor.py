@@ -1,0 +1,56 @@
+"""What a new user of Kubernetes is told before the first job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.shellcheck import complaints_of_text
+from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.backends.kubernetes.job.start_script import start_script
+from tao_sdk.model.errors import CredentialError
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.settings import Settings
+
+
+def doctor(environ: dict[str, str], tmp_path: Path) -> dict[str, Finding]:
+    backend = KubernetesBackend(Settings({"HOME": str(tmp_path), **environ}), tmp_path)
+    return {each.code: each for each in backend.doctor()}
+
+
+def test_no_kubeconfig_is_told_in_the_documents_words(tmp_path: Path) -> None:
+    told = doctor({}, tmp_path)["kubernetes.no_login"]
+    assert told.what == "MISSING: no kubeconfig at ~/.kube/config and not running in a pod."
+    assert f"{tmp_path}/.kube/config is not there" in told.why
+
+
+def test_a_job_without_a_cluster_is_refused_with_each_place_that_was_looked_at(
+    tmp_path: Path,
+) -> None:
+    backend = KubernetesBackend(Settings({"HOME": str(tmp_path)}), tmp_path)
+    with pytest.raises(CredentialError, match="Could not authenticate to a Kubernetes cluster"):
+        _ = backend.endpoint
+
+
+def test_a_cluster_that_is_ready_has_no_error(surroundings: dict[str, str], tmp_path: Path) -> None:
+    told = doctor(surroundings, tmp_path)
+    assert told["kubernetes.cluster"].severity is Severity.OK
+    assert told["kubernetes.gpus"].severity is Severity.OK
+    assert [each for each in told.values() if each.severity is Severity.ERROR] == []
+
+
+def test_a_cluster_that_does_not_answer_is_missing(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    text = Path(surroundings["KUBECONFIG"]).read_text()
+    server = KubernetesBackend(Settings(surroundings), tmp_path).cluster.server
+    (tmp_path / "silent").write_text(text.replace(server, "https://127.0.0.1:9"))
+    told = doctor({"KUBECONFIG": str(tmp_path / "silent")}, tmp_path)["backend.unreachable"]
+    assert told.what.startswith("MISSING: The API server https://127.0.0.1:9")
+
+
+@pytest.mark.network
+def test_shellcheck_has_nothing_to_say_of_the_start_script() -> None:
+    text = start_script(limit=60, grace=30, rank0="job-0.job", in_parts=True)
+    assert complaints_of_text(f"#!/bin/sh\n{text}") == []

@@ -1,0 +1,321 @@
+"""Jobs on a real cluster: they run, are seen, explained, ended, and none is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.waiting import until
+from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.kubernetes import starting
+from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.backends.kubernetes.look import core_path, get_job, items
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused, TaoError, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Phase
+from tao_sdk.model.plan import Attempt
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec, mint_id
+from tao_sdk.model.status import Status
+from tao_sdk.transports.kube import KubeError
+
+IMAGE = "tests.local/python:1"
+CANARY = "canary-9f8e7d6c5b4a"
+
+
+def submit(client: Client, command: str, options: Any = None, **spec: Any) -> Job:
+    given = {"image": IMAGE, "gpu_count": 0, **spec}
+    return client.submit(JobSpec(command=command, **given), "kubernetes", options or {}).job
+
+
+def log_of(client: Client, job: Job) -> str:
+    return b"".join(client.follow_logs(job.id, follow=False)).decode()
+
+
+def test_a_job_runs_and_its_log_and_exit_code_come_back(client: Client) -> None:
+    job = submit(client, 'echo "out $(echo sub) ${TAO_JOB_ID}"; echo err >&2; exit 3')
+    client.wait(job.id, timeout=120)
+    ended = client.get_job(job.id)
+    assert (ended.status, ended.exit_code) == (Status.ERROR, 3)
+    assert sorted(log_of(client, job).splitlines()) == ["err", f"out sub {job.id}"]
+
+
+def test_a_long_command_and_a_secret_reach_the_program(client: Client) -> None:
+    command = f"# {'x' * 200_000}\ntest $MY_TOKEN = {CANARY} && echo same"
+    job = submit(
+        client, command.replace(CANARY, "$WANTED"), env_vars={"MY_TOKEN": CANARY, "WANTED": CANARY}
+    )
+    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert log_of(client, job) == "same\n"
+
+
+def test_a_secrets_value_is_in_its_secret_and_nowhere_else(
+    client: Client, kubeconfig: Path
+) -> None:
+    job = submit(client, "true", env_vars={"MY_TOKEN": CANARY})
+    client.wait(job.id, timeout=120)
+    shown = subprocess.run(
+        ["kubectl", f"--kubeconfig={kubeconfig}", "get", "-ojson", "-A", "jobs,pods,configmaps,events,services"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert job.id in shown
+    assert CANARY not in shown
+
+
+def test_a_canceled_job_hears_of_it_and_its_last_words_are_kept(client: Client) -> None:
+    command = "trap 'echo last words; exit 0' TERM; echo begun; while :; do sleep 0.1; done"
+    job = submit(client, command)
+    until(lambda: "begun" in log_of(client, job))
+    assert client.cancel_job(job.id, grace=10)
+    assert client.get_job(job.id).status is Status.CANCELED
+    assert "last words" in log_of(client, job).splitlines()
+
+
+def test_a_program_that_was_told_to_end_did_not_succeed_even_if_it_says_so(
+    client: Client, kubeconfig: Path
+) -> None:
+    job = submit(client, "trap 'exit 0' TERM; echo begun; while :; do sleep 0.1; done")
+    until(lambda: "begun" in log_of(client, job))
+    subprocess.run(
+        ["kubectl", f"--kubeconfig={kubeconfig}", "delete", "pod", "--wait=false", "-l", f"tao-sdk-job-id={job.id}"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    assert client.wait(job.id, timeout=120).status is Status.ERROR
+
+
+def test_a_job_that_somebody_deletes_is_told_as_lost(client: Client, kubeconfig: Path) -> None:
+    job = submit(client, "sleep 300")
+    until(lambda: client.get_job(job.id).status is Status.RUNNING)
+    subprocess.run(
+        ["kubectl", f"--kubeconfig={kubeconfig}", "delete", "job", "--now", f"tao-job-{job.id}"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    until(lambda: client.get_job(job.id).status.terminal)
+    ended = client.get_job(job.id)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
+
+
+def test_a_time_limit_ends_the_command(client: Client) -> None:
+    job = submit(client, "echo begun; sleep 300", time_limit=timedelta(seconds=4))
+    ended = client.wait(job.id, timeout=120)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+
+
+def test_memory_that_runs_out_is_told_in_the_documents_words(client: Client) -> None:
+    job = submit(client, "python3 -c 'x = bytearray(300 << 20)'", memory="40m")
+    assert client.wait(job.id, timeout=120).status is Status.ERROR
+    diagnosis = client.diagnose(job.id)
+    assert diagnosis is not None
+    assert diagnosis.to_json()["job_failure_by_node_event"][0]["node_event_name"] == "OOMKilled"
+    assert "Reduce batch size" in diagnosis.next
+
+
+def test_two_ranks_meet_by_name(client: Client) -> None:
+    program = (
+        "import os, socket, time\n"
+        "rank, port = int(os.environ['NODE_RANK']), int(os.environ['MASTER_PORT'])\n"
+        "if rank == 0:\n"
+        "    door = socket.create_server(('', port)); guest, _ = door.accept()\n"
+        "    print(guest.recv(100).decode())\n"
+        "else:\n"
+        "    for _ in range(300):\n"
+        "        try:\n"
+        "            line = socket.create_connection((os.environ['MASTER_ADDR'], port)); break\n"
+        "        except OSError:\n"
+        "            time.sleep(0.2)\n"
+        "    line.sendall(b'met')\n"
+    )
+    job = submit(client, f'python3 -c "{program}"', num_nodes=2)
+    assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+    assert log_of(client, job) == "met\n"
+
+
+def test_when_one_rank_fails_its_log_is_kept_and_the_lost_one_is_told(client: Client) -> None:
+    command = "echo rank $NODE_RANK; test $NODE_RANK = 0 && sleep 300; sleep 3; exit 5"
+    job = submit(client, command, num_nodes=2)
+    client.wait(job.id, timeout=240)
+    assert client.get_job(job.id).exit_code == 5
+    logs = b"".join(client.follow_logs(job.id, follow=False, rank=1)).decode()
+    assert logs == "rank 1\n"
+    first = log_of(client, job)
+    assert first.startswith("rank 0") or "was removed with its pod" in first
+
+
+def test_an_evicted_job_is_tried_again_where_retries_are_left(
+    surroundings: dict[str, str], kubeconfig: Path
+) -> None:
+    with Client(settings=Settings(surroundings), watch=True, poll_interval=1) as client:
+        command = "echo attempt $TAO_ATTEMPT; test $TAO_ATTEMPT = 2 || sleep 300"
+        job = submit(client, command, retries=1)
+        until(lambda: "attempt 1" in log_of(client, job))
+        evict(kubeconfig, f"tao-sdk-job-id={job.id}")
+        assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+        assert client.get_job(job.id).attempt == 2
+        told = log_of(client, job).splitlines()
+        assert [line for line in told if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
+        client.remove(job.id)
+
+
+def evict(kubeconfig: Path, selector: str) -> None:
+    def kubectl(*words: str, text: str = "") -> str:
+        command = ["kubectl", f"--kubeconfig={kubeconfig}", *words]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    pods = json.loads(kubectl("get", "pod", "-l", selector, "-ojson"))["items"]
+    meta = {key: pods[0]["metadata"][key] for key in ("name", "namespace")}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
+    kubectl("create", f"--raw={path}", "-f-", text=json.dumps(body))
+
+
+# The backend by itself
+
+
+@pytest.fixture
+def backend(surroundings: dict[str, str], tmp_path: Path) -> KubernetesBackend:
+    return KubernetesBackend(Settings(surroundings), tmp_path / "state")
+
+
+def attempt_of(backend: KubernetesBackend) -> Attempt:
+    return Attempt(mint_id("life"), 1, "kubernetes", backend.endpoint, "feedfeedfeedfeed")
+
+
+def planned(backend: KubernetesBackend, command: str, **spec: Any) -> Any:
+    job = JobSpec(image=IMAGE, command=command, gpu_count=0, **spec)
+    prepared = PreparedJob(job, command)
+    options = backend.Options()
+    return backend.plan(prepared, options, backend.survey(prepared, options), attempt_of(backend))
+
+
+def test_a_submit_that_was_cut_short_at_any_step_is_finished_by_the_next(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(1, 4):
+        plan = planned(backend, "x" * 100_000, num_nodes=2)
+        calls = 0
+
+        def cut(*given: Any, step: int = step, ask: Any = backend.kube.ask, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > step:
+                raise KeyboardInterrupt
+            return ask(*given, **more)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(backend.kube, "ask", cut)
+            with pytest.raises(KeyboardInterrupt):
+                starting.start_attempt(backend.kube, plan, {})
+        found = backend.find(plan.attempt, plan)
+        assert found is not None and not found.ready
+        ref = backend.submit(plan, {})
+        assert ref.unique_id == found.unique_id
+        job = get_job(backend.kube, ref.namespace, ref.native_id)
+        assert job is not None and job["spec"]["suspend"] is False
+        backend.release(ref)
+
+
+@pytest.mark.parametrize("error", [KubeError(403, "Forbidden", "no"), Unreachable("gone")])
+def test_a_job_of_which_the_rest_is_refused_is_taken_back_and_else_kept(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, error: TaoError
+) -> None:
+    plan = planned(backend, "true", num_nodes=2)
+    if isinstance(error, Unreachable):
+        error.nothing_sent = True
+    ask = backend.kube.ask
+
+    def failing(method: str, path: str, *given: Any, **more: Any) -> Any:
+        if path.endswith("/services"):
+            raise error
+        return ask(method, path, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backend.kube, "ask", failing)
+        with pytest.raises((Refused, Unreachable)) as told:
+            backend.submit(plan, {})
+    if isinstance(error, KubeError):
+        until(lambda: backend.find(plan.attempt, plan) is None)
+        return
+    assert isinstance(told.value, Unreachable) and not told.value.nothing_sent
+    found = backend.find(plan.attempt, plan)
+    assert found is not None and not found.ready
+    backend.release(found)
+
+
+def test_what_a_job_owns_goes_with_it(backend: KubernetesBackend) -> None:
+    plan = planned(backend, f"# {'x' * 100_000}")
+    ref = backend.submit(plan, {})
+    until(lambda: backend.observe([ref])[ref].phase.ended, seconds=120)
+    backend.release(ref)
+    selector = f"tao-sdk-job-id={plan.attempt.job_id}"
+    left = lambda: [  # noqa: E731
+        item
+        for kind in ("configmaps", "secrets", "pods")
+        for item in items(backend.kube, core_path(ref.namespace, kind), labelSelector=selector)
+    ]
+    until(lambda: not left(), seconds=60)
+    assert backend.observe([ref])[ref].phase is Phase.ABSENT
+    backend.release(ref)
+
+
+def test_many_jobs_are_seen_with_two_questions(backend: KubernetesBackend) -> None:
+    refs = [backend.submit(planned(backend, "echo hello"), {}) for _ in range(3)]
+    until(lambda: all(seen.phase.ended for seen in backend.observe(refs).values()), seconds=120)
+    before = backend.kube.requests
+    assert {seen.phase for seen in backend.observe(refs).values()} == {Phase.SUCCEEDED}
+    assert backend.kube.requests - before == 2
+    assert b"".join(chunk.data for chunk in backend.logs(refs[0], LogRequest())) == b"hello\n"
+    for ref in refs:
+        backend.release(ref)
+
+
+def test_a_tail_that_is_followed_goes_on_without_a_repeat(backend: KubernetesBackend) -> None:
+    command = "for i in 1 2 3 4 5; do echo $i; done; sleep 2; echo 6"
+    ref = backend.submit(planned(backend, command), {})
+    request = LogRequest(tail=2, follow=True)
+    until(lambda: b"5" in b"".join(chunk.data for chunk in backend.logs(ref, LogRequest())))
+    assert b"".join(chunk.data for chunk in backend.logs(ref, request)) == b"4\n5\n6\n"
+    assert b"".join(chunk.data for chunk in backend.logs(ref, LogRequest(tail=1))) == b"6\n"
+    backend.release(ref)
+
+
+def test_who_listens_hears_of_a_change_and_asks_nothing_while_there_is_none(
+    backend: KubernetesBackend,
+) -> None:
+    ref = backend.submit(planned(backend, "sleep 300"), {})
+    news = backend.news()
+    assert list(news.changed([ref], 0)) == [ref]
+    until(lambda: backend.observe([ref])[ref].phase is Phase.RUNNING, seconds=120)
+    until(lambda: not news.changed([ref], 2))
+    assert news.tells
+    before = backend.kube.requests
+    assert list(news.changed([ref], 2)) == []
+    assert backend.kube.requests == before
+    ending = threading.Thread(target=backend.cancel, args=([ref], timedelta(seconds=1)))
+    ending.start()
+    until(lambda: news.changed([ref], 5))
+    ending.join()
+    assert backend.observe([ref])[ref].phase is Phase.ABSENT
+    backend.close()
+
+
+def test_a_cluster_that_does_not_answer_leaves_a_job_as_it_was(
+    backend: KubernetesBackend, tmp_path: Path, kubeconfig: Path
+) -> None:
+    ref = backend.submit(planned(backend, "true"), {})
+    text = kubeconfig.read_text()
+    server = backend.cluster.server
+    (tmp_path / "silent").write_text(text.replace(server, "https://127.0.0.1:9"))
+    silent = KubernetesBackend(Settings({"KUBECONFIG": str(tmp_path / "silent")}), tmp_path)
+    assert silent.endpoint == backend.endpoint
+    assert silent.observe([ref])[ref].phase is Phase.UNREACHABLE
+    backend.release(ref)

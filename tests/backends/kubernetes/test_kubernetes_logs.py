@@ -1,0 +1,83 @@
+"""A log that is read in pieces, each from where the last one ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.kubernetes.pods import logs
+from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
+from tao_sdk.backends.kubernetes.pods.logs import Lines, Position
+
+Line = tuple[int, bytes]
+
+
+def stamped(second: int, text: bytes) -> bytes:
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}.5Z ".encode() + text + b"\n"
+
+
+def served(lines: list[Line], since: str) -> bytes:
+    """What the API answers: the lines of that second or later."""
+    whole = [stamped(second, text) for second, text in lines]
+    return b"".join(line for line in whole if line[: len(since)] >= since.encode())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=60)), max_size=30),
+    st.lists(st.integers(1, 400), min_size=1, max_size=20),
+    st.integers(1, 50),
+)
+def test_a_log_that_breaks_off_anywhere_comes_whole_and_once(
+    steps: list[Line], cuts: list[int], block: int
+) -> None:
+    lines: list[Line] = []
+    second = 0
+    for step, text in steps:
+        second += step
+        lines.append((second, text.replace(b"\n", b" ")))
+    cursor, read = "", b""
+    for cut in (*cuts, 10**9):
+        position = Position.parse(cursor)
+        reader = Lines(position)
+        answer = served(lines, position.since)[:cut]
+        for start in range(0, len(answer), block):
+            if new := reader.feed(answer[start : start + block]):
+                read, cursor = read + new, position.cursor
+    assert read == b"".join(text + b"\n" for _, text in lines)
+
+
+def test_a_line_without_an_end_is_passed_on_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "LONGEST_HELD", 100)
+    whole = stamped(0, b"x" * 1000)
+    position = Position()
+    first = Lines(position).feed(whole[:500])
+    assert len(first) > 300
+    again = Position.parse(position.cursor)
+    assert first + Lines(again).feed(whole) == b"x" * 1000 + b"\n"
+
+
+def test_a_cursor_of_another_kind_means_the_start() -> None:
+    assert Position.parse("12345").since == ""
+    assert Position.parse("x=1 y").since == ""
+
+
+def test_a_kept_copy_goes_on_at_the_cursor_of_the_clusters_log(tmp_path: Path) -> None:
+    lines = [(second, f"line {second}".encode()) for second in range(10)]
+    position = Position()
+    first = Lines(position).feed(served(lines[:4], ""))
+    kept = KeptLogs(tmp_path)
+    kept.path("uid", 0).write_bytes(served(lines, ""))
+    rest = kept.read("uid", 0, LogRequest(cursor=position.cursor))
+    read = first + b"".join(chunk.data for chunk in rest)
+    assert read == b"".join(text + b"\n" for _, text in lines)
+
+
+def test_the_tail_of_a_kept_copy_is_its_last_lines(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path)
+    kept.path("uid", 0).write_bytes(served([(s, b"%d" % s) for s in range(5)], ""))
+    tail = kept.read("uid", 0, LogRequest(tail=2))
+    assert b"".join(chunk.data for chunk in tail) == b"3\n4\n"

@@ -1,0 +1,145 @@
+"""What a Job and its pods, as the API server shows them, mean to us."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tao_sdk.backends.kubernetes import parse, rules
+from tao_sdk.backends.kubernetes.parse import Seen
+from tao_sdk.model.diagnosis import Evidence
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.reasons import Reason
+
+
+def job(*conditions: str, completions: int = 1, **status: Any) -> dict[str, Any]:
+    found = [{"type": name, "status": "True", "reason": "R"} for name in conditions]
+    return {
+        "metadata": {"name": "tao-job-a", "uid": "u", "annotations": {}},
+        "spec": {"completions": completions},
+        "status": {"conditions": found, **status},
+    }
+
+
+def pod(state: dict[str, Any] | None = None, rank: int = 0, **status: Any) -> dict[str, Any]:
+    containers = [{"name": "tao", "state": state}] if state else []
+    return {
+        "metadata": {
+            "name": f"p{rank}",
+            "labels": {"batch.kubernetes.io/job-completion-index": str(rank)},
+        },
+        "spec": {"nodeName": "node-a"},
+        "status": {"phase": "Pending", "containerStatuses": containers, **status},
+    }
+
+
+def done(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
+    times = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z"}
+    return {"terminated": {"exitCode": code, "reason": reason, **times, **more}}
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+
+
+def seen(job: dict[str, Any], *pods: dict[str, Any], **more: Any) -> Observation:
+    return parse.observation(Seen(job, pods, **more))
+
+
+def test_a_job_whose_command_ended_well_has_succeeded() -> None:
+    told = seen(job("SuccessCriteriaMet", "Complete"), pod(done(0, "Completed")))
+    assert (told.phase, told.exit_code, told.reason_code) == (Phase.SUCCEEDED, 0, None)
+
+
+def test_failure_target_is_an_end_although_the_lost_node_never_says_so() -> None:
+    told = seen(job("FailureTarget"), pod(RUNNING))
+    assert (told.phase, told.reason_code) == (Phase.FAILED, Reason.NODE_FAILED)
+    assert "node-a" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "reason"),
+    [
+        (done(3), 3, Reason.EXIT_CODE),
+        (done(137, "OOMKilled"), 137, Reason.OUT_OF_MEMORY),
+        (done(128, "StartError", message='exec: "/bin/bash"'), None, Reason.NOT_STARTED),
+    ],
+)
+def test_the_end_of_the_container_says_why_the_job_failed(
+    state: dict[str, Any], code: int | None, reason: Reason
+) -> None:
+    told = seen(job("Failed"), pod(state))
+    assert (told.phase, told.exit_code, told.reason_code) == (Phase.FAILED, code, reason)
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("PreemptionByScheduler", Reason.PREEMPTED),
+        ("EvictionByEvictionAPI", Reason.EVICTED),
+        ("TerminationByKubelet", Reason.EVICTED),
+        ("DeletionByTaintManager", Reason.NODE_FAILED),
+    ],
+)
+def test_a_disrupted_pod_failed_by_the_cluster_even_if_its_program_ended_with_0(
+    word: str, reason: Reason
+) -> None:
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": word}
+    told = seen(job("Complete"), pod(done(0, "Completed"), conditions=[disrupted]))
+    assert (told.phase, told.reason_code) == (Phase.FAILED, reason)
+    diagnosis = rules.diagnose(Evidence.of_observation(told))
+    assert diagnosis is not None and diagnosis.retryable
+
+
+def test_of_several_ranks_the_one_that_failed_first_says_why() -> None:
+    late = done(143, finishedAt="2026-01-01T00:02:00Z")
+    told = seen(job("Failed", completions=2), pod(late), pod(done(7), rank=1))
+    assert told.exit_code == 7
+
+
+def test_a_pod_that_no_node_takes_is_pending_with_the_schedulers_numbers() -> None:
+    words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    told = seen(job(), pod(conditions=[waits]))
+    assert (told.phase, told.reason) == (Phase.PENDING, f"Unschedulable: {words}")
+
+
+def test_an_image_that_cannot_be_pulled_is_pending_with_the_registrys_words() -> None:
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "denied: no access"}}
+    told = seen(job(), pod(waiting))
+    assert (told.phase, told.reason_code) == (Phase.PENDING, Reason.PULL_FAILED)
+    diagnosis = rules.diagnose(Evidence.of_observation(told))
+    assert diagnosis is not None and "image-pull-secret" in diagnosis.next
+
+
+def test_a_job_runs_once_all_of_its_ranks_do() -> None:
+    half = seen(job(completions=2), pod(RUNNING), pod({"waiting": {"reason": "W"}}, rank=1))
+    assert (half.phase, half.reason) == (Phase.PENDING, "1 of 2 ranks run; W")
+    assert seen(job(completions=2), pod(RUNNING), pod(RUNNING, rank=1)).phase is Phase.RUNNING
+
+
+def test_pods_that_a_quota_forbids_are_told_by_the_jobs_event() -> None:
+    told = seen(job(), create_words='pods "x" is forbidden: exceeded quota: q')
+    assert told.phase is Phase.PENDING
+    diagnosis = rules.diagnose(Evidence.of_observation(told))
+    assert diagnosis is not None and diagnosis.rule == "kubernetes.quota"
+
+
+def test_a_suspended_job_names_its_queue() -> None:
+    waiting = job()
+    waiting["spec"]["suspend"] = True
+    waiting["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
+    assert "team-a" in seen(waiting).reason
+
+
+def test_a_container_that_never_started_has_no_time_of_start() -> None:
+    epoch = {"startedAt": "1970-01-01T00:00:00Z"}
+    assert seen(job("Failed"), pod(done(128, "StartError", **epoch))).started_at is None
+
+
+def test_a_time_limit_is_told_from_an_exit_code_of_the_programs_own() -> None:
+    limited = job("Failed")
+    limited["metadata"]["annotations"] = {"tao-sdk/time-limit": "60"}
+    assert seen(limited, pod(done(124))).reason_code is Reason.TIME_LIMIT
+    limited["metadata"]["annotations"] = {"tao-sdk/time-limit": "600"}
+    assert seen(limited, pod(done(124))).reason_code is Reason.EXIT_CODE

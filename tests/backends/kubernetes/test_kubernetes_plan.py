@@ -1,0 +1,250 @@
+"""What is sent to a cluster, planned without one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tao_sdk.backends.kubernetes import render
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
+from tao_sdk.backends.kubernetes.job import checks, manifests
+from tao_sdk.backends.kubernetes.job.storage import read_mount
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import read_settings
+from tao_sdk.model.finding import Severity
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.secrets import SecretRef
+from tao_sdk.model.spec import JobSpec
+
+ATTEMPT = Attempt("digits-abcdefghij", 1, "kubernetes", "cluster-1", "0123456789abcdef")
+GPU = "nvidia.com/gpu"
+
+
+def gpu_node(name: str = "a", gpus: int = 8, **more: Any) -> Node:
+    has = {GPU: gpus, "cpu": 64, "memory": 2**38}
+    return Node(name, {name: count for name, count in has.items() if count}, **more)
+
+
+FACTS = KubernetesFacts(nodes=(gpu_node(),), cluster="cluster-1")
+
+
+def planned(
+    facts: KubernetesFacts = FACTS, attempt: Attempt = ATTEMPT, **spec: Any
+) -> Plan[KubernetesRequest]:
+    options = spec.pop("options", {})
+    job = JobSpec(**{"image": "image:1", "command": "train", **spec})
+    given = read_settings(KubernetesOptions, options)
+    return render.plan(PreparedJob(job, job.command), given, facts, attempt)
+
+
+def pod_of(plan: Plan[KubernetesRequest]) -> dict[str, Any]:
+    return plan.request.job["spec"]["template"]["spec"]
+
+
+def container_of(plan: Plan[KubernetesRequest]) -> dict[str, Any]:
+    return pod_of(plan)["containers"][0]
+
+
+def test_a_job_is_created_suspended_and_never_started_twice_by_the_cluster() -> None:
+    job = planned().request.job
+    assert job["metadata"]["name"] == "tao-job-digits-abcdefghij"
+    spec = job["spec"]
+    assert (spec["suspend"], spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (
+        True,
+        0,
+        3600,
+    )
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_further_attempt_has_a_name_of_its_own() -> None:
+    second = planned(attempt=replace(ATTEMPT, number=2))
+    assert second.request.name == "tao-job-digits-abcdefghij-2"
+
+
+def test_the_command_reaches_the_shell_with_its_dollar_signs() -> None:
+    command = container_of(planned(command="echo $HOME $(date) $$"))["command"]
+    assert command[:2] == ["/bin/bash", "-c"]
+    assert command[-1] == "echo $$HOME $$(date) $$$$"
+
+
+def test_a_secret_is_named_in_the_job_and_its_value_is_nowhere() -> None:
+    plan = planned(env_vars={"MY_TOKEN": SecretRef("MY_TOKEN"), "PLAIN": "$(A)"})
+    env = {each["name"]: each for each in container_of(plan)["env"]}
+    key = {"name": "tao-job-digits-abcdefghij-env", "key": "MY_TOKEN"}
+    assert env["MY_TOKEN"] == {"name": "MY_TOKEN", "valueFrom": {"secretKeyRef": key}}
+    assert env["PLAIN"]["value"] == "$$(A)"
+    assert plan.secrets == ("MY_TOKEN",)
+
+
+def test_a_request_is_the_same_after_it_was_stored() -> None:
+    request = planned(num_nodes=2, env_vars={"A_KEY": SecretRef("A_KEY")}).request
+    stored = json.loads(json.dumps(request.to_json()))
+    assert KubernetesRequest.from_json(stored) == request
+
+
+def test_two_nodes_meet_by_the_name_of_the_first_rank() -> None:
+    plan = planned(num_nodes=2, gpu_count=8)
+    env = {each["name"]: each.get("value") for each in container_of(plan)["env"]}
+    name = plan.request.name
+    assert env["MASTER_ADDR"] == f"{name}-0.{name}"
+    assert (env["WORLD_SIZE"], env["NNODES"], env["NPROC_PER_NODE"]) == ("2", "2", "8")
+    assert plan.request.job["spec"]["completionMode"] == "Indexed"
+    assert plan.request.service is not None
+    spec = plan.request.service["spec"]
+    assert (spec["clusterIP"], spec["publishNotReadyAddresses"]) == ("None", True)
+    assert pod_of(plan)["subdomain"] == name
+    assert plan.ranks == 2
+
+
+def test_a_long_command_travels_in_config_maps_that_it_is_put_together_from() -> None:
+    command = "#" * (2 * render.PART + 1)
+    plan = planned(command=command)
+    assert b"".join(file.content for file in plan.files) == command.encode()
+    assert plan.request.parts == 3
+    sources = next(one for one in pod_of(plan)["volumes"] if one["name"] == "tao-parts")
+    names = [each["configMap"]["name"] for each in sources["projected"]["sources"]]
+    owner = {"metadata": {**plan.request.job["metadata"], "uid": "u"}}
+    made = [manifests.config_map(owner, part, b"")["metadata"]["name"] for part in range(3)]
+    assert names == made
+
+
+def test_shared_memory_is_as_asked_or_half_of_the_memory_or_8_gib() -> None:
+    sizes = [
+        pod_of(planned(**given))["volumes"][0]["emptyDir"]["sizeLimit"]
+        for given in ({"shm_size": "1g", "memory": "4g"}, {"memory": "4g"}, {})
+    ]
+    assert sizes == [str(2**30), str(2**31), str(2**33)]
+
+
+def test_native_changes_the_container_by_its_name() -> None:
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "tao", "tty": True}]}}}}
+    container = container_of(planned(native=patch))
+    assert (container["tty"], container["image"]) == (True, "image:1")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": {"name": "other"}},
+        {"metadata": {"labels": {"tao-sdk-job-id": "other"}}},
+        {"spec": {"suspend": False}},
+        {"spec": {"template": {"metadata": {"labels": {"tao-sdk-attempt": "7"}}}}},
+    ],
+)
+def test_native_cannot_change_how_the_job_is_found_and_started(patch: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="cannot be changed"):
+        planned(native=patch)
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "folder", "target", "read_only"),
+    [
+        ("pvc://data:/data", "data", "", "/data", False),
+        ("pvc://data/a/b:/results:ro", "data", "a/b", "/results", True),
+        ("secret://login:/etc/login", "login", "", "/etc/login", False),
+        ("nfs://server/export/x:/x", "server/export/x", "", "/x", False),
+        ("/raid/data:/data:ro", "/raid/data", "", "/data", True),
+    ],
+)
+def test_a_mount_is_read_in_every_form(
+    text: str, source: str, folder: str, target: str, read_only: bool
+) -> None:
+    mount = read_mount(text)
+    assert (mount.source, mount.folder, mount.target, mount.read_only) == (
+        source,
+        folder,
+        target,
+        read_only,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "./data:/data",
+        "pvc://data/../x:/data",
+        "volume:/data",
+        "pvc://data",
+        "/data:/dev/shm",
+        "/a:/",
+    ],
+)
+def test_a_mount_that_no_pod_can_have_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(SpecError, match="pvc://claim/folder"):
+        planned(mounts=[text])
+
+
+def test_results_on_a_claim_are_named_by_the_claim() -> None:
+    plan = planned(mounts=["pvc://data/runs:/results"])
+    assert plan.results_dir == "pvc://data/runs/digits-abcdefghij"
+
+
+def test_results_for_a_bucket_are_there() -> None:
+    plan = planned(env_vars={"TAO_RESULTS_ROOT": "s3://bucket/runs"})
+    assert (plan.results_dir, plan.results_at) == ("s3://bucket/runs/digits-abcdefghij", "")
+
+
+def test_results_that_go_with_the_pod_are_warned_about() -> None:
+    codes = [each.code for each in checks.check(planned(), FACTS)]
+    assert "output.ephemeral" in codes
+
+
+# The guard: what fits nowhere is refused, what has to wait is told
+
+
+def guard(facts: KubernetesFacts, **spec: Any) -> dict[str, Any]:
+    found = checks.check(planned(facts, **spec), facts)
+    return {each.code: each for each in found}
+
+
+def test_a_cluster_without_gpus_refuses_a_job_that_wants_one_in_the_documents_words() -> None:
+    found = guard(KubernetesFacts(nodes=(gpu_node(gpus=0),)), gpu_count=1)["gpu.none"]
+    assert found.severity is Severity.ERROR
+    assert "No nvidia.com/gpu resources allocatable on the cluster" in found.what
+
+
+def test_a_selector_that_no_node_has_is_refused_with_numbers() -> None:
+    facts = KubernetesFacts(nodes=(gpu_node(), gpu_node("b")))
+    found = guard(facts, options={"node_selector": {"gpu-type": "h100"}})
+    assert "2: is not labelled gpu-type=h100" in found["kubernetes.fits_nowhere"].why
+
+
+def test_a_taint_is_named_and_a_toleration_lets_the_job_in() -> None:
+    taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    facts = KubernetesFacts(nodes=(gpu_node(taints=(taint,)),))
+    assert "taint team:NoSchedule" in guard(facts)["kubernetes.fits_nowhere"].why
+    assert "kubernetes.fits_nowhere" not in guard(
+        facts, options={"tolerations": ["team=a:NoSchedule"]}
+    )
+
+
+def test_gpus_in_use_are_a_warning_that_names_who_holds_them() -> None:
+    node = gpu_node(used={GPU: 6})
+    facts = KubernetesFacts(nodes=(node,), holders={"a": ("team/train-0 (6)",)})
+    found = guard(facts, gpu_count=4)["kubernetes.waits"]
+    assert found.severity is Severity.WARNING
+    assert found.why == "a has 2 of 8 nvidia.com/gpu left, held by team/train-0 (6)"
+
+
+@pytest.mark.parametrize("state", [{"cordoned": True}, {"ready": False}])
+def test_a_node_out_of_order_is_a_warning_and_no_refusal(state: dict[str, bool]) -> None:
+    found = guard(KubernetesFacts(nodes=(gpu_node(**state),)))
+    assert "kubernetes.waits" in found
+    assert "kubernetes.fits_nowhere" not in found
+
+
+def test_more_pods_than_the_empty_cluster_takes_are_refused() -> None:
+    found = guard(FACTS, gpu_count=8, num_nodes=2)
+    assert "takes 1 at once" in found["kubernetes.fits_nowhere"].what
+
+
+def test_a_role_that_may_not_list_nodes_is_told_that_nothing_was_checked() -> None:
+    found = guard(KubernetesFacts(nodes_unseen="Your role may not list the cluster's nodes."))
+    assert found["kubernetes.nodes_unseen"].severity is Severity.WARNING
