@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.net.proxy import proxy_for
-from tao_sdk.net.wire import split
+from tao_sdk.net.wire import split_url
 from tao_sdk.transports.dockerd_http import Answer, Session
 from tao_sdk.transports.kube_login import Credential, KubeLogin, refused_login
 from tao_sdk.transports.kubeconfig import Cluster
@@ -254,7 +254,7 @@ def connecting(
     cluster: Cluster, credential: Credential, environ: Mapping[str, str]
 ) -> Callable[[], HTTPConnection]:
     """How connections to the cluster are opened."""
-    origin, _ = split(cluster.server)
+    origin, _ = split_url(cluster.server)
     scheme, host, port = origin
     proxy = proxy_of(cluster, environ)
     context = tls_context(cluster, credential) if scheme == "https" else None
@@ -263,7 +263,7 @@ def connecting(
 
 def proxy_of(cluster: Cluster, environ: Mapping[str, str]) -> tuple[str, int, str] | None:
     """(host, port, authorization) of the proxy on the way; None without one."""
-    origin, _ = split(cluster.server)
+    origin, _ = split_url(cluster.server)
     if not cluster.proxy:
         return proxy_for(origin, environ)
     if not cluster.proxy.startswith("http://"):
