@@ -343,7 +343,7 @@ ENDS_OF_A_PROCESS = {
     "runner/main.py",
     "net/crew.py",
     "backends/docker/registry/pull.py",
-    "backends/local/job/fork_server.py",
+    "backends/local/supervision/fork_server.py",
 }
 CALLS_CODE_OF_OTHERS = {
     "engine/hooks.py"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.machine import Machine, all_processes, until
-from tao_sdk.backends.local.job import fork_server
+from tao_sdk.backends.local.supervision import fork_server
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Ref
 

@@ -22,8 +22,8 @@ import pytest
 from support.machine import Machine, all_processes, until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.local import logs
-from tao_sdk.backends.local.job.supervisor_start import SOURCE
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.local.supervision.supervisor_start import SOURCE
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Ref
@@ -336,12 +336,12 @@ def opened(pid: int) -> set[str]:
 def test_the_supervisor_starts_without_heavy_imports() -> None:
     """Each would be time that every submit takes, and memory that every job holds."""
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import tao_sdk.backends.local.job.fork_server; "
+        "import sys; sys.path.insert(0, sys.argv[1]); import tao_sdk.backends.local.supervision.fork_server; "
         "print(*sys.modules)"
     )
     argv = [sys.executable, "-I", "-S", "-c", script, str(SOURCE)]
     loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
-    assert "tao_sdk.backends.local.job.fork_server" in loaded
+    assert "tao_sdk.backends.local.supervision.fork_server" in loaded
     heavy = {
         "argparse",
         "contextlib",

@@ -21,8 +21,8 @@ import pytest
 
 from support.machine import Machine, until
 from tao_sdk.backends.local.job.folder import take
-from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
-from tao_sdk.backends.local.job.supervisor_start import ForkServer
+from tao_sdk.backends.local.supervision.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.supervision.supervisor_start import ForkServer
 from tao_sdk.client.carried_files import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase

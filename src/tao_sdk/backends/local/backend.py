@@ -33,11 +33,11 @@ from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.job import activity, input_links, sight
 from tao_sdk.backends.local.job.ending import Ending, wait_for_all
 from tao_sdk.backends.local.job.folder import Folder, create, take
-from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
-from tao_sdk.backends.local.job.supervisor_start import START_SECONDS, SupervisorStart
 from tao_sdk.backends.local.news import LocalNews
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
+from tao_sdk.backends.local.supervision.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.supervision.supervisor_start import START_SECONDS, SupervisorStart
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.backends.refusals import (
     elsewhere,

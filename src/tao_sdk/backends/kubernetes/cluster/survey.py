@@ -78,7 +78,7 @@ def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding
 
 def is_own_right(refused: KubeError) -> bool:
     """True if only the role is in the way, which the Job's pods do not need."""
-    return refused.status == FORBIDDEN and "cannot create resource" in refused.what
+    return refused.status == FORBIDDEN and "cannot create resource" in refused.backend_words
 
 
 def would_refuse(what: str, refused: KubeError) -> Finding:

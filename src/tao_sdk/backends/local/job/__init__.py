@@ -1,1 +1,1 @@
-"""One attempt of a job on this machine: its folder, its supervisor, its GPUs and its end."""
+"""One attempt on this machine: its folder, GPUs and inputs, what is seen of it, its end."""

@@ -12,12 +12,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tao_sdk.backends.local.job import fork_server
+from tao_sdk.backends.local.supervision import fork_server
 from tao_sdk.transports.process import NotStarted
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from tao_sdk.backends.local.job.fork_server import main; sys.exit(main())"
+    "from tao_sdk.backends.local.supervision.fork_server import main; sys.exit(main())"
 )
 SOURCE = Path(__file__).parents[4]  # where the package lies
 START_SECONDS = 30.0  # a supervisor is ready within 0.1

@@ -19,13 +19,13 @@ import time
 
 from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.job.folder import Folder, create, discard, take
-from tao_sdk.backends.local.job.orphans import (
+from tao_sdk.backends.local.supervision.orphans import (
     Awaited,
     adopt_orphans,
     died_of_sigterm,
     exit_code_of,
 )
-from tao_sdk.backends.local.job.supervisor_message import SupervisorMessage
+from tao_sdk.backends.local.supervision.supervisor_message import SupervisorMessage
 from tao_sdk.transports.process import (
     Identity,
     ask_to_end,

@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 
-from tao_sdk.backends.local.job.supervisor import READY, supervise
+from tao_sdk.backends.local.supervision.supervisor import READY, supervise
 
 REQUESTS, ANSWERS, WORDS = 0, 1, 2  # the descriptors that the client has given us
 # Without a request for so long it ends: a new one has the client's umask and limits of that time.
