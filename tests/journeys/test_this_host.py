@@ -29,7 +29,7 @@ def test_each_finding_of_this_machine_that_is_not_well_says_what_mends_it(tao: T
 
 
 def test_a_platform_that_is_not_built_or_does_not_answer_is_told_apart(tao: Tao) -> None:
-    assert "not part of this version" in tao("doctor", "kubernetes").out
+    assert "not part of this version" in tao("doctor", "brev").out
     nowhere = {"DOCKER_HOST": "tcp://127.0.0.1:9"}
     ran = tao("doctor", "docker", **nowhere)
     assert ran.code != 0

@@ -61,24 +61,20 @@ def started(
 
 
 def processes(job_id: str) -> list[int]:
-    found: list[int] = []
-    for process in Path("/proc").iterdir():
-        try:
-            environ = (process / "environ").read_bytes() if process.name.isdigit() else b""
-        except OSError:
-            continue
-        if f"TAO_JOB_ID={job_id}".encode() in environ.split(
-            b"\0"
-        ) or job_id.encode() in environ + _command(process):
-            found.append(int(process.name))
-    return [pid for pid in found if pid != os.getpid()]
+    """The job's own, by their environment, and its supervisor, by the lock that it holds."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and is_of_job(pid, job_id)]
 
 
-def _command(process: Path) -> bytes:
+def is_of_job(pid: int, job_id: str) -> bool:
+    process = Path(f"/proc/{pid}")
     try:
-        return (process / "cmdline").read_bytes()
+        environ = (process / "environ").read_bytes().split(b"\0")
+        opened = [str(fd.readlink()) for fd in (process / "fd").iterdir()]
     except OSError:
-        return b""
+        return False
+    holds_lock = any(path.endswith(f"/{job_id}.1/lock") for path in opened)
+    return holds_lock or f"TAO_JOB_ID={job_id}".encode() in environ
 
 
 def test_killing_the_client_in_mid_training_loses_nothing(
