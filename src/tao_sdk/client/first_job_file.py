@@ -22,7 +22,7 @@ TEMPLATE = """\
 # Each key is a flag of `tao run` too, which wins over this file: tao run {file} --time-limit 1h
 
 name: {name}
-platform: {platform}              # where to run it: local, docker, slurm or kubernetes; also --platform
+platform: {platform}              # local, docker, slurm or kubernetes; also --platform
 {image}
 
 # Shell text. {{config_path}} is replaced by the path of a file that holds the specs below.
