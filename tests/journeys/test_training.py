@@ -104,7 +104,8 @@ def until_a_checkpoint_is_kept(surroundings: dict[str, str], folder: Path, job_i
 def test_ctrl_c_detaches_and_says_how_to_come_back(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.2"}, tmp_path)
+    patient = {**surroundings, "TAO_SYNC_SECONDS": "0.2"}
+    running, job_id = started(patient, tmp_path, "--set", "train.num_epochs=2000")
     until_a_checkpoint_is_kept(surroundings, tmp_path, job_id)
     running.send_signal(signal.SIGINT)
     rest, _ = running.communicate(timeout=120)

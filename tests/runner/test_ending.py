@@ -33,6 +33,28 @@ def test_a_checkpoint_that_was_saved_when_the_job_was_told_to_end_is_whole(jobs,
     assert job.ended().files["model_epoch_007.pth"]["sha256"]
 
 
+COUNTER = """
+import signal, sys, time
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+print("ready", flush=True)
+while not told:
+    time.sleep(0.01)
+time.sleep(1)
+print("told", len(told), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 t.py", "python3 t.py; echo more", "echo begun\npython3 t.py && echo more"]
+)
+def test_a_command_is_told_to_end_once_also_where_its_shell_ends_first(jobs, command):
+    job = jobs.start(command, files={"t.py": COUNTER})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert b"told 1\n" in job.ended().out
+
+
 def test_what_was_written_by_a_command_that_had_to_be_killed_may_have_been_cut_off(jobs):
     command = (
         "trap 'echo half > $TAO_RESULTS_DIR/epoch_7.pth' TERM; echo "

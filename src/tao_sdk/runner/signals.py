@@ -64,8 +64,9 @@ class Signals:
             raise Stopped(number)
 
     def end(self) -> None:
-        """Ask the group to end, and kill it when its time is up."""
-        self.send(signal.SIGTERM)
+        """Ask the group to end unless it was asked before, and kill it when its time is up."""
+        if self.first != signal.SIGTERM:
+            self.send(signal.SIGTERM)
         self.start_grace()
 
     def start_grace(self) -> None:

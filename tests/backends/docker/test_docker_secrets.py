@@ -195,7 +195,7 @@ def test_a_client_killed_before_or_after_the_start_leaves_no_secret_behind(
 HALF = """
 import time
 from tao_sdk.transports import dockerd
-dockerd.send = lambda line, data: line.sendall(data[: len(data) // 2]) or time.sleep(60)
+dockerd.send_input = lambda line, data: line.sendall(data[: len(data) // 2]) or time.sleep(60)
 """
 
 

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,33 @@ def test_a_program_that_the_signal_ended_is_not_excused_by_its_helpers(
     assert machine.cancels(ref, GRACE)
     seen = machine.see(ref)
     assert (seen.phase, seen.exit_code) == (Phase.CANCELED, 143)
+
+
+SLOW_TO_SAVE = """
+import signal, sys, time
+def save(*_):
+    time.sleep(2)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("command", ["{0}", "true && {0}\ntrue", "exec {0}"])
+def test_a_program_has_all_the_grace_that_the_cancel_gives_it(
+    machine: Machine, tmp_path: Path, command: str
+) -> None:
+    """Also where its shell ends at once, and more than a job has by itself."""
+    program = tmp_path / "slow.py"
+    program.write_text(SLOW_TO_SAVE)
+    plan = machine.plan(command.format(shlex.join([sys.executable, "-I", str(program)])))
+    hurried = replace(plan, request=replace(plan.request, grace=0.2))
+    ref = machine.start(hurried)
+    machine.says(ref, b"up")
+    assert machine.cancels(ref, timedelta(seconds=60))
+    assert machine.log(ref) == b"up\nsaved\n"
 
 
 def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(

@@ -53,7 +53,8 @@ def next_request() -> bytes:
 def start_supervisor(folder: str, message: bytes) -> bytes:
     """What went wrong, in words. Empty when the supervisor is ready, or none is needed."""
     words, tell = os.pipe()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.close(words)
         become_supervisor(folder, message, tell)
     os.close(tell)
@@ -61,7 +62,16 @@ def start_supervisor(folder: str, message: bytes) -> bytes:
     os.close(words)
     if said == READY:
         return b""
+    wait_for_end(child)
     return said.strip() or b"it ended before it was ready"
+
+
+def wait_for_end(child: int) -> None:
+    """Until it holds no lock any more. How it ended is thrown away, as SIGCHLD is ignored."""
+    try:
+        os.waitpid(child, 0)
+    except ChildProcessError:
+        return
 
 
 def become_supervisor(folder: str, message: bytes, tell: int) -> None:

@@ -99,6 +99,7 @@ class Supervisor:
         ] = {}  # the job's children in sessions of their own, seen since it is to end
         self.awaited: Awaited | None = None  # once the job is to end
         self.limit_at = self.kill_at = float("inf")
+        self.grace = request.grace  # seconds from being asked to end until it is killed
         self.started = 0.0
         self.log_cut = False  # the disk had no room for its log
         self.oom_kills = oom_kills()
@@ -196,7 +197,7 @@ class Supervisor:
             signal_group(group, signal.SIGTERM)
         for one in self.departed.values():
             ask_to_end(one)
-        self.kill_at = min(self.kill_at, time.monotonic() + self.request.grace)
+        self.kill_at = min(self.kill_at, time.monotonic() + self.grace)
         pause = CLEARING
         while left or any(one.alive for one in self.departed.values()):
             self.turn(pause)
@@ -237,7 +238,7 @@ class Supervisor:
             self.over = True
         if self.ended_by or self.over:
             return
-        self.ended_by = why
+        self.ended_by, self.grace = why, grace
         if self.leader:
             self.look_for_departed()
             self.awaited = Awaited(self.leader)
