@@ -10,10 +10,10 @@ from tao_sdk.client import Client
 
 
 def pytest_itemcollected(item: pytest.Function) -> None:
-    """A test on Docker or SLURM has the mark of it. All take their time, on any platform."""
+    """A test on Docker, SLURM or Kubernetes has its mark. All take their time, on any platform."""
     item.add_marker("slow")
     platform = getattr(item, "callspec", None) and item.callspec.params.get("place")
-    if platform in ("docker", "slurm"):
+    if platform in ("docker", "slurm", "kubernetes"):
         item.add_marker(platform)
 
 

@@ -9,6 +9,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from support import TESTS
 from support.places import Place
 from support.waiting import until
@@ -128,6 +130,8 @@ print(size, digest.hexdigest(), resource.getrusage(resource.RUSAGE_SELF).ru_maxr
 def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(
     client: Client, place: Place, tmp_path: Path
 ) -> None:
+    if place.rotates_logs:
+        pytest.skip(f"{place.platform} removes the beginning of a long log before it is read")
     line = "x" * 99
     job = run(client, place, f"yes {line} | head -n 1500000", time_limit=None)
     argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]

@@ -143,6 +143,8 @@ def test_the_same_can_be_run_as_a_new_job(client: Client, place: Place, tmp_path
     assert client.get_job_logs(new.id).endswith("kept")
 
 
+# on Kubernetes, whose jobs start slowly, it takes minutes: there only a submit is killed so
+@pytest.mark.parametrize("place", ["local", "docker", "slurm"], indirect=True)
 def test_killing_the_client_at_any_step_of_a_retry_leaves_one_attempt(
     place: Place, tmp_path: Path
 ) -> None:

@@ -9,12 +9,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from support.cluster import cluster_files, cluster_here, cluster_images, known_here
 from support.dockerd import dockerd_here
+from support.kubernetes import kube_files, kube_here
+from support.kubernetes.kube_api import ApiError
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine.submit import Planned, Submission
@@ -22,6 +25,8 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
+
+NAMESPACE = "contract"  # of all its jobs on Kubernetes
 
 
 class PlacedClient(Client):
@@ -58,7 +63,10 @@ class Place:
     fails_by_infrastructure: str  # a command that the place fails, not the program
     inherits: bool = False  # the job has its caller's environment and paths
     results_here: bool = True  # they lie below the caller's folder
+    reads_results: bool = True  # without a bucket
+    rotates_logs: bool = False  # a log that grows faster than it is read loses lines
     remembers: bool = False  # how a job ended that is there no more
+    node_command: Callable[[], list[str]] = list  # begins a command that sees the nodes' mounts
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a job needs here
     surroundings: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -207,4 +215,53 @@ def fail_nodes() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-PLACES = {"local": local, "docker": docker, "slurm": slurm}
+def kubernetes(folder: Path) -> Place:
+    """The test's folder is mounted from the node, which is this computer. The place fails when
+    somebody evicts the pod.
+    """
+    kubeconfig, failing = folder / "kubeconfig", kube_here.place().folder / "failing"
+    if not kubeconfig.exists():
+        kube_here.cluster().write_kubeconfig(kubeconfig)
+        (folder / "results").mkdir()
+        begin_evictions()
+    spec = {
+        "image": kube_files.PYTHON,
+        "mounts": [f"{folder}:{folder}", f"{folder}/results:/results", f"{failing}:{failing}"],
+    }
+    return Place(
+        "kubernetes",
+        folder / "state",
+        processes_of,
+        f"touch {failing}/$HOSTNAME; sleep 60",
+        spec=spec,
+        surroundings={"KUBECONFIG": str(kubeconfig), "TAO_K8S_NAMESPACE": NAMESPACE},
+        results_here=False,
+        reads_results=False,
+        rotates_logs=True,
+        node_command=lambda: kube_here.cluster().inside(),
+    )
+
+
+@functools.cache
+def begin_evictions() -> None:
+    """The session's cluster has images, and a namespace whose pods are evicted when the folder
+    `failing` names them.
+    """
+    cluster = kube_here.cluster()
+    cluster.has_python_image()
+    cluster.make_namespace(NAMESPACE)
+    failing = cluster.folder / "failing"
+    failing.mkdir()
+
+    def watch() -> None:
+        while failing.exists():
+            for named in failing.glob("*"):
+                named.unlink()
+                with suppress(ApiError):  # its test has canceled the pod meanwhile
+                    cluster.evict(NAMESPACE, named.name)
+            time.sleep(0.1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+PLACES = {"local": local, "docker": docker, "slurm": slurm, "kubernetes": kubernetes}

@@ -308,6 +308,11 @@ def test_who_listens_hears_of_a_change_and_asks_nothing_while_there_is_none(
     backend.close()
 
 
+def test_who_listens_to_no_job_hears_nothing(backend: KubernetesBackend) -> None:
+    assert list(backend.news().changed([], 0.1)) == []
+    backend.close()
+
+
 def test_a_cluster_that_does_not_answer_leaves_a_job_as_it_was(
     backend: KubernetesBackend, tmp_path: Path, kubeconfig: Path
 ) -> None:

@@ -423,9 +423,10 @@ class Cluster:
         partial.write_text(json.dumps(self.simulated))
         partial.replace(self.simulation_file)
 
-    def make_namespace(self) -> str:
-        """A namespace that no other test has; its pods can start at once."""
-        made = self.api.create("/api/v1/namespaces", {"metadata": {"generateName": "test-"}})
+    def make_namespace(self, name: str = "") -> str:
+        """A namespace, without a name one that no other test has; its pods can start at once."""
+        metadata = {"name": name} if name else {"generateName": "test-"}
+        made = self.api.create("/api/v1/namespaces", {"metadata": metadata})
         name = made["metadata"]["name"]
         if self.shape.runs_controllers:
             self.wait_for(lambda: self.api.get(f"{namespaced(name)}/serviceaccounts/default"))
@@ -445,6 +446,11 @@ class Cluster:
         asked = {"spec": {"expirationSeconds": 36000}}
         made = self.api.create(f"{core}/serviceaccounts/{name}/token", asked)
         return made["status"]["token"]
+
+    def evict(self, namespace: str, pod: str) -> None:
+        """As who drains a node asks for it."""
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        self.api.create(f"{namespaced(namespace)}/pods/{pod}/eviction", eviction)
 
     def remove_namespace(self, name: str) -> None:
         """What runs in it ends at once; the controllers remove the rest when they come to it."""

@@ -195,9 +195,13 @@ class KubernetesNews:
 
     def wait(self, listened: Mapping[str, tuple[Watch, Watch]], seconds: float) -> None:
         """Until a watch tells something, at most so long."""
+        seconds = min(seconds, 0.25)
         watches = [watch for pair in listened.values() for watch in pair]
+        if not watches:  # no attempt runs: one waits for its retry
+            time.sleep(seconds)
+            return
         with watches[0].state:
-            watches[0].state.wait(min(seconds, 0.25))
+            watches[0].state.wait(seconds)
 
     def grown(self, refs: Sequence[Ref]) -> Sequence[Ref]:
         """All of them now and then."""
