@@ -258,7 +258,10 @@ def test_a_host_whose_key_is_not_known_is_refused_with_the_command_that_adds_it(
     (sshd.folder / "known_hosts").write_text("")
     with pytest.raises(Unreachable, match="not known here") as told:
         Ssh(sshd.login()).run("true")
-    assert "ssh-keyscan" in told.value.next
+    assert "ssh-keyscan -H " in told.value.next
+    with pytest.raises(Unreachable) as told:
+        Ssh(sshd.login(f"localhost:{sshd.port}")).run("true")
+    assert f"ssh-keyscan -p {sshd.port} -H localhost " in told.value.next
     assert sshd.logins() == 0
 
 

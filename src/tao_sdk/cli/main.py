@@ -120,7 +120,7 @@ def wants_json(ctx: click.Context) -> bool:
 )
 def tao(**_: Any) -> None:
     """Run training jobs, and lose no job, log or result. In this version jobs run as processes of
-    this machine (local), as containers (docker) or on a cluster (slurm).
+    this machine (local), as containers (docker) or on a cluster (slurm, kubernetes).
 
     \b
       tao run job.yaml                       run it and watch

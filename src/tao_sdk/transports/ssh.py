@@ -430,8 +430,10 @@ class Ssh:
         by_hand = (
             f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
         )
+        name, port = split_address(host)
         return {
-            "host": split_address(host)[0],
+            "host": name,
+            "port": f"-p {port} " if port else "",
             "target": self._target_words(host),
             "key": key,
             "give_key": give_key if settings.key else "Put the public half of your key there",
@@ -473,7 +475,7 @@ DENIED = "ssh.denied"
 TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
     ("Host key verification failed", "ssh.unknown_host_key", "This host's key is not known here.",
      (
-         "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> "
+         "Compare it with what its administrator says, then add it: ssh-keyscan {port}-H {host} >> "
          "~/.ssh/known_hosts"
      ), ""),
     ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED,
