@@ -11,7 +11,7 @@ from tao_sdk.model import fields as f
 from tao_sdk.model.fields import Kind, setting
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-AUTO = "auto"
+AUTO, NONE = "auto", "none"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
@@ -73,6 +73,11 @@ class KubernetesOptions:
     )
     image_pull_secret: str = setting(
         NAME, "", "Secret with the login to the image's registry, which is there already."
+    )
+    pull_secret: str = setting(
+        f.choice(AUTO, NONE),
+        AUTO,
+        "auto: a Secret with your own login to the image's registry is made for the job.",
     )
     image_pull_policy: str | None = setting(
         f.choice(*PULL_POLICIES),

@@ -25,6 +25,11 @@ def secret_name(job: str) -> str:
     return f"{job}-env"
 
 
+def pull_name(job: str) -> str:
+    """The Secret with the login to the registry of the job's image."""
+    return f"{job}-pull"
+
+
 def files_name(job: str, part: int) -> str:
     """The ConfigMap with one part of the job's command."""
     return f"{job}-files" if part == 0 else f"{job}-files-{part}"
