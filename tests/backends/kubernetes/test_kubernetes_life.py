@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.kubernetes.kube_here import Cluster, namespaced
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes import starting
@@ -102,6 +103,19 @@ def test_a_job_that_somebody_deletes_is_told_as_lost(client: Client, kubeconfig:
     until(lambda: client.get_job(job.id).status.terminal)
     ended = client.get_job(job.id)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
+    assert ended.message == "removed outside"
+
+
+def test_a_job_that_its_ttl_removed_before_anyone_looked_is_told_so(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    job = submit(client, "exit 3", {"ttl": 0})
+    jobs = f"{namespaced(namespace, 'batch/v1')}/jobs"
+    until(lambda: cluster.api.get(jobs)["items"] == [], seconds=120)
+    until(lambda: client.get_job(job.id).status.terminal)
+    ended = client.get_job(job.id)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
+    assert "removed by the cluster (TTL) before anyone looked" in ended.message
 
 
 def test_a_time_limit_ends_the_command(client: Client) -> None:

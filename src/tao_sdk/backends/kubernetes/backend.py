@@ -195,6 +195,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
                 "namespace": metadata["namespace"],
                 "job_name": metadata["name"],
                 "context": self.cluster.context,
+                "created": metadata.get("creationTimestamp"),
+                "ttl": job["spec"].get("ttlSecondsAfterFinished"),
             },
         )
 
