@@ -118,6 +118,17 @@ def test_a_job_that_its_ttl_removed_before_anyone_looked_is_told_so(
     assert "removed by the cluster (TTL) before anyone looked" in ended.message
 
 
+def test_a_registry_that_does_not_answer_for_the_pull_timeout_ends_the_attempt(
+    client: Client,
+) -> None:
+    job = submit(client, "true", {"pull_timeout": "5s"}, image="127.0.0.1:9/none:1")
+    ended = client.wait(job.id, timeout=300)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.PULL_FAILED)
+    assert "connection refused" in client.get_job(job.id).message
+    diagnosis = client.diagnose(job.id)
+    assert diagnosis is not None and diagnosis.retryable
+
+
 def test_a_time_limit_ends_the_command(client: Client) -> None:
     job = submit(client, "echo begun; sleep 300", time_limit=timedelta(seconds=4))
     ended = client.wait(job.id, timeout=120)

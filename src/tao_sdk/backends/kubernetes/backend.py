@@ -30,6 +30,7 @@ from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.backends.kubernetes.pods import pulls
 from tao_sdk.backends.kubernetes.pods.ending import Ending
 from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
@@ -196,6 +197,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
                 "job_name": metadata["name"],
                 "context": self.cluster.context,
                 "created": metadata.get("creationTimestamp"),
+                "pull_timeout": parse.part(metadata, "annotations").get(names.PULL_TIMEOUT),
                 "ttl": job["spec"].get("ttlSecondsAfterFinished"),
             },
         )
@@ -207,7 +209,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
-            return answers | look.look(self.kube, here)
+            seen = look.look(self.kube, here)
+            pulls.end_overdue(self.kube, seen)
+            return answers | seen
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
 

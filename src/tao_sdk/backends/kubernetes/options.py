@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 from tao_sdk.model import fields as f
@@ -83,6 +84,11 @@ class KubernetesOptions:
         f.choice(*PULL_POLICIES),
         None,
         "When nodes pull the image. Default: Kubernetes' own: missing, or :latest.",
+    )
+    pull_timeout: timedelta = setting(
+        f.DURATION,
+        timedelta(minutes=10),
+        "How long nodes may fail to reach the image's registry until the attempt has failed.",
     )
     node_selector: Mapping[str, str] = setting(
         f.MAP_OF_TEXT, {}, "Labels that the job's nodes must have."

@@ -84,7 +84,8 @@ def queue_label(options: KubernetesOptions) -> dict[str, str]:
 def job_annotations(needs: PodNeeds) -> dict[str, str]:
     limit = needs.spec.time_limit
     timed = {names.TIME_LIMIT: f"{limit.total_seconds():g}"} if limit else {}
-    return {names.RESULTS: needs.results_dir, **timed}
+    pull = {names.PULL_TIMEOUT: f"{needs.options.pull_timeout.total_seconds():g}"}
+    return {names.RESULTS: needs.results_dir, **pull, **timed}
 
 
 def pod_template(needs: PodNeeds) -> dict[str, Any]:
