@@ -83,9 +83,7 @@ def read(image: str) -> ImageName:
     text = text.removeprefix("docker://")
     registry, hash_sign, rest = text.rpartition("#")
     if not hash_sign:
-        first, slash, tail = text.partition("/")
-        is_registry = slash and ("." in first or ":" in first or first == "localhost")
-        registry, rest = (first, tail) if is_registry else (HUB, text)
+        registry, rest = split_registry(text)
     parts = NAME.fullmatch(rest)
     if parts is None or (registry and not REGISTRY.fullmatch(registry)):
         raise SpecError(
@@ -93,6 +91,14 @@ def read(image: str) -> ImageName:
         )
     registry = HUB if registry in ("docker.io", "index.docker.io") else registry
     return ImageName(registry, parts["path"], parts["tag"] or "", parts["digest"] or "")
+
+
+def split_registry(image: str) -> tuple[str, str]:
+    """(the registry that the name begins with, the rest); HUB where it names none."""
+    first, slash, rest = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return first, rest
+    return HUB, image
 
 
 def read_file(path: str) -> str:

@@ -84,7 +84,7 @@ def advance(standing: Standing, seen: Observation, outcome: Outcome | None = Non
     if seen.phase is Phase.UNREACHABLE:
         return standing.with_reason(words.why(Reason.NOT_SEEN, what=seen.reason or seen.raw))
     if seen.phase is Phase.ABSENT:
-        return _after_absent(standing, outcome)
+        return _after_absent(standing, seen, outcome)
     return _after_seen(standing, seen)
 
 
@@ -96,14 +96,15 @@ def _after_seen(standing: Standing, seen: Observation) -> Standing:
     return now.with_reason(Why(seen.reason_code, seen.reason or seen.raw))
 
 
-def _after_absent(standing: Standing, outcome: Outcome | None) -> Standing:
+def _after_absent(standing: Standing, seen: Observation, outcome: Outcome | None) -> Standing:
     looks = standing.absent_looks + 1
     now = replace(standing, absent_looks=looks, next_attempt_at=None)
     if looks < LOOKS_BEFORE_GONE:
         return now.with_reason(words.why(Reason.NOT_FOUND))
     if outcome is None or not outcome.whole:
         now = replace(now, status=_as_requested(standing, Status.ERROR))
-        return now.with_reason(words.why(Reason.REMOVED_OUTSIDE))
+        own = Why(Reason.REMOVED_OUTSIDE, seen.reason)  # the backend may know who removed it
+        return now.with_reason(own if seen.reason else words.why(Reason.REMOVED_OUTSIDE))
     status = Status.COMPLETE if outcome.exit_code == 0 else _as_requested(standing, Status.ERROR)
     now = replace(now, status=status, exit_code=outcome.exit_code)
     return now.with_reason(words.why(Reason.TOLD_BY_RECORD))

@@ -88,6 +88,9 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
     (Reason.OUT_OF_MEMORY, "kubernetes"): "OOMKilled: the pod ran out of its memory",
     (Reason.NODE_FAILED, "kubernetes"): "node {node} was lost while the job ran",
     (Reason.EXIT_UNKNOWN, "gone"): "its pod is gone, and its exit code with it: {what}",
+    (Reason.REMOVED_OUTSIDE, "ttl"): (
+        "its record was removed by the cluster (TTL) before anyone looked"
+    ),
     (Reason.TIME_LIMIT, "kubernetes"): "its deadline in the cluster has passed",
     (Reason.TIME_LIMIT, "slurm"): "time limit reached",
     (Reason.TIME_LIMIT, "slurm, ours"): "time limit reached: the command was asked to end",

@@ -18,6 +18,7 @@ from tao_sdk.backends.containers import logs, window
 from tao_sdk.backends.containers.log_frames import Frames, Places
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.docker.daemon import address
+from tao_sdk.backends.registry_login import docker_folder
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, Unreachable, UsageError
 from tao_sdk.model.observation import Phase
@@ -150,7 +151,7 @@ def test_a_docker_context_in_another_form_is_not_there(
     environ = {name: value for name, value in surroundings.items() if name != "DOCKER_HOST"}
     settings = Settings({**environ, "DOCKER_CONTEXT": "odd"})
     place = (
-        address.folder(settings) / "contexts" / "meta" / address.hashlib.sha256(b"odd").hexdigest()
+        docker_folder(settings) / "contexts" / "meta" / address.hashlib.sha256(b"odd").hexdigest()
     )
     place.mkdir(parents=True)
     (place / "meta.json").write_text(json.dumps(meta))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.kubernetes.kube_here import Cluster, namespaced
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes import starting
@@ -102,6 +103,30 @@ def test_a_job_that_somebody_deletes_is_told_as_lost(client: Client, kubeconfig:
     until(lambda: client.get_job(job.id).status.terminal)
     ended = client.get_job(job.id)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
+    assert ended.message == "removed outside"
+
+
+def test_a_job_that_its_ttl_removed_before_anyone_looked_is_told_so(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    job = submit(client, "exit 3", {"ttl": 0})
+    jobs = f"{namespaced(namespace, 'batch/v1')}/jobs"
+    until(lambda: cluster.api.get(jobs)["items"] == [], seconds=120)
+    until(lambda: client.get_job(job.id).status.terminal)
+    ended = client.get_job(job.id)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
+    assert "removed by the cluster (TTL) before anyone looked" in ended.message
+
+
+def test_a_registry_that_does_not_answer_for_the_pull_timeout_ends_the_attempt(
+    client: Client,
+) -> None:
+    job = submit(client, "true", {"pull_timeout": "5s"}, image="127.0.0.1:9/none:1")
+    ended = client.wait(job.id, timeout=300)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.PULL_FAILED)
+    assert "connection refused" in client.get_job(job.id).message
+    diagnosis = client.diagnose(job.id)
+    assert diagnosis is not None and diagnosis.retryable
 
 
 def test_a_time_limit_ends_the_command(client: Client) -> None:

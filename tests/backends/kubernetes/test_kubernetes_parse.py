@@ -8,6 +8,7 @@ import pytest
 
 from tao_sdk.backends.kubernetes import parse, rules
 from tao_sdk.backends.kubernetes.parse import Seen
+from tao_sdk.backends.kubernetes.pods import pulls
 from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -143,3 +144,31 @@ def test_a_time_limit_is_told_from_an_exit_code_of_the_programs_own() -> None:
     assert seen(limited, pod(done(124))).reason_code is Reason.TIME_LIMIT
     limited["metadata"]["annotations"] = {"tao-sdk/time-limit": "600"}
     assert seen(limited, pod(done(124))).reason_code is Reason.EXIT_CODE
+
+
+def test_a_pull_that_was_given_up_is_a_failure_of_the_place_in_the_registrys_words() -> None:
+    given_up = job("Failed")
+    why = "dial tcp 10.0.0.1:443: i/o timeout"
+    given_up["metadata"]["annotations"] = {
+        "tao-sdk/pull-failed": why,
+        "tao-sdk/pull-timeout": "600",
+    }
+    told = seen(given_up)
+    assert (told.phase, told.reason_code) == (Phase.FAILED, Reason.PULL_FAILED)
+    assert why in told.reason
+    diagnosis = rules.diagnose(Evidence.of_observation(told))
+    assert diagnosis is not None and diagnosis.retryable
+
+
+@pytest.mark.parametrize(
+    ("message", "unreachable"),
+    [
+        ("dial tcp 10.0.0.1:443: connect: connection refused", True),
+        ("unexpected status from HEAD request: 503 Service Unavailable", True),
+        ("401 Unauthorized", False),
+        ("docker.io/library/none:1: not found", False),
+    ],
+)
+def test_only_a_registry_that_does_not_answer_is_given_up(message: str, unreachable: bool) -> None:
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": message}}
+    assert pulls.is_unreachable(seen(job(), pod(waiting))) is unreachable

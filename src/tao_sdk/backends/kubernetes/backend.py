@@ -24,12 +24,13 @@ from tao_sdk.backends.contract import (
     cancel_side_by_side,
 )
 from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
-from tao_sdk.backends.kubernetes.cluster import doctor, site, survey
+from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, site, survey
 from tao_sdk.backends.kubernetes.cluster.watch import KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.backends.kubernetes.pods import pulls
 from tao_sdk.backends.kubernetes.pods.ending import Ending
 from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
@@ -47,7 +48,7 @@ from tao_sdk.backends.refusals import (
     still_runs,
 )
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
-from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
+from tao_sdk.model.errors import PathNotFound, Refused, TaoError, Unreachable
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
@@ -122,6 +123,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             namespace=site.namespace(self.settings),
             cluster=self.endpoint,
             context=self.cluster.context,
+            pull_registry=pull_login.pull_registry(job.spec.image, options, self.settings),
         )
         return survey.survey(self.kube, job, options, facts)
 
@@ -151,18 +153,22 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     def submit(self, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Ref:
         missing = missing_secret(plan.secrets, secrets)
         if missing:
-            return self.adopted(plan, missing)
+            return self.adopted(plan, no_value(missing))
+        registry = plan.request.decisions.pull_registry
+        login = pull_login.find_password(registry, self.settings)
+        if registry and not login:
+            return self.adopted(plan, pull_login.no_login(registry))
         try:
-            job = starting.start_attempt(self.kube, plan, secrets)
+            job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
             raise rules.refused(error.what) from error
         return self.ref(job, plan.attempt, ready=True)
 
-    def adopted(self, plan: Plan[KubernetesRequest], name: str) -> Ref:
+    def adopted(self, plan: Plan[KubernetesRequest], refusal: Refused) -> Ref:
         """Without its secrets an attempt cannot be started, only found."""
         found = self.find(plan.attempt, plan)
         if found is None or not found.ready:
-            raise no_value(name)
+            raise refusal
         return found
 
     @answering()
@@ -190,6 +196,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
                 "namespace": metadata["namespace"],
                 "job_name": metadata["name"],
                 "context": self.cluster.context,
+                "created": metadata.get("creationTimestamp"),
+                "pull_timeout": parse.part(metadata, "annotations").get(names.PULL_TIMEOUT),
+                "ttl": job["spec"].get("ttlSecondsAfterFinished"),
             },
         )
 
@@ -200,7 +209,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
-            return answers | look.look(self.kube, here)
+            seen = look.look(self.kube, here)
+            pulls.end_overdue(self.kube, seen)
+            return answers | seen
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
 

@@ -31,6 +31,7 @@ class KubernetesFacts:
     namespace: str = "default"  # of a job that names none
     cluster: str = ""  # the backend's endpoint
     context: str = ""  # of the kubeconfig
+    pull_registry: str = ""  # the image's registry, where a pull secret can be made for it
     nodes: tuple[Node, ...] | None = None  # None: they may not be listed, or were not asked for
     nodes_unseen: str = ""  # why they are not known
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from tao_sdk.backends.kubernetes import parse
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.model import words
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.transports.kube import Kube, KubeError
 
 ABSENT = Observation(Phase.ABSENT, "no such Job")
@@ -84,11 +89,20 @@ def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Observation]:
 def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     if len(refs) == 1:
         seen = see(kube, refs[0])
-        return {refs[0]: parse_safely(seen) if seen else ABSENT}
+        return {refs[0]: parse_safely(seen) if seen else absent(refs[0])}
     selector = store_selector(refs)
     jobs = items(kube, jobs_path(namespace), labelSelector=selector)
     pods = items(kube, core_path(namespace, "pods"), labelSelector=selector)
     return observe_listed(kube, namespace, refs, jobs, pods)
+
+
+def absent(ref: Ref) -> Observation:
+    """What is said of an attempt without a Job: one older than its ttl went by that."""
+    created = parse.moment(ref.details.get("created"))
+    ttl = ref.details.get("ttl")
+    if created is None or ttl is None or utc_now() < created + timedelta(seconds=ttl):
+        return ABSENT
+    return replace(ABSENT, reason=words.sentence(Reason.REMOVED_OUTSIDE, "ttl"))
 
 
 def store_selector(refs: Iterable[Ref]) -> str:
@@ -107,7 +121,7 @@ def observe_listed(
     ours = {ref: job for ref, job in found.items() if job and names.is_of(job, ref.attempt)}
     bare = [job for job in ours.values() if is_bare(job) and not of_attempt[key_of(job)]]
     said = create_words(kube, namespace, bare)
-    answers = dict.fromkeys(refs, ABSENT)
+    answers = {ref: absent(ref) for ref in refs}
     for ref, job in ours.items():
         own = parse.by_rank(of_attempt[key_of(job)])
         answers[ref] = parse_safely(Seen(job, own, said.get(ref.native_id, "")))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 from tao_sdk.model import fields as f
 from tao_sdk.model.fields import Kind, setting
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-AUTO = "auto"
+AUTO, NONE = "auto", "none"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
@@ -74,10 +75,20 @@ class KubernetesOptions:
     image_pull_secret: str = setting(
         NAME, "", "Secret with the login to the image's registry, which is there already."
     )
+    pull_secret: str = setting(
+        f.choice(AUTO, NONE),
+        AUTO,
+        "auto: a Secret with your own login to the image's registry is made for the job.",
+    )
     image_pull_policy: str | None = setting(
         f.choice(*PULL_POLICIES),
         None,
         "When nodes pull the image. Default: Kubernetes' own: missing, or :latest.",
+    )
+    pull_timeout: timedelta = setting(
+        f.DURATION,
+        timedelta(minutes=10),
+        "How long nodes may fail to reach the image's registry until the attempt has failed.",
     )
     node_selector: Mapping[str, str] = setting(
         f.MAP_OF_TEXT, {}, "Labels that the job's nodes must have."

@@ -62,6 +62,8 @@ class Seen:
 
 def observation(seen: Seen) -> Observation:
     """What is said of an attempt whose Job is there."""
+    if given_up := part(seen.job["metadata"], "annotations").get(names.PULL_FAILED):
+        return without_image(seen.job, str(given_up))
     for name, phase in ENDS.items():
         found = condition(seen.job, name)
         if found is not None:
@@ -87,6 +89,22 @@ def ended(seen: Seen, phase: Phase, found: Object) -> Observation:
         reason_code=why.code,
         backend_words=str(found.get("message") or ""),
     )
+
+
+def without_image(job: Object, why: str) -> Observation:
+    """The nodes could not reach the registry for too long, and the pull was given up."""
+    limit = format_duration(timedelta(seconds=pull_timeout(job)))
+    text = words.sentence(
+        Reason.PULL_FAILED, what=f"no node could pull the image in {limit}: {why}"
+    )
+    return Observation(
+        Phase.FAILED, "pull timeout", reason=text, reason_code=Reason.PULL_FAILED, backend_words=why
+    )
+
+
+def pull_timeout(job: Object) -> float:
+    """Seconds; of a Job without one, for ever."""
+    return float(part(job["metadata"], "annotations").get(names.PULL_TIMEOUT) or "inf")
 
 
 def exit_code(done: Object, phase: Phase) -> int | None:

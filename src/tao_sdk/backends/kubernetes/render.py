@@ -65,6 +65,7 @@ def decide(spec: JobSpec, options: KubernetesOptions, facts: KubernetesFacts) ->
         gpus=gpus,
         cluster=facts.cluster,
         context=facts.context,
+        pull_registry=facts.pull_registry,
     )
 
 
@@ -119,6 +120,7 @@ def build(
         variables=variables,
         mounts=mounts,
         results_dir=results_dir(spec, mounts, attempt),
+        pull_registry=decisions.pull_registry,
     )
     return Plan(
         attempt=attempt,
@@ -136,7 +138,7 @@ def build(
         secrets=secret_names(variables),
         results_dir=needs.results_dir,
         results_at=results_at(needs),
-        notes=tuple(plan_notes(options)),
+        notes=tuple(plan_notes(options, decisions)),
         ranks=decisions.nodes,
         backend_details={
             "backend_type": "kubernetes",
@@ -244,6 +246,8 @@ def results_at(needs: PodNeeds) -> str:
     return "the node of its pod" if mount else f"the pod of {needs.name}"
 
 
-def plan_notes(options: KubernetesOptions) -> Iterator[str]:
+def plan_notes(options: KubernetesOptions, decisions: Decisions) -> Iterator[str]:
+    if decisions.pull_registry:
+        yield f"Your login to {decisions.pull_registry} goes into a Secret of the job."
     if options.queue:
         yield f"The queue {options.queue} starts the job when it has room for it."

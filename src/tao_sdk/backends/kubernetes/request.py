@@ -18,6 +18,7 @@ class Decisions:
     gpus: int  # on each node
     cluster: str  # the endpoint that was planned for
     context: str = ""
+    pull_registry: str = ""  # a Secret with the login to it is made; "" where none is
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decisions:

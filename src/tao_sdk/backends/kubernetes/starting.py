@@ -20,13 +20,21 @@ from tao_sdk.transports.kube import MERGE, Kube, KubeError, ignored
 CONFLICT = 409
 
 
-def start_attempt(kube: Kube, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Object:
-    """The attempt's Job, which runs or waits in its queue. Raises KubeError, Refused."""
+def start_attempt(
+    kube: Kube,
+    plan: Plan[KubernetesRequest],
+    secrets: Mapping[str, str],
+    login: Mapping[str, str] | None = None,
+) -> Object:
+    """The attempt's Job, which runs or waits in its queue. Raises KubeError, Refused.
+
+    `login`: to the registry of its image, where a pull secret is made for it.
+    """
     job = create_job(kube, plan)
     if has_started(job, plan.request):
         return job
     try:
-        return complete(kube, job, plan, secrets)
+        return complete(kube, job, plan, secrets, login)
     except KubeError:
         take_back(kube, job)
         raise
@@ -36,13 +44,20 @@ def start_attempt(kube: Kube, plan: Plan[KubernetesRequest], secrets: Mapping[st
 
 
 def complete(
-    kube: Kube, job: Object, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]
+    kube: Kube,
+    job: Object,
+    plan: Plan[KubernetesRequest],
+    secrets: Mapping[str, str],
+    login: Mapping[str, str] | None,
 ) -> Object:
     """What a suspended Job owns; then it runs."""
     request = plan.request
     if request.environment:
         values = revealed(request.environment, secrets)
         create(kube, request.namespace, "secrets", manifests.secret(job, values))
+    if login:
+        pull_secret = manifests.pull_secret(job, request.decisions.pull_registry, login)
+        create(kube, request.namespace, "secrets", pull_secret)
     for part, file in enumerate(plan.files):
         create(kube, request.namespace, "configmaps", manifests.config_map(job, part, file.content))
     if request.service is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tao_sdk.backends.outcome import json_object
+from tao_sdk.backends.registry_login import docker_folder
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address
@@ -41,17 +42,15 @@ def named(settings: Settings) -> Address:
     certificates = settings.get("DOCKER_CERT_PATH") or ""
     if host := settings.get("DOCKER_HOST"):
         secure = host.startswith("tcp://") and (verify or certificates)
-        return Address(host, (certificates or str(folder(settings))) if secure else "", verify)
+        return Address(
+            host, (certificates or str(docker_folder(settings))) if secure else "", verify
+        )
     return of_context(settings) or Address(SOCKET)
-
-
-def folder(settings: Settings) -> Path:
-    return Path(settings.environ.get("DOCKER_CONFIG") or settings.home / ".docker")
 
 
 def config(settings: Settings) -> Mapping[str, Any]:
     """~/.docker/config.json; empty where there is none that can be understood."""
-    return read_json(folder(settings) / "config.json")
+    return read_json(docker_folder(settings) / "config.json")
 
 
 def of_context(settings: Settings) -> Address | None:
@@ -65,10 +64,13 @@ def of_context(settings: Settings) -> Address | None:
         return None
     key = hashlib.sha256(name.encode()).hexdigest()
     endpoint = mapping(
-        mapping(read_json(folder(settings) / "contexts" / "meta" / key / "meta.json"), "Endpoints"),
+        mapping(
+            read_json(docker_folder(settings) / "contexts" / "meta" / key / "meta.json"),
+            "Endpoints",
+        ),
         "docker",
     )
-    tls = folder(settings) / "contexts" / "tls" / key / "docker"
+    tls = docker_folder(settings) / "contexts" / "tls" / key / "docker"
     verify = not endpoint.get("SkipTLSVerify")
     if not endpoint.get("Host"):
         why = "Jobs would run on another machine than is meant."

@@ -27,6 +27,7 @@ from tao_sdk.backends.docker.daemon.address import is_open
 from tao_sdk.backends.docker.job.checks import line_findings
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.image_name import NGC, registry_of
+from tao_sdk.backends.registry_login import find_login
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding, refuse_errors, warning
 from tao_sdk.model.plan import Attempt
@@ -34,7 +35,7 @@ from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
-from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header, stored_login
+from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header
 
 HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
@@ -198,20 +199,8 @@ class Images:
         )
 
     def login(self, name: str) -> tuple[Mapping[str, str], str]:
-        """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has
-        kept.
-
-        And why a credential helper gave nothing, which matters only where the registry wants a
-        login.
-        """
-        registry = registry_of(name)
-        key = self.settings.get("NGC_KEY")
-        if registry == NGC and key:
-            user = self.settings.get("DOCKER_USERNAME") or "$oauthtoken"
-            return {"username": user, "password": key, "serveraddress": NGC}, ""
-        config = str(address.folder(self.settings) / "config.json")
-        found, failure = stored_login(registry, config, self.settings.environ)
-        return found, failure
+        """Who we are to the image's registry, as `find_login` tells it."""
+        return find_login(registry_of(name), self.settings)
 
 
 def no_key(name: str, why: str) -> CredentialError:

@@ -49,7 +49,8 @@ SERVICES = Right("", "services", "create")
 
 def rights_of(request: KubernetesRequest) -> list[Right]:
     """What submitting and watching this job needs."""
-    own = {SECRETS: request.environment, FILES: request.parts, SERVICES: request.service}
+    secrets = request.environment or request.decisions.pull_registry
+    own = {SECRETS: secrets, FILES: request.parts, SERVICES: request.service}
     return [*RUN, *(right for right, used in own.items() if used)]
 
 

@@ -31,7 +31,7 @@ def survey(
     request = render.plan(job, options, facts, attempt).request
     denied = list(rights.missing_rights(kube, request.namespace, rights.rights_of(request)))
     found = [*denied, *storage_findings(kube, job, request.namespace)]
-    found += pull_secret_findings(kube, job, options, request.namespace)
+    found += pull_secret_findings(kube, job, options, request.namespace, facts.pull_registry)
     if not any(finding.severity is Severity.ERROR for finding in denied):
         found += dry_run_findings(kube, request)
     return replace(facts, refusals=tuple(found))
@@ -127,13 +127,17 @@ def object_findings(kube: Kube, mount: VolumeMount, namespace: str) -> Iterator[
 
 
 def pull_secret_findings(
-    kube: Kube, job: PreparedJob, options: KubernetesOptions, namespace: str
+    kube: Kube,
+    job: PreparedJob,
+    options: KubernetesOptions,
+    namespace: str,
+    pull_registry: str,
 ) -> Iterator[Finding]:
-    """A warning for a pull secret that is not there, and for an image of NGC without one."""
+    """An error for a pull secret that is not there, a warning for an image of NGC without one."""
     name = options.image_pull_secret
     if not name:
-        if job.spec.image.startswith(f"{NGC}/"):
-            what = f"{job.spec.image} is pulled without a log-in to {NGC}."
+        if job.spec.image.startswith(f"{NGC}/") and not pull_registry:
+            what = f"{job.spec.image} is pulled without a log-in to {NGC}: NGC_KEY is not set."
             yield warning(
                 "kubernetes.pull_secret", what, "", pull_secret_advice("ngc-pull-secret", namespace)
             )

@@ -7,6 +7,7 @@ Here: the Job, its Service, the Secret and the ConfigMaps. Not here: what is dec
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from tao_sdk.model.units import parse_size
 GRACE = 30  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 GiB = 1024**3
 SHM = 8 * GiB
+DOCKER_HUB = "docker.io"
 QUEUE = "kueue.x-k8s.io/queue-name"
 OURS = {"app.kubernetes.io/managed-by": "tao-sdk"}
 
@@ -43,6 +45,7 @@ class PodNeeds:
     variables: Mapping[str, str | SecretRef]
     mounts: Sequence[VolumeMount]
     results_dir: str
+    pull_registry: str = ""  # a Secret with the login to it is made
 
     @property
     def name(self) -> str:
@@ -81,14 +84,15 @@ def queue_label(options: KubernetesOptions) -> dict[str, str]:
 def job_annotations(needs: PodNeeds) -> dict[str, str]:
     limit = needs.spec.time_limit
     timed = {names.TIME_LIMIT: f"{limit.total_seconds():g}"} if limit else {}
-    return {names.RESULTS: needs.results_dir, **timed}
+    pull = {names.PULL_TIMEOUT: f"{needs.options.pull_timeout.total_seconds():g}"}
+    return {names.RESULTS: needs.results_dir, **pull, **timed}
 
 
 def pod_template(needs: PodNeeds) -> dict[str, Any]:
     metadata: dict[str, Any] = {"labels": {**OURS, **names.labels(needs.attempt)}}
     if needs.options.annotations:
         metadata["annotations"] = dict(needs.options.annotations)
-    return {"metadata": metadata, "spec": {**pod_spec(needs), **placement(needs.options)}}
+    return {"metadata": metadata, "spec": {**pod_spec(needs), **placement(needs)}}
 
 
 def pod_spec(needs: PodNeeds) -> dict[str, Any]:
@@ -104,21 +108,28 @@ def pod_spec(needs: PodNeeds) -> dict[str, Any]:
     return spec
 
 
-def placement(options: KubernetesOptions) -> dict[str, Any]:
+def placement(needs: PodNeeds) -> dict[str, Any]:
     """Where the pods may run, and as whom."""
+    options = needs.options
     given: dict[str, Any] = {
         "nodeSelector": dict(options.node_selector),
         "tolerations": [dict(one) for one in options.tolerations],
         "priorityClassName": options.priority_class,
         "serviceAccountName": options.service_account,
         "hostNetwork": options.host_network,
+        "imagePullSecrets": [{"name": name} for name in pull_secrets(needs)],
     }
     if options.host_network:
         given["dnsPolicy"] = "ClusterFirstWithHostNet"
-    if options.image_pull_secret:
-        given["imagePullSecrets"] = [{"name": options.image_pull_secret}]
     asked = {name: value for name, value in given.items() if value}
     return {**asked, "automountServiceAccountToken": bool(options.service_account)}
+
+
+def pull_secrets(needs: PodNeeds) -> list[str]:
+    """The Secrets with the login to the image's registry: the caller's own, else the job's."""
+    if needs.options.image_pull_secret:
+        return [needs.options.image_pull_secret]
+    return [names.pull_name(needs.name)] if needs.pull_registry else []
 
 
 def container(needs: PodNeeds) -> dict[str, Any]:
@@ -252,6 +263,21 @@ def secret(job: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     name = names.secret_name(job["metadata"]["name"])
     data = {key: encoded(value.encode("utf-8", "surrogateescape")) for key, value in values.items()}
     return {**owned("Secret", name, job), "type": "Opaque", "immutable": True, "data": data}
+
+
+def pull_secret(job: Mapping[str, Any], registry: str, login: Mapping[str, str]) -> dict[str, Any]:
+    """The login to a registry as nodes take it."""
+    name = names.pull_name(job["metadata"]["name"])
+    pair = f"{login['username']}:{login['password']}".encode("utf-8", "surrogateescape")
+    known = {"auths": {registry_key(registry): {"auth": encoded(pair)}}}
+    data = {".dockerconfigjson": encoded(json.dumps(known).encode())}
+    head = owned("Secret", name, job)
+    return {**head, "type": "kubernetes.io/dockerconfigjson", "immutable": True, "data": data}
+
+
+def registry_key(registry: str) -> str:
+    """What a registry is called among logins."""
+    return "https://index.docker.io/v1/" if registry == DOCKER_HUB else registry
 
 
 def config_map(job: Mapping[str, Any], part: int, content: bytes) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from tao_sdk.model.plan import Attempt
 CONTAINER = "tao"
 JOB_ID, ATTEMPT, STORE = "tao-sdk-job-id", "tao-sdk-attempt", "tao-sdk-store"
 RESULTS, TIME_LIMIT = "tao-sdk/results", "tao-sdk/time-limit"  # annotations of the Job
+PULL_TIMEOUT = "tao-sdk/pull-timeout"  # annotation of the Job
+PULL_FAILED = "tao-sdk/pull-failed"  # the same, once its pull was given up: why
 RANK = "batch.kubernetes.io/job-completion-index"
 OURS = "tao-toolkit=true"  # selects every object of ours
 
@@ -23,6 +25,11 @@ def job_name(attempt: Attempt) -> str:
 def secret_name(job: str) -> str:
     """The Secret with the values of the job's secret variables."""
     return f"{job}-env"
+
+
+def pull_name(job: str) -> str:
+    """The Secret with the login to the registry of the job's image."""
+    return f"{job}-pull"
 
 
 def files_name(job: str, part: int) -> str:

@@ -1,0 +1,42 @@
+"""Pull login: the caller's own login to the registry of a job's image, for a Secret of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tao_sdk.backends.image_name import split_registry
+from tao_sdk.backends.kubernetes.job.manifests import DOCKER_HUB
+from tao_sdk.backends.kubernetes.options import AUTO, KubernetesOptions
+from tao_sdk.backends.registry_login import find_login
+from tao_sdk.model.errors import Refused, UsageError
+from tao_sdk.model.settings import Settings
+
+
+def pull_registry(image: str, options: KubernetesOptions, settings: Settings) -> str:
+    """The registry for which a pull secret is made; "" where none is."""
+    if options.pull_secret != AUTO or options.image_pull_secret:
+        return ""
+    registry = split_registry(image)[0] or DOCKER_HUB
+    return registry if find_password(registry, settings) else ""
+
+
+def find_password(registry: str, settings: Settings) -> Mapping[str, str]:
+    """The caller's login to a registry; empty where he has none with a user and a password.
+
+    Docker's logins are read by the package docker, which need not be installed.
+    """
+    if not registry:
+        return {}
+    try:
+        login, _ = find_login(registry, settings)
+    except (ImportError, UsageError):  # a file of docker's that is broken stops no job here
+        return {}
+    return login if login.get("username") and login.get("password") else {}
+
+
+def no_login(registry: str) -> Refused:
+    return Refused(
+        f"There is no login to {registry}.",
+        "The job was planned with a pull secret that is made of it.",
+        f"Export NGC_KEY for nvcr.io; else run: docker login {registry}",
+    )
