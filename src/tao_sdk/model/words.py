@@ -87,6 +87,7 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
     (Reason.OUT_OF_MEMORY, "slurm"): "out of memory (OOM): the command was killed",
     (Reason.OUT_OF_MEMORY, "kubernetes"): "OOMKilled: the pod ran out of its memory",
     (Reason.NODE_FAILED, "kubernetes"): "node {node} was lost while the job ran",
+    (Reason.EVICTED, "gone"): "its pod was taken away, and its exit code with it: {what}",
     (Reason.EXIT_UNKNOWN, "gone"): "its pod is gone, and its exit code with it: {what}",
     (Reason.REMOVED_OUTSIDE, "ttl"): (
         "its record was removed by the cluster (TTL) before anyone looked"

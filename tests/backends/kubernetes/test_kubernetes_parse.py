@@ -92,6 +92,16 @@ def test_a_disrupted_pod_failed_by_the_cluster_even_if_its_program_ended_with_0(
     assert diagnosis is not None and diagnosis.retryable
 
 
+def test_a_failed_job_whose_pod_is_gone_failed_by_the_cluster() -> None:
+    """Its program's own failure would have left the pod there."""
+    found = seen(job("Failed"))
+    assert (found.phase, found.reason_code) == (Phase.FAILED, Reason.EVICTED)
+    diagnosis = rules.diagnose(Evidence.of_observation(found, ()))
+    assert diagnosis is not None
+    assert diagnosis.retryable
+    assert seen(job("Complete")).phase is Phase.SUCCEEDED
+
+
 def test_of_several_ranks_the_one_that_failed_first_says_why() -> None:
     late = done(143, finishedAt="2026-01-01T00:02:00Z")
     told = seen(job("Failed", completions=2), pod(late), pod(done(7), rank=1))

@@ -126,14 +126,14 @@ def why_ended(seen: Seen, phase: Phase, found: Object, pod: Object | None) -> Wh
     """Why it failed; no reason for a good end."""
     if found.get("reason") == "DeadlineExceeded":
         return words.why(Reason.TIME_LIMIT, "kubernetes")
-    if pod is None:
-        what = str(found.get("message") or found.get("reason") or "no pod of it is left")
-        return (
-            UNEXPLAINED
-            if phase is Phase.SUCCEEDED
-            else words.why(Reason.EXIT_UNKNOWN, "gone", what=what)
-        )
-    return why_of_pod(seen.job, pod, phase)
+    if pod is not None:
+        return why_of_pod(seen.job, pod, phase)
+    if phase is Phase.SUCCEEDED:
+        return UNEXPLAINED
+    # A pod whose program failed stays until its Job goes. One that is gone was taken away: evicted,
+    # preempted, deleted. Whoever looks after that sees no more of it.
+    what = str(found.get("message") or found.get("reason") or "no pod of it is left")
+    return words.why(Reason.EVICTED, "gone", what=what)
 
 
 def why_of_pod(job: Object, pod: Object, phase: Phase) -> Why:
