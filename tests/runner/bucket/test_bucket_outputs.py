@@ -8,6 +8,7 @@ import hashlib
 import json
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -575,6 +576,30 @@ def test_what_nobody_foresaw_in_a_sending_thread_costs_its_file_and_is_told():
     sending.wait("abc")
     sending.close()
     assert (sorted(sent), broken) == (["a", "c"], [("b", RecursionError)])
+
+
+def test_a_sending_thread_without_memory_ends_and_leaves_its_file_to_the_others():
+    """The room of its stack is what the others want."""
+    room, full = threading.Semaphore(3), threading.Event()
+    kept: set[threading.Thread] = set()
+    ended, sent, broken = set(), [], []
+
+    def send(item):
+        if threading.current_thread() not in kept and not room.acquire(blocking=False):
+            ended.add(threading.current_thread())
+            full.set()
+            raise MemoryError
+        kept.add(threading.current_thread())
+        full.wait(10)
+        sent.append(item.name)
+
+    names = [f"{number}.pth" for number in range(100)]
+    sending = Sending(send, lambda item, error: broken.append((item.name, type(error))))
+    sending.add([Item(name, name, (1, 0.0), urgent=False) for name in names])
+    sending.wait(names)
+    sending.close()
+    assert (sorted(sent), broken) == (sorted(names), [])
+    assert len(kept) == 3 and not ended & kept
 
 
 def test_what_stood_still_over_two_looks_is_in_the_bucket(jobs, minio, tmp_path):

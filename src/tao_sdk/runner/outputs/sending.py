@@ -45,7 +45,7 @@ class Sending:
         self.queue: list[Item] = []
         self.busy: set[str] = set()  # the names in the queue or on their way
         self.changed = threading.Condition()
-        self.threads: list[threading.Thread] = []
+        self.threads = 0
         self.large = 0  # how many large ones are on their way
         self.closed = False
 
@@ -56,12 +56,12 @@ class Sending:
             self.busy.update(each.name for each in new)
             self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
             self.changed.notify_all()
-        while len(self.threads) < min(THREADS, len(new) + 1):
-            thread = start_thread(self.work, not self.threads)
-            if thread is None:
+        for number in range(self.threads, min(THREADS, len(new) + 1)):
+            if start_thread(self.work, number == 0) is None:
                 break
-            self.threads.append(thread)
-        if new and len(self.threads) < FEWEST:
+            with self.changed:
+                self.threads += 1
+        if new and self.threads < FEWEST:
             raise RuntimeError("no threads")
 
     def work(self, only_urgent: bool) -> None:
@@ -76,10 +76,16 @@ class Sending:
                 self.queue.remove(item)
                 self.large += item.size > LARGE
             error = catch_error(self.send, item)
+            with self.changed:
+                self.large -= item.size > LARGE
+                if isinstance(error, MemoryError) and self.threads > FEWEST:
+                    self.threads -= 1  # this one ends: its stack is room for the others
+                    self.queue.insert(0, item)
+                    self.changed.notify_all()
+                    return
             if error:
                 self.broke(item, error)
             with self.changed:
-                self.large -= item.size > LARGE
                 self.busy.discard(item.name)
                 self.changed.notify_all()
 
