@@ -7,25 +7,21 @@ nothing is told, and everybody looks as often as without it.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
+from tao_sdk.backends.change_stream import ChangeStream
 from tao_sdk.backends.containers.window import seconds as moment_of
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
-from tao_sdk.transports.dockerd import Daemon, EventStream
+from tao_sdk.transports.dockerd import Daemon
 
 STREAM_SECONDS = 30.0
-IDLE_SECONDS = 30.0  # without a question, after which nobody is taken to listen
-OPENING_SECONDS = 5.0  # the longest wait for the daemon to begin to tell
 EARLY_SECONDS = 2.0  # a stream that ends so much before its time has been cut off
 PAUSE_SECONDS = 2.0  # after a stream that failed
 LONGEST_PAUSE_SECONDS = 60.0
 LOG_SECONDS = 10.0  # between two looks into a log: the daemon does not tell that it has grown
-MOST_CHANGES = 10_000  # containers that are remembered as changed
 LONGEST_ID = 64
 FILTERS = {
     "type": ["container"],
@@ -34,31 +30,14 @@ FILTERS = {
 }
 
 
-class ContainerEvents:
-    """What has happened to containers, under numbers that grow.
+class ContainerEvents(ChangeStream[str]):
+    """What has happened to containers, by their ids."""
 
-    Safe to use from several threads.
-    """
+    thread_name, most_changes = "tao-events", 10_000
 
     def __init__(self, daemon: Daemon) -> None:
+        super().__init__()
         self.daemon = daemon
-        self.number = 0  # of the newest event
-        self.gap = 0  # events up to this number may not have been told
-        self.changes: dict[str, int] = {}  # container -> number of its newest event
-        self.is_open = False
-        self.asked_at = 0.0
-        self.state = threading.Condition()
-        self.listener: threading.Thread | None = None
-        self.stream: EventStream | None = None
-
-    def begin(self) -> None:
-        """Hear the daemon from now on, if nobody does. Waits until it tells, or cannot."""
-        with self.state:
-            self.asked_at = time.monotonic()
-            if self.listener is None or not self.listener.is_alive():
-                self.listener = threading.Thread(target=self.listen, name="tao-events", daemon=True)
-                self.listener.start()
-                self.state.wait(OPENING_SECONDS)
 
     def wait_beyond(
         self, number: int, containers: Sequence[str], seconds: float
@@ -70,11 +49,6 @@ class ContainerEvents:
             self.state.wait_for(lambda: self.changed_beyond(number, containers), seconds)
             return self.changed_beyond(number, containers), self.number
 
-    def changed_beyond(self, number: int, containers: Sequence[str]) -> set[str]:
-        if not self.is_open or self.gap > number:
-            return set(containers)
-        return {one for one in containers if self.changes.get(one, 0) > number}
-
     def listen(self) -> None:
         """Stream after stream, while somebody asks. Each failure makes the next pause longer."""
         pause = PAUSE_SECONDS
@@ -84,9 +58,6 @@ class ContainerEvents:
             pause = PAUSE_SECONDS if self.is_open else min(2 * pause, LONGEST_PAUSE_SECONDS)
             self.end_stream()
             time.sleep(pause if self.is_wanted() else 0)
-
-    def is_wanted(self) -> bool:
-        return time.monotonic() - self.asked_at < IDLE_SECONDS
 
     def hear_streams(self) -> None:
         """Until one ends before its time, or nobody asks any more."""
@@ -99,45 +70,10 @@ class ContainerEvents:
 
     def hear_stream(self, since: float) -> None:
         with self.daemon.events(since, STREAM_SECONDS, FILTERS) as stream:
-            self.begin_stream(stream)
+            self.begin_stream(stream.stop)
             for event in stream:
-                self.note_event(event)
-            self.stream = None  # its connection may be another request's from here on
-
-    def close(self) -> None:
-        """Nobody listens any more."""
-        with self.state:
-            self.asked_at = float("-inf")
-            if self.stream is not None:
-                self.stream.stop()
-
-    def begin_stream(self, stream: EventStream) -> None:
-        with self.state:
-            self.stream = stream
-            if not self.is_open:
-                self.forget_changes()
-            self.is_open = True
-            self.state.notify_all()
-
-    def end_stream(self) -> None:
-        with self.state:
-            self.is_open, self.stream = False, None
-            self.state.notify_all()
-
-    def note_event(self, event: Mapping[str, Any]) -> None:
-        container = str(event["Actor"]["ID"])[:LONGEST_ID]
-        with self.state:
-            self.number += 1
-            self.changes[container] = self.number
-            if len(self.changes) > MOST_CHANGES:
-                self.forget_changes()
-            self.state.notify_all()
-
-    def forget_changes(self) -> None:
-        """Whoever asks next is told that everything may have changed."""
-        self.number += 1
-        self.gap = self.number
-        self.changes.clear()
+                self.note_change(str(event["Actor"]["ID"])[:LONGEST_ID])
+            self.stop_stream = None  # its connection may be another request's from here on
 
 
 class DockerNews:

@@ -6,13 +6,15 @@ breaks off, everything may have changed, and it is begun anew.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from http.client import HTTPException
-from typing import Any
 
+from tao_sdk.backends.change_stream import ChangeStream
 from tao_sdk.backends.kubernetes import look
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
@@ -24,44 +26,20 @@ from tao_sdk.transports.kube import Kube
 
 WATCH_SECONDS = 300  # after which the server ends a watch, and it is begun anew
 SILENCE_SECONDS = 320.0
-IDLE_SECONDS = 30.0  # without a question, after which nobody is taken to listen
-OPENING_SECONDS = 5.0
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 LOG_SECONDS = 10.0  # between two looks into a log: the cluster does not tell that it has grown
-MOST_CHANGES = 20_000
 
 Key = tuple[str, str]  # job id, attempt
 
 
-class Watch:
-    """What has happened to objects of one kind, under numbers that grow. Safe to use from several
-    threads.
-    """
+class Watch(ChangeStream[Key]):
+    """What has happened to objects of one kind, by their attempts."""
+
+    thread_name, most_changes = "tao-watch", 20_000
 
     def __init__(self, kube: Kube, path: str) -> None:
+        super().__init__()
         self.kube, self.path = kube, path
-        self.number = 0
-        self.gap = 0  # changes up to this number may not have been told
-        self.changes: dict[Key, int] = {}
-        self.is_open = False
-        self.asked_at = 0.0
-        self.state = threading.Condition()
-        self.listener: threading.Thread | None = None
-        self.answer: Answer | None = None
-
-    def begin(self) -> None:
-        """Hear the cluster from now on, if nobody does. Waits until it tells, or cannot."""
-        with self.state:
-            self.asked_at = time.monotonic()
-            if self.listener is None or not self.listener.is_alive():
-                self.listener = threading.Thread(target=self.listen, name="tao-watch", daemon=True)
-                self.listener.start()
-                self.state.wait(OPENING_SECONDS)
-
-    def changed_beyond(self, number: int, keys: Sequence[Key]) -> set[Key]:
-        if not self.is_open or self.gap > number:
-            return set(keys)
-        return {key for key in keys if self.changes.get(key, 0) > number}
 
     def listen(self) -> None:
         pause = PAUSE_SECONDS
@@ -70,14 +48,12 @@ class Watch:
             with suppress(TaoError, OSError, HTTPException, ValueError, KeyError, TypeError):
                 self.hear()
             lasted = time.monotonic() - began
-            pause = (
-                PAUSE_SECONDS if lasted > PAUSE_SECONDS else min(2 * pause, LONGEST_PAUSE_SECONDS)
-            )
             self.end_stream()
-            time.sleep(pause if self.is_wanted() and lasted < WATCH_SECONDS / 2 else 0)
-
-    def is_wanted(self) -> bool:
-        return time.monotonic() - self.asked_at < IDLE_SECONDS
+            pause = PAUSE_SECONDS if lasted > PAUSE_SECONDS else 2 * pause
+            pause = min(pause, LONGEST_PAUSE_SECONDS)
+            broke_off = lasted < WATCH_SECONDS / 2
+            if broke_off and self.is_wanted():
+                time.sleep(pause)
 
     def hear(self) -> None:
         """One watch, from what there is now on. Its first number comes with an empty list."""
@@ -92,48 +68,21 @@ class Watch:
         }
         answer = self.kube.stream(self.path, params, read=SILENCE_SECONDS)
         try:
-            self.begin_stream(answer)
+            self.begin_stream(partial(break_off, answer))
             for event in watch_events(answer.response):
                 if not self.is_wanted():
                     return
                 if event["type"] != "BOOKMARK":
-                    self.note(event["object"])
+                    job_id, attempt, _ = look.key_of(event["object"])
+                    self.note_change((job_id, attempt))
         finally:
             answer.close()
 
-    def begin_stream(self, answer: Answer) -> None:
-        with self.state:
-            self.answer = answer
-            self.forget()
-            self.is_open = True
-            self.state.notify_all()
 
-    def end_stream(self) -> None:
-        with self.state:
-            self.is_open, self.answer = False, None
-            self.state.notify_all()
-
-    def note(self, thing: Mapping[str, Any]) -> None:
-        job_id, attempt, _ = look.key_of(thing)
-        with self.state:
-            self.number += 1
-            self.changes[job_id, attempt] = self.number
-            if len(self.changes) > MOST_CHANGES:
-                self.forget()
-            self.state.notify_all()
-
-    def forget(self) -> None:
-        """Whoever asks next is told that everything may have changed."""
-        self.number += 1
-        self.gap = self.number
-        self.changes.clear()
-
-    def close(self) -> None:
-        with self.state:
-            self.asked_at = float("-inf")
-            if self.answer is not None:
-                with suppress(OSError):
-                    self.answer.line.shutdown(2)
+def break_off(answer: Answer) -> None:
+    """Whoever reads the answer sees its end."""
+    with suppress(OSError):
+        answer.line.shutdown(socket.SHUT_RDWR)
 
 
 class Watches:
