@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tao_sdk.backends.contract import KiB, LogChunk, LogRequest
+from tao_sdk.backends.log_tail import find_tail
 from tao_sdk.model.errors import PathNotFound, UsageError
 
 CHUNK = 256 * KiB
@@ -63,28 +64,4 @@ def opened(path: Path):
 def first(fd: int, request: LogRequest) -> int:
     if request.cursor:
         return int(request.cursor)
-    return 0 if request.tail is None else tail(fd, request.tail)
-
-
-def tail(fd: int, lines: int) -> int:
-    """Where the last `lines` lines begin, reading backwards. A last line without its newline
-    counts.
-    """
-    end = os.fstat(fd).st_size
-    wanted = lines + (end > 0 and os.pread(fd, 1, end - 1) == b"\n")
-    while wanted and end:
-        start = max(0, end - CHUNK)
-        block = os.pread(fd, end - start, start)
-        found = block.count(b"\n")
-        if found >= wanted:
-            return start + nth_last(block, wanted) + 1
-        wanted, end = wanted - found, start
-    return 0 if wanted else os.fstat(fd).st_size
-
-
-def nth_last(block: bytes, number: int) -> int:
-    """The index of the newline with `number - 1` newlines after it."""
-    at = len(block)
-    for _ in range(number):
-        at = block.rindex(b"\n", 0, at)
-    return at
+    return 0 if request.tail is None else find_tail(fd, request.tail)
