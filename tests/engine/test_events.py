@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from support.waiting import LIMIT_SECONDS, until
 from tao_sdk.client import Client
-from tao_sdk.model.job import Job
+from tao_sdk.model.job import Event, Job
 from tao_sdk.model.spec import JobSpec
 
 
@@ -42,3 +45,38 @@ def test_following_all_jobs_goes_on_when_one_is_forgotten_between_two_looks(
     statuses = (event.status for event in client.events(follow=True) if event.job_id == stays)
     assert any(status is not None and status.terminal for status in statuses)
     assert told.is_set()
+
+
+def wait_for_end(following: Iterator[Event], job: str) -> None:
+    next(event for event in following if event.job_id == job and has_ended(event))
+
+
+def has_ended(event: Event) -> bool:
+    return event.status is not None and event.status.terminal
+
+
+@contextmanager
+def gives_up(client: Client, job: str) -> Generator[None]:
+    """Cancels a job that waits too long, so that whoever follows it sees an end."""
+    timer = threading.Timer(LIMIT_SECONDS, client.cancel_job, [job])
+    timer.start()
+    yield
+    timer.cancel()
+
+
+def nobody_carries() -> bool:
+    return "tao-carry" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.slow
+def test_whoever_follows_all_jobs_carries_on_each_that_waits_for_its_retry(client: Client) -> None:
+    """Also one that comes after a time without any live job, in which the watcher has ended."""
+    lost = JobSpec(command="kill -9 $PPID; sleep 0.1", gpu_count=0, retries=1)
+    first = client.submit(lost, "local").job.id
+    following = client.events(follow=True)
+    wait_for_end(following, first)
+    until(nobody_carries)
+    second = client.submit(lost, "local").job.id
+    with gives_up(client, second):
+        wait_for_end(following, second)
+    assert [client.store.get(job).attempt for job in (first, second)] == [2, 2]

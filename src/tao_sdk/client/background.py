@@ -67,19 +67,25 @@ class BackgroundWatch:
 
     @contextmanager
     def carrying(self) -> Generator[Callable[[], None]]:
-        """Gives what makes this process the watcher, if it is none, until the block is left."""
-        stop, threads = threading.Event(), list[threading.Thread]()
+        """Gives what makes this process the watcher, if it is none, until the block is left.
+
+        A watcher ends when no job is live. The next call begins another one.
+        """
+        stop = threading.Event()
+        carriers: list[threading.Thread] = []
 
         def carry() -> None:
-            if not threads and self._thread is None:
-                threads.append(
-                    threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True)
-                )
-                threads[0].start()
+            if self._thread is not None or any(one.is_alive() for one in carriers):
+                return
+            carrier = threading.Thread(
+                target=self.watch, args=(stop,), name="tao-carry", daemon=True
+            )
+            carriers[:] = [carrier]
+            carrier.start()
 
         try:
             yield carry
         finally:
             stop.set()
-            for thread in threads:
-                thread.join()
+            for carrier in carriers:
+                carrier.join()
