@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from support.store_jobs import add
 from tao_sdk.backends.docker.backend import DockerBackend
 from tao_sdk.backends.registry import endpoints
 from tao_sdk.client import Client
 from tao_sdk.client.document import DocumentError
 from tao_sdk.client.job_file import read_job_file
+from tao_sdk.engine.bucket_files import results_around
+from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.places import Places
 from tao_sdk.model.errors import Unreachable, UsageError
 from tao_sdk.model.settings import Settings
@@ -206,3 +209,14 @@ def test_a_job_file_names_an_endpoint_and_gets_the_options_of_its_platform(tmp_p
         DocumentError, match=r"job\.yaml:1:11: unknown platform 'labb'.* Did you mean lab"
     ):
         read_job_file(tmp_path / "job.yaml", settings=settings(tmp_path, TWO))
+
+
+def test_a_jobs_results_are_known_as_such_by_an_endpoints_name_too(
+    tmp_path: Path, store: Store
+) -> None:
+    """Inside a job's results no link is followed out of them, so they have to be told apart."""
+    job_id, folder = "digits-0123456789", "/lustre/me/digits-0123456789"
+    add(store, job_id, platform="slurm", endpoint="me@login.lab", results_dir=folder)
+    engine = Engine(settings(tmp_path, TWO), store)
+    assert results_around(engine, f"{folder}/out/key", "lab") == folder
+    assert results_around(engine, "/lustre/me/out/key", "lab") == ""

@@ -79,8 +79,9 @@ def results_around(engine: Engine, path: str, platform: str) -> str:
     as its name.
     """
     names = os.path.abspath(path_of(path)).split("/")  # noqa: PTH100  keeps links
+    kind = engine.backend(platform).platform  # `platform` may be an endpoint's name
     for place, name in enumerate(names):
-        if is_results_folder(engine, name, platform):
+        if is_results_folder(engine, name, kind):
             return "/".join(names[: place + 1])
     return ""
 
