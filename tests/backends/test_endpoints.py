@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.store_jobs import add
+from tao_sdk.backends.contract import FoundAgain
 from tao_sdk.backends.docker.backend import DockerBackend
 from tao_sdk.backends.registry import endpoints
 from tao_sdk.client import Client
@@ -127,6 +128,35 @@ def test_settings_that_share_a_part_may_say_it_once(tmp_path: Path, store: Store
     )
     places = Places(settings(tmp_path, config), store)
     assert [places.named(name).endpoint for name in "ab"] == ["me@a", "me@b"]
+
+
+def test_two_contexts_of_one_kubeconfig_are_two_places(tmp_path: Path, store: Store) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        """
+apiVersion: v1
+kind: Config
+clusters:
+- {name: east, cluster: {server: "https://east.example.com:6443"}}
+- {name: west, cluster: {server: "https://west.example.com:6443"}}
+users: [{name: me, user: {token: sesame}}]
+contexts:
+- {name: east-1, context: {cluster: east, user: me}}
+- {name: west-1, context: {cluster: west, user: me, namespace: theirs}}
+current-context: east-1
+"""
+    )
+    config = (
+        "endpoints:\n  west: {platform: kubernetes, context: west-1, namespace: training}\n"
+        "  east: {platform: kubernetes, tao_k8s_context: east-1}\n"
+    )
+    places = Places(settings(tmp_path, config, KUBECONFIG=str(kubeconfig)), store)
+    west, east = places.named("west"), places.named("east")
+    assert west.endpoint != east.endpoint
+    assert east.endpoint == places.named("kubernetes").endpoint
+    assert isinstance(west, FoundAgain)
+    assert west.way["TAO_K8S_CONTEXT"] == "west-1"
+    assert "sesame" not in repr(west.way)
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,14 @@ class PlatformSettings:
     """The settings that an endpoint of a platform may have.
 
     `where`: one of them says which place it is. `own`: what is true of one place only. `shared`:
-    what is taken from the other settings where the endpoint does not say it.
+    what is taken from the other settings where the endpoint does not say it. `prefix`: how their
+    names begin, which a key leaves out.
     """
 
     where: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    prefix: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,10 +62,12 @@ SETTINGS: Mapping[str, PlatformSettings] = {
             "SLURM_SSH_REUSE", "SLURM_SSH_CONNECT_SECONDS", "SLURM_POLL_SECONDS",
             "SLURM_S3_WARN_GB",
         ),
+        prefix="SLURM_",
     ),
     "kubernetes": PlatformSettings(
         where=("TAO_K8S_CONTEXT", "KUBECONFIG"),
         shared=("TAO_K8S_NAMESPACE",),
+        prefix="TAO_K8S_",
     ),
 }  # fmt: skip
 
@@ -113,10 +117,11 @@ class NamedEndpoint:
 def setting_named(platform: str, line: Line) -> str:
     """The setting that a key means: `hostname` and `SLURM_HOSTNAME` are the same for slurm."""
     wanted = line.key.upper()
-    known = SETTINGS[platform].names if platform in SETTINGS else None
-    if known is not None:
-        for setting in (wanted, f"{platform.upper()}_{wanted}"):
-            if setting in known:
+    settings = SETTINGS.get(platform)
+    known = settings.names if settings else None
+    if settings is not None:
+        for setting in (wanted, f"{platform.upper()}_{wanted}", settings.prefix + wanted):
+            if setting in settings.names:
                 return setting
     if is_secret_name(wanted):
         fix = "Put it into ~/.config/tao/.env, mode 0600, or into the environment."
@@ -132,11 +137,9 @@ def setting_named(platform: str, line: Line) -> str:
 
 
 def key_of(platform: str, setting: str) -> str:
-    """What a person writes for a setting: `docker_host`, and without the platform's name for slurm:
-    `hostname`.
-    """
-    key = setting.lower()
-    return key.removeprefix("slurm_") if platform == "slurm" else key
+    """What a person writes for a setting: `docker_host`, for slurm `hostname`."""
+    settings = SETTINGS.get(platform, PlatformSettings())
+    return setting.removeprefix(settings.prefix).lower()
 
 
 def own_settings(platform: str) -> frozenset[str]:
