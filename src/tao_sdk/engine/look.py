@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,13 +20,14 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.rules import NOTHING_KNOWN
+from tao_sdk.engine.side_by_side import all_answers
 from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
 from tao_sdk.model.job import AttemptRow, Endpoint, Job
-from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
@@ -35,7 +35,6 @@ from tao_sdk.store import NewEvent
 
 END_SECONDS = 1.0  # of reading on in the log of a job that has just ended
 MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
-MOST_AT_ONCE = 8  # endpoints that are asked, and submits that are finished, side by side
 SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
 
 Groups = dict[Endpoint, list[tuple[Job, AttemptRow]]]
@@ -60,16 +59,10 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
 
 def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
     """Endpoints side by side: one that is slow to answer, or does not, holds up no other."""
-    if len(groups) < 2:
-        for (platform, endpoint), group in groups.items():
-            yield from _look_at_endpoint(engine, platform, endpoint, group)
-        return
-    with ThreadPoolExecutor(min(len(groups), MOST_AT_ONCE), thread_name_prefix="tao-look") as pool:
-        looks = [
-            pool.submit(_look_at_endpoint, engine, *place, group) for place, group in groups.items()
-        ]
-        for each in looks:
-            yield from each.result()
+    for looked in all_answers(
+        lambda place: _look_at_endpoint(engine, *place, groups[place]), list(groups)
+    ):
+        yield from looked
 
 
 def _never_earlier(engine: Engine, job: Job) -> Job:
@@ -135,25 +128,21 @@ def _all_settled(
     engine: Engine, group: Sequence[tuple[Job, AttemptRow]]
 ) -> list[tuple[Job, Ref | None]]:
     """Each job with its ref. Finishes submits that were cut short, several at a time."""
-    refs = {job.id: row.ref for job, row in group if row.ref is not None and row.ref.ready}
-    unsettled = [(job, row) for job, row in group if job.id not in refs]
-    if len(unsettled) > 1:
-        with ThreadPoolExecutor(
-            min(len(unsettled), MOST_AT_ONCE), thread_name_prefix="tao-settle"
-        ) as pool:
-            settling = [pool.submit(_settled, engine, job, row) for job, row in unsettled]
-            settled_refs = [one_settling.result() for one_settling in settling]
-    else:
-        settled_refs = [_settled(engine, job, row) for job, row in unsettled]
-    late_refs = {job.id: ref for (job, _), ref in zip(unsettled, settled_refs, strict=True)}
-    return [(job, refs.get(job.id) or late_refs.get(job.id)) for job, _ in group]
+    if all(_is_settled(row) for _, row in group):
+        return [(job, row.ref) for job, row in group]
+    refs = all_answers(lambda pair: _settled(engine, *pair), group)
+    return [(job, ref) for (job, _), ref in zip(group, refs, strict=True)]
+
+
+def _is_settled(row: AttemptRow) -> bool:
+    return row.ref is not None and row.ref.ready
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
     """The attempt's ref. Finishes a submit that was cut short. None while there is nothing to look
     at.
     """
-    if row.ref is not None and row.ref.ready:
+    if _is_settled(row):
         return row.ref
     if job.waits_for_next_attempt:  # it was refused, and is not handed over again
         return None
@@ -234,37 +223,60 @@ def judge(
 def _judge(
     engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, own_end: bool
 ) -> Looked:
-    outcome = None
     if seen.phase.ended and job.waits_for_next_attempt:
         return _still_waiting(engine, job, seen)
-    if seen.phase is Phase.ABSENT and job.absent_looks and _may_lag(backend, job, seen):
+    if _looks_again_too_soon(backend, job, seen):
         return Looked(job)
-    if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
-        outcome = backend.outcome(ref) or outcome_in_bucket(engine, job)
-    standing = advance(
-        replace(job.standing, cancel_asked=job.cancel_asked and not own_end), seen, outcome
-    )
-    why = _why(engine, backend, job, standing) if standing.status is Status.ERROR else None
-    if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
-        standing, why = advance(job.standing, seen, outcome), None
-    if why and why.by_runner:
-        standing = standing.with_reason(words.why(Reason.RUNNER_FAILED, what=why.what))
+    standing, why = _conclude(engine, backend, job, ref, seen, own_end)
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         written = _write(engine, job, seen, _waiting(job, standing, seen))
         return Looked(written, written.next_attempt_at)
     if standing.status.terminal and _is_worth_reading(backend, job, standing):
-        scanned = _read_to_end(
-            engine, job
-        )  # before the end is told, so that its epochs are told first
+        scanned = _read_to_end(engine, job)  # first, so that its epochs are told before its end
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
             return Looked(scanned)
         job = scanned
     after = _write(engine, job, seen, standing, why)
-    if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
-        _let_go(engine, backend, after)
-    elif after.status.terminal and backend.capabilities.log_goes:
-        _keep_log(engine, after)
+    if after.status.terminal:
+        _keep_what_goes(engine, backend, after)
     return Looked(after)
+
+
+def _conclude(
+    engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, own_end: bool
+) -> tuple[Standing, Diagnosis | None]:
+    """The standing that follows from an observation, and why, where the job has failed."""
+    outcome = _recorded_end(engine, backend, job, ref, seen)
+    before = replace(job.standing, cancel_asked=job.cancel_asked and not own_end)
+    standing = advance(before, seen, outcome)
+    if standing.status is not Status.ERROR:
+        return standing, None
+    why = _why(engine, backend, job, standing)
+    if own_end and policy_of(backend, job).again(job.attempt, why):
+        # it was not over: another attempt would have followed, had nobody canceled it
+        return advance(job.standing, seen, outcome), None
+    if why and why.by_runner:
+        standing = standing.with_reason(words.why(Reason.RUNNER_FAILED, what=why.what))
+    return standing, why
+
+
+def _recorded_end(
+    engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation
+) -> Outcome | None:
+    """The end that a record outside the place tells of, asked for once the place has lost the
+    job.
+    """
+    if seen.phase is not Phase.ABSENT or job.absent_looks + 1 < LOOKS_BEFORE_GONE:
+        return None
+    return backend.outcome(ref) or outcome_in_bucket(engine, job)
+
+
+def _keep_what_goes(engine: Engine, backend: AnyBackend, job: Job) -> None:
+    """The log of a job that has ended, where its place would lose it."""
+    if engine.store.attempt(job.id).plan.get("release_when_over"):
+        _let_go(engine, backend, job)
+    elif backend.capabilities.log_goes:
+        _keep_log(engine, job)
 
 
 def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
@@ -304,13 +316,13 @@ def _is_worth_reading(backend: AnyBackend, job: Job, standing: Standing) -> bool
     return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 
-def _may_lag(backend: AnyBackend, job: Job, seen: Observation) -> bool:
+def _looks_again_too_soon(backend: AnyBackend, job: Job, seen: Observation) -> bool:
     """True if the last look, which has not found the job either, was too recent: one lag may
     explain both.
     """
-    return job.seen_at is not None and apart(seen, job.seen_at) < timedelta(
-        seconds=backend.capabilities.lag_seconds
-    )
+    if seen.phase is not Phase.ABSENT or not job.absent_looks or job.seen_at is None:
+        return False
+    return apart(seen, job.seen_at) < timedelta(seconds=backend.capabilities.lag_seconds)
 
 
 def apart(seen: Observation, last: datetime) -> timedelta:

@@ -25,6 +25,18 @@ def side_by_side(
     return in_threads(act, subjects, most)
 
 
+def all_answers(
+    act: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int = MOST_AT_ONCE
+) -> list[Answer]:
+    """The same where no error is expected: one that comes all the same is raised at the end."""
+    answers: list[Answer] = []
+    for one in side_by_side(act, subjects, most):
+        if isinstance(one, TaoError):
+            raise one
+        answers.append(one)
+    return answers
+
+
 def in_threads(
     act: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int
 ) -> list[Answer | TaoError]:
