@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -112,16 +112,15 @@ def _end_group(engine: Engine, group: Sequence[Target], grace: timedelta) -> Ans
     """End the jobs of one endpoint."""
     give_up_at = time.monotonic() + grace.total_seconds() + KILL_SECONDS
     backend = engine.backend(*group[0].endpoint)
-    answers = _unkept_logs(engine, backend, group)
-    group = [target for target in group if target.job.id not in answers]
-    said = backend.cancel([target.ref for target in group], grace)
-    judged = side_by_side(lambda one: _judge(engine, backend, one, said[one.ref]), group)
-    answers.update({one.job.id: answer for one, answer in zip(group, judged, strict=True)})
-    unsure = [target for target in group if answers[target.job.id] is False]
+    unkept = _unkept_logs(engine, backend, group)
+    ending = [target for target in group if target.job.id not in unkept]
+    said = backend.cancel([target.ref for target in ending], grace)
+    judged = _judge_all(engine, backend, ending, said)
+    unsure = [target for target in ending if judged[target.job.id] is False]
     if any(_is_over(said[target.ref]) for target in unsure):
         give_up_at = max(give_up_at, time.monotonic() + SETTLE_SECONDS)
-    answers.update(_seen_over(engine, [target.job.id for target in unsure], give_up_at))
-    return answers
+    late = _seen_over(engine, [target.job.id for target in unsure], give_up_at)
+    return {**unkept, **judged, **late}
 
 
 def _unkept_logs(engine: Engine, backend: AnyBackend, group: Sequence[Target]) -> Answers:
@@ -142,6 +141,16 @@ def _unkept_logs(engine: Engine, backend: AnyBackend, group: Sequence[Target]) -
 
 def _is_over(answer: CancelAnswer) -> bool:
     return not isinstance(answer, TaoError) and answer.phase.over
+
+
+def _judge_all(
+    engine: Engine,
+    backend: AnyBackend,
+    group: Sequence[Target],
+    said: Mapping[Ref, CancelAnswer],
+) -> Answers:
+    judged = side_by_side(lambda one: _judge(engine, backend, one, said[one.ref]), group)
+    return {one.job.id: answer for one, answer in zip(group, judged, strict=True)}
 
 
 def _judge(engine: Engine, backend: AnyBackend, target: Target, answer: CancelAnswer) -> bool:

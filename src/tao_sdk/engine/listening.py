@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from tao_sdk.backends.news import News, NoNews
 from tao_sdk.engine.engine import Engine
@@ -113,19 +114,26 @@ def first_heard(listeners: Sequence[Listener], seconds: float) -> list[Listener]
     if len(listeners) == 1:
         return [one for one in listeners if one.hears(seconds)]
     over, give_up_at = threading.Event(), time.monotonic() + seconds
-
-    def hear(group: Sequence[Listener]) -> list[Listener]:
-        while not over.is_set() and time.monotonic() < give_up_at:
-            left = min(TURN_SECONDS, give_up_at - time.monotonic())
-            if heard := [one for one in group if one.hears(max(0.0, left / len(group)))]:
-                over.set()
-                return heard
-        return []
-
     groups = [listeners[number::MOST_THREADS] for number in range(MOST_THREADS)]
     with ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tao-listen") as pool:
         try:
+            hear = partial(hear_in_turn, give_up_at=give_up_at, over=over)
             answers = list(pool.map(hear, filter(None, groups)))
         finally:
             over.set()  # else Ctrl-C would wait for the threads
     return [one for heard in answers for one in heard]
+
+
+def hear_in_turn(
+    listeners: Sequence[Listener], give_up_at: float, over: threading.Event
+) -> list[Listener]:
+    """One after the other, until one of them has news, `give_up_at`, or `over`, which says that
+    another group has some.
+    """
+    while not over.is_set() and time.monotonic() < give_up_at:
+        turn = min(TURN_SECONDS, give_up_at - time.monotonic()) / len(listeners)
+        heard = [one for one in listeners if one.hears(max(0.0, turn))]
+        if heard:
+            over.set()
+            return heard
+    return []

@@ -35,18 +35,17 @@ class Waiting:
         """The jobs as they now are, and how far: seen where it is time to look again, remembered
         elsewhere.
         """
-        due = {endpoint for endpoint in map(endpoint_of, jobs) if self.pace(endpoint).is_due()}
-        asked = [job for job in jobs if endpoint_of(job) in due and not job.status.terminal]
-        known = [self.engine.store.get(job.id) for job in asked]
-        seen = {job.id: job for job in known}
-        seen.update({job.id: job for job in look_and_read(self.engine, self._worth_a_look(known))})
-        changed = {endpoint_of(job) for job in asked if seen[job.id].standing != job.standing}
+        live = [job for job in jobs if not job.status.terminal]
+        due = {endpoint_of(job) for job in jobs if self.pace(endpoint_of(job)).is_due()}
+        asked = [job for job in live if endpoint_of(job) in due]
+        now = {job.id: self.engine.store.get(job.id) for job in live}
+        known = [now[job.id] for job in asked]
+        for seen in look_and_read(self.engine, self._worth_a_look(known)):
+            now[seen.id] = seen
+        changed = {endpoint_of(job) for job in asked if now[job.id].standing != job.standing}
         for endpoint in due:
             self.pace(endpoint).looked(endpoint in changed)
-        return [
-            seen.get(job.id) or (job if job.status.terminal else self.engine.store.get(job.id))
-            for job in jobs
-        ]
+        return [now.get(job.id, job) for job in jobs]
 
     def _worth_a_look(self, jobs: Sequence[Job]) -> list[Job]:
         groups: dict[Endpoint, list[Job]] = defaultdict(list)

@@ -27,35 +27,40 @@ def read_aws_profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """The profile's keys, region and endpoint; {} where there is none and none was named."""
     named = environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE")
     name = named or "default"
-    files = {
-        Path(
-            environ.get("AWS_CONFIG_FILE") or home / ".aws" / "config"
-        ).expanduser(): f"profile {name}",
-        Path(
-            environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials"
-        ).expanduser(): name,
-    }
-    found = [
-        section
-        for path, title in files.items()
-        for section in read_sections(path, {title, name} - {"profile default"})
-    ]
-    if named and not found:
-        places = " and ".join(map(str, files))
+    config = chosen_file(environ.get("AWS_CONFIG_FILE"), home / ".aws" / "config")
+    credentials = chosen_file(
+        environ.get("AWS_SHARED_CREDENTIALS_FILE"), home / ".aws" / "credentials"
+    )
+    in_config = {"default"} if name == "default" else {name, f"profile {name}"}
+    sections = [*read_sections(config, in_config), *read_sections(credentials, {name})]
+    if named and not sections:
         raise UsageError(
             f"no such AWS profile: {named}",
-            f"It was looked for in {places}.",
+            f"It was looked for in {config} and {credentials}.",
             "Correct AWS_PROFILE, or unset it.",
         )
-    said = {
-        word: section[word].strip()
-        for section in found
-        for word in WORDS
-        if section.get(word, "").strip()
-    }
-    if not (said.get("aws_access_key_id") and said.get("aws_secret_access_key")):
-        said = {word: value for word, value in said.items() if not word.startswith("aws_")}
-    return {WORDS[word]: value for word, value in said.items()}
+    values: dict[str, str] = {}
+    for section in sections:
+        values.update(given_values(section))
+    return values if has_both_keys(values) else without_keys(values)
+
+
+def chosen_file(named: str | None, usual: Path) -> Path:
+    return Path(named or usual).expanduser()
+
+
+def given_values(section: Mapping[str, str]) -> dict[str, str]:
+    """What a section says that is not empty, under the names of the environment."""
+    given = {variable: section.get(word, "").strip() for word, variable in WORDS.items()}
+    return {variable: value for variable, value in given.items() if value}
+
+
+def has_both_keys(values: Mapping[str, str]) -> bool:
+    return KEYS[0] in values and KEYS[1] in values
+
+
+def without_keys(values: Mapping[str, str]) -> dict[str, str]:
+    return {variable: value for variable, value in values.items() if variable not in KEYS}
 
 
 def read_sections(path: Path, titles: set[str]) -> list[Mapping[str, str]]:
