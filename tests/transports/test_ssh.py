@@ -158,6 +158,38 @@ def test_many_scripts_wait_for_each_other_and_are_never_more_than_the_sessions(s
     assert sshd.logins() == 1
 
 
+def waits_for(path: Path) -> str:
+    return f"until [ -e {path} ]; do sleep 0.05; done"
+
+
+def test_a_connection_that_is_full_is_left_to_those_who_use_it(
+    start: Callable[..., Sshd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "PROBE_SECONDS", 60.0)
+    small = start("MaxSessions 2")
+    begun, go = small.folder / "begun", small.folder / "go"
+    script = f"touch {begun}; {waits_for(go)}; echo done"
+    with ThreadPoolExecutor(1) as threads:
+        used = threads.submit(Ssh(small.login()).run, script)
+        until(begun.exists)
+        with pytest.raises(Unreachable, match="no answer within"):
+            Ssh(small.login()).run(waits_for(go), seconds=1)
+        go.touch()
+        assert used.result().out == b"done\n"
+    assert small.logins() == 1
+
+
+def test_a_connection_that_is_full_of_scripts_that_were_given_up_is_replaced(
+    start: Callable[..., Sshd],
+) -> None:
+    small = start("MaxSessions 1")
+    go = small.folder / "go"
+    with pytest.raises(Unreachable, match="no answer within"):
+        Ssh(small.login()).run(waits_for(go), seconds=1)
+    assert Ssh(small.login()).run("echo here").out == b"here\n"
+    go.touch()
+
+
 def test_a_script_whose_answer_is_lost_is_told_as_that(sshd: Sshd) -> None:
     with pytest.raises(Unreachable, match="one: "):
         Ssh(sshd.login()).run(

@@ -278,8 +278,7 @@ class Ssh:
             return
         with lock_file(f"{sock}.lock"):
             if is_listening(sock):
-                with suppress(Lost, Crowded):
-                    self._run_over(host, sock, ":", b"", PROBE_SECONDS)
+                if self._carries_scripts(host, sock):
                     return
                 with suppress(Lost):
                     self._call_ssh(
@@ -294,6 +293,18 @@ class Ssh:
                         PROBE_SECONDS,
                     )
             Path(sock).unlink(missing_ok=True)
+
+    def _carries_scripts(self, host: str, sock: str) -> bool:
+        """Try a script that does nothing. A connection that is full carries those of others, unless
+        there are none: then scripts that were given up fill it, for as long as they hang.
+        """
+        try:
+            self._run_over(host, sock, ":", b"", PROBE_SECONDS)
+        except Crowded:
+            return has_users(sock)
+        except Lost:
+            return False
+        return True
 
     @contextmanager
     def _use_session(self, sock: str, give_up: float) -> Generator[None]:
@@ -583,6 +594,14 @@ def free_session(sock: str) -> int | None:
         else:
             return fd
     return None
+
+
+def has_users(sock: str) -> bool:
+    """True if a script of this user runs over the connection now."""
+    free = [fd for _ in range(SESSIONS) if (fd := free_session(sock)) is not None]
+    for fd in free:
+        os.close(fd)
+    return len(free) < SESSIONS
 
 
 @contextmanager
