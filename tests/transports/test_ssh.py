@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,32 @@ def test_a_connection_that_was_killed_is_replaced_once_by_many_who_need_it(sshd:
     with ThreadPoolExecutor(20) as threads:
         answers = list(threads.map(lambda _: Ssh(sshd.login()).run("echo here").out, range(20)))
     assert answers == [b"here\n"] * 20
+    assert sshd.logins() == 2
+
+
+def test_a_connection_that_has_replaced_a_lost_one_is_left_alone_however_busy_it_is(
+    sshd: Sshd,
+) -> None:
+    class Late(Ssh):
+        """Hears that its connection is lost when another client has opened the next one, of which
+        a trial hears nothing.
+        """
+
+        lost = False
+
+        def _run_over(self, host: str, sock: str, script: str, *more: Any) -> ssh.Answer:
+            if script == ":":
+                raise ssh.Lost("no answer")
+            if self.lost:
+                return super()._run_over(host, sock, script, *more)
+            self.lost = True
+            sshd.drop()
+            until(lambda: not ssh.is_listening(sock))
+            Ssh(sshd.login()).run("true")
+            raise ssh.Lost("the connection was lost")
+
+    Ssh(sshd.login()).run("true")
+    assert Late(sshd.login()).run("echo here").out == b"here\n"
     assert sshd.logins() == 2
 
 
