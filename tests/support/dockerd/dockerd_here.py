@@ -150,9 +150,16 @@ def alone_with_busybox(data: Path, *flags: str) -> Generator[Daemon]:
         there.docker("import", str(busybox_root()), BUSYBOX)
         yield there
     finally:
+        end_alone(there)
+
+
+def end_alone(there: Daemon) -> None:
+    """It is stopped also where something of it cannot be cleared."""
+    try:
         if there.process is None:
             there.start()
         clear(there)
+    finally:
         there.stop()
         there.leave_no_mounts()
         shutil.rmtree(there.folder, ignore_errors=True)
