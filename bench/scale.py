@@ -38,7 +38,7 @@ FULL = Scale(
     watched_seconds=65.0,
 )
 QUICK = Scale(
-    rounds=2,
+    rounds=1,
     log_megabytes=2,
     progress_lines=5_000,
     jobs=200,
@@ -48,7 +48,7 @@ QUICK = Scale(
     s3_megabytes=64,
     s3_files=100,
     s3_memory_megabytes=512,
-    many_jobs=16,
-    watched_jobs=20,
-    watched_seconds=3.0,
+    many_jobs=4,
+    watched_jobs=4,
+    watched_seconds=1.0,
 )

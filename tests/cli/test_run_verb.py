@@ -15,6 +15,7 @@ import pytest
 
 from support.tao_command import TRAINING, Ran, Tao
 from tao_sdk.backends.local.backend import LocalBackend
+from tao_sdk.store import Store
 
 
 def test_a_job_file_runs_to_its_end_and_says_how_it_went(tao: Tao) -> None:
@@ -193,11 +194,15 @@ def test_ctrl_c_before_there_is_a_job_says_that_nothing_was_started(
 
 
 def test_a_job_that_is_removed_while_it_is_watched_is_not_said_to_go_on(tao: Tao) -> None:
-    running = tao.start("run", "--gpus", "0", "--", "sleep 60")
+    """Removed in one step: `tao rm --force` cancels it first, which a watcher may see as its end."""
+    go = tao.home / "go"
+    running = tao.start("run", "--gpus", "0", "--", f"until [ -e {go} ]; do sleep 0.05; done")
     assert running.stdout is not None
     job = running.stdout.readline().split()[0]
-    assert tao("rm", "--force", job).code == 0
+    with Store.open(tao.home / "state" / "jobs.db") as store:
+        store.remove(job)
     _, err = running.communicate(timeout=120)
+    go.touch()
     assert running.returncode == 3
     assert f"no such job: {job!r}" in err
     assert "goes on" not in err

@@ -4,17 +4,15 @@ whatever dies.
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from support import TESTS
+from support.crashes import crasher
 from support.places import Place
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, UsageError
@@ -148,16 +146,17 @@ def test_the_same_can_be_run_as_a_new_job(client: Client, place: Place, tmp_path
 def test_killing_the_client_at_any_step_of_a_retry_leaves_one_attempt(
     place: Place, tmp_path: Path
 ) -> None:
-    with place.client() as client:
-        counted = prepared(client, place, tmp_path / "counted")
-        steps = int(crash(place, counted, 0).stdout)
+    with place.client() as client, crasher(place) as crash:
+        [counted] = prepared(client, place, [tmp_path / "counted"])
+        steps = crash.retry(counted, 0).steps
         assert steps > 200
         chosen = sorted(
             {*range(1, steps, max(1, steps // 12)), *random.Random(7).sample(range(1, steps), 4)}
         )
-        jobs = {at: prepared(client, place, tmp_path / f"started-{at}") for at in chosen}
+        markers = [tmp_path / f"started-{at}" for at in chosen]
+        jobs = dict(zip(chosen, prepared(client, place, markers), strict=True))
         for at, job in jobs.items():
-            crash(place, job, at)
+            crash.retry(job, at)
         for at, job in jobs.items():
             after = client.wait_all([job], timeout=120)[0]
             started = (tmp_path / f"started-{at}").read_text().split()
@@ -173,19 +172,12 @@ def client_attempt(place: Place, job: str) -> int:
         return client.get_job(job, look=False).attempt
 
 
-def prepared(client: Client, place: Place, marker: Path) -> str:
-    return ended(client, place, f"echo $TAO_ATTEMPT >> {marker}; [ $TAO_ATTEMPT != 1 ]").id
-
-
-def crash(place: Place, job: str, at: int) -> subprocess.CompletedProcess[str]:
-    argv = [
-        sys.executable,
-        "-m",
-        "support.crash_retry",
-        place.platform,
-        str(place.state),
-        job,
-        str(at),
+def prepared(client: Client, place: Place, markers: Sequence[Path]) -> list[str]:
+    """A job for each marker, whose first attempt has failed."""
+    specs = [
+        JobSpec(command=f"echo $TAO_ATTEMPT >> {marker}; [ $TAO_ATTEMPT != 1 ]", gpu_count=0)
+        for marker in markers
     ]
-    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)
+    jobs = [client.submit(spec, place.platform).job.id for spec in specs]
+    assert {job.status for job in client.wait_all(jobs, timeout=300)} == {Status.ERROR}
+    return jobs

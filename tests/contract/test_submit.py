@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from support import TESTS
+from support.crashes import crasher
 from support.places import Place
 from tao_sdk.backends.contract import read_plan
 from tao_sdk.client import Client
@@ -21,35 +18,20 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 
-def crash(place: Place, marker: Path, at: int) -> subprocess.CompletedProcess[str]:
-    argv = [
-        sys.executable,
-        "-m",
-        "support.crash",
-        place.platform,
-        str(place.state),
-        str(marker),
-        str(at),
-    ]
-    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=300)
-
-
 def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(
     place: Place, tmp_path: Path
 ) -> None:
-    steps = int(crash(place, tmp_path / "counted", 0).stdout)
-    assert steps > 200
-    chosen = sorted(
-        {*range(1, steps, max(1, steps // 24)), *random.Random(20).sample(range(1, steps), 6)}
-    )
-    killed, left = 0, dict[int, list[str]]()
-    with place.client() as client:
+    with crasher(place) as crash, place.client() as client:
+        steps = crash.submit(tmp_path / "counted", 0).steps
+        assert steps > 200
+        chosen = sorted(
+            {*range(1, steps, max(1, steps // 24)), *random.Random(20).sample(range(1, steps), 6)}
+        )
+        killed, left = 0, dict[int, list[str]]()
         for at in chosen:
             known = {job.id for job in client.list_jobs(look=False)}
-            killed += (
-                crash(place, tmp_path / f"started-{at}", at).returncode == -9
-            )  # the last steps are not always reached
+            crashed = crash.submit(tmp_path / f"started-{at}", at)
+            killed += crashed.code == -9  # the last steps are not always reached
             left[at] = [job.id for job in client.list_jobs(look=False) if job.id not in known]
         client.wait_all([job for new in left.values() for job in new], timeout=120)
         time.sleep(0.3)
@@ -96,9 +78,12 @@ def test_a_refused_job_leaves_no_row_and_no_process(client: Client, place: Place
 
 
 def test_two_clients_that_submit_at_once_get_a_job_each(place: Place, tmp_path: Path) -> None:
+    def submit(number: int) -> int:
+        with crasher(place) as crash:
+            return crash.submit(tmp_path / f"both-{number}", 0).code
+
     with ThreadPoolExecutor(4) as threads:
-        done = list(threads.map(lambda n: crash(place, tmp_path / f"both-{n}", 0), range(4)))
-    assert [one.returncode for one in done] == [0] * 4
+        assert list(threads.map(submit, range(4))) == [0] * 4
     with place.client() as client:
         ended = client.wait_all([job.id for job in client.list_jobs()], timeout=120)
     assert [job.status for job in ended] == [Status.COMPLETE] * 4

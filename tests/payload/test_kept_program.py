@@ -75,6 +75,7 @@ def for_others_to_write(kept: Path) -> None:
     kept.parent.chmod(0o777)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil",
     [

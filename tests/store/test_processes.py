@@ -27,6 +27,7 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent, Store, database
 
+pytestmark = pytest.mark.slow
 FORK = multiprocessing.get_context(
     "fork"
 )  # nobody has opened a store yet when they fork, and it is fast

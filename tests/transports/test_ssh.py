@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,32 @@ def test_a_connection_that_was_killed_is_replaced_once_by_many_who_need_it(sshd:
     assert sshd.logins() == 2
 
 
+def test_a_connection_that_has_replaced_a_lost_one_is_left_alone_however_busy_it_is(
+    sshd: Sshd,
+) -> None:
+    class Late(Ssh):
+        """Hears that its connection is lost when another client has opened the next one, of which
+        a trial hears nothing.
+        """
+
+        lost = False
+
+        def _run_over(self, host: str, sock: str, script: str, *more: Any) -> ssh.Answer:
+            if script == ":":
+                raise ssh.Lost("no answer")
+            if self.lost:
+                return super()._run_over(host, sock, script, *more)
+            self.lost = True
+            sshd.drop()
+            until(lambda: not ssh.is_listening(sock))
+            Ssh(sshd.login()).run("true")
+            raise ssh.Lost("the connection was lost")
+
+    Ssh(sshd.login()).run("true")
+    assert Late(sshd.login()).run("echo here").out == b"here\n"
+    assert sshd.logins() == 2
+
+
 def test_a_socket_that_nobody_answers_at_is_healed(sshd: Sshd) -> None:
     client = Ssh(sshd.login())
     path = client.socket_path("one")
@@ -156,6 +183,38 @@ def test_many_scripts_wait_for_each_other_and_are_never_more_than_the_sessions(s
         ]
     assert 2 <= max(seen) <= ssh.SESSIONS
     assert sshd.logins() == 1
+
+
+def waits_for(path: Path) -> str:
+    return f"until [ -e {path} ]; do sleep 0.05; done"
+
+
+def test_a_connection_that_is_full_is_left_to_those_who_use_it(
+    start: Callable[..., Sshd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "PROBE_SECONDS", 60.0)
+    small = start("MaxSessions 2")
+    begun, go = small.folder / "begun", small.folder / "go"
+    script = f"touch {begun}; {waits_for(go)}; echo done"
+    with ThreadPoolExecutor(1) as threads:
+        used = threads.submit(Ssh(small.login()).run, script)
+        until(begun.exists)
+        with pytest.raises(Unreachable, match="no answer within"):
+            Ssh(small.login()).run(waits_for(go), seconds=1)
+        go.touch()
+        assert used.result().out == b"done\n"
+    assert small.logins() == 1
+
+
+def test_a_connection_that_is_full_of_scripts_that_were_given_up_is_replaced(
+    start: Callable[..., Sshd],
+) -> None:
+    small = start("MaxSessions 1")
+    go = small.folder / "go"
+    with pytest.raises(Unreachable, match="no answer within"):
+        Ssh(small.login()).run(waits_for(go), seconds=1)
+    assert Ssh(small.login()).run("echo here").out == b"here\n"
+    go.touch()
 
 
 def test_a_script_whose_answer_is_lost_is_told_as_that(sshd: Sshd) -> None:

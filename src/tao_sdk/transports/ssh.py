@@ -25,6 +25,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tao_sdk.model.errors import LoginUnusable, Unreachable
 
@@ -105,6 +106,13 @@ def unreachable_as(code: str, what: str, why: str, next: str, command: str = "")
     return error
 
 
+class SocketIdentity(NamedTuple):
+    """Tells the socket of one connection from that of the next."""
+
+    inode: int
+    made_at: int  # nanoseconds: an inode may be used again
+
+
 class Lost(Exception):
     """The connection, or the script, went away before it had answered. The text says how."""
 
@@ -155,6 +163,7 @@ class Ssh:
         give_up, pause = time.monotonic() + seconds, 0.05
         for again in (True, False):
             sock = self._connect_once(host, first=again)
+            used = identify_socket(sock)
             while True:
                 try:
                     with self._use_session(sock, give_up):
@@ -165,7 +174,7 @@ class Ssh:
                     time.sleep(pause)
                     pause = min(pause * 2, 1.0)
                 except Lost as lost:
-                    self._drop_stale(host, sock)
+                    self._drop_stale(host, sock, used)
                     if not again or time.monotonic() >= give_up:
                         raise self._lost_error(host, lost) from None
                     break
@@ -270,16 +279,17 @@ class Ssh:
             f"ssh -M -S {shlex.quote(sock)} -o ControlPersist=8h -fN {where}",
         )
 
-    def _drop_stale(self, host: str, sock: str) -> None:
-        """Close a connection that no longer carries anything; one that does is left to its other
-        users.
+    def _drop_stale(self, host: str, sock: str, used: SocketIdentity | None) -> None:
+        """Close the connection that was `used` if it no longer carries anything; one that does is
+        left to its other users, and one that has taken its place is left alone.
         """
         if self.login.reuse_only:
             return
         with lock_file(f"{sock}.lock"):
+            if identify_socket(sock) != used:
+                return
             if is_listening(sock):
-                with suppress(Lost, Crowded):
-                    self._run_over(host, sock, ":", b"", PROBE_SECONDS)
+                if self._carries_scripts(host, sock):
                     return
                 with suppress(Lost):
                     self._call_ssh(
@@ -294,6 +304,18 @@ class Ssh:
                         PROBE_SECONDS,
                     )
             Path(sock).unlink(missing_ok=True)
+
+    def _carries_scripts(self, host: str, sock: str) -> bool:
+        """Try a script that does nothing. A connection that is full carries those of others, unless
+        there are none: then scripts that were given up fill it, for as long as they hang.
+        """
+        try:
+            self._run_over(host, sock, ":", b"", PROBE_SECONDS)
+        except Crowded:
+            return has_users(sock)
+        except Lost:
+            return False
+        return True
 
     @contextmanager
     def _use_session(self, sock: str, give_up: float) -> Generator[None]:
@@ -561,6 +583,17 @@ def abandon_process(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def identify_socket(sock: str) -> SocketIdentity | None:
+    """Whose socket it is: the next connection makes another one by the same name. None where there
+    is none.
+    """
+    try:
+        found = Path(sock).stat()
+    except OSError:
+        return None
+    return SocketIdentity(found.st_ino, found.st_mtime_ns)
+
+
 def is_listening(sock: str) -> bool:
     """Whether somebody answers at a socket; a file without one is what a killed ssh leaves."""
     with socket.socket(socket.AF_UNIX) as probe:
@@ -583,6 +616,14 @@ def free_session(sock: str) -> int | None:
         else:
             return fd
     return None
+
+
+def has_users(sock: str) -> bool:
+    """True if a script of this user runs over the connection now."""
+    free = [fd for _ in range(SESSIONS) if (fd := free_session(sock)) is not None]
+    for fd in free:
+        os.close(fd)
+    return len(free) < SESSIONS
 
 
 @contextmanager

@@ -22,15 +22,15 @@ from tao_sdk.platforms.docker import DockerSDK
 Environment = dict[str, str]
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Daemon]:
-    with dockerd_here.alone_with_busybox(tmp_path / "here") as here:
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with dockerd_here.alone_with_busybox(tmp_path_factory.mktemp("here")) as here:
         yield here
 
 
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[Daemon]:
-    with dockerd_here.alone_with_busybox(tmp_path / "there") as there:
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with dockerd_here.alone_with_busybox(tmp_path_factory.mktemp("there")) as there:
         yield there
 
 

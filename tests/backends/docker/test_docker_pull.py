@@ -22,6 +22,7 @@ from support.dockerd.dockerd_here import Daemon
 from support.dockerd.registry_here import PASSWORD, USER, Registry
 from support.dockerd.slow_link import SlowLink
 from tao_sdk.backends.docker import rules
+from tao_sdk.backends.docker.registry import images
 from tao_sdk.backends.docker.registry.pull import Layers, Pulled
 from tao_sdk.client import Client
 from tao_sdk.engine import diagnose
@@ -226,6 +227,14 @@ class Silent:
         self.hang_up()
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submit waits half a second, not ten, for a registry that says nothing."""
+    monkeypatch.setattr(images, "ASKED_SECONDS", 0.25)
+    monkeypatch.setattr(images, "AT_ONCE", 0.25)
+
+
+@pytest.mark.usefixtures("hasty")
 def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
     client: Client, surroundings: dict[str, str]
 ) -> None:
@@ -235,7 +244,7 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
         first = client.submit(
             JobSpec(image=registry.image, command="true", gpu_count=0), "docker"
         ).job
-        assert registry.taken
+        dockerd_here.until(lambda: registry.taken)
 
         def has_failed() -> bool:
             registry.hang_up()
@@ -284,6 +293,7 @@ def recovering(
     link.stop()
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("retries", "ended"), [(1, (Status.COMPLETE, 2)), (0, (Status.ERROR, 1))])
 def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries_are_asked(
     surroundings: dict[str, str], recovering: Recovering, retries: int, ended: tuple[Status, int]
@@ -308,6 +318,7 @@ def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries
         client.remove(job.id)
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_job_that_waits_for_another_try_of_its_pull_says_why_and_can_be_canceled(
     client: Client, recovering: Recovering
 ) -> None:
@@ -376,6 +387,14 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
         registry.stop()
 
 
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon that asks for a layer once."""
+    data = tmp_path_factory.mktemp("impatient")
+    with dockerd_here.apart(data, "--max-download-attempts=1") as there:
+        yield there
+
+
 @pytest.mark.parametrize(
     ("image", "rule", "retryable"),
     [
@@ -389,26 +408,25 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
 def test_what_a_registry_does_to_a_pull_has_its_rule_and_names_the_image_once(
     surroundings: dict[str, str],
     half_registry: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    impatient: Daemon,
     image: str,
     rule: str,
     retryable: bool,
 ) -> None:
     name = f"{half_registry}/{image}:1"
-    with dockerd_here.apart(tmp_path_factory.mktemp("apart"), "--max-download-attempts=1") as there:
-        settings = Settings({**surroundings, "DOCKER_HOST": there.host})
-        with Client(settings=settings) as client:
-            try:
-                job = client.submit(JobSpec(image=name, command="true", gpu_count=0), "docker").job
-                assert client.wait(job.id, timeout=120).status is Status.ERROR
-                said = client.get_job(job.id).message
-                why = client.diagnose(job.id)
-                assert why is not None
-                assert (why.rule, why.retryable) == (rule, retryable), why
-                client.remove(job.id)
-            except Refused as refused:  # within the moment in which a submit waits for it
-                said = str(refused)
-                assert refused.code == rule, said
+    settings = Settings({**surroundings, "DOCKER_HOST": impatient.host})
+    with Client(settings=settings) as client:
+        try:
+            job = client.submit(JobSpec(image=name, command="true", gpu_count=0), "docker").job
+            assert client.wait(job.id, timeout=120).status is Status.ERROR
+            said = client.get_job(job.id).message
+            why = client.diagnose(job.id)
+            assert why is not None
+            assert (why.rule, why.retryable) == (rule, retryable), why
+            client.remove(job.id)
+        except Refused as refused:  # within the moment in which a submit waits for it
+            said = str(refused)
+            assert refused.code == rule, said
     assert said.count(half_registry) == 1, said
 
 

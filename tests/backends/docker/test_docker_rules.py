@@ -146,10 +146,9 @@ def test_every_end_of_a_command_has_its_rule(client: Client, here: Daemon) -> No
 def test_an_end_by_hand_has_its_rule(
     client: Client, here: Daemon, name: str, how: list[str], rule: str
 ) -> None:
-    job = client.submit(
-        JobSpec(image=PYTHON, command="trap '' TERM; sleep 300 & wait; sleep 300", gpu_count=0),
-        "docker",
-    ).job
+    command = "trap '' TERM; echo deaf; sleep 300 & wait; sleep 300"
+    job = client.submit(JobSpec(image=PYTHON, command=command, gpu_count=0), "docker").job
+    dockerd_here.until(lambda: "deaf" in client.get_job_logs(job.id))
     here.docker(*how, f"tao-job-{job.id}")
     client.wait(job.id, timeout=120)
     keep(here, name, evidence_of(client, job), rule)

@@ -159,18 +159,17 @@ input()
 """
 
 
-@pytest.mark.kubernetes
+@pytest.mark.usefixtures("cluster")  # clusters can be here
 def test_a_cluster_ends_when_its_session_is_killed_and_the_next_one_starts() -> None:
-    with kube_here.shaped(Shape(level="api")):  # clusters can be here
-        environ = {**os.environ, "PYTHONPATH": kube_here.PYTHON_PATH}
-        session = subprocess.Popen(
-            [sys.executable, "-c", SESSION],
-            env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        with session:
-            assert session.stdout
-            first_process = session.stdout.readline().strip()
-            session.kill()
-        until(lambda: not Path("/proc", first_process).exists())
-        with kube_here.shaped(Shape(level="api")) as following:
-            assert following.api.read("/readyz") == b"ok"
+    environ = {**os.environ, "PYTHONPATH": kube_here.PYTHON_PATH}
+    session = subprocess.Popen(
+        [sys.executable, "-c", SESSION],
+        env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with session:
+        assert session.stdout
+        first_process = session.stdout.readline().strip()
+        session.kill()
+    until(lambda: not Path("/proc", first_process).exists())
+    with kube_here.shaped(Shape(level="api")) as following:
+        assert following.api.read("/readyz") == b"ok"

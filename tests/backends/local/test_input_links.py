@@ -25,6 +25,7 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.payload.prepared_job import prepare_job
 
+pytestmark = pytest.mark.slow
 NAME = "data/train.txt"
 WAIT = f"cat {NAME}; until test -e go; do sleep 0.02; done; cat {NAME}"
 

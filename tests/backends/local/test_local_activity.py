@@ -7,9 +7,13 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.machine import Machine, until
 from tao_sdk.backends.local.parse import gpu_uses
 from tao_sdk.model.activity import GpuUse, MainProcess
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_job_that_computes_uses_cpu_and_one_that_sleeps_uses_none(machine: Machine) -> None:

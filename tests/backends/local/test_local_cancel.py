@@ -22,6 +22,7 @@ from tao_sdk.backends.contract import cancel_one
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Ref
 
+pytestmark = pytest.mark.slow
 GRACE = timedelta(seconds=10)
 
 

@@ -150,9 +150,16 @@ def alone_with_busybox(data: Path, *flags: str) -> Generator[Daemon]:
         there.docker("import", str(busybox_root()), BUSYBOX)
         yield there
     finally:
+        end_alone(there)
+
+
+def end_alone(there: Daemon) -> None:
+    """It is stopped also where something of it cannot be cleared."""
+    try:
         if there.process is None:
             there.start()
         clear(there)
+    finally:
         there.stop()
         there.leave_no_mounts()
         shutil.rmtree(there.folder, ignore_errors=True)
@@ -262,11 +269,18 @@ def end(here: Daemon, place: int, lock: object) -> None:
 
 def clear(here: Daemon) -> None:
     """No container stays, and no network, volume or nameless image of a test."""
-    if ids := here.docker("ps", "-aq").stdout.split():
-        here.docker("rm", "-f", "-v", *ids)
+    refused: list[str] = []
+    until(lambda: clear_containers(here, refused), words=lambda: refused[-1])
     clear_networks(here)
     here.docker("volume", "prune", "-f")
     here.docker("image", "prune", "-f")
+
+
+def clear_containers(here: Daemon, refused: list[str]) -> bool:
+    """True if none is left. The disk of one that has just ended may be busy for a moment."""
+    if ids := here.docker("ps", "-aq").stdout.split():
+        refused.append(here.docker("rm", "-f", "-v", *ids, check=False).stderr)
+    return not refused or not here.docker("ps", "-aq").stdout
 
 
 def clear_networks(here: Daemon) -> None:

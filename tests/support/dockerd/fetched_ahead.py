@@ -4,6 +4,7 @@ a network of their own (tools/python-apart) reach no other machine.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -14,9 +15,11 @@ from support.servers import go_programs
 
 def fetch() -> None:
     dockerd_here.need(*dockerd_here.NEEDS, "docker-registry", "openssl")
-    dockerd_here.debian_root()
-    for name in go_programs.PACKAGES:
-        go_programs.built(name)
+    with ThreadPoolExecutor() as threads:
+        fetched = [threads.submit(dockerd_here.debian_root)]
+        fetched += [threads.submit(go_programs.built, name) for name in go_programs.PACKAGES]
+    for each in fetched:
+        each.result()
 
 
 if __name__ == "__main__":

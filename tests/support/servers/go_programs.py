@@ -61,7 +61,6 @@ def build(name: str, built: Path) -> None:
     if shutil.which("go") is None:
         missing("go is not installed, which builds them")
     argv = [
-        "nice",
         "go",
         "build",
         "-p",
