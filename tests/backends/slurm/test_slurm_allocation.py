@@ -69,6 +69,49 @@ def test_cpus_are_16_for_each_gpu_and_never_more_than_a_node_has() -> None:
     assert directives(planned(job(gpu_count=2, cpus=5.5)))["cpus-per-task"] == "6"
 
 
+MIXED = facts(
+    partitions={
+        "small": partition("small", cpus=2, default=True),
+        "large": partition("large", cpus=64),
+        "bare": partition("bare", cpus=256, gpus=0),
+    }
+)
+
+
+def test_more_cpus_than_a_node_has_are_refused_where_slurm_would_wait_for_ever() -> None:
+    with pytest.raises(SpecError, match=r"cpus is 64, which is per node") as refused:
+        planned(job(gpu_count=1, cpus=64), MIXED, partition="small")
+    assert "The largest node of small has 2 CPUs." in refused.value.why
+    assert refused.value.next == (
+        "Ask for 2 or fewer, or use --partition large, whose nodes have 64."
+    )
+    with pytest.raises(SpecError) as hopeless:
+        planned(job(gpu_count=1, cpus=65), MIXED, partition="small,large")
+    assert hopeless.value.next == "Ask for 64 or fewer."
+
+
+def test_partitions_with_too_few_cpus_are_left_out_of_the_list_and_told() -> None:
+    plan = planned(job(gpu_count=1, cpus=2.5), MIXED, partition="small,large")
+    assert directives(plan)["partition"] == "large"
+    assert directives(plan)["cpus-per-task"] == "3"
+    assert plan.notes == ("Not asked for, because of 3 CPUs per node: small.",)
+
+
+def test_cpus_of_nodes_that_are_not_known_refuse_nothing() -> None:
+    unknown = facts(partitions={"polar": partition("polar", cpus=0)})
+    assert directives(planned(job(cpus=500), unknown))["cpus-per-task"] == "500"
+
+
+def test_the_cpus_that_a_partition_gives_of_a_node_are_those_that_a_job_may_have() -> None:
+    shown = (
+        "PartitionName=gpu MaxCPUsPerNode=8 MaxNodes=UNLIMITED State=UP\n"
+        "PartitionName=all MaxCPUsPerNode=UNLIMITED MaxNodes=UNLIMITED State=UP\n"
+    )
+    nodes = "gpu|2|128|gpu:8\nall|2|128|gpu:8\nall|1|64|(null)\n"
+    seen = survey.read_partitions(shown, nodes)
+    assert {name: each.cpus for name, each in seen.items()} == {"gpu": 8, "all": 128}
+
+
 # Partitions and time
 
 

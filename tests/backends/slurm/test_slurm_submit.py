@@ -260,6 +260,15 @@ def test_what_sbatch_refuses_is_shown_in_its_words_with_the_remedy_and_leaves_no
     assert set(jobs.iterdir()) == before
 
 
+def test_a_job_with_more_cpus_than_a_node_has_submits_nothing(
+    cluster: Cluster, client: Client
+) -> None:
+    with pytest.raises(SpecError, match="cpus is 129, which is per node") as refused:
+        submit(client, "true", cpus=129)
+    assert "The largest node of grizzly has 128 CPUs." in refused.value.why
+    assert cluster.jobs() == []
+
+
 def test_a_base_directory_that_cannot_be_made_is_told(cluster: Cluster, tmp_path: Path) -> None:
     elsewhere = Settings(surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR="/proc/none"))
     with Client(settings=elsewhere) as client, pytest.raises(Refused, match="could not be made"):
