@@ -26,6 +26,7 @@ from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 
 
@@ -235,5 +236,6 @@ def test_a_job_that_was_canceled_outside_is_canceled_and_the_look_that_sees_it_r
     cluster.login(f"scancel {slurm_id(client, made)}")
     until(lambda: slurm_id(client, made) not in cluster.jobs())
     assert secrets.exists()
-    assert until_ended(client, made).status is Status.CANCELED
+    ended = until_ended(client, made)
+    assert (ended.status, ended.reason_code) == (Status.CANCELED, Reason.CANCELED)
     assert not secrets.exists()

@@ -220,6 +220,19 @@ def test_a_waiting_job_says_why_in_words(cluster: Cluster, client: Client) -> No
     until_ended(client, made)
 
 
+def test_a_job_behind_another_names_the_one_that_is_ahead(cluster: Cluster, client: Client) -> None:
+    held = submit(client, "sleep 60", gpu_count=8, num_nodes=4)
+    until_running(client, held)
+    ahead = submit(client, "true", gpu_count=8, num_nodes=4)
+    behind = submit(client, "true", gpu_count=8, num_nodes=4)
+    until(lambda: "Priority" in client.get_job(behind.id).message)
+    found = client.diagnose(behind.id)
+    assert found is not None
+    told = f"1 job is ahead of it in grizzly: {slurm_id(client, ahead)}, of which yours"
+    assert told in found.cause
+    assert "running" not in found.cause
+
+
 def test_a_failed_job_names_its_node_and_what_slurm_said(cluster: Cluster, client: Client) -> None:
     made = submit(client, "exit 3")
     until_ended(client, made)
