@@ -255,7 +255,9 @@ def request_target(path: str, params: Mapping[str, Any] | None) -> str:
     """A path with its query, as HTTP writes them; parameters that are None are left out."""
     where = quote(path, safe=SAFE_IN_PATH)
     given = {name: value for name, value in (params or {}).items() if value is not None}
-    return f"{where}?{urlencode(given, doseq=True)}" if given else where
+    if not given:
+        return where
+    return f"{where}?{urlencode(given, doseq=True)}"
 
 
 def was_dropped(line: socket.socket | None) -> bool:

@@ -77,33 +77,28 @@ class Target:
                 "",
                 "Write ssh://user@host, or ssh://user@host:port.",
             )
-        host = (
-            parts.netloc.rpartition("@")[2].removesuffix(f":{port}")
-            if port
-            else parts.netloc.rpartition("@")[2]
-        )
+        host = parts.netloc.rpartition("@")[2]
+        if port:
+            host = host.removesuffix(f":{port}")
         return cls(host.strip("[]"), parts.username or "", port, parts.path.rstrip("/"))
 
     def ssh_argv(self) -> list[str]:
-        options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
-        where = [
-            *(["-l", self.user] if self.user else []),
-            *(["-p", self.port] if self.port else []),
-        ]
-        return [
-            "ssh",
-            "-T",
-            *options,
-            *where,
-            "--",
-            self.host,
-            f"exec sh -c {shlex.quote(self.dial_script())}",
-        ]
+        """The ssh that leads to the daemon, as a program with its arguments."""
+        words = ["ssh", "-T"]
+        for name, value in OPTIONS.items():
+            words += ["-o", f"{name}={value}"]
+        if self.user:
+            words += ["-l", self.user]
+        if self.port:
+            words += ["-p", self.port]
+        return [*words, "--", self.host, f"exec sh -c {shlex.quote(self.dial_script())}"]
 
     def dial_script(self) -> str:
         """What the far side's shell runs."""
-        url = f"unix://{self.path}" if self.path else ""
-        host = f"--host {shlex.quote(url)} " if url else ""
+        url = host = ""
+        if self.path:
+            url = f"unix://{self.path}"
+            host = f"--host {shlex.quote(url)} "
         by_python = f"exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}"
         return (
             f"command -v docker >/dev/null 2>&1 && exec docker {host}system dial-stdio; "
@@ -113,19 +108,15 @@ class Target:
 
     def ssh_command(self) -> str:
         """How a person goes there."""
-        return " ".join(
-            [
-                "ssh",
-                *(["-p", self.port] if self.port else []),
-                (f"{self.user}@" * bool(self.user)) + self.host,
-            ]
-        )
+        port = f"-p {self.port} " if self.port else ""
+        user = f"{self.user}@" if self.user else ""
+        return f"ssh {port}{user}{self.host}"
 
     def known_as(self) -> str:
         """Its name in known_hosts."""
-        return (
-            shlex.quote(f"[{self.host}]:{self.port}") if self.port not in ("", "22") else self.host
-        )
+        if self.port in ("", "22"):
+            return self.host
+        return shlex.quote(f"[{self.host}]:{self.port}")
 
 
 # What ssh or the far side says -> (what it means, what to do). The first that fits is told.
@@ -262,4 +253,6 @@ def explain_failure(url: str, target: Target, said: str) -> Unreachable:
 
 
 def last_line(said: str) -> str:
-    return said.splitlines()[-1].strip() if said else ""
+    """The last line of a text; "" for none."""
+    lines = said.splitlines() or [""]
+    return lines[-1].strip()

@@ -54,7 +54,7 @@ class KubeError(TaoError):
 
 @contextmanager
 def ignored(*statuses: int) -> Generator[None]:
-    """What the server refuses with one of these is no matter."""
+    """Pass over a KubeError with one of these HTTP statuses."""
     try:
         yield
     except KubeError as error:
@@ -147,9 +147,12 @@ class Kube:
                 renewed = True
                 self.login.forget()
                 continue
-            if answer.status != BUSY or time.monotonic() + pause > deadline:
-                raise unanswered(self.cluster.server, error) if is_broken(answer.status) else error
-            time.sleep(pause)
+            if answer.status == BUSY and time.monotonic() + pause <= deadline:
+                time.sleep(pause)
+                continue
+            if is_broken(answer.status):
+                raise unanswered(self.cluster.server, error)
+            raise error
 
     def _sent(
         self,
@@ -162,7 +165,9 @@ class Kube:
     ) -> Answer:
         credential = self.login.credential()
         session = self._session_for(credential)
-        given = {**headers, "Authorization": credential.header} if credential.header else headers
+        given = dict(headers)
+        if credential.header:
+            given["Authorization"] = credential.header
         where = urlsplit(self.cluster.server).path.rstrip("/") + path
         with self._lock:
             self.requests += 1
@@ -220,7 +225,9 @@ def is_broken(status: int) -> bool:
 def pause_of(answer: Answer) -> float:
     """Seconds that a busy server asks for, within bounds."""
     text = str(answer.headers.get("Retry-After") or "1")
-    return min(float(text), LONGEST_PAUSE) if text.isdigit() else 1.0
+    if not text.isdigit():
+        return 1.0
+    return min(float(text), LONGEST_PAUSE)
 
 
 def unanswered(server: str, error: KubeError) -> Unreachable:

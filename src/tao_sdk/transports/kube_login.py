@@ -141,7 +141,9 @@ def run_plugin(
 
 def with_folder(command: str, folder: str) -> str:
     """A relative path in a command begins at the kubeconfig's folder; a name is looked up."""
-    return str(Path(folder) / command) if "/" in command and command[0] != "/" else command
+    if "/" not in command or command.startswith("/"):
+        return command
+    return str(Path(folder) / command)
 
 
 def plugin_environment(

@@ -192,7 +192,9 @@ def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) ->
 
 def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part: Any = entry.get(name) or {}
-    return cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+    if not isinstance(part, Mapping):
+        return {}
+    return cast("Mapping[str, Any]", part)
 
 
 def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> Mapping[str, Any]:

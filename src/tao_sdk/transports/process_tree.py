@@ -87,7 +87,9 @@ class RecentTree:
     def recent_tree(self) -> ProcessTree:
         """The last tree, unless it is stale."""
         last = self._last
-        return self.read_tree() if last is None or last.is_stale else last
+        if last is None or last.is_stale:
+            return self.read_tree()
+        return last
 
     def read_tree(self) -> ProcessTree:
         """The processes as they are now."""
