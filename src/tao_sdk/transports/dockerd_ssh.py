@@ -53,8 +53,8 @@ NOTHING = "tao: neither docker nor python3 is there"
 
 @dataclass(frozen=True)
 class Target:
-    """Where ssh goes: a name of ~/.ssh/config or of the network. `path` is the daemon's socket
-    there, if it was named.
+    """A host that ssh leads to: a name of ~/.ssh/config or of the network. `path` is the daemon's
+    socket there, if it was named.
     """
 
     host: str
@@ -64,7 +64,9 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Target:
-        """Raises UsageError for an address that ssh cannot take."""
+        """The target of ssh://user@host:port/path. Raises UsageError for an address that ssh cannot
+        take.
+        """
         parts = urlsplit(url)
         try:
             port = str(parts.port or "")
@@ -94,7 +96,7 @@ class Target:
         return [*words, "--", self.host, f"exec sh -c {shlex.quote(self.dial_script())}"]
 
     def dial_script(self) -> str:
-        """What the far side's shell runs."""
+        """The shell text that connects to the daemon, on the far side."""
         url = host = ""
         if self.path:
             url = f"unix://{self.path}"
@@ -107,13 +109,13 @@ class Target:
         )
 
     def ssh_command(self) -> str:
-        """How a person goes there."""
+        """The command by which a person goes there."""
         port = f"-p {self.port} " if self.port else ""
         user = f"{self.user}@" if self.user else ""
         return f"ssh {port}{user}{self.host}"
 
     def known_as(self) -> str:
-        """Its name in known_hosts."""
+        """The host's name in known_hosts."""
         if self.port in ("", "22"):
             return self.host
         return shlex.quote(f"[{self.host}]:{self.port}")
@@ -239,7 +241,7 @@ def connect_through(url: str) -> Connect:
 
 
 def explain_failure(url: str, target: Target, said: str) -> Unreachable:
-    """Why the far daemon cannot be reached, by the words of ssh or of the far side."""
+    """The error for a far daemon that cannot be reached, by the words of ssh or of the far side."""
     names = {"host": target.host, "known": target.known_as(), "ssh": target.ssh_command()}
     for pattern, what, fix in WORDS:
         if re.search(pattern, said):

@@ -64,7 +64,7 @@ def ignored(*statuses: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to read an answer, and until when another try is made."""
+    """Seconds to read an answer, and seconds in which a busy server is asked again."""
 
     read: float = READ_SECONDS
     give_up: float = 30.0
@@ -102,13 +102,13 @@ class Kube:
             answer.close()
 
     def list(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
-        """All things of a kind, in one answer."""
+        """All things of a kind, in one answer. Raises KubeError, Unreachable, CredentialError."""
         return self.ask("GET", path, params=params, times=Times(LIST_SECONDS), largest=LARGEST_LIST)
 
     def stream(
         self, path: str, params: Mapping[str, Any] | None = None, read: float = READ_SECONDS
     ) -> Answer:
-        """An answer whose body comes as it comes. It must be closed."""
+        """An answer whose body is read as it comes. The caller closes it. Raises as `ask`."""
         deadline = time.monotonic() + read
         return self._answered("GET", path, None, params, {"Accept": "*/*"}, read, deadline)
 
@@ -223,7 +223,7 @@ def is_broken(status: int) -> bool:
 
 
 def pause_of(answer: Answer) -> float:
-    """Seconds that a busy server asks for, within bounds."""
+    """Seconds until a busy server is asked again: as it says, at most LONGEST_PAUSE."""
     text = str(answer.headers.get("Retry-After") or "1")
     if not text.isdigit():
         return 1.0
@@ -231,12 +231,14 @@ def pause_of(answer: Answer) -> float:
 
 
 def unanswered(server: str, error: KubeError) -> Unreachable:
+    """The error for a server that answered, but not the question."""
     return Unreachable(
         f"The API server {server} could not answer (HTTP {error.status}).", error.what, "Try again."
     )
 
 
 def unreachable(server: str, error: Exception, nothing_sent: bool = False) -> Unreachable:
+    """The error for a server that gave no answer. `nothing_sent`: it got no request."""
     words = str(error) or type(error).__name__
     fix = "See that it answers: kubectl get --raw /readyz"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -260,7 +262,7 @@ class ConnectFailed(OSError):
 def connecting(
     cluster: Cluster, credential: Credential, environ: Mapping[str, str]
 ) -> Callable[[], HTTPConnection]:
-    """How connections to the cluster are opened."""
+    """What opens connections to the cluster."""
     origin, _ = split_url(cluster.server)
     scheme, host, port = origin
     proxy = proxy_of(cluster, environ)
@@ -308,6 +310,7 @@ class KubeConnection(HTTPSConnection):
 
 
 def tls_context(cluster: Cluster, credential: Credential) -> ssl.SSLContext:
+    """Whom the connection trusts, and the client certificate. Raises CredentialError."""
     authority = cluster.authority.decode("ascii", "replace") if cluster.authority else None
     try:
         context = ssl.create_default_context(cadata=authority)

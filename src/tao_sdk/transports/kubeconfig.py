@@ -27,7 +27,7 @@ PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", 
 
 @dataclass(frozen=True)
 class Login:
-    """How a user logs in: the first of these that is there."""
+    """How a user logs in, by the first of these that is there."""
 
     certificate: bytes = b""  # PEM, with its key
     key: bytes = field(default=b"", repr=False)
@@ -68,8 +68,8 @@ def find_cluster(
 ) -> Cluster:
     """The cluster of the kubeconfigs, else that of the pod in which this runs.
 
-    `host` and `port` are what a pod's environment says of its cluster. Raises CredentialError with
-    each place and why it leads nowhere; UsageError for a context that there is not.
+    `host` and `port` are what a pod's environment says of its cluster. Raises CredentialError that
+    names each place and why it has no login; UsageError for an unknown context.
     """
     there = [path for path in files if path.is_file()]
     if there:
@@ -82,6 +82,7 @@ def find_cluster(
 
 
 def no_login(reasons: Iterable[str]) -> CredentialError:
+    """The error for a cluster without a login, with a reason for each place."""
     error = CredentialError(
         NO_LOGIN,
         f"{'; '.join(reasons)}.",
@@ -111,7 +112,7 @@ def own_cluster(host: str, port: str, account: Path) -> Cluster:
 
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
-    """The files as one: of two things with one name the first counts."""
+    """The files as one. Of two entries with one name the first counts."""
     whole: dict[str, Any] = {name: {} for name in LISTS}
     for path in files:
         config = read_config(path)
@@ -228,7 +229,7 @@ def data_of(entry: Mapping[str, Any], name: str, file: Path) -> bytes:
 
 
 def beside(file: Path, path: str) -> Path:
-    """A path that a kubeconfig names: relative ones begin at its folder."""
+    """A path that a kubeconfig names: a relative one begins at the file's folder."""
     return Path(posixpath.join(str(file.parent), path))
 
 
