@@ -5,7 +5,9 @@
 # The user's running jobs and all that wait, by priority: `id|state|mine|partitions|reason`.
 queued_jobs() {
   timeout 25 squeue --noheader --states=RUNNING,PENDING --sort=-p,i --format='%i|%T|%u|%P|%r' |
-    awk -F '|' -v OFS='|' -v me="$(id -un)" '$2 == "RUNNING" && $3 != me { next } { $3 = $3 == me ? "mine" : "" } 1' |
+    me=$(id -un) awk -F '|' -v OFS='|' '
+      $2 == "RUNNING" && $3 != ENVIRON["me"] { next }
+      { $3 = $3 == ENVIRON["me"] ? "mine" : ""; print }' |
     head -n 2000
 }
 idle_nodes() { timeout 25 sinfo --noheader --states=idle --format='%R %D'; }
