@@ -81,7 +81,9 @@ class Repository:
         found = read_entries(
             self.ask_hub("POST", self.api_url("paths-info", commit), headers, body)
         )
-        return next(iter(found), {})
+        if not found:
+            return {}
+        return found[0]
 
     def list_files(self, commit: str, path: str) -> Iterator[dict[str, Any]]:
         """Every file below a path, page after page."""
