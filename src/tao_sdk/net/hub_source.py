@@ -56,6 +56,7 @@ class Repository:
             self.headers["authorization"] = "Bearer " + self.token
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
+        """The address of a question to the hub's API."""
         repository = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}"
         url = f"{repository}/{verb}/{percent.quote(revision)}"
         if not path:
@@ -63,6 +64,7 @@ class Repository:
         return f"{url}/{percent.path(path)}"
 
     def file_url(self, commit: str, path: str) -> str:
+        """The address of a file at a commit."""
         repository = f"{self.endpoint}/{self.page}{percent.path(self.name)}"
         return f"{repository}/resolve/{commit}/{percent.path(path)}"
 
@@ -110,6 +112,7 @@ class Repository:
         return answer
 
     def make_source(self, commit: str, file: dict[str, Any], path: str) -> HttpSource:
+        """The source of a file of which the hub told the hash and the size. Raises Failure."""
         large = as_record(file.get("lfs"))
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
@@ -165,6 +168,7 @@ class Repository:
         )
 
     def nothing_there(self) -> Failure:
+        """The Failure for a path with nothing behind it."""
         where = self.below or "any file"
         return Failure(
             "input.nothing",

@@ -62,6 +62,7 @@ class Artifact:
         self.outside = False  # NGC, which is no server of this machine, told where a file is
 
     def log_in(self) -> None:
+        """Get ready to ask NGC: with a token, or as a guest. Raises Failure without a key."""
         if not self.key:
             raise Failure(
                 "ngc.key",
@@ -166,6 +167,7 @@ class Artifact:
         return redirect_target(answer.url, url)
 
     def refusal(self, answer: Answer) -> Failure:
+        """The Failure for an answer that is no success."""
         said = ngc_reason(answer)
         page = "/".join(
             [

@@ -115,6 +115,7 @@ class Daemon:
 
     @property
     def session(self) -> Session:
+        """The session with the daemon, begun at the first use. Raises as `connect`."""
         with self._lock:
             if self._session is None:
                 self._session = connect(self.address)
@@ -428,6 +429,7 @@ def daemon_unreachable(address: Address, why: str) -> Unreachable:
 
 
 def send_input(line: Any, data: bytes) -> None:
+    """Send the standard input of a container. One that has ended does not read it."""
     with suppress(OSError):  # a container that ended does not read; that it did tells why
         line.sendall(data)
 

@@ -166,6 +166,7 @@ class Answer:
             raise ConnectionError(CUT_SHORT)
 
     def close(self) -> None:
+        """Give the connection back, or close it where the answer was not read to its end."""
         was_read = self._was_read or self.response.isclosed()
         self.response.close()
         connection, self._connection = self._connection, None

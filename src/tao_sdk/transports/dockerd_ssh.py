@@ -192,6 +192,7 @@ class Line:
         return self.said.read(MOST_SAID).decode("utf-8", "replace").strip()
 
     def close(self) -> None:
+        """End the ssh."""
         self.socket.close()
         self.process.terminate()
         self.process.wait()

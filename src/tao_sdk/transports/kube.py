@@ -113,6 +113,7 @@ class Kube:
         return self._answered("GET", path, None, params, {"Accept": "*/*"}, read, deadline)
 
     def close(self) -> None:
+        """Close the connections; the next request opens others."""
         with self._lock:
             session, self._session, self._used = self._session, None, None
         if session is not None:

@@ -153,6 +153,7 @@ def with_folder(command: str, folder: str) -> str:
 def plugin_environment(
     cluster: Cluster, plugin: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, str]:
+    """The variables of an exec plugin: the caller's, its own, and those about the cluster."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec["cluster"] = {
@@ -167,6 +168,7 @@ def plugin_environment(
 
 
 def credential_of(answer: bytes, shown: str) -> Credential:
+    """The login in a plugin's answer. Raises CredentialError, where `shown` names the plugin."""
     if len(answer) > LARGEST:
         raise no_login([f"{shown} said more than {LARGEST} bytes"])
     try:
@@ -184,6 +186,7 @@ def credential_of(answer: bytes, shown: str) -> Credential:
 
 
 def expiry(text: Any) -> float:
+    """When a login has to be renewed, as a unix time; never without a date."""
     if not text:
         return float("inf")
     return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() - MARGIN_SECONDS

@@ -95,6 +95,7 @@ def no_login(reasons: Iterable[str]) -> CredentialError:
 
 
 def why_not_in_pod(host: str, account: Path) -> str:
+    """Why there is no login of a pod, in words."""
     if not host:
         return f"not in a pod (no KUBERNETES_SERVICE_HOST, {account})"
     return f"no token at {account}/token"
@@ -126,6 +127,7 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
+    """The mapping in a kubeconfig. Raises CredentialError."""
     import yaml
 
     try:
@@ -142,6 +144,7 @@ def read_config(path: Path) -> Mapping[str, Any]:
 
 
 def entries(config: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str, Any]]:
+    """The entries with a name in one of the config's lists. Raises CredentialError for no list."""
     listed: Any = config.get(name) or []
     if not isinstance(listed, list):
         raise no_login([f"{path} is no kubeconfig: {name} is no list"])
@@ -165,6 +168,9 @@ def read_bounded(path: Path) -> bytes:
 
 
 def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) -> Cluster:
+    """The cluster of the asked context, else of the current one. Raises CredentialError,
+    UsageError.
+    """
     contexts: Mapping[str, Mapping[str, Any]] = config["contexts"]
     context = asked or config.get("current-context") or ""
     if context not in contexts:
@@ -192,6 +198,7 @@ def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) ->
 
 
 def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A mapping inside an entry; an empty one in the place of anything else."""
     part: Any = entry.get(name) or {}
     if not isinstance(part, Mapping):
         return {}
@@ -199,6 +206,7 @@ def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> Mapping[str, Any]:
+    """The entry that a context names. Raises CredentialError where there is none."""
     if str(name) not in config[kind]:
         raise no_login([f"context {context} names {name!r}, which is not among the {kind}"])
     return config[kind][str(name)]
@@ -207,6 +215,7 @@ def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> M
 def unknown_context(
     context: str, known: Sequence[str], files: Sequence[Path] | Sequence[str]
 ) -> UsageError:
+    """The error for a context that there is not, with those that there are."""
     error = UsageError(
         f"There is no context {context!r}.",
         f"{', '.join(map(str, files))} has: {', '.join(known) or 'none'}.",
@@ -234,6 +243,7 @@ def beside(file: Path, path: str) -> Path:
 
 
 def login_of(user: Mapping[str, Any], file: Path) -> Login:
+    """How a user of the config logs in. `file` is the config that has it."""
     token_file, plugin, provider = (
         user.get("tokenFile"),
         user.get("exec"),

@@ -47,10 +47,12 @@ class Identity:
 
     @property
     def this_boot(self) -> bool:
+        """True if the machine has not been started anew since."""
         return self.boot == boot_id()
 
     @property
     def this_space(self) -> bool:
+        """True if the process is of this start of the machine and this pid namespace."""
         return self.this_boot and self.space == space_id()
 
     @property

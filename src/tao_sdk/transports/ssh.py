@@ -217,6 +217,7 @@ class Ssh:
 
     @property
     def folder(self) -> Path:
+        """The folder of the sockets, which nobody else can enter. Raises Unreachable."""
         if self._folder is None or not is_private(self._folder):
             self._folder = private_folder(self.login.environ.get("XDG_RUNTIME_DIR", ""))
         return self._folder
@@ -677,6 +678,7 @@ def private_folder(runtime: str) -> Path:
 
 
 def is_private(folder: Path) -> bool:
+    """True for a folder that only this user can enter and write to."""
     try:
         seen = folder.lstat()
     except OSError:
