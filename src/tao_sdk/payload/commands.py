@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from typing import TypeGuard
 
 from tao_sdk.model.errors import SpecError
@@ -46,6 +47,8 @@ OWN_WORDS = (
     ("ruby", "ruby -e 'train(ARGV[0])' {x}"),
     ("node", "node -e 'train(process.argv[1])' {x}"),
 )
+# the words of an argument that has one of these values
+CONSTANT_WORDS: Mapping[bool | None, Sequence[str]] = {None: (), False: (), True: ("true",)}
 AROUND = 30  # characters of the command that an error shows on either side
 
 Value = str | Hole  # a value, or one that only the job knows
@@ -491,13 +494,16 @@ def with_underscores(name: str) -> str:
 def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
     """Raise FieldError for a name or a value that no program can be given."""
     for name, given in values.items():
-        texts = [text for text in (name, *given) if isinstance(text, str)]
-        if any(NUL in text for text in texts):
+        if any(map(holds_nul, (name, *given))):
             raise FieldError(
                 "args",
                 f"args.{name.replace(NUL, '?')} holds a NUL character.",
                 "No argument of a program can.",
             )
+
+
+def holds_nul(value: Value) -> bool:
+    return isinstance(value, str) and NUL in value
 
 
 def option_words(name: str, value: Tree) -> list[Value]:
@@ -522,16 +528,16 @@ def argument_words(value: Tree) -> list[Value]:
     """The words an argument stands for: none for None, "" and false; one each for the items of a
     list.
     """
-    if value is None or value == "" or value is False:
-        return []
-    if value is True:
-        return ["true"]
-    if isinstance(value, Hole | str):
-        return [value]
+    if value is None or isinstance(value, bool):
+        return list(CONSTANT_WORDS[value])
     if isinstance(value, list):
-        return [word for item in value for word in argument_words(item)]
+        return list(chain.from_iterable(map(argument_words, value)))
     if isinstance(value, dict):
         return [json_line(value)]
+    if value == "":
+        return []
+    if isinstance(value, Hole | str):
+        return [value]
     return [repr(value)]
 
 

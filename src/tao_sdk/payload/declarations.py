@@ -197,7 +197,7 @@ def read_texts(what: str, value: object) -> list[str]:
     """A text, or a list of texts, as a list. Raises SpecError, which `what` begins."""
     items = [value] if isinstance(value, str) else value
     if isinstance(items, Sequence):
-        texts = [text for text in cast("Sequence[object]", items) if is_text(text)]
-        if len(texts) == len(items):
+        texts = list(cast("Sequence[object]", items))
+        if all(map(is_text, texts)):
             return cast("list[str]", texts)
     raise SpecError(f"{what}: {short(value)}.", "It is a list of texts.")

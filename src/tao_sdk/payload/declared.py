@@ -85,16 +85,11 @@ class SpecKeys:
         """Addresses that no program reads by itself: they are fetched wherever in the spec they
         stand.
         """
-        staged = [
-            (way, value)
-            for way, value in text_leaves(self.tree)
-            if scheme(value) in schemes.STAGED_ANYWHERE
-        ]
-        return [
-            self.mark(joined(way), way, value, {})
-            for way, value in staged
-            if not self.literal_type(way)
-        ]
+        found: list[Input] = []
+        for way, value in text_leaves(self.tree):
+            if scheme(value) in schemes.STAGED_ANYWHERE and not self.literal_type(way):
+                found.append(self.mark(joined(way), way, value, {}))
+        return found
 
     def literal_type(self, way: Sequence[Step]) -> str:
         """As which of the LITERAL types a value was declared; "" for none."""
@@ -473,13 +468,10 @@ def unread_outputs(spec: JobSpec) -> list[str]:
     if spec.specs is None:
         return []
     keys = SpecKeys(plain_mapping(spec.specs, "specs"), "specs")
-    texts = [spec.command.encode("utf-8", "surrogateescape"), *map(as_bytes, spec.files.values())]
-    unknown = [
-        key
-        for key, about in declared_pairs("outputs", spec.outputs)
-        if is_promised(key, about) and not keys.has(key)
-    ]
-    return [key for key in unknown if not any(last_name(key) in text for text in texts)]
+    text = b"\n".join(map(as_bytes, (spec.command, *spec.files.values())))
+    declared = declared_pairs("outputs", spec.outputs)
+    promised = [key for key, about in declared if is_promised(key, about)]
+    return [key for key in promised if not keys.has(key) and last_name(key) not in text]
 
 
 def is_promised(key: str, about: Mapping[str, object]) -> bool:

@@ -286,17 +286,22 @@ def refuse_below_file(place: str, path: str, places: Mapping[str, str]) -> None:
 
 def refuse_covered_files(document: Document) -> None:
     """Raise SpecError where an input is to lie on a file that travels, below one, or above."""
-    for each in document["inputs"]:
-        target = input_place(each)
-        covered = [place for place in document["files"] if target and overlap(place, target)]
-        if covered and posixpath.normpath(each["uri"]) != target:
-            raise FieldError(
-                "inputs",
-                f"inputs has {each['target']!r}, and files has {covered[0]!r}: one place in the "
-                "job.",
-                "One would write over the other.",
-                "Give one another name in the job, or leave one out.",
-            )
+    for wanted in document["inputs"]:
+        target = input_place(wanted)
+        if not target or posixpath.normpath(wanted["uri"]) == target:
+            continue
+        for place in document["files"]:
+            if overlap(place, target):
+                raise covered_file(wanted["target"], place)
+
+
+def covered_file(target: str, place: str) -> FieldError:
+    return FieldError(
+        "inputs",
+        f"inputs has {target!r}, and files has {place!r}: one place in the job.",
+        "One would write over the other.",
+        "Give one another name in the job, or leave one out.",
+    )
 
 
 def input_place(wanted: Input) -> str:

@@ -97,17 +97,23 @@ def refuse_unprintable(uri: str, place: str) -> None:
 
 
 def check_shape(uri: str, name: str, place: str) -> None:
+    """Raise SpecError for an address of that scheme that is not in its form."""
     least, shape = SHAPES[name]
     names = uri.partition("://")[2].split("/")
     if len(names) < least or not all(names[:least]):
         raise SpecError(
             f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}."
         )
-    if MODULES[name] == "http_file":
-        check_host(uri, names[0], place)
     if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
         raise no_bucket(uri, place)
-    if MODULES[name] == "http_file" and uri.partition("?")[0].endswith("/"):
+    if MODULES[name] == "http_file":
+        check_host(uri, names[0], place)
+        refuse_web_folder(uri, place)
+
+
+def refuse_web_folder(uri: str, place: str) -> None:
+    """Raise SpecError for a web address that ends in a slash."""
+    if uri.partition("?")[0].endswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a slash at the end means a folder.",
             "A web server has no folders: nothing tells which files lie below an address.",

@@ -51,11 +51,12 @@ def imports(module: str) -> Imports:
 
 def modules_in(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Those of this package that import statements among the nodes name."""
-    statements = (node for node in nodes if isinstance(node, ast.ImportFrom))
-    names = {name for statement in statements for name in imported(statement)}
-    return frozenset(
-        name.removeprefix(PACKAGE + ".") for name in names if name.startswith(PACKAGE + ".")
-    )
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names.update(imported(node))
+    own = f"{PACKAGE}."
+    return frozenset(name.removeprefix(own) for name in names if name.startswith(own))
 
 
 def imported(statement: ast.ImportFrom) -> Iterator[str]:
