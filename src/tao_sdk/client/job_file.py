@@ -42,7 +42,7 @@ from tao_sdk.model.errors import MissingExtra, SpecError, UsageError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
-from tao_sdk.payload.declared import DECLARATION
+from tao_sdk.payload.declarations import DECLARATION
 from tao_sdk.payload.keys import Step
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
 from tao_sdk.client.job_file import options_class
 from tao_sdk.model.fields import schema_of
 from tao_sdk.model.spec import HOOKS, JobSpec
-from tao_sdk.payload.declared import DECLARATION, KINDS
+from tao_sdk.payload.declarations import DECLARATION, KINDS
 
 SCHEMA_FILE = Path(__file__).with_name("job.schema.json")
 

@@ -51,7 +51,7 @@ def path_of(uri: str) -> str:
 
 
 def shown(uri: str) -> str:
-    """Without a user's name and password, and without a query, which may be a signature."""
+    """The address without a login and without its query, which may be a signature."""
     head, mark, rest = uri.partition("://")
     host, slash, path = rest.partition("/")
     if not mark or head.lower().startswith("hf_"):  # an @ there is a revision

@@ -62,7 +62,7 @@ def remove_file(path: str) -> None:
 
 
 def unsettled(fd: int) -> None:
-    """For what is written anew at every start."""
+    """Do not sync: `settle` for a file that is written anew at every start."""
 
 
 def temporary_name(path: str) -> str:
@@ -74,8 +74,8 @@ def temporary_name(path: str) -> str:
 
 
 def now(folder: str) -> float:
-    """By the clock of a folder's file system, which may be another host's; by our own where we may
-    only look.
+    """The time by the clock of a folder's file system, which may be another host's; by our own
+    where the folder may only be read.
     """
     path = temporary_name(os.path.join(folder, ".now"))
     try:
@@ -88,7 +88,7 @@ def now(folder: str) -> float:
 
 
 def copy_whole(source: str, target: str) -> None:
-    """Write a complete copy, or nothing."""
+    """Write a complete copy of `source`, or nothing. Raises OSError."""
     with open(source, "rb") as new, Replacing(target) as file:
         before = os.fstat(new.fileno())
         append_rest(new, file)
@@ -97,7 +97,7 @@ def copy_whole(source: str, target: str) -> None:
 
 
 def append_rest(new: IO[bytes], old: IO[bytes]) -> None:
-    """Write the rest of `new` to `old`."""
+    """Write the rest of the file `old` to the file `new`."""
     while True:
         data = new.read(BLOCK)
         if not data:

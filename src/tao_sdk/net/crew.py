@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 def start_thread(work: Callable[..., object], *arguments: object) -> threading.Thread | None:
-    """A new thread, which no signal disturbs; None where the machine or the container gives no more
-    of them.
-    """
+    """Start a thread that no signal disturbs. None where the machine gives no more threads."""
 
     def undisturbed() -> None:
         signal.pthread_sigmask(
@@ -32,7 +30,7 @@ def start_thread(work: Callable[..., object], *arguments: object) -> threading.T
 
 
 def catch_error(work: Callable[..., object], *arguments: object) -> BaseException | None:
-    """What a thread's work failed at, for whoever has to tell; None when it did not."""
+    """Do the work. The error that ended it; None where there was none."""
     try:
         work(*arguments)
     except BaseException as error:  # noqa: BLE001  the end of a thread: nobody else could tell
@@ -51,6 +49,9 @@ class Crew:
         self.threads: list[threading.Thread] = []
 
     def start(self, count: int, work: Callable[[], None]) -> None:
+        """Start threads, `count` in all or as many as the machine gives. Where it gives none, the
+        work is done here.
+        """
         while len(self.threads) < count:
             thread = start_thread(self.run_work, work)
             if thread is None:
@@ -65,12 +66,13 @@ class Crew:
             self.stop(error)
 
     def stop(self, why: BaseException) -> None:
+        """Tell all threads to end, with the reason. The first reason counts."""
         with self.changed:
             self.broken = self.broken or why
             self.changed.notify_all()
 
     def join(self) -> None:
-        """Wait for all of them; raise what one of them failed at."""
+        """Wait until all threads have ended. Raises the error of the first that failed."""
         for each in self.threads:
             each.join()
         if self.broken:

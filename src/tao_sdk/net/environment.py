@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def number(text: str | None, default: float) -> float:
-    """A number from the environment; what cannot be read as one counts as not given."""
+    """The number in an environment variable's text; `default` for anything else."""
     try:
         return float(text) if text and "." in text else int(text or default)
     except ValueError:

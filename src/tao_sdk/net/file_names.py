@@ -7,16 +7,12 @@ import os
 
 
 def cut(name: str) -> str:
-    """As much of it as a file system takes, which counts bytes, with room for what is put to it."""
+    """The start of a name in as many bytes as a file system takes, less room for an ending."""
     return os.fsencode(name)[:200].decode("utf-8", "ignore")
 
 
 def apart(name: str, short: str) -> str:
-    """`short` where it is all of a name; else with what tells it from other names of which that
-    could be left.
-    """
-    return (
-        short
-        if short == name
-        else f"{short}-{hashlib.sha256(ascii(name).encode()).hexdigest()[:12]}"
-    )
+    """`short` where it is the whole name; else `short` and the start of the name's SHA-256."""
+    if short == name:
+        return short
+    return f"{short}-{hashlib.sha256(ascii(name).encode()).hexdigest()[:12]}"

@@ -34,8 +34,8 @@ class Hashing:
             self.made.update(b"blob %d\0" % size)
 
     def hash_arrived(self, fd: int, reach: Callable[[int], int]) -> None:
-        """Take in what is there: `reach(at)` is where the bytes end that have come from `at` on
-        without a gap.
+        """Hash the bytes that have come. `reach(at)` is where those end that follow `at` without a
+        gap.
         """
         if self.lock.acquire(blocking=False):
             try:

@@ -39,6 +39,8 @@ IN_ADDRESSES = (
 
 
 class HttpFile(HttpSource):
+    """One file at a web address."""
+
     given = ""  # the address as it was given, a login included
 
     def again(self) -> Source:
@@ -59,7 +61,9 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
             "Name each file, or an archive (.tar.gz, .zip) of the folder.",
         )
     login = uri.partition("://")[2].partition("/")[0].rpartition("@")[0]
-    headers: dict[str, str] = {"authorization": basic_authorization(login)} if login else {}
+    headers: dict[str, str] = {}
+    if login:
+        headers["authorization"] = basic_authorization(login)
     with web.open("GET", uri, {**headers, "range": "bytes=0-0"}) as answer:
         if answer.status not in (200, 206) and not is_empty(answer):
             answer.body = answer.read()
@@ -85,20 +89,20 @@ def describe_file(answer: Answer, uri: str) -> tuple[str, int, str]:
     else:
         size = answer.headers.get("content-length", "")
     length = digits(size)
-    known = length >= 0 and (ranges or length == 0)
-    name = disposition_name(answer.headers.get("content-disposition", "")) or last_name(
-        path_of(uri)
-    )
-    return name, length, validator(answer) if known else ""
+    version = ""
+    if length == 0 or (length > 0 and ranges):
+        version = validator(answer)
+    name = disposition_name(answer.headers.get("content-disposition", ""))
+    return name or last_name(path_of(uri)), length, version
 
 
 def path_of(uri: str) -> str:
-    """The address without what it asks for."""
+    """The address without its query and fragment."""
     return uri.partition("?")[0].partition("#")[0]
 
 
 def lasting_query(uri: str) -> str:
-    """What an address asks for, without what is another one at each signing."""
+    """The query of an address, without the values that change at each signing."""
     query = uri.partition("?")[2].partition("#")[0]
     return "&".join(
         sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED))
@@ -106,11 +110,12 @@ def lasting_query(uri: str) -> str:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """Looking is cheap here."""
+    """Raise Failure unless the file is there. Looking costs one request."""
     look(uri, "file", web)
 
 
 def is_empty(answer: Answer) -> bool:
+    """True for the answer to a range of a file without bytes."""
     return answer.status == 416 and answer.headers.get("content-range", "").strip().endswith("*/0")
 
 
@@ -141,11 +146,16 @@ def safe_name(name: str) -> str:
     name = "".join(
         "_" if char in TO_SHELLS else char for char in name if char.isprintable()
     ).strip()
-    name = cut(name.lstrip(".") if name.startswith("..") else name)
-    return "" if name in ("", ".") or name.endswith(PART_END) else name
+    if name.startswith(".."):
+        name = name.lstrip(".")
+    name = cut(name)
+    if name in ("", ".") or name.endswith(PART_END):
+        return ""
+    return name
 
 
 def refusal(answer: Answer, uri: str) -> Failure:
+    """The Failure for an answer that is no success."""
     where = shown(uri)
     if answer.status in (401, 403, 407):
         return Failure(

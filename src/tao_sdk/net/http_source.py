@@ -92,7 +92,7 @@ class HttpSource(Source):
         return self.url
 
     def is_other_version(self, answer: Answer, start: int, stop: int) -> bool:
-        """Whether these are bytes of another version, or not those that were asked for."""
+        """True if the answer has bytes of another version, or not those that were asked for."""
         if self.validator and validator(answer) not in ("", self.validator):
             return True
         if answer.status == 206:
@@ -105,10 +105,13 @@ def validator(answer: Answer) -> str:
     nothing.
     """
     etag = answer.headers.get("etag", "")
-    return etag if etag.startswith('"') else answer.headers.get("last-modified", "")
+    if etag.startswith('"'):
+        return etag
+    return answer.headers.get("last-modified", "")
 
 
 def join_url(base: str, path: str) -> str:
+    """The address of a path below another address."""
     return base.rstrip("/") + "/" + path.lstrip("/")
 
 

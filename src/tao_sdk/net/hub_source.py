@@ -39,7 +39,9 @@ class Repository:
         scheme, _, rest = uri.partition("://")
         self.api, self.page = KINDS[scheme.lower()]
         parts = rest.strip("/").split("/")
-        owner = parts[:-1] if len(parts) < 2 or "@" in parts[0] else parts[:1]
+        owner = parts[:1]  # `org` of org/name; a model of the hub itself has none
+        if len(parts) < 2 or "@" in parts[0]:
+            owner = parts[:-1]
         named = parts[len(owner)]
         name, _, revision = named.partition("@")
         self.name = "/".join([*owner, name])
@@ -49,21 +51,25 @@ class Repository:
         self.token = (
             web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or ""
         ).strip()
-        self.headers: dict[str, str] = (
-            {"authorization": "Bearer " + self.token} if self.token else {}
-        )
+        self.headers: dict[str, str] = {}
+        if self.token:
+            self.headers["authorization"] = "Bearer " + self.token
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
+        """The address of a question to the hub's API."""
         repository = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}"
         url = f"{repository}/{verb}/{percent.quote(revision)}"
-        return url + ("/" + percent.path(path) if path else "")
+        if not path:
+            return url
+        return f"{url}/{percent.path(path)}"
 
     def file_url(self, commit: str, path: str) -> str:
+        """The address of a file at a commit."""
         repository = f"{self.endpoint}/{self.page}{percent.path(self.name)}"
         return f"{repository}/resolve/{commit}/{percent.path(path)}"
 
     def find_commit(self) -> str:
-        """What the revision's name points to now."""
+        """The commit that the revision's name points to now. Raises Failure."""
         answer = self.ask_hub("GET", self.api_url("revision", self.revision))
         sha: Any = as_record(read_json(answer)).get("sha")
         if not (isinstance(sha, str) and sha.isascii() and sha.isalnum()):
@@ -71,13 +77,15 @@ class Repository:
         return sha
 
     def find_entry(self, commit: str, path: str) -> dict[str, Any]:
-        """What lies at a path; empty when nothing does."""
+        """The record of what lies at a path; empty where nothing does."""
         body = (f"paths={percent.quote(path)}&expand=false").encode()
         headers = {"content-type": "application/x-www-form-urlencoded"}
         found = read_entries(
             self.ask_hub("POST", self.api_url("paths-info", commit), headers, body)
         )
-        return found[0] if found else {}
+        if not found:
+            return {}
+        return found[0]
 
     def list_files(self, commit: str, path: str) -> Iterator[dict[str, Any]]:
         """Every file below a path, page after page."""
@@ -88,23 +96,23 @@ class Repository:
             answer = self.ask_hub("GET", url, outside=outside)
             yield from (each for each in read_entries(answer) if each.get("type") == "file")
             following = next_page(answer.headers.get("link", ""))
-            url, outside = (
-                redirect_target(answer.url, following) if following else "",
-                answer.leads_outside,
-            )
+            outside = answer.leads_outside
+            url = following and redirect_target(answer.url, following)
 
     def ask_hub(
         self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False
     ) -> Answer:
-        """The token goes to the hub and to nobody else, whoever names the address."""
-        ours = split_url(url)[0] == split_url(self.endpoint)[0]
-        sent: dict[str, str] = {**(self.headers if ours else {}), **(headers or {})}
+        """The hub's answer. Only the hub gets the token, whoever named the address."""
+        sent: dict[str, str] = dict(headers or {})
+        if split_url(url)[0] == split_url(self.endpoint)[0]:
+            sent = {**self.headers, **sent}
         answer = self.web.ask(method, url, sent, body, outside=outside)
         if answer.status != 200:
             raise self.refusal(answer)
         return answer
 
     def make_source(self, commit: str, file: dict[str, Any], path: str) -> HttpSource:
+        """The source of a file of which the hub told the hash and the size. Raises Failure."""
         large = as_record(file.get("lfs"))
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
@@ -160,6 +168,7 @@ class Repository:
         )
 
     def nothing_there(self) -> Failure:
+        """The Failure for a path with nothing behind it."""
         where = self.below or "any file"
         return Failure(
             "input.nothing",
@@ -179,10 +188,9 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     if file:
         name = below.rpartition("/")[2]
         return Found(False, [repository.make_source(commit, file, name)], name)
-    start = len(below) + 1 if below else 0
     sources = [
-        repository.make_source(commit, each, each["path"][start:])
-        for each in repository.list_files(commit, below)
+        repository.make_source(commit, file, below_folder(file["path"], below))
+        for file in repository.list_files(commit, below)
     ]
     if not sources:
         raise repository.nothing_there()
@@ -192,16 +200,23 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     return found
 
 
+def below_folder(path: str, folder: str) -> str:
+    """`c` of a/b/c below the folder a/b; the whole path below no folder."""
+    if not folder:
+        return path
+    return path[len(folder) + 1 :]
+
+
 def find_single(repository: Repository, commit: str) -> dict[str, Any]:
-    """The file that the address names; empty when it is a folder."""
-    entry = (
-        repository.find_entry(commit, repository.below)
-        if repository.below
-        else {"type": "directory"}
-    )
+    """The file that the address names; empty where it names a folder."""
+    if not repository.below:
+        return {}
+    entry = repository.find_entry(commit, repository.below)
     if not entry:
         raise repository.nothing_there()
-    return entry if entry.get("type") == "file" and not repository.uri.endswith("/") else {}
+    if entry.get("type") != "file" or repository.uri.endswith("/"):
+        return {}
+    return entry
 
 
 def is_there(uri: str, web: Web) -> None:
@@ -221,6 +236,7 @@ def is_there(uri: str, web: Web) -> None:
 
 
 def is_size(size: Any) -> bool:
+    """True for a whole number that is not negative."""
     return isinstance(size, int) and 0 <= size < 1 << 63
 
 
@@ -229,7 +245,7 @@ def read_json(answer: Answer) -> Any:
 
 
 def read_entries(answer: Answer) -> list[dict[str, Any]]:
-    """A list of what lies in a repository."""
+    """The records of a list of what lies in a repository. Raises Failure."""
     found = as_records(read_json(answer))
     if found is None or not all(isinstance(each.get("path"), str) for each in found):
         raise no_hub(answer, "The answer is no list of files.")
@@ -237,6 +253,7 @@ def read_entries(answer: Answer) -> list[dict[str, Any]]:
 
 
 def no_hub(answer: Answer, why: str) -> Failure:
+    """The Failure for an answer that no hub gives."""
     return Failure(
         "hub.failed",
         f"What answers at {answer.url.partition('?')[0]} is no hub.",

@@ -82,9 +82,7 @@ class Journal:
             self.trusted.discard(name)
 
     def recover_parts(self, reading: Reading) -> tuple[bool, Parts]:
-        """Whether a file is complete under its name, and the parts of it that are
-        certainly there.
-        """
+        """(True if the file is complete under its name, the parts that are certainly there)."""
         name, size = version_name(reading), reading.source.size
         parts = self.parts.get(name, {})
         if not parts or any(
@@ -115,8 +113,8 @@ class Journal:
         )
 
     def note_done(self, reading: Reading, found: os.stat_result) -> None:
-        """It has all its parts; a single one is noted here: without the name that follows it would
-        count for nothing.
+        """Note that a file has all its parts. A single part is noted here too: it counts only with
+        its name.
         """
         name = version_name(reading)
         single = [
@@ -143,6 +141,7 @@ def version_name(reading: Reading) -> str:
 
 
 def size_and_time(found: os.stat_result) -> str:
+    """The size and the change time of a file, as the journal writes them."""
     return f"{found.st_size} {found.st_mtime_ns}"
 
 
@@ -156,6 +155,7 @@ def intact_parts(fd: int, parts: Parts) -> Parts:
 
 
 def part_checksum(fd: int, start: int, length: int) -> int:
+    """The CRC-32 of `length` bytes from `start` on."""
     crc = 0
     for at in range(start, start + length, BLOCK):
         crc = zlib.crc32(os.pread(fd, min(BLOCK, start + length - at), at), crc)

@@ -17,9 +17,7 @@ LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in 
 
 
 def parse_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
-    """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than
-    anybody needs.
-    """
+    """The JSON of an answer. Raises `failure(why)` where it is no JSON, or far too much."""
     if len(answer.body) > LARGEST_JSON:
         raise failure(f"The answer has more than {LARGEST_JSON} bytes.")
     try:

@@ -43,9 +43,9 @@ class Artifact:
         text, _, tail = uri.partition("://")[2].partition(":")
         self.version, _, self.below = tail.partition("/")
         parts = text.strip("/").split("/")
-        kind = parts[-2] if len(parts) > 2 and parts[-2] in LISTS else ""
-        self.kinds = [kind] if kind else list(LISTS)
-        parts = [*parts[:-2], parts[-1]] if kind else parts
+        self.kinds = list(LISTS)
+        if len(parts) > 2 and parts[-2] in LISTS:
+            self.kinds = [parts.pop(-2)]
         if len(parts) not in (2, 3):
             raise Failure(
                 "input.address",
@@ -62,6 +62,7 @@ class Artifact:
         self.outside = False  # NGC, which is no server of this machine, told where a file is
 
     def log_in(self) -> None:
+        """Get ready to ask NGC: with a token, or as a guest. Raises Failure without a key."""
         if not self.key:
             raise Failure(
                 "ngc.key",
@@ -69,12 +70,16 @@ class Artifact:
                 "",
                 "Make one at https://org.ngc.nvidia.com/setup, and set NGC_KEY to it.",
             )
-        token = self.key if self.key.startswith(PERSONAL) else self.fetch_token()
+        token = self.key
+        if not token.startswith(PERSONAL):
+            token = self.fetch_token()
         self.guest = not token
-        self.headers = {"authorization": "Bearer " + token} if token else {}
+        self.headers = {}
+        if token:
+            self.headers["authorization"] = "Bearer " + token
 
     def fetch_token(self) -> str:
-        """What an older key is changed for; "" when its organisation is another one."""
+        """The token for a key of the older kind; "" where the key is of another organisation."""
         login = self.web.env.get("NGC_CLI_AUTH_URL") or LOGIN
         scope = f"group/ngc:{self.org}"
         scopes = [scope, f"{scope}/{self.team}"] if self.team else [scope]
@@ -88,19 +93,20 @@ class Artifact:
         return str(read_json(answer).get("token") or "") if answer.status == 200 else ""
 
     def api_url(self, kind: str, rest: str) -> str:
-        """An address of the API: by organisation and team, or, for a guest, in one row."""
-        way = (
-            [kind, *filter(None, (self.org, self.team))]
-            if self.guest
-            else [*self.owner_path(), kind]
-        )
+        """The address of a question about the artifact; guests have addresses of their own."""
+        way = [*self.owner_path(), kind]
+        if self.guest:
+            way = [kind, *filter(None, (self.org, self.team))]
         return join_url(self.api, "/".join(map(percent.quote, ["v2", *way, self.name])) + rest)
 
     def owner_path(self) -> list[str]:
-        return ["org", self.org, "team", self.team] if self.team else ["org", self.org]
+        """`org/NAME/team/NAME`, part by part; the organisation alone where there is no team."""
+        if not self.team:
+            return ["org", self.org]
+        return ["org", self.org, "team", self.team]
 
     def find_kind(self) -> tuple[str, dict[str, Any]]:
-        """Whether it is a model or a resource, and what NGC tells of it."""
+        """(`models` or `resources`, what NGC says of the artifact). Raises Failure."""
         for kind in self.kinds:
             answer = self.ask_description(kind)
             if answer.status == 200:
@@ -110,7 +116,7 @@ class Artifact:
         raise AssertionError("there are kinds")
 
     def ask_description(self, kind: str) -> Answer:
-        """The description of the model or resource; as a guest where our key does not count."""
+        """NGC's answer about the artifact; as a guest where our key does not count."""
         answer = self.web.ask("GET", self.api_url(kind, ""), self.headers)
         if answer.status in DENIED and not self.guest:
             self.guest, self.headers, before = True, {}, self.headers
@@ -140,8 +146,10 @@ class Artifact:
             page += 1
 
     def find_link(self, kind: str, path: str) -> str:
-        """Where a file can be read, for a while."""
-        way = [kind, *self.owner_path()] if self.guest else [*self.owner_path(), kind]
+        """The address where a file can be read for some minutes. Raises Failure."""
+        way = [*self.owner_path(), kind]
+        if self.guest:
+            way = [kind, *self.owner_path()]
         rest = "/".join(map(percent.quote, ["v2", *way, self.name, self.version]))
         url = join_url(self.api, rest + "/files?path=" + percent.quote(path))
         answer = self.web.ask("GET", url, self.headers)
@@ -159,6 +167,7 @@ class Artifact:
         return redirect_target(answer.url, url)
 
     def refusal(self, answer: Answer) -> Failure:
+        """The Failure for an answer that is no success."""
         said = ngc_reason(answer)
         page = "/".join(
             [
@@ -219,7 +228,7 @@ class NgcSource(HttpSource):
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
-    """The files of a version, of the latest where none is named."""
+    """The files of a version; of the latest where the address names none. Raises Failure."""
     artifact, what = open_artifact(uri, web)
     below = artifact.below.strip("/")
     files = sorted(artifact.list_files(what))
@@ -229,7 +238,7 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
         return Found(
             False, [NgcSource(artifact, what, below, (name, single[0][1], artifact.version))], name
         )
-    start = len(below) + 1 if below else 0
+    start = len(below) + bool(below)  # with the slash behind the folder
     sources = [
         NgcSource(artifact, what, path, (path[start:], size, artifact.version))
         for path, size in files
@@ -242,15 +251,13 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
             f"It has {len(files)} files.",
             "Leave the path out to have all of it.",
         )
-    found = Found(True, list(sources), artifact.name if not below else below.rpartition("/")[2])
+    found = Found(True, list(sources), (below or artifact.name).rpartition("/")[2])
     found.meant = one_file
     return found
 
 
 def open_artifact(uri: str, web: Web) -> tuple[Artifact, str]:
-    """What an address names, its version known, and whether it is of the models or
-    the resources.
-    """
+    """(the artifact with its version, `models` or `resources`). Raises Failure."""
     artifact = Artifact(uri, web)
     artifact.log_in()
     kind, about = artifact.find_kind()
@@ -259,12 +266,13 @@ def open_artifact(uri: str, web: Web) -> tuple[Artifact, str]:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """As `look`, for any file of it: raises the same Failures."""
+    """Raise Failure unless the artifact is there, as `look` does."""
     artifact, kind = open_artifact(uri, web)
     next(artifact.list_files(kind), None)
 
 
 def latest_version(told: dict[str, Any], kind: str) -> str:
+    """The version that NGC calls the latest. Raises Failure for an artifact without one."""
     about = as_record(told.get("model" if kind == "models" else "recipe"))
     version = about.get("latestVersionIdStr")
     if version:
@@ -290,7 +298,7 @@ def read_page(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str
 
 
 def ngc_reason(answer: Answer) -> str:
-    """NGC's own words."""
+    """The reason in NGC's own words; "" where it gives none."""
     try:
         about = as_record(read_json(answer).get("requestStatus"))
     except Failure:
@@ -306,6 +314,7 @@ def read_json(answer: Answer) -> dict[str, Any]:
 
 
 def no_ngc(answer: Answer, why: str) -> Failure:
+    """The Failure for an answer that NGC does not give."""
     return Failure(
         "ngc.failed",
         f"What answers at {answer.url.partition('?')[0]} is not NGC.",

@@ -13,23 +13,24 @@ AS_IS = [chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in range(256)]
 
 
 def quote(text: str, keep: str = "") -> str:
-    """`keep` are characters (ASCII) that stay."""
+    """Percent-encode all but the unreserved characters and those in `keep` (ASCII)."""
     octets = text.encode("utf-8", "surrogateescape")
     return "".join([chr(byte) if chr(byte) in keep else AS_IS[byte] for byte in octets])
 
 
 def path(text: str) -> str:
-    """A path: its slashes stay."""
+    """Percent-encode a path; its slashes stay."""
     return quote(text, "/")
 
 
 def query(values: Mapping[str, str]) -> str:
-    """Sorted, as a signature wants it."""
+    """A query of these values, sorted as a signature wants it."""
     pairs = [(quote(name), quote(value)) for name, value in values.items()]
     return "&".join(map("=".join, sorted(pairs)))
 
 
 def unquote(text: str) -> str:
+    """Decode what is percent-encoded."""
     first, *rest = text.encode("utf-8", "surrogateescape").split(b"%")
     out = [first]
     for each in rest:

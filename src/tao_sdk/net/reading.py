@@ -53,15 +53,14 @@ class Reading:
 
     @property
     def is_complete(self) -> bool:
+        """True if all bytes have come."""
         size = self.source.size
         if not self.source.known:
             return 0 in self.parts
         return len(self.parts) == max(1, -(-size // PART))
 
     def on_disk(self) -> int:
-        """Bytes of the disk that it has already: also those of parts that broke off, which are
-        written again in place.
-        """
+        """Bytes that it takes on the disk already, those of broken-off parts among them."""
         try:
             return os.stat(self.temporary).st_blocks * 512
         except OSError:
@@ -69,11 +68,11 @@ class Reading:
 
     @property
     def is_single(self) -> bool:
-        """Whether it comes in one part."""
+        """True if the file comes in one part."""
         return self.source.size <= PART
 
     def end_from(self, at: int) -> int:
-        """Where the bytes end that are there from `at`, the start of a part, on without a gap."""
+        """Where the bytes end that follow without a gap from `at`, the start of a part."""
         while at in self.parts and not self.stale:
             at += max(1, self.parts[at][0])
         return at

@@ -62,6 +62,7 @@ def resolve_location(url: str, to: str) -> str:
 
 
 def redirect_refused(url: str, to: str, why: str) -> Failure:
+    """The Failure for a redirect that is not followed."""
     source = f"{shown(url)} leads" if url else "An address led"
     return Failure(
         "web.redirect",

@@ -47,7 +47,7 @@ class Patience:
         self.reset()
 
     def reset(self) -> None:
-        """Start the time anew: something came."""
+        """Start the time anew, because something came."""
         self.started = 0.0
         self.count = 0
 

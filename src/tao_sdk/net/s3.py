@@ -38,10 +38,12 @@ class S3(Store):
     """The objects of one store; safe to use from many threads."""
 
     def list(self, bucket: str, prefix: str) -> Iterator[Entry]:
+        """The objects whose keys begin with `prefix`, in key order. Raises Failure."""
         for page in self.pages(bucket, {"prefix": prefix}):
             yield from read_entries(page)
 
     def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
+        """The XML of each page of a listing. Raises Failure for a listing without an end."""
         asked = {"list-type": "2", "encoding-type": "url", **query}
         pages = Pages("s3.listing", f"s3://{bucket}/{query['prefix']}")
         while True:
@@ -79,11 +81,11 @@ class S3(Store):
         version: str,
         whole: Headers | None = None,
     ) -> Iterator[memoryview]:
-        """The bytes [start, stop) of that version. The body may break: OSError, and the rest can be
-        asked for.
+        """The bytes [start, stop) of that version. Raises Failure, Changed, and OSError when the
+        body breaks: then the rest can be asked for.
 
-        Where these are all its bytes, `whole` is filled with the headers of the answer: its
-        checksum is among them.
+        Where these are all bytes of the object, `whole` is filled with the headers of the answer,
+        its checksum among them.
         """
         if start == stop:
             return
@@ -118,21 +120,23 @@ class S3(Store):
         only_new: bool = False,
         good: Callable[[], object] = object,
     ) -> str:
-        """Store bytes, or the file of that path as long as it is now; its version.
+        """Store bytes, or a file as it is now. The version that was stored.
 
-        Raises Changed when `only_new` and something is there already, when the file becomes shorter
-        meanwhile, and when `not good()` once the parts of a large one have been sent: then it is
-        given up instead of completed.
+        Raises Changed when `only_new` and the key is taken, when the file becomes shorter
+        meanwhile, and when `not good()` after the parts of a large one were sent: it is then given
+        up.
         """
 
         return Put(self, bucket, key, only_new, good).store(body)
 
 
 def is_other_version(answer: Answer, version: str) -> bool:
+    """True if the answer is about another version than the one that was asked for."""
     return bool(version) and answer.headers.get("etag", version) != version
 
 
 def key_decoder(page: str) -> Callable[[str], str]:
+    """What decodes the keys of a page, by whether the store says that it has encoded them."""
     return decode_form if inner(page, "EncodingType") == "url" else str
 
 

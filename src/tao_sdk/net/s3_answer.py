@@ -25,13 +25,13 @@ BUSY_PAGES = 500  # from here on a page may be a load balancer's, in front of a 
 
 
 def check_document(answer: Answer, root: str, store: Endpoint) -> None:
-    """Raise a Failure unless this success is the document of that name."""
+    """Raise a Failure unless this success is an XML document with that root."""
     if not has_root(answer.text, root):
         raise no_store(answer, store)
 
 
 def has_root(text: str, name: str) -> bool:
-    """Whether it is XML whose first element has that name; a declaration may stand before it."""
+    """True if the text is XML whose first element has that name."""
     text = text.lstrip("\ufeff \t\r\n")
     if text.startswith("<?"):
         text = text.partition("?>")[2].lstrip()
@@ -39,19 +39,22 @@ def has_root(text: str, name: str) -> bool:
 
 
 def is_html(answer: Answer) -> bool:
+    """True if the answer calls itself HTML."""
     return "html" in answer.headers.get("content-type", "").lower()
 
 
 def says_amazon(answer: Answer) -> bool:
+    """True if the headers are those of S3."""
     return any(name.startswith("x-amz-") for name in answer.headers)
 
 
 def is_page(answer: Answer) -> bool:
-    """Whether a refusal is a web page: no store's own words."""
+    """True if a refusal is a web page: it holds no store's own words."""
     return answer.status < BUSY_PAGES and answer.text[:START].lstrip().lower().startswith(PAGES)
 
 
 def no_store(answer: Answer, store: Endpoint) -> Failure:
+    """The Failure for an answer that no store gives."""
     origin = split_url(answer.url)[0]
     proxy = proxy_for(origin, store.web.env)
     through = f" through the proxy {proxy[0]}:{proxy[1]}" if proxy else ""
@@ -71,8 +74,8 @@ def no_store(answer: Answer, store: Endpoint) -> Failure:
 
 
 def led_to(answer: Answer) -> str:
-    """The scheme, host and port that a redirect leads to, safe to show; "" for none, or for where
-    it came from.
+    """The scheme, host and port that a redirect leads to, safe to show; "" where it leads nowhere
+    else.
     """
     here = split_url(answer.url)[0]
     location, named = answer.headers.get("location", ""), inner(answer.text, "Endpoint")
@@ -87,11 +90,12 @@ def led_to(answer: Answer) -> str:
 
 
 def plain_host(host: str) -> str:
-    """As far as it can be part of an address: it comes from whoever answered."""
+    """The start of a text that can be part of a host's name: anyone may have sent it."""
     return "".join(char for char in host[:LONGEST_HOST] if char.isalnum() or char in ".-_:[]")
 
 
 def redirect_failure(to: str, answer: Answer, store: Endpoint) -> Failure:
+    """The Failure for a redirect to an endpoint that the request was not signed for."""
     return Failure(
         "web.redirect",
         f"{store.endpoint or 'AWS'} sends us to {to} instead of answering.",
@@ -103,7 +107,7 @@ def redirect_failure(to: str, answer: Answer, store: Endpoint) -> Failure:
 
 
 def wants_https(answer: Answer) -> int:
-    """The port where the same host wants the same question to be asked by https; 0 for none."""
+    """The port at which the same host wants to be asked the same by https; 0 for none."""
     location = answer.headers.get("location", "")
     if answer.status not in REDIRECTS or not location:
         return 0

@@ -42,6 +42,7 @@ class Keys:
 
     @property
     def is_old(self) -> bool:
+        """True once the keys should be replaced."""
         return bool(self.ends) and self.due < time.time()
 
 
@@ -66,7 +67,7 @@ class Credentials:
             return self.keys
 
     def renew_keys(self, refused: Keys) -> bool:
-        """The store does not take these keys any more: get others. False when there are none."""
+        """Get other keys in the place of refused ones. False where there are none."""
         if not refused.ends:
             return False
         with self.lock:
@@ -75,9 +76,7 @@ class Credentials:
             return self.keys is not None and self.keys.access != refused.access
 
     def fetch_keys(self) -> Keys | None:
-        """New keys; where they cannot be had just now, those that we have: the store tells when
-        they have ended.
-        """
+        """New keys; the old ones where no new ones can be had just now."""
         keys = self.keys
         if keys:
             keys.due = time.time() + LATER
@@ -91,13 +90,13 @@ class Credentials:
     def ask_provider(
         self, web: Web, method: str, url: str, headers: Headers, body: bytes = b""
     ) -> Answer:
-        """Whoever gives keys: where there are some already, nobody has to wait long for others.
-        Nobody else is asked instead.
+        """The answer of a service that gives keys. A short limit holds where there are keys
+        already. No other server is asked, whatever redirects say.
         """
         return web.ask(method, url, headers, body, follow=False, patience=SHORT * bool(self.keys))
 
     def direct_web(self) -> Web:
-        """For what is asked of this machine's own surroundings: a proxy would see the keys."""
+        """A client without a proxy, for services of this machine: a proxy would see the keys."""
         if self.near is None:
             proxies = [name for name in self.env if name.lower().endswith("_proxy")]
             self.near = type(self.web)(
@@ -107,6 +106,7 @@ class Credentials:
         return self.near
 
     def find_keys(self) -> Keys | None:
+        """The keys of the first place that has some; None where none has."""
         for names in NAMES:
             access, secret, token = [self.env.get(name, "") for name in names]
             if access and secret:
@@ -125,7 +125,9 @@ class Credentials:
         return None
 
     def web_identity_keys(self) -> Keys:
-        """A token from a file (it is replaced now and then) against keys, at the token service."""
+        """The keys that the token service gives for the token in a file, which is replaced now and
+        then.
+        """
         from tao_sdk.net.percent import query
         from tao_sdk.net.s3_xml import inner
 
@@ -150,6 +152,7 @@ class Credentials:
         raise no_keys("The token service does not give keys", answer, why)
 
     def container_keys(self) -> Keys:
+        """The keys of the container's role, from the service that its environment names."""
         relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         url = CONTAINER + relative if relative else self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"]
         headers: Headers = {}
@@ -163,7 +166,7 @@ class Credentials:
         return from_json(answer, "The container's credentials endpoint gives no keys")
 
     def instance_keys(self, endpoint: str) -> Keys | None:
-        """The keys of the role that this machine has; None where there is no such service."""
+        """The keys of this machine's role; None where no service gives any."""
         try:
             headers = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
             url = endpoint + "/latest/api/token"
@@ -181,18 +184,18 @@ class Credentials:
         return from_json(answer, "The instance's metadata service gives no keys")
 
     def looked_places(self) -> str:
-        """Where else keys were looked for, for whoever has to be told that there are none."""
+        """The other places where keys were looked for, for a message."""
         instance = ", and the instance's metadata" if self.on_aws else ""
         return "AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_FULL_URI" + instance
 
 
 def is_word(text: str) -> bool:
-    """Whether it can be a token or a role's name: in one piece, and no page."""
+    """True for a text without blanks that can be a token or a role's name, and is no page."""
     return len(text.split()) == 1 and "<" not in text and text.strip().isprintable()
 
 
 def from_json(answer: Answer, what: str) -> Keys:
-    """The keys of an answer. Raises the Failure that begins with `what` where it holds none."""
+    """The keys in an answer. Raises a Failure that begins with `what` where there are none."""
     if answer.status != 200:
         raise no_keys(what, answer, "")
     import json
@@ -216,6 +219,7 @@ def unix_time(text: str) -> float:
 
 
 def read_token(path: str) -> str:
+    """The token in a file. Raises Failure."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()

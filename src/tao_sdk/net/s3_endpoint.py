@@ -61,6 +61,7 @@ class Endpoint:
         self.mine = threading.local()  # the keys that this thread's last request was signed with
 
     def url(self, bucket: str, key: str, query: Mapping[str, str] | None) -> str:
+        """The address of a bucket, or of a key in it, with its query."""
         if self.endpoint and not self.endpoint.lower().startswith(("http://", "https://")):
             raise Failure(
                 "s3.endpoint",
@@ -81,7 +82,7 @@ class Endpoint:
         return endpoint + path + ("?" + percent.query(query) if query else "")
 
     def signer(self, bucket: str) -> Sign:
-        """What signs requests for a bucket, each with the keys and the time of its own try."""
+        """What signs each try of a request for a bucket, with the keys and the time of that try."""
         region = self.regions.get(bucket, self.region)
         signer = self.signers.setdefault(region, Signer(region))
 
@@ -104,21 +105,21 @@ class Endpoint:
 
 
 def check_bucket(bucket: str) -> None:
-    """Raise Failure for what cannot be the name of a bucket."""
+    """Raise Failure for a text that is no name of a bucket."""
     if not is_bucket(bucket):
         what, next = BUCKET_NAME
         raise Failure("s3.bucket_name", what % {"bucket": bucket}, "", next)
 
 
 def is_bucket(name: str) -> bool:
-    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a
-    token would go to another.
+    """True for the name of a bucket. With a : or # in it, its host would be another one, and get a
+    token.
     """
     return name.isascii() and name.translate(BETWEEN).isalnum()
 
 
 def unix_time(date: str) -> float:
-    """Of Sat, 21 Nov 2026 08:26:14 GMT; 0 when it is no such date."""
+    """Seconds since 1970 of Sat, 21 Nov 2026 08:26:14 GMT; 0 for any other text."""
     from calendar import timegm
 
     try:
@@ -128,6 +129,7 @@ def unix_time(date: str) -> float:
 
 
 def first_value(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """The value of the first of these variables that is set; "" where none is."""
     return next((env[name] for name in names if env.get(name)), "")
 
 
@@ -146,21 +148,25 @@ def region_named(answer: Answer) -> str:
 
 
 def on_aws(origin: Origin) -> bool:
+    """True for a host of AWS."""
     return origin[1].endswith(AWS)
 
 
 def region_of(host: str) -> str:
-    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" where there is none, or it
-    is not AWS's.
-    """
+    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" for a host without a region."""
     suffix = next((each for each in AWS if host.endswith(each)), "")
-    label = host[: -len(suffix)].rpartition(".")[2] if suffix else ""
-    region = label[len("s3-") :] if label.startswith("s3-") else label
-    return region if region.count("-") >= 2 and region.replace("-", "").isalnum() else ""
+    if not suffix:
+        return ""
+    label = host[: -len(suffix)].rpartition(".")[2]
+    if label.startswith("s3-"):
+        label = label[len("s3-") :]
+    if label.count("-") < 2 or not label.replace("-", "").isalnum():
+        return ""
+    return label
 
 
 def regional_endpoint(endpoint: str, region: str) -> str:
-    """An endpoint of AWS for another region; what is not AWS's stays."""
+    """The endpoint of AWS for another region; any other endpoint as it is."""
     origin, _ = split_url(endpoint)
     host = origin[1]
     if not on_aws(origin):

@@ -69,10 +69,11 @@ class Piece:
 
     @property
     def body(self) -> bytes | Piece:
+        """The bytes of a small piece; a larger one itself, which is sent in chunks."""
         return b"".join(self.read_chunks()) if self.size <= BLOCK else self
 
     def send(self, sock: socket, plain: bool) -> None:
-        """All of it into a socket; where that is no TLS, from the file inside the kernel."""
+        """Send all of it. Without TLS the kernel sends it straight from the file."""
         if plain and self.fd >= 0:
             self.send_file(sock)
             return
@@ -118,8 +119,10 @@ class Put:
         self.checksum = ""  # of the whole
 
     def store(self, body: bytes | str) -> str:
-        """Its version. Raises Changed where something is there already and must not be, or the file
-        changes under us.
+        """Store the object. Its version.
+
+        Raises Failure, and Changed where the key is taken and must not be, or the file changes
+        meanwhile.
         """
         if isinstance(body, bytes):
             return self.send_whole(Piece(-1, body, 0, len(body)))
@@ -130,6 +133,7 @@ class Put:
             os.close(fd)
 
     def send_whole(self, whole: Piece) -> str:
+        """Store a small object with one request, a large one in parts. Its version."""
         if whole.size <= PART:
             self.checksum = encode_checksum(whole.crc32)
             return self.stored_version(self.send_piece(whole, {}, self.condition))
@@ -137,9 +141,7 @@ class Put:
         return upload.run()
 
     def send_piece(self, piece: Piece, query: dict[str, str], headers: Headers) -> Answer:
-        """The answer to a body that has arrived as it was sent, or to one that was refused for
-        another reason.
-        """
+        """The answer to a piece. A piece that arrived damaged is sent again."""
         for _ in range(TRIES):
             checksum = encode_checksum(piece.crc32)
             asked = {
@@ -163,8 +165,8 @@ class Put:
         )
 
     def stored_version(self, answer: Answer) -> str:
-        """The version that was stored. A refusal because something is there may be about what we
-        stored ourselves.
+        """The version that was stored. A refusal because the key is taken may be about our own
+        object, of an earlier try.
         """
         if answer.status == 200 and not inner(answer.text, "Code"):
             return inner(answer.text, "ETag") or answer.headers.get("etag", "")
@@ -193,6 +195,7 @@ class Upload:
         self.id = ""
 
     def run(self) -> str:
+        """Store the object in parts. Its version. Raises as Put.store."""
         asked = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
         answer = self.ask_store("POST", {"uploads": ""}, headers=asked)
         self.id = upload_id(answer, self.put.bucket, self.put.key, self.put.s3)
@@ -264,7 +267,7 @@ class Upload:
         return self.put.stored_version(answer)
 
     def abort_upload(self) -> None:
-        """As far as the store can be asked; what stays is swept by the next attempt."""
+        """Give the upload up, if the store can be asked. The next attempt removes what stays."""
         try:
             self.ask_store("DELETE", {"uploadId": self.id})
         except (Failure, OSError):
@@ -272,8 +275,8 @@ class Upload:
 
 
 def part_size(size: int) -> int:
-    """Of the parts of an object of `size` bytes; the same for the same size, so that its version
-    can be foretold.
+    """Bytes of each part for an object of `size` bytes. Equal sizes have equal parts, so that an
+    object's version can be foretold.
     """
     return max(PART, -(-size // MOST_PARTS))
 
@@ -283,9 +286,7 @@ def encode_checksum(checksum: int) -> str:
 
 
 def has_arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
-    """What the store says it has, compared; a store that says nothing that can be compared is
-    believed.
-    """
+    """True if the store's checksum is ours, or if it tells none that can be compared."""
     if "x-amz-checksum-crc32" in headers:
         return headers["x-amz-checksum-crc32"] == checksum
     version = headers.get("etag", "").strip('"')
@@ -297,7 +298,7 @@ def has_arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
 
 
 def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
-    """Of the upload that was begun. Raises the Failure that tells why none was."""
+    """The id of the upload that was begun. Raises the Failure that tells why none was."""
     if answer.status != 200:
         raise refusal(answer, bucket, key, s3)
     check_document(answer, "InitiateMultipartUploadResult", s3)
@@ -305,9 +306,7 @@ def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
 
 
 def sweep(s3: Store, bucket: str, prefix: str, keys: Container[str] | None = None) -> int:
-    """Give up the uploads that were begun below a prefix, or those of `keys` only; how many there
-    were.
-    """
+    """Give up the uploads below a prefix, or those of `keys` only. The number of them."""
     answer = s3.ask("GET", bucket, "", {"uploads": "", "prefix": prefix})
     begun: list[str] = list(elements(answer.text, "Upload"))
     for each in begun:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 class S3Source(Source):
+    """One object of a bucket."""
+
     def __init__(self, s3: S3, bucket: str, key: str, path: str, size: int, version: str) -> None:
         super().__init__(path, size, version)
         self.s3, self.bucket, self.key = s3, bucket, key
@@ -48,7 +50,7 @@ class S3Source(Source):
 
 
 def stored_checksum(headers: dict[str, str]) -> tuple[str, str]:
-    """The checksum of a whole object that its headers tell, of those that Python can check."""
+    """(kind, hex) of the whole object's checksum that its headers tell; ("", "") for none."""
     if headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
         for kind in ("crc32", "sha256", "sha1"):
             value = headers.get("x-amz-checksum-" + kind, "")
@@ -61,7 +63,7 @@ def stored_checksum(headers: dict[str, str]) -> tuple[str, str]:
 
 
 def to_hex(checksum: str) -> str:
-    """In hex; what is no base64 fits no file."""
+    """A checksum in base64 as hex; `?`, which fits no file, for what is no base64."""
     try:
         return a2b_base64(checksum).hex()
     except ValueError:
@@ -69,8 +71,8 @@ def to_hex(checksum: str) -> str:
 
 
 def look(uri: str, kind: str, web: Web) -> Found:
-    """An object of exactly that key or everything below it: both are looked for, the declared kind
-    first.
+    """The object of exactly that key, or all below it. The declared kind is looked for first.
+    Raises Failure.
     """
     bucket, _, key = uri.partition("://")[2].partition("/")
     s3 = S3(web)
@@ -88,6 +90,7 @@ def look(uri: str, kind: str, web: Web) -> Found:
 
 
 def nothing_there(uri: str, bucket: str, slash: bool) -> Failure:
+    """The Failure for an address with nothing behind it."""
     return Failure(
         "input.nothing",
         f"Nothing is at {uri}.",
@@ -100,6 +103,7 @@ def nothing_there(uri: str, bucket: str, slash: bool) -> Failure:
 
 
 def find_object(s3: S3, bucket: str, key: str) -> Found | None:
+    """The object of exactly that key; None where there is none."""
     entry = s3.head(bucket, key) if key else None
     if entry is None:
         return None
@@ -108,15 +112,15 @@ def find_object(s3: S3, bucket: str, key: str) -> Found | None:
 
 
 def source_of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
-    """The source that a head told of, its checksum with it."""
+    """The source of an object with the checksum that its head told."""
     source = S3Source(s3, bucket, entry.key, path, entry.size, entry.version)
     source.headers = entry.headers
     return source
 
 
 def find_folder(s3: S3, bucket: str, key: str) -> Found | None:
-    """What is below a key. A key that ends in a slash is the mark that some tools make of a folder,
-    no file.
+    """The objects below a key; None where there are none. A key that ends in a slash is a folder's
+    mark.
     """
     prefix = key + "/" if key else ""
     sources: list[Source] = [

@@ -54,8 +54,8 @@ class Store(Endpoint):
         body: bytes | Body = b"",
         headers: Headers | None = None,
     ) -> Answer:
-        """One request with its whole answer; asked again where the server told a better region or
-        time, or keys ended.
+        """The whole answer to a request. It is asked again where the server told a better region or
+        time, or where keys ended. Raises Failure.
         """
         left = LESSONS
         while True:
@@ -68,7 +68,7 @@ class Store(Endpoint):
             left -= 1
 
     def open(self, bucket: str, key: str, headers: Headers) -> Answer:
-        """As `ask`, for a body that is read by the caller; that of a refusal is read already."""
+        """As `ask`, but the caller reads the body. That of a refusal has been read."""
         left = LESSONS
         while True:
             answer = self.web.open(
@@ -99,7 +99,7 @@ class Store(Endpoint):
         self.believed = time.monotonic()
 
     def learn_from(self, bucket: str, answer: Answer) -> bool:
-        """Whether a refusal told something that makes another try worthwhile: a region, the time,
+        """True if a refusal told something by which another try may succeed: a region, the time, or
         the end of keys.
         """
         if answer.status < 300 or answer.status in (404, 412):
@@ -118,6 +118,7 @@ class Store(Endpoint):
         return False
 
     def learn_region(self, bucket: str, answer: Answer) -> bool:
+        """Take over the region that a refusal names. True if it is a new one."""
         region = (
             inner(answer.text, "Region")
             or answer.headers.get("x-amz-bucket-region", "")
@@ -134,9 +135,7 @@ class Store(Endpoint):
         return True
 
     def learn_https(self, answer: Answer) -> bool:
-        """Take the same host's https, where it wants nothing else. What follows stays there: a
-        login never goes back.
-        """
+        """Use https of the same host from now on, where a redirect asks for no more than that."""
         secure = wants_https(answer)
         if not secure or not self.endpoint.lower().startswith("http://"):
             return False
@@ -145,7 +144,7 @@ class Store(Endpoint):
         return True
 
     def learn_time(self, bucket: str, answer: Answer) -> bool:
-        """Take the server's time for ours, and tell so."""
+        """Take over the server's time, with a warning. True if ours was wrong."""
         ahead = self.clock_ahead(answer)
         with self.lock:
             if abs(ahead - self.skew) <= SKEW:
@@ -160,6 +159,7 @@ class Store(Endpoint):
         return True
 
     def head(self, bucket: str, key: str) -> Entry | None:
+        """What the store says of one object; None where there is none. Raises Failure."""
         answer = self.ask("HEAD", bucket, key, headers={"x-amz-checksum-mode": "ENABLED"})
         if answer.status == 404:
             return None
@@ -182,6 +182,7 @@ def head_entry(key: str, answer: Answer) -> Entry:
 
 
 def whole_number(text: str, key: str) -> int:
+    """The size of an object. Raises Failure for a text that is no number."""
     size = digits(text)
     if size < 0:
         raise Failure(

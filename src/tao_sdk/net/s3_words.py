@@ -47,7 +47,7 @@ def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
 def describe_refusal(
     name: str, answer: Answer, bucket: str, key: str, store: Endpoint
 ) -> tuple[str, str]:
-    """What there is to tell, and what to do."""
+    """(what a person reads, what to do) for a refusal."""
     place = {
         "bucket": bucket,
         "object": f"s3://{bucket}/{key}",

@@ -30,6 +30,7 @@ def elements(text: str, name: str) -> Iterator[str]:
 
 
 def plain_text(text: str) -> str:
+    """The text of an element, its entities decoded."""
     if "&" not in text:
         return text
     first, *rest = text.split("&")
@@ -37,7 +38,7 @@ def plain_text(text: str) -> str:
 
 
 def decode_entity(text: str) -> str:
-    """What stands behind an ampersand."""
+    """A text behind an ampersand with its entity decoded: `amp; b` is `& b`."""
     name, _, rest = text.partition(";")
     if name.startswith("#"):
         return decode_character(name[1:]) + rest
@@ -45,9 +46,7 @@ def decode_entity(text: str) -> str:
 
 
 def decode_character(number: str) -> str:
-    """Of &#65; and &#x41; what stands between # and the semicolon; the sign for an unknown one
-    where it is none.
-    """
+    """The character of `65` or `x41`, from &#65; and &#x41;; U+FFFD where there is none."""
     try:
         code = int(number[1:9], 16) if number[:1] in ("x", "X") else int(number[:9])
         return chr(code)

@@ -28,8 +28,8 @@ class Source:
         )
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
-        """The bytes [start, stop) of this version, in views that are good until the next; stop -1
-        is the end.
+        """The bytes [start, stop) of this version; stop -1 is the end. A view is good until the
+        next. Raises OSError, Changed, Failure.
         """
         raise NotImplementedError
 
@@ -38,17 +38,16 @@ class Source:
         return self
 
     def proof(self) -> tuple[str, str]:
-        """What the bytes have to fit, asked for once some are there: a kind and its hex value. It
-        may be asked for again.
+        """(kind, hex) of the checksum that the file has to have; ("", "") where there is none.
 
-        Kinds: crc32, md5, sha1, sha256, and etag for what is an MD5 perhaps; ("", "") when there is
-        none.
+        Kinds: crc32, md5, sha1, sha256, and etag for what may be an MD5. Asked after some bytes
+        have come, perhaps more than once.
         """
         return "", ""
 
     @property
     def known(self) -> bool:
-        """Whether parts of it can be told from those of another version."""
+        """True if its parts can be told from those of another version."""
         return self.size >= 0 and bool(self.version)
 
 

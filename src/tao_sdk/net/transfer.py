@@ -46,7 +46,7 @@ def fetch(
     patience: float = PATIENCE,
     threads: int = THREADS,
 ) -> None:
-    """Every source complete at folder/path, or a Failure. `tell(bytes, files)` is called now and
+    """Fetch every source to folder/path. Raises Failure. `tell(bytes, files)` is called now and
     then.
     """
     Fetch(sources, folder, patience, threads).run(tell)
@@ -75,9 +75,10 @@ class Fetch:
         self.folders: set[str] = set()
 
     def run(self, tell: Callable[[int, int], None]) -> None:
-        """Every source complete under its name, or a Failure. `tell` is called now and then, by
-        this thread, with the bytes and files that came since, first of all with what an earlier
-        attempt left; bytes of no use are taken back.
+        """Fetch all sources. Raises Failure.
+
+        `tell` is called now and then, by this thread, with the bytes and files that came since;
+        first with what an earlier attempt left. Bytes of no use are taken back.
         """
         os.makedirs(self.folder, exist_ok=True)
         with Journal(self.folder + ".tao-journal") as self.journal:
@@ -138,7 +139,7 @@ class Fetch:
             )
 
     def fetch_parts(self) -> None:
-        """Part after part, until there are no more."""
+        """Fetch part after part, until there are no more."""
         while True:
             with self.lock:
                 part = self.next_part()
@@ -153,20 +154,20 @@ class Fetch:
                 return
 
     def next_part(self) -> tuple[Reading, int, int] | None:
-        """The part to fetch next, or None. The lock must be held."""
+        """(reading, start, stop) of the part to fetch next, or None. The lock must be held."""
         if self.crew.broken:
             return None
         return self.extra.pop() if self.extra else next(self.queue, None)
 
     def wait_for_more(self) -> bool:
-        """A source that changed may bring parts back; false once nothing can."""
+        """Wait for other threads: a changed source may bring parts back. False once none can."""
         with self.lock:
             while self.open and not self.crew.broken and not self.extra:
                 self.more.wait(LOOK)
             return bool(self.open and not self.crew.broken)
 
     def leave_file(self, reading: Reading) -> None:
-        """The last to write a file that is complete or given up closes it."""
+        """Close a file that is complete or given up, if nobody else writes to it."""
         with self.lock:
             reading.writers -= 1
         self.close_file(reading)
@@ -179,7 +180,7 @@ class Fetch:
                 reading.fd = -1
 
     def fetch_part(self, reading: Reading, start: int, stop: int) -> None:
-        """One part into its place, noted; the last one gives the file its name."""
+        """Fetch one part and note it. The last part gives the file its name."""
         try:
             length, checksum = self.read_part(reading, start, stop)
         except Changed:
@@ -198,8 +199,8 @@ class Fetch:
             self.continue_hash(reading)
 
     def continue_hash(self, reading: Reading) -> None:
-        """Go on with the checksum, unless somebody does so already; which it is, the first who
-        comes asks.
+        """Hash the bytes that have come, unless another thread does. The first thread asks for the
+        kind.
         """
         if reading.looked.acquire(blocking=False):
             kind, _ = reading.source.proof()
@@ -208,7 +209,9 @@ class Fetch:
             reading.hashing.hash_arrived(reading.fd, reading.end_from)
 
     def read_part(self, reading: Reading, start: int, stop: int) -> tuple[int, int]:
-        """The part's bytes, asked for again from where it broke; their number and checksum."""
+        """(number, CRC-32) of the part's bytes, asked for again from where they broke off. Raises
+        Failure.
+        """
         fd = self.open_temporary(reading)
         at, checksum = start, 0
         patience = Patience(self.patience)
@@ -245,8 +248,8 @@ class Fetch:
             self.bytes += count
 
     def open_temporary(self, reading: Reading) -> int:
-        """The temporary file, there from its first part on. Others go on while a slow disk makes
-        it.
+        """The descriptor of the temporary file, which the first part makes. Other threads go on
+        while a slow disk makes it.
         """
         with reading.opening:
             if reading.stale or self.crew.broken:
@@ -270,9 +273,7 @@ class Fetch:
             self.folders.add(folder)
 
     def start_anew(self, reading: Reading) -> None:
-        """Start a file from its beginning, as the source is now; what was read of
-        it is of no use.
-        """
+        """Start a file from its beginning, as the source is now. What was read of it is dropped."""
         with self.lock:
             if reading.stale or self.crew.broken:
                 return
@@ -299,7 +300,7 @@ class Fetch:
             self.more.notify_all()
 
     def finish_file(self, reading: Reading) -> None:
-        """The file under its name, if its bytes are what the source says they are."""
+        """Give the file its name. Raises Failure if its bytes do not have the source's checksum."""
         kind, wanted = reading.source.proof()
         if kind and not self.fits_checksum(reading, kind, wanted):
             if reading.number < READINGS:
@@ -324,7 +325,7 @@ class Fetch:
                 self.more.notify_all()
 
     def fits_checksum(self, reading: Reading, kind: str, wanted: str) -> bool:
-        """An ETag that is no MD5 after all is believed not to be one when the same bytes come
+        """True if the file has this checksum. An ETag counts as no MD5 once the same bytes came
         twice.
         """
         try:
@@ -344,9 +345,7 @@ class Fetch:
 
 
 def new_hashing(kind: str, size: int) -> Hashing | None:
-    """What takes a checksum of that kind; None where it is put together from the parts', or this
-    Python has none.
-    """
+    """A running checksum of that kind; None for CRC-32, and where this Python lacks the kind."""
     try:
         return Hashing(kind, size) if kind not in ("", "crc32") else None
     except ValueError:
@@ -365,7 +364,7 @@ def read_digest(reading: Reading, kind: str) -> str:
 
 
 def check_paths(sources: list[Source]) -> list[Source]:
-    """Their paths stay inside the folder, and none stands in another's way."""
+    """The sources. Raises Failure for a path that leaves the folder or clashes with another."""
     files: dict[str, str] = {}
     folders: set[str] = set()
     for source in sources:
@@ -392,6 +391,7 @@ def check_paths(sources: list[Source]) -> list[Source]:
 
 
 def path_clash(one: str, other: str) -> Failure:
+    """The Failure for two sources of which one lies where the other does, or below it."""
     return Failure(
         "fetch.clash",
         f"{one} and {other} cannot both be files here.",
@@ -401,6 +401,7 @@ def path_clash(one: str, other: str) -> Failure:
 
 
 def write_view(fd: int, view: memoryview, at: int, path: str) -> None:
+    """Write all of a view at an offset. Raises Failure."""
     try:
         while view:
             count = os.pwrite(fd, view, at)
@@ -410,6 +411,7 @@ def write_view(fd: int, view: memoryview, at: int, path: str) -> None:
 
 
 def write_failure(error: OSError, path: str) -> Failure:
+    """The Failure for a file that could not be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return Failure(
         "disk.full" if full else "fetch.unwritable",
@@ -422,7 +424,7 @@ def write_failure(error: OSError, path: str) -> Failure:
 
 
 def amount(size: float) -> str:
-    """1.5 GB of 1500000000."""
+    """`1.5 GB` of 1500000000 bytes."""
     units = ["bytes", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000.0

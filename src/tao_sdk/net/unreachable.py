@@ -74,7 +74,7 @@ def known_kind(error: OSError) -> str:
 
 
 def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> Failure:
-    """What a person reads when a proxy is the reason. Its login is not told."""
+    """The Failure for a proxy that is the reason. It does not show the proxy's login."""
     proxy, variable = f"{proxy_at[0]}:{proxy_at[1]}", f"{scheme.upper()}_PROXY"
     spare = "or name the server in NO_PROXY where it can be reached without one."
     if not isinstance(error, Refused):
@@ -98,7 +98,7 @@ def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> 
 
 
 def error_reason(error: OSError) -> str:
-    """The system's words, which never hold what was sent."""
+    """The system's words for an error. They never hold what was sent."""
     said = (
         getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__
     )
@@ -106,7 +106,7 @@ def error_reason(error: OSError) -> str:
 
 
 def silent_host(error: OSError, origin: Origin, env: Mapping[str, str]) -> str:
-    """Host and port of who does not answer: the server, or the proxy on the way there."""
+    """`host:port` of who does not answer: the server, or the proxy on the way there."""
     proxy = proxy_for(origin, env)
     if proxy and isinstance(error, ProxyAway):
         return f"{proxy[0]}:{proxy[1]}"

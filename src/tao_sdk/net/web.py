@@ -102,7 +102,7 @@ class Answer:
 
     @property
     def leads_outside(self) -> bool:
-        """True if a server of elsewhere told the addresses in this answer."""
+        """True if a server outside told the addresses in this answer."""
         return self.outside or not is_here(self.connection)
 
     @property
@@ -290,13 +290,11 @@ class Web:
 
 
 def ignore_event(*_: object, **__: object) -> None:
-    """What `tell` is until somebody listens."""
+    """Do nothing: the `tell` of a client that nobody listens to."""
 
 
 def check_request(url: str, headers: Headers) -> None:
-    """Raise Failure if the address or a header ends its line: what follows would be headers of
-    somebody else's.
-    """
+    """Raise Failure for an address or a header with a line end: the rest would become headers."""
     for name, text in (("address", url.replace(" ", "\n")), *headers.items()):
         if in_one_line(text):
             continue

@@ -69,14 +69,12 @@ class ProxyAway(OSError):
 
 
 def digits(text: str) -> int:
-    """A number of bytes, as a server writes it; -1 for what is none."""
+    """The number of bytes in a header; -1 for a text that is no number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER else -1
 
 
 def split_url(url: str) -> tuple[Origin, str]:
-    """The origin of an address and what is asked for there. User names in it are dropped, and so is
-    the fragment.
-    """
+    """(origin, path with query) of an address. A login and a fragment in it are dropped."""
     scheme, _, rest = url.partition("#")[0].partition("://")
     at = min([place for place in (rest.find("/"), rest.find("?")) if place >= 0] or [len(rest)])
     authority, target = rest[:at].rpartition("@")[2], rest[at:]
@@ -90,6 +88,7 @@ def split_url(url: str) -> tuple[Origin, str]:
 
 
 def host_header(origin: Origin) -> str:
+    """The Host header for an origin."""
     scheme, host, port = origin
     shown = f"[{host}]" if ":" in host else host
     return shown if PORTS.get(scheme) == port else f"{shown}:{port}"
@@ -175,7 +174,7 @@ class Connection:
     def request(
         self, method: str, target: str, headers: dict[str, str], body: bytes | Body
     ) -> tuple[int, dict[str, str]]:
-        """Send it all, then read the status and the headers of the answer."""
+        """Send a request. The status and the headers of its answer. Raises OSError, Garbled."""
         self.heard = self.reusable = False
         self.method = method
         size = len(body) if isinstance(body, bytes) else body.size
@@ -213,7 +212,7 @@ class Connection:
         body.send(self.sock, self.origin[0] == "http")
 
     def read_head(self) -> tuple[int, dict[str, str]]:
-        """The status and the headers of the next answer that is one (100 Continue is not)."""
+        """The status and the headers of the next final answer: 100 Continue is passed over."""
         for _ in range(MOST_LINES):
             text = self.read_until(
                 b"\r\n\r\n", "the server closed the connection instead of answering"
@@ -224,8 +223,8 @@ class Connection:
         raise Garbled("one answer after the other that is none")
 
     def read_body(self) -> Iterator[memoryview]:
-        """The bytes of the answer's body; the connection can be used again once the
-        last was taken.
+        """The bytes of the answer's body. The connection can be used again after the last. Raises
+        OSError.
         """
         if self.method == "HEAD" or self.status in (204, 304):
             self.finish_answer()
@@ -240,7 +239,7 @@ class Connection:
         self.finish_answer()
 
     def read_bytes(self, length: int) -> Iterator[memoryview]:
-        """The next so many bytes."""
+        """The next `length` bytes. Raises CutShort."""
         if not self.buffer:
             self.buffer = memoryview(bytearray(BUFFER))
         if self.held and length:
@@ -258,9 +257,9 @@ class Connection:
                 raise CutShort(f"{length} bytes are missing at the end")
 
     def fill_buffer(self, wanted: int) -> tuple[int, OSError | None]:
-        """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16
-        KiB at a time, and each piece that is passed on by itself costs several times what reading
-        it does.
+        """(bytes that came into the buffer, the error that ended them).
+
+        TLS gives 16 KiB at a time, and passing each piece on costs more than reading it.
         """
         count, late = 0, monotonic() + MOMENT
         try:
@@ -302,7 +301,7 @@ class Connection:
         return self.read_until(b"\n", "the last chunk is missing").rstrip(b"\r")
 
     def read_until(self, mark: bytes, cut_short: str) -> bytes:
-        """What comes before the mark. What came behind it already is held."""
+        """The bytes in front of a mark. What came behind it is kept for the next read."""
         while mark not in self.held:
             more = self.sock.recv(1 << 16)
             if not more:
@@ -315,9 +314,7 @@ class Connection:
         return before
 
     def finish_answer(self) -> None:
-        """The answer was read to its end: the next request may follow, unless one of us wants to
-        close.
-        """
+        """Get ready for the next request, or close where either side wants to."""
         self.reusable = (
             self.whole_sent
             and not self.held

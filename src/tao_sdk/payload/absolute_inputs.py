@@ -9,23 +9,27 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeGuard, cast
 
 from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.net.address import scheme
-from tao_sdk.payload.declared import RESUME, SpecKeys, keys_of, leaves
+from tao_sdk.payload.declared import RESUME, SpecKeys, keys_of, text_leaves
 from tao_sdk.payload.keys import joined, lookup, put
 from tao_sdk.payload.values import Tree, walk
 
 
 def relative_inputs(job: PreparedJob) -> list[DataInput]:
     """Inputs that are relative paths and do not travel with the job."""
-    return [
-        each
-        for each in (*job.data.inputs, *given_checkpoints(job.spec))
-        if each.is_path and not posixpath.isabs(each.path) and not job.brings_path(each.path)
-    ]
+    inputs = [*job.data.inputs, *given_checkpoints(job.spec)]
+    return [wanted for wanted in inputs if stays_here(wanted, job)]
+
+
+def stays_here(wanted: DataInput, job: PreparedJob) -> bool:
+    """True for a relative path that does not travel with the job."""
+    if not wanted.is_path or posixpath.isabs(wanted.path):
+        return False
+    return not job.brings_path(wanted.path)
 
 
 def given_checkpoints(spec: JobSpec) -> list[DataInput]:
@@ -42,25 +46,29 @@ def given_checkpoints(spec: JobSpec) -> list[DataInput]:
     walk(keys.tree, "", visit)
     if spec.resume_key:
         found[spec.resume_key] = lookup(keys.tree, keys.way(spec.resume_key))
-    paths = {key: each for key, each in found.items() if isinstance(each, str) and each}
-    return [DataInput(key, path, path=path) for key, path in paths.items() if not scheme(path)]
+    return [DataInput(key, path, path=path) for key, path in found.items() if is_path(path)]
+
+
+def is_path(value: Tree) -> TypeGuard[str]:
+    """True for a text that is neither empty nor an address."""
+    return isinstance(value, str) and bool(value) and not scheme(value)
 
 
 def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
     """(key, value) of each relative path that is there below `folder` and that no input names, of
     a job that starts elsewhere.
     """
-    keys = keys_of(job.spec) if job.brings_files else None
+    if not job.brings_files:
+        return []
+    keys = keys_of(job.spec)
     if keys is None:
         return []
-    declared = {each.key for each in job.data.inputs} | set(job.data.output_keys)
+    declared = {wanted.key for wanted in job.data.inputs} | set(job.data.output_keys)
+    texts = [(joined(way), value) for way, value in text_leaves(keys.tree)]
     return [
         (key, value)
-        for way, value in leaves(keys.tree, [])
-        if isinstance(value, str)
-        and is_path_below(value, folder)
-        and (key := joined(way)) not in declared
-        and not job.brings_path(value)
+        for key, value in texts
+        if key not in declared and not job.brings_path(value) and is_path_below(value, folder)
     ]
 
 

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from typing import TypeGuard
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
+from tao_sdk.payload.formats import json_line
 from tao_sdk.payload.rereading import Reading, reading
 from tao_sdk.payload.shell import HereDocument, Place, Spot, Word, scan
 from tao_sdk.payload.values import Hole, Tree
@@ -27,9 +29,9 @@ NUL = "\0"
 CONFIG_PATH = "{config_path}"
 VARIABLE = "TAO_ARG_"
 NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
-ARGUMENT = re.compile(
-    r"""["']?([\w.+~@/\[\]-]+=)?["']?"""
-)  # what stands before the value in key=value, or in the value alone
+# what stands before the value in key=value, or in the value alone
+ARGUMENT = re.compile(r"""["']?([\w.+~@/\[\]-]+=)?["']?""")
+OPTION_BEFORE = re.compile(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$")
 INTO = re.compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
 PROGRAM = re.compile(
     r"(?<![\w.-])(python[\d.]*|[gmn]?awk|perl|ruby|node|sed|ssh|(?:ba|da|z|k)?sh)(?![\w.-])"
@@ -45,6 +47,8 @@ OWN_WORDS = (
     ("ruby", "ruby -e 'train(ARGV[0])' {x}"),
     ("node", "node -e 'train(process.argv[1])' {x}"),
 )
+# the words of an argument that has one of these values
+CONSTANT_WORDS: Mapping[bool | None, Sequence[str]] = {None: (), False: (), True: ("true",)}
 AROUND = 30  # characters of the command that an error shows on either side
 
 Value = str | Hole  # a value, or one that only the job knows
@@ -136,23 +140,29 @@ def command_template(
     """
     variables = Variables(command)
     spots = replaced_spots(command, values)
+    edits: list[Edit] = []
     for spot in spots:
-        if not values[command[spot.start + 1 : spot.end - 1]]:
-            refuse_part_of_word(command, spot)
-        refuse_place(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables)
-    edits = [
-        edit(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables)
-        for spot in spots
-    ]
-    documents = dict.fromkeys(
-        spot.document for spot in spots if spot.document and spot.document.quoted
-    )
-    edits += [each for document in documents for each in unquoted(command, document, spots)]
-    body = [*edited(command, sorted(edits, key=lambda each: each[:2]))]
+        spot_values = values[placeholder_name(command, spot)]
+        refuse_spot(command, spot, spot_values, variables)
+        edits.append(edit_word(command, spot, spot_values, variables))
+    for document in quoted_documents(spots):
+        edits += unquote_document(command, document, spots)
+    body = [*edited_pieces(command, sorted(edits, key=lambda each: each[:2]))]
     refuse_appended(command, appended, variables)
     for value in appended:
         body += appended_word(value, variables)
-    return assembled([*variables.assignments(), *body])
+    return assemble_template([*variables.assignments(), *body])
+
+
+def placeholder_name(command: str, spot: Spot) -> str:
+    """`name` of `{name}`."""
+    return command[spot.start + 1 : spot.end - 1]
+
+
+def quoted_documents(spots: Sequence[Spot]) -> list[HereDocument]:
+    """The here-documents with a quoted delimiter that hold placeholders, each once."""
+    documents = dict.fromkeys(spot.document for spot in spots)
+    return [document for document in documents if document and document.quoted]
 
 
 def replaced_spots(command: str, values: Mapping[str, object]) -> list[Spot]:
@@ -162,128 +172,197 @@ def replaced_spots(command: str, values: Mapping[str, object]) -> list[Spot]:
     return [spot for spot in spots if spot.place is not Place.COMMENT]
 
 
+def refuse_spot(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
+    """Raise SpecError where a placeholder cannot have these values."""
+    if not values:
+        refuse_part_of_word(command, spot)
+    refuse_place(command, spot, values, variables)
+
+
 def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
     """Raise SpecError where the shell, or who reads the word after it, would take a value for more
     than a value.
     """
     read_as = reading(command, spot, several=len(values) > 1)
-    why: Place | Reading | None = read_as if spot.place not in REFUSED else spot.place
-    if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
-        why = Place.DELIMITER
-    if why and why in REFUSED:
-        where, advice = REFUSED[why]
+    obstacle = forbidden_place(spot, read_as)
+    if obstacle is not None:
+        where, advice = REFUSED[obstacle]
         raise misplaced(command, spot, f"{where}, where no value can", advice)
     for value in values:
-        if read_as is Reading.NUMBER and not (isinstance(value, str) and NUMBER.fullmatch(value)):
-            where = "where the shell calculates, and its value is no whole number"
-            raise misplaced(command, spot, where, CALCULATED)
-        if read_as is Reading.OPTION and isinstance(value, str) and value.startswith("-"):
-            where = "where a program looks for its options, and its value begins with '-'"
-            raise misplaced(command, spot, where, AS_OPERAND)
-        if read_as is Reading.CODE and isinstance(value, Hole):
-            variables.plain.add(value)
-        elif read_as is Reading.CODE and isinstance(value, str) and not PLAIN.issuperset(value):
-            character = next(each for each in value if each not in PLAIN)
-            where = f"in text that another program reads as code, and its value has {character!r}"
-            raise misplaced(command, spot, where, own_word(command, spot))
+        if read_as is Reading.NUMBER:
+            refuse_calculation(command, spot, value)
+        if read_as is Reading.OPTION:
+            refuse_option(command, spot, value)
+        if read_as is Reading.CODE:
+            refuse_code(command, spot, value, variables)
+
+
+def forbidden_place(spot: Spot, read_as: Reading | None) -> Place | Reading | None:
+    """What no value can stand in; None where one can."""
+    if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
+        return Place.DELIMITER
+    if spot.place in REFUSED:
+        return spot.place
+    if read_as in REFUSED:
+        return read_as
+    return None
+
+
+def refuse_calculation(command: str, spot: Spot, value: Value) -> None:
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        return
+    where = "where the shell calculates, and its value is no whole number"
+    raise misplaced(command, spot, where, CALCULATED)
+
+
+def refuse_option(command: str, spot: Spot, value: Value) -> None:
+    if isinstance(value, Hole) or not value.startswith("-"):
+        return
+    where = "where a program looks for its options, and its value begins with '-'"
+    raise misplaced(command, spot, where, AS_OPERAND)
+
+
+def refuse_code(command: str, spot: Spot, value: Value, variables: Variables) -> None:
+    """A value that only the job knows is checked there."""
+    if isinstance(value, Hole):
+        variables.plain.add(value)
+        return
+    if PLAIN.issuperset(value):
+        return
+    character = next(each for each in value if each not in PLAIN)
+    where = f"in text that another program reads as code, and its value has {character!r}"
+    raise misplaced(command, spot, where, suggest_own_word(command, spot))
 
 
 def refuse_appended(command: str, appended: Sequence[Value], variables: Variables) -> None:
     """Raise SpecError for an argument that is appended where it would be read once more: `ssh host
     train` gets --name {name}.
     """
-    text, spans = command, list[tuple[int, int]]()
+    text = command
+    spans: list[tuple[int, int]] = []
+    risky_values: list[Value] = []
     for value in appended:
+        if not is_risky(value):
+            text += f" {value}"
+            continue
         start = len(text) + 1
-        text += f" {{{shown_name(value, text)}}}" if is_risky(value) else f" {value}"
+        text += f" {{{shown_name(value, text)}}}"
         spans.append((start, len(text)))
-    risky = [span for span, value in zip(spans, appended, strict=True) if is_risky(value)]
-    given = [[value] for value in appended if is_risky(value)]
-    for spot, values in zip(scan(text, risky).spots, given, strict=True):
-        refuse_place(text, spot, values, variables)
+        risky_values.append(value)
+    for spot, value in zip(scan(text, spans).spots, risky_values, strict=True):
+        refuse_place(text, spot, [value], variables)
 
 
 def is_risky(value: Value) -> bool:
-    return isinstance(value, Hole) or not value or not PLAIN.issuperset(value)
+    """True for a value that a shell could take for more than one plain word."""
+    if isinstance(value, Hole) or not value:
+        return True
+    return not PLAIN.issuperset(value)
 
 
 def shown_name(value: Value, text: str) -> str:
     """The name of the appended argument whose value comes behind `text`."""
-    return value.key if isinstance(value, Hole) else text.rsplit(maxsplit=1)[-1].lstrip("-")
+    if isinstance(value, Hole):
+        return value.key
+    return text.rsplit(maxsplit=1)[-1].lstrip("-")
 
 
-def own_word(command: str, spot: Spot) -> str:
+def suggest_own_word(command: str, spot: Spot) -> str:
     """What to write instead, for the program that reads the text as code: the last one that is
     named before it.
     """
-    before = command[: spot.document.written[0] if spot.document else spot.start]
-    programs: list[str] = PROGRAM.findall(before)
     name = command[spot.start : spot.end]
     if spot.document:
-        example = f"bash -s {name} <<'EOF', and \"$1\" in its lines"
-        if programs and programs[-1].startswith("python"):
-            example = f"python3 - {name} <<'EOF', and sys.argv[1] in its lines"
+        program = last_program(command[: spot.document.written[0]])
+        example = document_example(program, name)
     else:
-        forms = (each for kind, each in OWN_WORDS if programs and programs[-1].startswith(kind))
-        example = next(forms, "bash -c 'train \"$1\"' _ {x}").replace("{x}", name)
+        program = last_program(command[: spot.start])
+        example = word_example(program).replace("{x}", name)
     return f"Give it to that program as a word of its own: {example}"
+
+
+def last_program(text: str) -> str:
+    """The program that is named last in the text; "" where none is."""
+    programs: list[str] = PROGRAM.findall(text)
+    return programs[-1] if programs else ""
+
+
+def document_example(program: str, name: str) -> str:
+    if program.startswith("python"):
+        return f"python3 - {name} <<'EOF', and sys.argv[1] in its lines"
+    return f"bash -s {name} <<'EOF', and \"$1\" in its lines"
+
+
+def word_example(program: str) -> str:
+    for kind, example in OWN_WORDS:
+        if program.startswith(kind):
+            return example
+    return "bash -c 'train \"$1\"' _ {x}"
 
 
 def refuse_part_of_word(command: str, spot: Spot) -> None:
     """Raise SpecError for a placeholder without a value that has other text in its word: more than
     an argument would go.
     """
-    if spot.word is None:
-        return
-    before, after = command[spot.word.start : spot.start], command[spot.end : spot.word.end]
-    if (
-        ARGUMENT.fullmatch(before)
-        and not after.strip("\"'")
-        and not INTO.search(command[: spot.word.start])
-    ):
+    if spot.word is None or is_argument(command, spot, spot.word):
         return
     name = command[spot.start : spot.end]
     raise SpecError(
-        f"The command has {name} as a part of {around(command, spot)}, and "
+        f"The command has {name} as a part of {text_around(command, spot)}, and "
         f"args.{name[1:-1]} has no value.",
         "An argument without a value is left out with its whole word, which says more here.",
         f"Give it a value, or let the word be {name} or key={name} alone.",
     )
 
 
+def is_argument(command: str, spot: Spot, word: Word) -> bool:
+    """True if the word is the placeholder alone or key={placeholder}, and no redirection."""
+    before, after = command[word.start : spot.start], command[spot.end : word.end]
+    if after.strip("\"'") or not ARGUMENT.fullmatch(before):
+        return False
+    return not INTO.search(command[: word.start])
+
+
 def misplaced(command: str, spot: Spot, where: str, advice: str) -> SpecError:
-    what = f"The command has {command[spot.start : spot.end]} {where}: {around(command, spot)}"
+    what = f"The command has {command[spot.start : spot.end]} {where}: {text_around(command, spot)}"
     return SpecError(what, "Its value could be run as a command there.", advice)
 
 
-def around(command: str, spot: Spot) -> str:
+def text_around(command: str, spot: Spot) -> str:
     """The placeholder with the text on either side of it."""
     left, right = max(0, spot.start - AROUND), spot.end + AROUND
-    words = "".join(each if each.isprintable() else " " for each in command[left:right])
-    return f"{'...' * (left > 0)}{words}{'...' * (right < len(command))}"
+    words = "".join(
+        character if character.isprintable() else " " for character in command[left:right]
+    )
+    if left > 0:
+        words = f"...{words}"
+    if right < len(command):
+        words = f"{words}..."
+    return words
 
 
 Edit = tuple[int, int, list[str | Gap]]  # from, to, what stands there instead
 
 
-def edit(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> Edit:
+def edit_word(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> Edit:
     """The word around a placeholder, or the placeholder alone, with its values."""
-    alone = len(values) == 1 and not is_whole(values[0])
-    start, end = (spot.start, spot.end) if alone else word_around(command, spot)
+    start, end = spot.start, spot.end
+    if len(values) != 1 or is_whole(values[0]):
+        start, end = word_around(command, spot)
     before, after = command[start : spot.start], command[spot.end : end]
     pieces: list[str | Gap] = []
-    for index, value in enumerate(values):
+    for value in values:
+        if pieces:
+            pieces.append(" ")
         reference = REFERENCES[spot.place] % variables.name(value)
-        pieces += [" "] if index else []
-        pieces += (
-            [when_there(value, before + reference + after)]
-            if is_whole(value)
-            else [before, reference, after]
-        )
+        if is_whole(value):
+            pieces.append(when_there(value, before + reference + after))
+        else:
+            pieces += [before, reference, after]
     return start, end, pieces
 
 
-def edited(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
+def edited_pieces(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
     done = 0
     for start, end, pieces in edits:
         if start < done:
@@ -298,7 +377,7 @@ def edited(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
     yield command[done:]
 
 
-def unquoted(command: str, document: HereDocument, spots: Sequence[Spot]) -> Iterator[Edit]:
+def unquote_document(command: str, document: HereDocument, spots: Sequence[Spot]) -> Iterator[Edit]:
     """A here-document whose delimiter is quoted, as one in which the shell replaces variables, and
     nothing else.
     """
@@ -356,13 +435,19 @@ def word_around(command: str, spot: Spot) -> tuple[int, int]:
     """The word that holds the placeholder, with the option before it when the word is nothing but
     the placeholder.
     """
-    word = spot.word or Word(spot.start, spot.end)
-    option = re.search(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$", command[: word.start])
-    alone = not f"{command[word.start : spot.start]}{command[spot.end : word.end]}".strip("\"'")
-    return (option.start() if option and alone and spot.word else word.start), word.end
+    if spot.word is None:
+        return spot.start, spot.end
+    start, end = spot.word.start, spot.word.end
+    beside = command[start : spot.start] + command[spot.end : end]
+    if beside.strip("\"'"):
+        return start, end
+    option = OPTION_BEFORE.search(command[:start])
+    if option:
+        return option.start(), end
+    return start, end
 
 
-def assembled(pieces: Sequence[str | Gap]) -> Template:
+def assemble_template(pieces: Sequence[str | Gap]) -> Template:
     """Pieces as a template; what is known already is filled in here."""
     parts, holes = [""], list[Gap]()
     for piece in pieces:
@@ -385,17 +470,15 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
     """Args mode: `{name}` is replaced by the argument; an argument that is not named is appended as
     --name value.
     """
-    values = {name: words(value) for name, value in arguments.items()}
+    values = {name: argument_words(value) for name, value in arguments.items()}
     refuse_nul(values)
-    values = {**{name.replace("-", "_"): value for name, value in values.items()}, **values}
-    named = {
-        command[spot.start + 1 : spot.end - 1].replace("-", "_")
-        for spot in replaced_spots(command, values)
-    }
+    values = {**{with_underscores(name): value for name, value in values.items()}, **values}
+    spots = replaced_spots(command, values)
+    named = {with_underscores(placeholder_name(command, spot)) for spot in spots}
     appended: list[Value] = []
     for name, value in arguments.items():
-        if name.replace("-", "_") not in named:
-            appended += option(name, value)
+        if with_underscores(name) not in named:
+            appended += option_words(name, value)
     appended += [dashed(flag) for flag in flags]
     if appended:
         command = command.rstrip()
@@ -403,9 +486,15 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
     return command_template(command, values, appended)
 
 
+def with_underscores(name: str) -> str:
+    """`batch_size` of `batch-size`: a placeholder may be written either way."""
+    return name.replace("-", "_")
+
+
 def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
+    """Raise FieldError for a name or a value that no program can be given."""
     for name, given in values.items():
-        if any(NUL in text for text in (name, *given) if isinstance(text, str)):
+        if any(map(holds_nul, (name, *given))):
             raise FieldError(
                 "args",
                 f"args.{name.replace(NUL, '?')} holds a NUL character.",
@@ -413,33 +502,43 @@ def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
             )
 
 
-def option(name: str, value: Tree) -> list[Value]:
+def holds_nul(value: Value) -> bool:
+    return isinstance(value, str) and NUL in value
+
+
+def option_words(name: str, value: Tree) -> list[Value]:
+    """An argument as it is appended: `--name value`, once for each of its values."""
     if value is True:
         return [dashed(name)]
     if isinstance(value, Hole) and value.whole_word:
         return [value]
-    return [each for word in words(value) for each in (dashed(name), word)]
+    appended: list[Value] = []
+    for word in argument_words(value):
+        appended += [dashed(name), word]
+    return appended
 
 
 def dashed(name: str) -> str:
-    return name if name.startswith("-") else f"--{name}"
+    if name.startswith("-"):
+        return name
+    return f"--{name}"
 
 
-def words(value: Tree) -> list[Value]:
+def argument_words(value: Tree) -> list[Value]:
     """The words an argument stands for: none for None, "" and false; one each for the items of a
     list.
     """
-    if value is None or value == "" or value is False:
+    if value is None or isinstance(value, bool):
+        return list(CONSTANT_WORDS[value])
+    if isinstance(value, list):
+        return list(chain.from_iterable(map(argument_words, value)))
+    if isinstance(value, dict):
+        return [json_line(value)]
+    if value == "":
         return []
     if isinstance(value, Hole | str):
         return [value]
-    if isinstance(value, list):
-        return [word for item in value for word in words(item)]
-    if isinstance(value, dict):
-        from tao_sdk.payload.formats import json_line
-
-        return [json_line(value)]
-    return ["true" if value is True else repr(value)]
+    return [repr(value)]
 
 
 def refuse_heredoc_end(command: str) -> None:

@@ -17,16 +17,18 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.prepared_job import JobData, lies_in
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload import commands, declared, formats, pack
+from tao_sdk.payload import commands, declared, formats, job_paths, pack
+from tao_sdk.payload.declarations import Declared, plain_declared
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
 from tao_sdk.runner.document import Document, Input, Template
 
 Mode = Literal["config", "args", "passthrough"]
+MODE_NEEDS = {"config": "specs=", "args": "args=", "passthrough": "neither specs= nor args="}
 FORMATS = ("toml", "yaml", "json")
+NO_NAME = frozenset("\n\0")  # characters that no file's name has
 LONGEST_PATH = 4096  # characters; a longer text is no path
-DEFAULT_FORMAT = (
-    "toml"  # the documented default of this function; a skill's action names its own, mostly yaml
-)
+# the documented default of this function; a skill's action names its own, mostly yaml
+DEFAULT_FORMAT = "toml"
 
 
 class Entrypoint(TypedDict):
@@ -43,8 +45,8 @@ def build_entrypoint(
     command: str,
     specs: Mapping[str, object] | None = None,
     args: Mapping[str, object] | None = None,
-    inputs: declared.Declared = None,
-    outputs: declared.Declared = None,
+    inputs: Declared = None,
+    outputs: Declared = None,
     config_format: str | None = None,
     upload_excludes: Sequence[str] | None = None,
     mount_path: str | os.PathLike[str] | None = None,
@@ -117,8 +119,8 @@ class Wrapping:
     command: str
     specs: Mapping[str, object] | None
     args: Mapping[str, object] | None
-    inputs: declared.Declared
-    outputs: declared.Declared
+    inputs: Declared
+    outputs: Declared
     config_format: str | None
     upload_excludes: Sequence[str]
     mount_path: str | os.PathLike[str] | None
@@ -139,8 +141,8 @@ class Wrapping:
         document = empty_document(text("command", self.command), self.job_id, self.mount_path)
         plain = replace(
             self,
-            inputs=declared.plain_declared(self.inputs, "inputs"),
-            outputs=declared.plain_declared(self.outputs, "outputs"),
+            inputs=plain_declared(self.inputs, "inputs"),
+            outputs=plain_declared(self.outputs, "outputs"),
         )
         document["excludes"] = [prefix(each) for each in self.upload_excludes]
         contents = carried(document, self.files)
@@ -165,19 +167,29 @@ def chosen_mode(mode: str | None, specs: object, args: object, flags: object) ->
             "Flags are arguments.",
             "Write them into the command.",
         )
-    meant: Mode = (
-        "config" if specs is not None else "args" if args is not None or flags else "passthrough"
-    )
+    meant = meant_mode(specs, args, flags)
     if mode is not None and mode != meant:
-        needs = {"config": "specs=", "args": "args=", "passthrough": "neither specs= nor args="}
-        if mode not in needs:
-            raise FieldError("mode", f"mode is {mode!r}.", "It can be config, args or passthrough.")
-        raise FieldError(
-            "mode",
-            f"mode is {mode!r}, but what is passed means {meant!r}.",
-            next=f"mode={mode!r} goes with {needs[mode]}",
-        )
+        raise wrong_mode(mode, meant)
     return meant
+
+
+def meant_mode(specs: object, args: object, flags: object) -> Mode:
+    """The mode that goes with what was passed."""
+    if specs is not None:
+        return "config"
+    if args is not None or flags:
+        return "args"
+    return "passthrough"
+
+
+def wrong_mode(mode: str, meant: Mode) -> FieldError:
+    if mode not in MODE_NEEDS:
+        return FieldError("mode", f"mode is {mode!r}.", "It can be config, args or passthrough.")
+    return FieldError(
+        "mode",
+        f"mode is {mode!r}, but what is passed means {meant!r}.",
+        next=f"mode={mode!r} goes with {MODE_NEEDS[mode]}",
+    )
 
 
 def empty_document(
@@ -225,14 +237,15 @@ def prefix(value: object) -> str:
 
 
 def checked_format(config_format: object) -> str:
-    name = DEFAULT_FORMAT if config_format is None else config_format
-    if name not in FORMATS:
+    if config_format is None:
+        return DEFAULT_FORMAT
+    if config_format not in FORMATS:
         raise FieldError(
             "config_format",
             f"config_format is {config_format!r}.",
             f"It can be {', '.join(FORMATS)}.",
         )
-    return cast("str", name)
+    return cast("str", config_format)
 
 
 def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]:
@@ -255,57 +268,75 @@ def places_of(paths: Iterable[str]) -> list[str]:
             )
         places[place] = path
     for place, path in places.items():
-        if above := next(
-            (each for each in map(str, PurePosixPath(place).parents) if each in places), None
-        ):
+        refuse_below_file(place, path, places)
+    return list(places)
+
+
+def refuse_below_file(place: str, path: str, places: Mapping[str, str]) -> None:
+    """Raise FieldError for a file that is to lie below another. `places`: place -> path."""
+    for parent in map(str, PurePosixPath(place).parents):
+        if parent in places:
             raise FieldError(
                 "files",
-                f"files has {places[above]!r}, and {path!r} below it.",
+                f"files has {places[parent]!r}, and {path!r} below it.",
                 "A file is no folder.",
                 "Rename one.",
             )
-    return list(places)
 
 
 def refuse_covered_files(document: Document) -> None:
     """Raise SpecError where an input is to lie on a file that travels, below one, or above."""
-    for each in document["inputs"]:
-        target = input_place(each)
-        covered = [place for place in document["files"] if target and overlap(place, target)]
-        if covered and posixpath.normpath(each["uri"]) != target:
-            raise FieldError(
-                "inputs",
-                f"inputs has {each['target']!r}, and files has {covered[0]!r}: one place in the "
-                "job.",
-                "One would write over the other.",
-                "Give one another name in the job, or leave one out.",
-            )
+    for wanted in document["inputs"]:
+        target = input_place(wanted)
+        if not target or posixpath.normpath(wanted["uri"]) == target:
+            continue
+        for place in document["files"]:
+            if overlap(place, target):
+                raise covered_file(wanted["target"], place)
+
+
+def covered_file(target: str, place: str) -> FieldError:
+    return FieldError(
+        "inputs",
+        f"inputs has {target!r}, and files has {place!r}: one place in the job.",
+        "One would write over the other.",
+        "Give one another name in the job, or leave one out.",
+    )
 
 
 def input_place(wanted: Input) -> str:
     """Where the job wants an input; "" where any place will do."""
     target = wanted["target"]
+    if not target:
+        return ""
     if not target.endswith("/"):
-        return posixpath.normpath(target) if target else ""
+        return posixpath.normpath(target)
     return posixpath.join(target, posixpath.basename(wanted["uri"].rstrip("/")))
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two paths are one, or one lies in the other."""
+    """True if two paths are one, or one lies in the other."""
     return lies_in(one, other) or lies_in(other, one)
 
 
 def file_path(path: object) -> str:
     name = text("files", path)
     normal = posixpath.normpath(name)
-    if not name or name.endswith("/") or normal in (".", "..") or normal.startswith("../"):
-        raise FieldError(
-            "files",
-            f"files has the path {name!r}.",
-            "A relative path is a file inside the job's work folder.",
-            "Write an absolute path to leave it.",
-        )
-    return normal
+    if is_file_path(name, normal):
+        return normal
+    raise FieldError(
+        "files",
+        f"files has the path {name!r}.",
+        "A relative path is a file inside the job's work folder.",
+        "Write an absolute path to leave it.",
+    )
+
+
+def is_file_path(name: str, normal: str) -> bool:
+    """True for a path that ends in a name, and does not leave the work folder by `..`."""
+    if not name or name.endswith("/"):
+        return False
+    return normal not in (".", "..") and not normal.startswith("../")
 
 
 def file_bytes(path: str, content: object) -> bytes:
@@ -337,7 +368,8 @@ def refuse_file_name(path: str, content: str) -> None:
 
 
 def names_file(content: str) -> bool:
-    if not content or len(content) > LONGEST_PATH or "\n" in content or "\0" in content:
+    """True if a file of that name is here."""
+    if not content or len(content) > LONGEST_PATH or not NO_NAME.isdisjoint(content):
         return False
     try:
         return Path(content).exists()
@@ -378,8 +410,8 @@ def arguments(document: Document, wrapping: Wrapping) -> JobData:
 
 def paths(document: Document, wrapping: Wrapping) -> JobData:
     """Passthrough mode: inputs and outputs are paths in the job."""
-    document["inputs"] = declared.apart(declared.path_inputs(wrapping.inputs))
-    document["copies"] = declared.path_outputs(wrapping.outputs)
+    document["inputs"] = declared.apart(job_paths.path_inputs(wrapping.inputs))
+    document["copies"] = job_paths.path_outputs(wrapping.outputs)
     return declared.data_of_paths(document["inputs"], wrapping.outputs)
 
 

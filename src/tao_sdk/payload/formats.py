@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeGuard
 
 from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
@@ -20,6 +22,8 @@ Piece = str | Hole
 # A word that YAML 1.1 and 1.2 read as a string without quotes. Whatever else there is gets quotes.
 YAML_WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*")
 YAML_RESERVED = frozenset("y n yes no on off true false null nan inf".split())
+SURROGATE = re.compile("[\ud800-\udfff]")
+CONSTANTS = {None: "null", True: "true", False: "false"}
 TOML_BARE = re.compile(r"[A-Za-z0-9_-]+")
 YAML_LONGEST_KEY = 900  # YAML takes a key before ':' up to 1024 characters
 
@@ -30,36 +34,51 @@ def template(tree: dict[str, Tree], config_format: str) -> Template:
 
 
 def assemble(pieces: Iterator[Piece], style: str) -> Template:
+    """Pieces as a template: a part of text before each hole, and one at the end."""
     result = Template(parts=[], holes=[])
-    text: list[str] = []
+    text = ""
     for piece in pieces:
         if isinstance(piece, str):
-            text.append(piece)
-        else:
-            result["parts"].append("".join(text))
-            given = "null" if piece.given is None else STYLES[style](piece.given)
-            result["holes"].append((piece.key, style, given, "", ""))
-            text = []
-    result["parts"].append("".join(text))
+            text += piece
+            continue
+        result["parts"].append(text)
+        result["holes"].append((piece.key, style, given_text(piece, style), "", ""))
+        text = ""
+    result["parts"].append(text)
     return result
 
 
-def number(value: float) -> str:
+def given_text(hole: Hole, style: str) -> str:
+    """What stood in the place of a hole, as the format writes it."""
+    if hole.given is None:
+        return "null"
+    return STYLES[style](hole.given)
+
+
+def format_number(value: float) -> str:
     """1e-05 as 1.0e-05: without the point YAML 1.1 takes it for a string."""
     text = repr(value)
-    return text.replace("e", ".0e") if "e" in text and "." not in text else text
+    if "." in text:
+        return text
+    return text.replace("e", ".0e")
 
 
-def scalar(value: Tree, string: Callable[[str], str]) -> Piece:
+def format_scalar(value: Tree, format_text: Callable[[str], str]) -> Piece:
+    """A value that holds no others, or an empty mapping or list."""
     if isinstance(value, Hole):
         return value
     if isinstance(value, str):
-        return string(value)
+        return format_text(value)
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
+        return CONSTANTS[value]
     if isinstance(value, float):
-        return number(value)
-    return "{}" if isinstance(value, dict) else "[]" if isinstance(value, list) else str(value)
+        return format_number(value)
+    return str(value)  # a number, {} or []
+
+
+def is_branch(value: Tree) -> TypeGuard[dict[str, Tree] | list[Tree]]:
+    """True for a mapping or a list that holds something."""
+    return isinstance(value, dict | list) and bool(value)
 
 
 def to_json(tree: dict[str, Tree]) -> Iterator[Piece]:
@@ -68,18 +87,42 @@ def to_json(tree: dict[str, Tree]) -> Iterator[Piece]:
 
 
 def json_value(value: Tree, newline: str) -> Iterator[Piece]:
-    if not value or not isinstance(value, dict | list):
-        yield scalar(value, json.dumps)
+    """A value; `newline` starts a line at its indentation."""
+    if not is_branch(value):
+        yield format_scalar(value, json.dumps)
         return
+    opening, closing = brackets(value)
     inner = newline + "  "
-    pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
-    yield "{" if isinstance(value, dict) else "["
-    for index, (key, item) in enumerate(pairs):
-        yield f"{',' if index else ''}{inner}"
-        if key is not None:
-            yield f"{json.dumps(key)}: "
+    separator = ""
+    yield opening
+    for head, item in headed_items(value, json_head):
+        yield f"{separator}{inner}{head}"
         yield from json_value(item, inner)
-    yield newline + ("}" if isinstance(value, dict) else "]")
+        separator = ","
+    yield f"{newline}{closing}"
+
+
+def json_head(key: str) -> str:
+    return f"{json.dumps(key)}: "
+
+
+def brackets(value: dict[str, Tree] | list[Tree]) -> tuple[str, str]:
+    """What stands around the items of a mapping or a list, in JSON and TOML."""
+    if isinstance(value, dict):
+        return "{", "}"
+    return "[", "]"
+
+
+def headed_items(
+    value: dict[str, Tree] | list[Tree], format_key: Callable[[str], str]
+) -> Iterator[tuple[str, Tree]]:
+    """(what stands before an item, the item): the key in a mapping, nothing in a list."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield format_key(key), item
+        return
+    for item in value:
+        yield "", item
 
 
 def to_yaml(tree: dict[str, Tree]) -> Iterator[Piece]:
@@ -89,36 +132,34 @@ def to_yaml(tree: dict[str, Tree]) -> Iterator[Piece]:
 
 def yaml_value(value: Tree, newline: str, before: str) -> Iterator[Piece]:
     """A value behind `before`; `newline` starts a line at its indentation."""
-    if not value or not isinstance(value, dict | list):
+    if not is_branch(value):
         yield before
-        yield scalar(value, yaml_string)
+        yield format_scalar(value, yaml_string)
         return
-    pairs = value.items() if isinstance(value, dict) else (("-", item) for item in value)
-    for index, (key, item) in enumerate(pairs):
-        if before or index:
-            yield newline
-        yield from yaml_item(
-            key if isinstance(value, list) else yaml_key(key, newline), item, newline
-        )
+    separator = newline if before else ""
+    for head, item in headed_items(value, partial(yaml_key, newline=newline)):
+        yield separator
+        yield from yaml_item(head or "-", item, newline)
+        separator = newline
 
 
 def yaml_item(head: str, item: Tree, newline: str) -> Iterator[Piece]:
     yield head
-    if isinstance(item, dict | list) and item:
-        yield from yaml_value(item, newline + "  ", " ")
-    else:
-        yield " "
-        yield scalar(item, yaml_string)
+    yield from yaml_value(item, newline + "  ", " ")
 
 
 def yaml_key(key: str, newline: str) -> str:
     text = yaml_string(key)
-    return f"{text}:" if len(text) < YAML_LONGEST_KEY else f"? {text}{newline}:"
+    if len(text) < YAML_LONGEST_KEY:
+        return f"{text}:"
+    return f"? {text}{newline}:"
 
 
 def yaml_string(text: str) -> str:
-    plain = YAML_WORD.fullmatch(text) and text.lower() not in YAML_RESERVED
-    return text if plain else escaped(text)
+    """The text without quotes where every reader takes it for the same string."""
+    if text.lower() in YAML_RESERVED or not YAML_WORD.fullmatch(text):
+        return escaped(text)
+    return text
 
 
 def to_toml(tree: dict[str, Tree]) -> Iterator[Piece]:
@@ -128,13 +169,14 @@ def to_toml(tree: dict[str, Tree]) -> Iterator[Piece]:
 
 
 def refuse_for_toml(place: str, value: Tree) -> None:
+    """Raise SpecError for a value that TOML cannot hold."""
     if value is None:
         raise SpecError(
             f"{place} is None.",
             "TOML has no null.",
             "Leave the key out, or use config_format='yaml' (or 'json').",
         )
-    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+    if isinstance(value, str) and SURROGATE.search(value):
         raise SpecError(
             f"{place} is not valid Unicode.",
             "TOML cannot hold it.",
@@ -146,45 +188,58 @@ def toml_table(table: dict[str, Tree], path: str) -> Iterator[Piece]:
     """The table's own values, then the tables below it: a value after a header would belong to that
     one.
     """
+    tables = {key: tables_of(value) for key, value in table.items()}
     for key, value in table.items():
-        if not below(value):
-            yield f"{toml_key(key)} = "
+        if tables[key] is None:
+            yield toml_head(key)
             yield from toml_value(value)
             yield "\n"
-    for key, value in table.items():
+    for key, below in tables.items():
         name = f"{path}{toml_key(key)}"
-        if isinstance(value, dict):
-            yield f"\n[{name}]\n"
-            yield from toml_table(value, name + ".")
-        elif isinstance(value, list) and below(value):
-            for item in value:
-                yield f"\n[[{name}]]\n"
-                yield from toml_table(item, name + ".") if isinstance(item, dict) else ()
+        header = f"[[{name}]]" if isinstance(table[key], list) else f"[{name}]"
+        for item in below or ():
+            yield f"\n{header}\n"
+            yield from toml_table(item, name + ".")
 
 
-def below(value: Tree) -> bool:
-    """Whether it gets a header of its own: a table, or a list of nothing but tables."""
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(item, dict) for item in value)
-    return isinstance(value, dict)
+def tables_of(value: Tree) -> list[dict[str, Tree]] | None:
+    """The tables that get a header of their own: a mapping, or a list of nothing but mappings.
+
+    None for any other value.
+    """
+    if isinstance(value, dict):
+        return [value]
+    if not isinstance(value, list) or not value:
+        return None
+    tables = [item for item in value if isinstance(item, dict)]
+    if len(tables) < len(value):
+        return None
+    return tables
 
 
 def toml_value(value: Tree) -> Iterator[Piece]:
-    if not value or not isinstance(value, dict | list):
-        yield scalar(value, escaped)
+    """A value on one line."""
+    if not is_branch(value):
+        yield format_scalar(value, escaped)
         return
-    yield "{" if isinstance(value, dict) else "["
-    pairs = value.items() if isinstance(value, dict) else (("", item) for item in value)
-    for index, (key, item) in enumerate(pairs):
-        yield ", " if index else ""
-        if isinstance(value, dict):
-            yield f"{toml_key(key)} = "
+    opening, closing = brackets(value)
+    separator = ""
+    yield opening
+    for head, item in headed_items(value, toml_head):
+        yield f"{separator}{head}"
         yield from toml_value(item)
-    yield "}" if isinstance(value, dict) else "]"
+        separator = ", "
+    yield closing
+
+
+def toml_head(key: str) -> str:
+    return f"{toml_key(key)} = "
 
 
 def toml_key(key: str) -> str:
-    return key if TOML_BARE.fullmatch(key) else escaped(key)
+    if TOML_BARE.fullmatch(key):
+        return key
+    return escaped(key)
 
 
 WRITERS: dict[str, Callable[[dict[str, Tree]], Iterator[Piece]]] = {

@@ -28,9 +28,14 @@ def steps(key: str) -> list[Step]:
 
 def joined(way: Sequence[Step]) -> str:
     """The key as people write it."""
-    return "".join(
-        f"[{step}]" if isinstance(step, int) else f".{step}" for step in way
-    ).removeprefix(".")
+    return "".join(map(step_text, way)).removeprefix(".")
+
+
+def step_text(step: Step) -> str:
+    """`[0]` or `.name`."""
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}"
 
 
 def child(tree: Tree, step: Step) -> Tree:
@@ -53,22 +58,29 @@ def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
     """Set what lies there, making the mappings on the way. Raises SpecError when a list or a value
     is in the way.
     """
-    parent, last = tree, way[-1]
+    parent = tree
     for step, after in pairwise(way):
-        if (
-            isinstance(parent, dict)
-            and isinstance(step, str)
-            and isinstance(after, str)
-            and parent.get(step) is None
-        ):
-            parent[step] = {}
+        if isinstance(after, str):
+            make_mapping(parent, step)
         parent = child(parent, step)
-    # two branches, as each knows its types
-    if isinstance(parent, dict) and isinstance(last, str):  # noqa: SIM114
-        parent[last] = value
-    elif isinstance(parent, list) and isinstance(last, int) and last < len(parent):
-        parent[last] = value
-    else:
+    if not set_child(parent, way[-1], value):
         raise SpecError(
             f"{joined(way)} cannot be set: {joined(way[:-1])} in the spec cannot hold it."
         )
+
+
+def make_mapping(parent: Tree, step: Step) -> None:
+    """Make a mapping where a mapping has nothing yet."""
+    if isinstance(parent, dict) and isinstance(step, str) and parent.get(step) is None:
+        parent[step] = {}
+
+
+def set_child(parent: Tree, step: Step, value: Tree) -> bool:
+    """Set what lies one step further; False where the parent cannot hold it."""
+    if isinstance(parent, dict) and isinstance(step, str):
+        parent[step] = value
+        return True
+    if isinstance(parent, list) and isinstance(step, int) and step < len(parent):
+        parent[step] = value
+        return True
+    return False

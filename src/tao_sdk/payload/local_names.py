@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from string import ascii_letters
 
 BUILTINS = frozenset(dir(builtins))
@@ -41,10 +41,18 @@ def shortened_in(
             variables.add(node.id)
         if not stands_in(lines, node):
             visible.add(node.id)
-    letters = (each for each in ascii_letters if each not in uses and each not in visible)
-    for name in sorted(variables - visible, key=lambda name: (-len(uses[name]), name)):
-        letter = name if len(name) == 1 else next(letters, name)
+    frequent = sorted(variables - visible, key=lambda name: (-len(uses[name]), name))
+    letters = iter(free_letters(visible.union(uses)))
+    for name in frequent:
+        letter = name
+        if len(name) > 1:
+            letter = next(letters, name)
         yield from ((node, letter) for node in uses[name])
+
+
+def free_letters(taken: Set[str]) -> list[str]:
+    """The letters that are nobody's name, small ones first."""
+    return [letter for letter in ascii_letters if letter not in taken]
 
 
 def names_bound_by(node: ast.AST) -> set[str]:

@@ -14,8 +14,10 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.net.address import scheme
 from tao_sdk.payload import declared, schemes
-from tao_sdk.payload.declared import Declared, SpecKeys
+from tao_sdk.payload.declarations import Declared
+from tao_sdk.payload.declared import SpecKeys
 from tao_sdk.payload.entrypoint import chosen_mode
+from tao_sdk.payload.job_paths import path_inputs, path_outputs
 from tao_sdk.payload.keys import Step, joined
 
 READ_BY_NO_PROGRAM = schemes.STAGED_ANYWHERE | schemes.SHARED
@@ -59,10 +61,8 @@ def declared_mistakes(spec: JobSpec) -> Iterator[DataMistake]:
     """Mistakes of inputs, outputs and of addresses in the specs."""
     whole, alone = declared.keys_of(spec), declared.keys_of(spec)
     if whole is None or alone is None:
-        yield from mistakes_of("inputs", spec.inputs, declared.path_inputs, declared.path_inputs)
-        yield from mistakes_of(
-            "outputs", spec.outputs, declared.path_outputs, declared.path_outputs
-        )
+        yield from mistakes_of("inputs", spec.inputs, path_inputs, path_inputs)
+        yield from mistakes_of("outputs", spec.outputs, path_outputs, path_outputs)
         return
     yield from mistakes_of("inputs", spec.inputs, whole.inputs, alone.inputs)
     yield from mistakes_of("outputs", spec.outputs, whole.outputs, alone.outputs)

@@ -27,6 +27,6 @@ def prepare_job(spec: JobSpec, packed: str = "") -> PreparedJob:
 
 
 def needs_wrapping(spec: JobSpec) -> bool:
-    """Whether data or a configuration goes with the command."""
+    """True if data or a configuration goes with the command."""
     parts = (spec.specs, spec.args, spec.inputs, spec.outputs, spec.files or None, spec.mode)
     return any(part is not None for part in parts)

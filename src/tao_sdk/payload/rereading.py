@@ -3,17 +3,30 @@ variable.
 
 What a shell quotes is safe from that shell only. `bash -c 'train {x}'` reads its script again,
 `eval` its words, `[[ ]]` its numbers. A value may stand there when no reader can take it for more
-than a plain word. The programs that everybody uses are known here; one that is not known gets the
-value as any other argument.
+than a plain word. The programs that everybody uses are known (script_programs.py); one that is not
+known gets the value as any other argument.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import pairwise
 
+from tao_sdk.payload.script_programs import (
+    INTERPRETERS,
+    SOURCING,
+    STANDARD_INPUT,
+    WRAPPERS,
+    Argument,
+    end_of_options,
+    first_program,
+    is_dashed,
+    is_run,
+    may_be_option,
+    program_name,
+    takes_input,
+)
 from tao_sdk.payload.shell import Outer, Place, Simple, Spot, Word
 
 
@@ -26,75 +39,26 @@ class Reading(Enum):
     OPTION = "option"  # a word that would be an option when it begins with -
 
 
-SHELLS = frozenset("sh bash dash ash ksh mksh lksh rbash yash zsh fish csh tcsh".split())
-A_SHELL = re.compile(r"[$`].*\b(SHELL|BASH|sh|bash)\b|\$0$")  # ${SHELL:-bash}, $(which bash)
-# program -> the letters of its options that a script follows
-SCRIPT_OPTIONS = {
-    **dict.fromkeys(SHELLS, "c"),
-    **dict.fromkeys(("python", "pypy"), "c"),
-    "perl": "eEMmF",
-    "ruby": "eE",
-    **dict.fromkeys(("lua", "R", "Rscript"), "e"),
-    "julia": "eE",
-    "node": "ep",
-    "php": "rBRE",
-    **dict.fromkeys(("sed", "awk", "gawk"), "e"),
-    "env": "S",
-}
-# that a script follows
-LONG_OPTION = "--(?:expression|eval|print|source|split-string|command)"
-INTERPRETERS = frozenset(SCRIPT_OPTIONS) - {"sed", "awk", "gawk", "env"}
-NAMES_SCRIPT = re.compile(
-    r"-\w*[cerm]"
-)  # an option of an interpreter whose script is not on standard input
-VALUED = frozenset({"-W", "-X", "-I", "--rcfile", "--init-file"})
-SETTING = re.compile(
-    r"[-+]\w*[oO]\w*"
-)  # an option of a shell that one more word follows: -euo pipefail
-STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-REPLACING = re.compile(
-    r"-[Ii].*|--replace.*"
-)  # of xargs: what it reads goes into the script of a shell
-LATE_OPTION = frozenset(
-    {"su", "runuser", "script", "flock"}
-)  # their -c may come behind other words
-# program -> the letters of its options that a value follows; its first other word is the script,
-# unless -f or -e names one
-SCRIPT_FIRST = {
-    "awk": "vFf",
-    "gawk": "vFfe",
-    "mawk": "vFf",
-    "nawk": "vFf",
-    "sed": "efl",
-    "trap": "l",
-}
-EVERY_WORD = frozenset(
-    "eval alias compgen complete bind fc ssh watch parallel tmux make gmake".split()
-)
-# those of them that no other program can start: `torchrun train.py --mode eval`
-BUILTINS = frozenset("eval alias compgen complete bind fc".split())
-RUNS_INPUT = frozenset("ssh parallel at batch sbatch qsub bsub".split())
-SEVERAL_SCRIPTS = frozenset({"sed", "perl", "ruby"})  # each of their -e has one
-SOURCING = frozenset({".", "source"})
-WRAPPERS = frozenset(
-    "sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun mpiexec numactl"
-    " doas chroot unshare nsenter taskset chrt setpriv prlimit busybox toybox sshpass".split()
-)
 DECLARING = frozenset({"export", "readonly", "declare", "typeset", "local"})
 FILLING = frozenset({"read", "mapfile", "readarray"})  # variables, from standard input
 NAMING = frozenset({"unset", "getopts", "wait", *FILLING})
+LOOPS = frozenset({"for", "select"})  # their first word is the name of a variable
 HARMLESS_OPTIONS = re.compile(r"-[xrg]+|--")
 INTEGERS = frozenset("OPTIND RANDOM SRANDOM SECONDS HISTCMD".split())  # in bash, from its start
 VARIABLE = re.compile(r"[A-Za-z_]\w*")
 LIST = re.compile(r"([A-Za-z_]\w*)\+?=\(")  # a=( and a+=(
-OPERATOR = re.compile(r"-[a-z]+|[=!]=|=~?|[<>\])]")  # behind a word of [ ... ]
+ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=")
+NAME_BEGUN = re.compile(r"\w*")
+NAME_ENDED = re.compile(r"\w*(\[[^\]]*\])?\+?=")
+ELEMENT_BEGUN = re.compile(r"\w*\[[^=]*$")  # the index of an array
+ELEMENT_ENDED = re.compile(r"\]\+?=")
 SEPARATORS = frozenset({"&&", "||", "(", ")"})  # between the comparisons of [[ ... ]]
 COMPARED = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
-RUN_VARIABLE = re.compile(
-    r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?="
-)  # a shell reads its value as code
+EXISTS = frozenset({"-v", "-R"})  # the name of a variable follows
+# a shell reads the value of these as code
+RUN_VARIABLE = re.compile(r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?=")
 PRINTING = frozenset("echo printf yes basename dirname realpath readlink expr seq date".split())
+SUBSTITUTION = re.compile(r"\$\(|<\(")
 
 
 def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:
@@ -103,82 +67,140 @@ def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:
     """
     if spot.place is Place.ARITHMETIC:
         return Reading.NUMBER
-    command = spot.document.command if spot.document else spot.command
-    if not command:
+    command = holding_command(spot)
+    if command is None:
         return None
-    as_input = spot.document is not None or spot.word in command.read_words
+    as_input = is_input(spot, command)
     if as_input and reads_input(text, command):
         return Reading.CODE
-    as_argument = of_argument(text, spot, command, several) if spot.word in command.words else None
-    if as_argument and as_argument is not Reading.OPTION:
+    as_argument = None
+    if spot.word in command.words:
+        as_argument = argument_reading(text, spot, command, several)
+    if as_argument not in (None, Reading.OPTION):
         return as_argument
-    prints = as_input or PRINTING.intersection(program(bare(text, each)) for each in command.words)
-    return (printed_reading(text, spot, command) if prints else None) or as_argument
+    if not as_input and not prints_words(text, command):
+        return as_argument
+    return printed_reading(text, spot, command) or as_argument
+
+
+def holding_command(spot: Spot) -> Simple | None:
+    """The command that gets the value: as a word, or in a here-document."""
+    if spot.document:
+        return spot.document.command
+    return spot.command
+
+
+def is_input(spot: Spot, command: Simple) -> bool:
+    """True if the value is in the standard input of the command."""
+    return spot.document is not None or spot.word in command.read_words
+
+
+# The words of a command, without quotes
+
+
+def bare_words(text: str, command: Simple) -> list[str]:
+    return [bare_word(text, word) for word in command.words]
+
+
+def bare_word(text: str, word: Word) -> str:
+    return unquoted(text[word.start : word.end])
+
+
+def unquoted(text: str) -> str:
+    return re.sub(r"['\"\\]", "", text)
+
+
+def prints_words(text: str, command: Simple) -> bool:
+    """True if one of the words names a program that prints the others."""
+    return not PRINTING.isdisjoint(map(program_name, bare_words(text, command)))
+
+
+# What a command prints
 
 
 def printed_reading(text: str, spot: Spot, command: Simple) -> Reading | None:
     """As what a value is read that a command prints, or reads."""
-    if printed_code(text, command) or hidden_reader(text, spot.commands):
+    if prints_code(text, command) or has_hidden_reader(text, spot.commands):
         return Reading.CODE
-    filled = (
-        bare(text, word)
-        for each in spot.commands
-        if FILLING.intersection(bare(text, word) for word in each.words)
-        for word in each.words
-    )
-    readings = (variable_reading(text, spot.commands, name) for name in filled)
-    return next((each for each in readings if each), None)
+    names = filled_variables(text, spot.commands)
+    return first_reading(variable_reading(text, spot.commands, name) for name in names)
 
 
-def hidden_reader(text: str, commands: Sequence[Simple]) -> bool:
-    """Whether a program of the text reads code, from where this module does not follow: a function,
+def first_reading(readings: Iterable[Reading | None]) -> Reading | None:
+    return next(filter(None, readings), None)
+
+
+def filled_variables(text: str, commands: Sequence[Simple]) -> Iterator[str]:
+    """The words of each `read`: the variables that it fills are among them."""
+    for command in commands:
+        words = bare_words(text, command)
+        if not FILLING.isdisjoint(words):
+            yield from words
+
+
+def has_hidden_reader(text: str, commands: Sequence[Simple]) -> bool:
+    """True if a program of the text reads code, from where this module does not follow: a function,
     >(...), a coproc, a pipe in a folder, or an `exec` that redirects what comes behind it.
     """
-    hidden = any(each.fed or each.defines or begins_hidden(text, each) for each in commands)
-    return hidden and any(reads_any_code(text, each) for each in commands)
+    if not any(hides_reader(text, command) for command in commands):
+        return False
+    return any(reads_any_code(text, command) for command in commands)
 
 
-def begins_hidden(text: str, command: Simple) -> bool:
-    words = [bare(text, each) for each in command.words]
+def hides_reader(text: str, command: Simple) -> bool:
+    if command.fed or command.defines:
+        return True
+    words = bare_words(text, command)
     return words == ["exec"] or words[:1] in (["function"], ["coproc"]) or "mkfifo" in words
 
 
 def reads_any_code(text: str, command: Simple) -> bool:
-    """Whether the command reads code from its input, or from what another one prints."""
+    """True if the command reads code from its input, or from what another one prints."""
     if reads_input(text, command):
         return True
-    printed = [
-        each for each in command.words if re.search(r"\$\(|<\(", text[each.start : each.end])
-    ]
-    return any(
-        runs_file(text, command, each) or reads_whole(text, command, each) for each in printed
-    )
+    return any(runs_word(text, command, word) for word in substitutions(text, command))
 
 
-def reads_whole(text: str, command: Simple, word: Word) -> bool:
-    """Whether a whole word of the command is read once more."""
+def substitutions(text: str, command: Simple) -> Iterator[Word]:
+    """The words that hold $(...) or <(...)."""
+    return (word for word in command.words if SUBSTITUTION.search(text[word.start : word.end]))
+
+
+def runs_word(text: str, command: Simple, word: Word) -> bool:
+    return runs_file(text, command, word) or rereads_word(text, command, word)
+
+
+def rereads_word(text: str, command: Simple, word: Word) -> bool:
+    """True if a whole word of the command is read once more."""
     start = max(word.start, text.find("$(", word.start, word.end))  # OPTIND=$(echo 1)
     spot = Spot(start, word.end, Place.WORD, word, command)
-    found = of_argument(text, spot, command)
-    return found is not None and found is not Reading.OPTION
+    return argument_reading(text, spot, command) not in (None, Reading.OPTION)
 
 
-def printed_code(text: str, command: Simple) -> bool:
-    """Whether what a command prints is read as code: behind a pipe, or as the word "$(...)" that it
+def prints_code(text: str, command: Simple) -> bool:
+    """True if what a command prints is read as code: behind a pipe, or as the word "$(...)" that it
     is inside of.
     """
-    if any(reads_input(text, each) for each in list(pipeline(command))[1:]):
+    if any(reads_input(text, reader) for reader in piped_commands(command)):
         return True
     outer = command.outer
     if not outer:
         return False
     if reads_printed(text, outer.command, outer.word):
         return True
-    return passes_on(text, outer) and printed_code(text, outer.command)
+    return passes_on(text, outer) and prints_code(text, outer.command)
+
+
+def piped_commands(command: Simple) -> Iterator[Simple]:
+    """The commands behind one that read what it prints."""
+    following = command.piped_to
+    while following:
+        yield following
+        following = following.piped_to
 
 
 def reads_printed(text: str, command: Simple, word: Word | None) -> bool:
-    """Whether the command reads as code what is printed in this word of it, or in the lines of its
+    """True if the command reads as code what is printed in this word of it, or in the lines of its
     here-document.
     """
     if word is None:
@@ -187,99 +209,197 @@ def reads_printed(text: str, command: Simple, word: Word | None) -> bool:
         return reads_input(text, command)
     if word not in command.words:
         return False
-    if text.startswith("$(", word.start) and runs_words(text, command, word):
+    if text.startswith("$(", word.start) and names_program(text, command, word):
         return True
-    return reads_whole(text, command, word) or runs_file(text, command, word)
+    return runs_word(text, command, word)
 
 
-def runs_words(text: str, command: Simple, word: Word) -> bool:
-    """Whether words without quotes around them name a program, or its options: $(echo {x}) 1."""
-    words, index = [bare(text, each) for each in command.words], command.words.index(word)
+def names_program(text: str, command: Simple, word: Word) -> bool:
+    """True if words without quotes around them name a program, or its options: $(echo {x}) 1."""
+    words, index = bare_words(text, command), command.words.index(word)
     first = first_program(words)
     if index <= first or words[first] in WRAPPERS:
         return True
     spot = Spot(word.start, word.end, Place.WORD, word, command)
-    return of_argument(text, spot, command, several=True) is not None
+    return argument_reading(text, spot, command, several=True) is not None
 
 
 def passes_on(text: str, outer: Outer) -> bool:
-    """Whether what is printed inside is printed once more: by a group, by `echo "$(...)"`, by a
+    """True if what is printed inside is printed once more: by a group, by `echo "$(...)"`, by a
     filter of <(...).
     """
     if not outer.word or text.startswith("<(", outer.word.start):
         return True
-    return bool(PRINTING.intersection(program(bare(text, each)) for each in outer.command.words))
+    return prints_words(text, outer.command)
 
 
 def runs_file(text: str, command: Simple, word: Word) -> bool:
-    """Whether <(...) is the file that a command runs: bash <(...), source <(...)."""
-    words = [bare(text, each) for each in command.words]
-    index = command.words.index(word)
-    programs = [at for at in range(index) if program(words[at]) in INTERPRETERS | SOURCING]
-    return text.startswith("<(", word.start) and any(
-        index == behind_options(words, at) for at in programs
-    )
+    """True if <(...) is the file that a command runs: bash <(...), source <(...)."""
+    if not text.startswith("<(", word.start):
+        return False
+    words, index = bare_words(text, command), command.words.index(word)
+    runners = INTERPRETERS | SOURCING
+    programs = [at for at in range(index) if program_name(words[at]) in runners]
+    return any(index == end_of_options(words, at) for at in programs)
 
 
-def of_argument(text: str, spot: Spot, command: Simple, several: bool = False) -> Reading | None:
-    assert spot.word
-    words = [bare(text, each) for each in command.words]
-    index = command.words.index(spot.word)
-    before, after = (
-        unquoted(text[spot.word.start : spot.start]),
-        unquoted(text[spot.end : spot.word.end]),
-    )
-    stored = of_variable(text, spot, words, index, before)
+# Code on standard input
+
+
+def reads_input(text: str, command: Simple) -> bool:
+    """True if a program of this command, or of a group's, reads code from its standard input."""
+    if any(reads_input(text, part) for part in command.parts):
+        return True
+    return runs_input(text, command)
+
+
+def runs_input(text: str, command: Simple) -> bool:
+    """True if a word of the command names a program that reads code from its standard input."""
+    words = bare_words(text, command)
+    if SOURCING.intersection(words[:1]) and not STANDARD_INPUT.isdisjoint(words):
+        return True
+    return any(takes_input(words, at) for at in range(len(words)))
+
+
+# A value as an argument
+
+
+def argument_reading(
+    text: str, spot: Spot, command: Simple, several: bool = False
+) -> Reading | None:
+    """As what a value is read that stands in a word of the command."""
+    argument = argument_at(text, spot, command)
+    stored = stored_reading(text, spot, argument)
     if stored:
         return stored
-    if in_list(text, command):
+    if list_start(text, command):
         return None
-    if command.defines and index == len(words) - 1:
+    if command.defines and argument.index == len(argument.words) - 1:
         return Reading.NAME
-    return of_word(words, index, before, after, several)
+    return word_reading(argument, several)
 
 
-def of_word(
-    words: Sequence[str], index: int, before: str, after: str, several: bool
-) -> Reading | None:
-    if is_name(words, index, before, after):
+def argument_at(text: str, spot: Spot, command: Simple) -> Argument:
+    assert spot.word
+    before = unquoted(text[spot.word.start : spot.start])
+    after = unquoted(text[spot.end : spot.word.end])
+    return Argument(bare_words(text, command), command.words.index(spot.word), before, after)
+
+
+def word_reading(argument: Argument, several: bool) -> Reading | None:
+    if is_name(argument):
         return Reading.NAME
-    if is_number(words, index, before, after):
+    if is_number(argument):
         return Reading.NUMBER
-    if words[first_program(words) :][:1] == ["[["]:
-        return of_condition(words, index, before)
-    if is_code(words, index, before):
+    if argument.program == "[[":
+        return condition_reading(argument)
+    if is_code(argument):
         return Reading.CODE
-    return Reading.OPTION if may_be_option(words, index, before, after, several) else None
+    if may_be_option(argument, several):
+        return Reading.OPTION
+    return None
 
 
-def of_variable(
-    text: str, spot: Spot, words: Sequence[str], index: int, before: str
-) -> Reading | None:
+def is_name(argument: Argument) -> bool:
+    """True if the name of a variable or a function has to stand there."""
+    if argument.index <= argument.first:
+        return begins_assignment(argument)
+    name, previous = argument.program, argument.words[argument.index - 1]
+    if name in LOOPS or name == "function":
+        return argument.index == argument.first + 1
+    if name in DECLARING:
+        return "=" not in argument.before
+    if name in NAMING:
+        return True
+    if name == "printf" and argument.before.startswith("-v"):
+        return True
+    return name in ("printf", "test", "[") and previous in EXISTS
+
+
+def begins_assignment(argument: Argument) -> bool:
+    """True in the name of NAME=value and NAME[1]=value."""
+    if not NAME_BEGUN.fullmatch(argument.before):
+        return False
+    return NAME_ENDED.match(argument.after) is not None
+
+
+def is_number(argument: Argument) -> bool:
+    """True in the index of an array, and behind `let`."""
+    if ELEMENT_BEGUN.match(argument.before) and ELEMENT_ENDED.search(argument.after):
+        return True
+    return argument.index > argument.first and argument.program == "let"
+
+
+def is_code(argument: Argument) -> bool:
+    is_run_variable = RUN_VARIABLE.match(argument.before) is not None
+    if argument.index < argument.first:
+        return is_run_variable
+    if is_run_variable and sets_variables(argument.precedent):
+        return True
+    if argument.first < argument.index and argument.program in DECLARING:
+        return rereads_declared(argument)
+    return any(is_run(argument, at) for at in range(argument.index))
+
+
+def rereads_declared(argument: Argument) -> bool:
+    """True if `declare` has options by which it reads its values once more: as a list, a number."""
+    options = filter(is_dashed, argument.precedent[1:])
+    return not all(map(HARMLESS_OPTIONS.fullmatch, options))
+
+
+def sets_variables(words: Sequence[str]) -> bool:
+    """True if these words stand before assignments: export, env -i, nohup sudo."""
+    if not words:
+        return False
+    if words[0] in DECLARING:
+        return True
+    return words[0] in WRAPPERS and not {"env", "sudo"}.isdisjoint(words)
+
+
+# The value of a variable
+
+
+def stored_reading(text: str, spot: Spot, argument: Argument) -> Reading | None:
     """As what a variable reads the value that this word gives it."""
-    name = assigned_variable(words, index, before)
-    element_of = in_list(text, spot.command) if spot.command else None
-    name = element_of[1] if element_of else name
-    return variable_reading(text, spot.commands, name) if name else None
+    name = assigned_variable(argument)
+    start = list_start(text, spot.command) if spot.command else None
+    if start:
+        name = start[1]
+    if not name:
+        return None
+    return variable_reading(text, spot.commands, name)
 
 
-def in_list(text: str, command: Simple) -> re.Match[str] | None:
+def list_start(text: str, command: Simple) -> re.Match[str] | None:
     """The start of the list that the words of a command stand in: a=(."""
     outer = command.outer
-    return LIST.match(text, outer.word.start) if outer and outer.word else None
+    if not outer or not outer.word:
+        return None
+    return LIST.match(text, outer.word.start)
 
 
-def assigned_variable(words: Sequence[str], index: int, before: str) -> str:
+def assigned_variable(argument: Argument) -> str:
     """The name of the variable that gets the word as its value, "" when none does."""
-    first = first_program(words)
-    assignment = re.match(r"([A-Za-z_]\w*)(\[.*\])?\+?=", before)
-    if assignment and (index < first or sets_variables(words[first:index])):
+    words, index, first = argument.words, argument.index, argument.first
+    assignment = ASSIGNED.match(argument.before)
+    if assignment and (index < first or sets_variables(argument.precedent)):
         return assignment[1]
-    if words[first : first + 1] in (["for"], ["select"]) and index > first + 1:
+    if index <= first + 1:
+        return ""
+    if argument.program in LOOPS:
         return words[first + 1]
-    if words[first : first + 1] == ["printf"] and index > first + 1:
-        option = words[first + 1]
-        return words[first + 2] if option == "-v" else option[2:] * option.startswith("-v")
+    if argument.program == "printf":
+        return printed_variable(words[first + 1 :])
+    return ""
+
+
+def printed_variable(words: Sequence[str]) -> str:
+    """The name behind -v, which printf sets; "" without that."""
+    option = words[0]
+    if option == "-v":
+        return words[1]
+    if option.startswith("-v"):
+        return option[2:]
     return ""
 
 
@@ -293,265 +413,49 @@ def variable_reading(text: str, commands: Sequence[Simple], name: str) -> Readin
     attributes = "".join(declared_attributes(text, commands, name))
     if "i" in attributes:
         return Reading.NUMBER
-    return Reading.NAME if "n" in attributes else None
+    if "n" in attributes:
+        return Reading.NAME
+    return None
 
 
 def declared_attributes(text: str, commands: Sequence[Simple], name: str) -> Iterator[str]:
     """The options of each `declare` that names the variable, or one that is not known here."""
     for command in commands:
-        words = [bare(text, each) for each in command.words]
-        words = words[first_program(words) :]
-        if not words or words[0] not in DECLARING or words[0] == "export":
+        words = bare_words(text, command)
+        declaration = words[first_program(words) :]
+        if not is_declaration(declaration):
             continue
-        options = [each for each in words[1:] if each.startswith("-")]
-        names = [re.split(r"[\[+=]", each)[0] for each in words[1:] if each not in options]
+        options = list(filter(is_dashed, declaration[1:]))
+        names = [re.split(r"[\[+=]", word)[0] for word in declaration[1:] if word not in options]
         if name in names or not all(map(VARIABLE.fullmatch, names)):
             yield from options
 
 
-def of_condition(words: Sequence[str], index: int, before: str) -> Reading | None:
+def is_declaration(words: Sequence[str]) -> bool:
+    return bool(words) and words[0] in DECLARING - {"export"}
+
+
+# Inside [[ ... ]]
+
+
+def condition_reading(argument: Argument) -> Reading | None:
     """Inside [[ ... ]]. A shell without it runs what stands behind && and ||."""
-    comparison = segment(words, index, SEPARATORS)
-    if not {"-v", "-R"}.isdisjoint(comparison):
+    comparison, _ = segment_around(argument, SEPARATORS)
+    if not EXISTS.isdisjoint(comparison):
         return Reading.NAME
     if not COMPARED.isdisjoint(comparison):
         return Reading.NUMBER
-    command = segment(words, index, SEPARATORS | {"\n"})
-    at = next(n for n, each in enumerate(command) if each is words[index])
-    return Reading.CODE if is_code(command, at, before) else None
+    command, index = segment_around(argument, SEPARATORS | {"\n"})
+    if is_code(Argument(command, index, argument.before)):
+        return Reading.CODE
+    return None
 
 
-def segment(words: Sequence[str], index: int, separators: frozenset[str]) -> list[str]:
-    """The words around one of them, as far as a separator."""
-    start = next((n + 1 for n in range(index - 1, -1, -1) if words[n] in separators), 0)
-    end = next((n for n in range(index, len(words)) if words[n] in separators), len(words))
-    return list(words[start:end])
-
-
-def bare(text: str, word: Word) -> str:
-    """The word without its quotes."""
-    return unquoted(text[word.start : word.end])
-
-
-def unquoted(text: str) -> str:
-    return re.sub(r"['\"\\]", "", text)
-
-
-def program(word: str) -> str:
-    """/usr/bin/python3.11 is python."""
-    if A_SHELL.match(word):
-        return "sh"
-    return re.sub(r"[\d.]+$", "", word.rpartition("/")[2]) or word
-
-
-def pipeline(command: Simple) -> Iterator[Simple]:
-    """The command and those behind it that read what it prints."""
-    following: Simple | None = command
-    while following:
-        yield following
-        following = following.piped_to
-
-
-def is_name(words: Sequence[str], index: int, before: str, after: str) -> bool:
-    first = first_program(words)
-    if index <= first:
-        return bool(re.fullmatch(r"\w*", before) and re.match(r"\w*(\[[^\]]*\])?\+?=", after))
-    name, previous = words[first], words[index - 1]
-    if name in ("for", "select", "function"):
-        return index == first + 1
-    if name in DECLARING:
-        return "=" not in before
-    if name in NAMING or (name == "printf" and before.startswith("-v")):
-        return True
-    return name in ("printf", "test", "[") and previous in ("-v", "-R")
-
-
-def first_program(words: Sequence[str]) -> int:
-    """The index of the word that names what is run: behind the assignments, and `command` or `time`
-    with its options.
-    """
-    for index, word in enumerate(words):
-        if (
-            not ASSIGNMENT.match(word)
-            and not word.startswith("-")
-            and word not in ("command", "builtin", "coproc")
-        ):
-            return index
-    return len(words)
-
-
-def is_number(words: Sequence[str], index: int, before: str, after: str) -> bool:
-    first = first_program(words)
-    if re.match(r"\w*\[[^=]*$", before) and re.search(r"\]\+?=", after):
-        return True  # the index of an array
-    return index > first and words[first] == "let"
-
-
-def is_code(words: Sequence[str], index: int, before: str) -> bool:
-    first = first_program(words)
-    if index < first:
-        return bool(RUN_VARIABLE.match(before))
-    if RUN_VARIABLE.match(before) and sets_variables(words[first:index]):
-        return True
-    if first < index and words[first] in DECLARING:
-        options = [each for each in words[first + 1 : index] if each.startswith("-")]
-        return not all(
-            map(HARMLESS_OPTIONS.fullmatch, options)
-        )  # a list or a number, read once more
-    return any(reads_word(words, at, index, before) for at in range(index))
-
-
-def sets_variables(words: Sequence[str]) -> bool:
-    """Whether these words stand before assignments: export, env -i, nohup sudo."""
-    return words[0] in DECLARING or (words[0] in WRAPPERS and not {"env", "sudo"}.isdisjoint(words))
-
-
-def reads_word(words: Sequence[str], at: int, index: int, before: str) -> bool:
-    """Whether the program at `at` reads the word at `index` as code."""
-    name = program(words[at])
-    if name in SCRIPT_OPTIONS and reads_option(words, at, index, before):
-        return True
-    first = first_program(words)
-    if at != first and words[first] not in WRAPPERS:
-        return False  # a word such as `--mode eval`
-    if name in EVERY_WORD:
-        return at == first or name not in BUILTINS
-    if name in LATE_OPTION:
-        announced = re.fullmatch(r"-\w*c|--command", words[index - 1])
-        return bool(announced or re.match(r"-\w*c|--command=", before))
-    return name in SCRIPT_FIRST and index == first_operand(words, at, SCRIPT_FIRST[name])
-
-
-def may_be_option(words: Sequence[str], index: int, before: str, after: str, several: bool) -> bool:
-    """Whether a value that begins with - would be an option, of a program that can run one: python
-    {x}, sed p {x}, printf {x}, [ {x} {y} ].
-    """
-    first = first_program(words)
-    if before or index <= first:
-        return False
-    if words[first] in ("test", "["):
-        following = (*words[index + 1 :], "]")[0]
-        return not after and (several or not OPERATOR.fullmatch(following))
-    if words[first] == "printf":
-        return index == first_operand(words, first, "v") and words[index - 1] != "--"
-    programs = range(index) if words[first] in WRAPPERS else [first]
-    return any(reads_options(words, at, index) for at in programs)
-
-
-def reads_options(words: Sequence[str], at: int, index: int) -> bool:
-    """Whether the program at `at` may take the word at `index` for an option that runs code."""
-    name = program(words[at])
-    if name not in SCRIPT_OPTIONS or "--" in words[at:index]:
-        return False
-    return name == "sed" or index <= behind_options(words, at)
-
-
-def reads_option(words: Sequence[str], at: int, index: int, before: str) -> bool:
-    """Whether the word is the script that an option of the interpreter at `at` announces, or has in
-    itself.
-    """
-    name = program(words[at])
-    announcing = rf"-\w*[{SCRIPT_OPTIONS[name]}]"
-    for option in own_options(words, at):
-        if option == index:
-            return name not in SHELLS and bool(re.match(rf"{announcing}|{LONG_OPTION}=", before))
-        if name in SHELLS and re.fullmatch(r"-\w*c\w*", words[option]):
-            return index == behind_options(words, at)
-        if re.fullmatch(rf"{announcing}|{LONG_OPTION}", words[option]):
-            script = next((n for n in range(option + 1, len(words)) if not is_option(words[n])), -1)
-            if index == script or name not in SEVERAL_SCRIPTS:
-                return index == script
-    return False
-
-
-def own_options(words: Sequence[str], at: int) -> Iterator[int]:
-    """The indexes of the options of the program at `at`: those in front of its first other word."""
-    n = at + 1
-    while n < len(words) and is_option(words[n]):
-        yield n
-        n += 1 + option_values(program(words[at]), words[n])
-
-
-def option_values(name: str, option: str) -> int:
-    """How many words behind an option are its values; a script that -c announces is
-    none of them.
-    """
-    if name in SHELLS and SETTING.fullmatch(option):
-        return len(re.findall("[oO]", option))
-    several = name in SEVERAL_SCRIPTS and re.fullmatch(rf"-\w*[eE]|{LONG_OPTION}", option)
-    return 1 if several or option in VALUED else 0
-
-
-def behind_options(words: Sequence[str], at: int) -> int:
-    """The index of the first word of the program at `at` that is no option of it."""
-    end = at + 1
-    for option in own_options(words, at):
-        end = option + 1 + option_values(program(words[at]), words[option])
-    return end
-
-
-def is_option(word: str) -> bool:
-    return word.startswith(("-", "+"))
-
-
-def first_operand(words: Sequence[str], at: int, valued: str) -> int:
-    """The index of the first word that is neither an option nor an option's value; -1 when an
-    option has the script.
-    """
-    n = at + 1
-    while n < len(words) and words[n].startswith("-") and words[n] != "-":
-        if re.match(r"-\w*[ef]|--file|--expression", words[n]):
-            return -1
-        n += 2 if re.fullmatch(rf"-\w*[{valued}]", words[n]) else 1
-    return n if n < len(words) else -1
-
-
-def reads_input(text: str, command: Simple) -> bool:
-    """Whether a program of this command, or of a group's, reads code from its standard input."""
-    return any(reads_input(text, part) for part in command.parts) or runs_input(text, command)
-
-
-def runs_input(text: str, command: Simple) -> bool:
-    """Whether a word of the command names a program that reads code from its standard input."""
-    words = [bare(text, each) for each in command.words]
-    if SOURCING.intersection(words[:1]) and not STANDARD_INPUT.isdisjoint(words):
-        return True
-    return any(takes_input(words, at) for at in range(len(words)))
-
-
-def takes_input(words: Sequence[str], at: int) -> bool:
-    """Whether the program at `at` takes code from standard input."""
-    name = program(words[at])
-    if name in RUNS_INPUT or (name in INTERPRETERS and no_script(words, at)):
-        return True
-    if name in SCRIPT_FIRST:
-        return any(
-            option == "-f" and file in STANDARD_INPUT for option, file in pairwise(words[at:])
-        )
-    return name == "xargs" and fills_script(words[at + 1 :])
-
-
-def fills_script(words: Sequence[str]) -> bool:
-    """Whether xargs puts what it reads into a script: xargs -I% sh -c 'train %', xargs sh -c, or
-    gives it to a shell as its options: xargs sh.
-    """
-    if any(program(word) in INTERPRETERS and no_script(words, at) for at, word in enumerate(words)):
-        return True
-    runs_script = any(
-        program(word) in INTERPRETERS and not no_script(words, at) and words[at + 1].startswith("-")
-        for at, word in enumerate(words)
-    )
-    return words[-1:] == ["-c"] or (runs_script and any(map(REPLACING.fullmatch, words)))
-
-
-def no_script(words: Sequence[str], at: int) -> bool:
-    """Whether the interpreter at `at` takes its script from standard input."""
-    name, end = program(words[at]), behind_options(words, at)
-    for option in own_options(words, at):
-        if words[option] in ("-", "-s"):
-            return True
-        if NAMES_SCRIPT.fullmatch(words[option]) and not (
-            name in SHELLS and not words[option].endswith("c")
-        ):
-            return False
-    return end >= len(words) or words[end] in STANDARD_INPUT
+def segment_around(argument: Argument, separators: frozenset[str]) -> tuple[list[str], int]:
+    """(the words around an argument as far as a separator, the index of its own among them)."""
+    words, index = argument.words, argument.index
+    before = (at for at in range(index - 1, -1, -1) if words[at] in separators)
+    behind = (at for at in range(index, len(words)) if words[at] in separators)
+    start = next(before, -1) + 1
+    end = next(behind, len(words))
+    return list(words[start:end]), index - start

@@ -19,14 +19,11 @@ MISTAKEN = {
 }
 MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
-SHARED = frozenset(
-    {"lustre", "slurm"}
-)  # nor these, but they name a path, under which it can be read as it is
+# nor these, but they name a path, under which it can be read as it is
+SHARED = frozenset({"lustre", "slurm"})
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
-BUCKET = re.compile(
-    r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII
-)  # old ones have capitals and underscores
-
+# old ones have capitals and underscores
+BUCKET = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)
 ANY_BUCKET = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
 # of a web address, without a login
 HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]?#]+)(?::(?P<port>[0-9]{0,9}))?", re.ASCII)
@@ -58,15 +55,9 @@ def check(uri: str, place: str) -> None:
             f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name]
         )
     if name not in MODULES:
-        near = get_close_matches(name, MODULES, n=1)
-        advice = (
-            f"Did you mean {near[0]}://?" if near else "Write an absolute path, or file:///path."
-        )
-        raise SpecError(f"{place} is {shown(uri)}: {name}:// is unknown.", next=advice)
-    if not name and (mark := MISWRITTEN.match(uri)) and mark[1] in MODULES:
-        raise SpecError(
-            f"{place} is {shown(uri)}, which is no address.", next=f"Did you mean {mark[1]}://?"
-        )
+        raise unknown_scheme(uri, name, place)
+    if not name:
+        refuse_miswritten(uri, place)
     if name in SHAPES:
         refuse_unprintable(uri, place)
         check_shape(uri, name, place)
@@ -77,6 +68,22 @@ def check(uri: str, place: str) -> None:
         )
     if "\0" in uri:
         raise SpecError(f"{place} holds a NUL character.", "No path can.")
+
+
+def unknown_scheme(uri: str, name: str, place: str) -> SpecError:
+    advice = "Write an absolute path, or file:///path."
+    for near in get_close_matches(name, MODULES, n=1):
+        advice = f"Did you mean {near}://?"
+    return SpecError(f"{place} is {shown(uri)}: {name}:// is unknown.", next=advice)
+
+
+def refuse_miswritten(path: str, place: str) -> None:
+    """Raise SpecError for a path that is nearly an address: s3:/bucket, s3//bucket."""
+    mark = MISWRITTEN.match(path)
+    if mark and mark[1] in MODULES:
+        raise SpecError(
+            f"{place} is {shown(path)}, which is no address.", next=f"Did you mean {mark[1]}://?"
+        )
 
 
 def refuse_unprintable(uri: str, place: str) -> None:
@@ -90,17 +97,23 @@ def refuse_unprintable(uri: str, place: str) -> None:
 
 
 def check_shape(uri: str, name: str, place: str) -> None:
+    """Raise SpecError for an address of that scheme that is not in its form."""
     least, shape = SHAPES[name]
     names = uri.partition("://")[2].split("/")
     if len(names) < least or not all(names[:least]):
         raise SpecError(
             f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}."
         )
-    if MODULES[name] == "http_file":
-        check_host(uri, names[0], place)
     if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
         raise no_bucket(uri, place)
-    if MODULES[name] == "http_file" and uri.partition("?")[0].endswith("/"):
+    if MODULES[name] == "http_file":
+        check_host(uri, names[0], place)
+        refuse_web_folder(uri, place)
+
+
+def refuse_web_folder(uri: str, place: str) -> None:
+    """Raise SpecError for a web address that ends in a slash."""
+    if uri.partition("?")[0].endswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a slash at the end means a folder.",
             "A web server has no folders: nothing tells which files lie below an address.",
@@ -137,10 +150,14 @@ def results_root(root: str) -> str:
     for anything else.
     """
     place = "TAO_RESULTS_ROOT"
-    taken = check if scheme(root) in SHARED else check_output
-    taken(root, place)
+    if scheme(root) in SHARED:
+        check(root, place)
+    else:
+        check_output(root, place)
     check_bucket(root, place)
-    return path_of(root) if is_here(root) else "s3" + root[len("s3") :]
+    if is_here(root):
+        return path_of(root)
+    return "s3" + root[len("s3") :]  # the scheme may be in capitals
 
 
 def check_bucket(uri: str, place: str) -> None:
@@ -160,5 +177,5 @@ def no_bucket(uri: str, place: str) -> SpecError:
 
 
 def is_here(uri: str) -> bool:
-    """It names a path of the machine itself, where nothing has to be fetched."""
+    """True for a path of the machine itself, where nothing has to be fetched."""
     return MODULES.get(scheme(uri)) == "local"

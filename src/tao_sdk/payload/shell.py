@@ -135,7 +135,7 @@ class Line:
         return command
 
     def in_condition(self, at: int) -> bool:
-        """Whether what starts at `at` stands inside [[ ... ]]: not behind the closing ]]."""
+        """True if what starts at `at` stands inside [[ ... ]]: not behind the closing ]]."""
         closing = self.word is not None and self.text[self.word.start : at] == "]]"
         return self.condition and not closing
 
@@ -177,7 +177,7 @@ class Line:
             self.command = self.begin_command(self.command.outer)
 
     def begins_compound(self) -> bool:
-        """Whether [[ is a keyword here: the first word, or behind `coproc` and `function f`."""
+        """True if [[ is a keyword here: the first word, or behind `coproc` and `function f`."""
         return not self.command.words or self.first_word() in ("coproc", "function")
 
     def open_group(self) -> None:
@@ -214,7 +214,7 @@ class Line:
             ended.piped_to = self.command
 
     def compares_pattern(self) -> bool:
-        """Whether the last word is =~, behind which a parenthesis belongs to a pattern."""
+        """True if the last word is =~, behind which a parenthesis belongs to a pattern."""
         if not self.command.words:
             return False
         word = self.command.words[-1]

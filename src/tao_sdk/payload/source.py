@@ -51,11 +51,12 @@ def imports(module: str) -> Imports:
 
 def modules_in(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Those of this package that import statements among the nodes name."""
-    statements = (node for node in nodes if isinstance(node, ast.ImportFrom))
-    names = {name for statement in statements for name in imported(statement)}
-    return frozenset(
-        name.removeprefix(PACKAGE + ".") for name in names if name.startswith(PACKAGE + ".")
-    )
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names.update(imported(node))
+    own = f"{PACKAGE}."
+    return frozenset(name.removeprefix(own) for name in names if name.startswith(own))
 
 
 def imported(statement: ast.ImportFrom) -> Iterator[str]:
@@ -96,9 +97,8 @@ def outermost(cuts: list[Cut]) -> list[Cut]:
     return kept
 
 
-Cut = tuple[
-    tuple[int, int], tuple[int, int], bytes
-]  # from (line, byte), to (line, byte), what stands there instead
+# from (line, byte), to (line, byte), what stands there instead
+Cut = tuple[tuple[int, int], tuple[int, int], bytes]
 
 
 def syntax(text: str) -> Iterator[Cut]:
@@ -107,17 +107,22 @@ def syntax(text: str) -> Iterator[Cut]:
     for name, letter in shortened(tree, text):
         yield (name.lineno, name.col_offset), end(name), letter.encode()
     for node in (tree, *statements(tree)):
-        if (
-            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-            and ast.get_docstring(node, clean=False) is not None
-        ):
-            yield cut(node.body[0], instead=b"" if len(node.body) > 1 else b"0")
+        yield from docstring(node)
         if isinstance(node, ast.stmt) and is_for_checkers(node):
             yield cut(node, instead=b"")
         elif isinstance(node, ast.AnnAssign) and node.value:
             yield end(node.target), end(node.annotation), b""
         elif isinstance(node, ast.FunctionDef):
             yield from signature(text, node)
+
+
+def docstring(node: ast.AST) -> Iterator[Cut]:
+    """The docstring of a module, class or function; a body of nothing else becomes `0`."""
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+        return
+    if ast.get_docstring(node, clean=False) is None:
+        return
+    yield cut(node.body[0], instead=b"" if len(node.body) > 1 else b"0")
 
 
 def statements(parent: ast.AST) -> Iterator[ast.stmt]:
@@ -186,7 +191,9 @@ def squeezed(text: str) -> str:
         depth += (kind == "opens") - (kind == "closes")
         if kind == "comment":
             return ""
-        return parting(text, token, depth) if kind == "blanks" else token[0]
+        if kind == "blanks":
+            return parting(text, token, depth)
+        return token[0]
 
     return re.sub(r" +$", "", TOKEN.sub(shorter, text), flags=re.MULTILINE)
 
@@ -219,8 +226,17 @@ def parting(text: str, blanks: re.Match[str], depth: int) -> str:
     """What is left of the blanks between two tokens, or at the start of a line."""
     start, end = blanks.span()
     if start == 0 or text[start - 1] == "\n":
-        return "" if depth else " " * ((end - start) // 4)
-    return " " if is_wordlike(text[start - 1]) and is_wordlike(text[end : end + 1]) else ""
+        return indentation(end - start, depth)
+    if is_wordlike(text[start - 1]) and is_wordlike(text[end : end + 1]):
+        return " "
+    return ""
+
+
+def indentation(blanks: int, depth: int) -> str:
+    """One blank for each level of a block; none inside brackets."""
+    if depth:
+        return ""
+    return " " * (blanks // 4)
 
 
 def is_wordlike(character: str) -> bool:

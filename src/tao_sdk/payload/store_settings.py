@@ -28,12 +28,14 @@ def check_store(env: Mapping[str, str], name_of: Callable[[str], str]) -> None:
 
 
 def check_key(name: str, value: str) -> None:
-    if UNPRINTABLE.search(value) or not value.isascii():
-        raise CredentialError(
-            f"{name} contains a newline or another character that no key has.",
-            "It could not stand in the header of a request.",
-            f"Set {name} again; a line end copied along with it is enough.",
-        )
+    """Raise CredentialError for a key that no header can hold."""
+    if value.isascii() and not UNPRINTABLE.search(value):
+        return
+    raise CredentialError(
+        f"{name} contains a newline or another character that no key has.",
+        "It could not stand in the header of a request.",
+        f"Set {name} again; a line end copied along with it is enough.",
+    )
 
 
 def check_region(name: str, value: str) -> None:
@@ -59,6 +61,7 @@ def check_endpoint(name: str, value: str) -> None:
 
 
 def why_no_endpoint(value: str) -> str:
+    """Why no store can have this address, as a sentence; "" where one can."""
     if UNPRINTABLE.search(value) or " " in value:
         return "It has a blank or a control character in it."
     try:
@@ -68,8 +71,10 @@ def why_no_endpoint(value: str) -> str:
         return f"{str(error)[:1].upper()}{str(error)[1:]}."
     if parts.scheme.lower() not in ("http", "https"):
         return "It does not start with http:// or https://."
-    if not parts.hostname or port == 0:
-        return "It names no port." if port == 0 else "It names no host."
+    if port == 0:
+        return "It names no port."
+    if not parts.hostname:
+        return "It names no host."
     return ""
 
 

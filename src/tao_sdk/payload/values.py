@@ -119,8 +119,11 @@ def plain_dict(
 
 
 def short(value: object) -> str:
+    """The value as an error shows it, in at most 60 characters."""
     text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."
 
 
 def instead(value: object) -> str:
@@ -152,14 +155,18 @@ def refuse_flat_keys(tree: Mapping[str, Tree]) -> None:
     """
     for key, value in tree.items():
         if "." in key:
-            nested: object = short(value) if not isinstance(value, dict | list) else "..."
-            text = str(nested)
-            for part in reversed(key.split(".")):
-                text = f"{{{part!r}: {text}}}"
             raise FieldError(
                 "specs",
                 f"specs has the flat key {key!r}.",
                 "A dotted name is a way into nested mappings, not a key; the model would "
                 "find nothing there.",
-                f"Nest it: {text}",
+                f"Nest it: {nested_text(key, value)}",
             )
+
+
+def nested_text(key: str, value: Tree) -> str:
+    """`{'train': {'lr': 0.1}}` for the key train.lr."""
+    text = "..." if isinstance(value, dict | list) else short(value)
+    for part in reversed(key.split(".")):
+        text = f"{{{part!r}: {text}}}"
+    return text

@@ -67,7 +67,7 @@ class SocketDenied(Unreachable):
 
 @contextmanager
 def ignore_status(*statuses: int) -> Generator[None]:
-    """What the daemon refuses with one of these is no matter."""
+    """Pass over a DaemonError with one of these HTTP statuses."""
     try:
         yield
     except DaemonError as error:
@@ -88,7 +88,7 @@ class Address:
 
 @dataclass(frozen=True)
 class EventStream:
-    """What a daemon tells of, as it comes."""
+    """Events of a daemon, as they come."""
 
     answer: Answer
 
@@ -115,6 +115,7 @@ class Daemon:
 
     @property
     def session(self) -> Session:
+        """The session with the daemon, begun at the first use. Raises as `connect`."""
         with self._lock:
             if self._session is None:
                 self._session = connect(self.address)
@@ -130,7 +131,7 @@ class Daemon:
     def ask(
         self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any
     ) -> Any:
-        """The answer's JSON; None where there is none."""
+        """The JSON of an answer; None for an empty one. Raises DaemonError, Unreachable."""
         answer = self.request(
             method, path, json=body, params=query_parameters(query), timeout=timeout, stream=True
         )
@@ -139,7 +140,7 @@ class Daemon:
             return json.loads(data) if data else None
 
     def put_archive(self, container: str, folder: str, data: bytes) -> None:
-        """Unpack a tar in a container, running or not."""
+        """Unpack a tar in a folder of a container, running or not. Raises DaemonError."""
         self.request(
             "PUT",
             f"/containers/{container}/archive",
@@ -178,8 +179,8 @@ class Daemon:
             answer.close()
 
     def info(self, at_most: float = FRESH) -> Json:
-        """What the daemon says of itself, seen at most so many seconds ago: it takes it as long as
-        all else of a submit.
+        """What the daemon says of itself, at most `at_most` seconds old: asking takes it as long as
+        the rest of a submit.
         """
         when, said = self._info
         if time.monotonic() - when > at_most:
@@ -188,6 +189,7 @@ class Daemon:
         return said
 
     def get(self, path: str) -> Any:
+        """The JSON of the answer to a GET. Raises DaemonError, Unreachable."""
         return self.ask("GET", path)
 
     @contextmanager
@@ -207,9 +209,7 @@ class Daemon:
 
     @contextmanager
     def reading_answer(self, answer: Answer) -> Generator[None]:
-        """Raises Unreachable where the answer breaks off, has no end, or is not in the form that it
-        should have.
-        """
+        """Raise Unreachable for an answer that breaks off, has no end, or is not in its form."""
         try:
             yield
         except (OSError, HTTPException, TooMuch) as error:
@@ -258,8 +258,8 @@ class Daemon:
             yield EventStream(answer)
 
     def read_file(self, container: str, path: str) -> bytes | None:
-        """A file out of a container, running or not; None when it is not there. Raises Unreachable
-        for more than MOST_JSON.
+        """The bytes of a file in a container, running or not; None where there is none. Raises
+        Unreachable for more than MOST_JSON bytes.
         """
         where = f"/containers/{container}/archive"
         try:
@@ -277,7 +277,7 @@ class Daemon:
             return content.read() if content else None
 
     def list_names(self, container: str, folder: str, most: int) -> list[str] | None:
-        """The paths of a folder of a container and of all below it. None where it holds more than
+        """The paths of a folder in a container and of all below it. None where they take more than
         `most` bytes.
         """
         where = f"/containers/{container}/archive"
@@ -375,7 +375,7 @@ def check_config() -> None:
 
 
 def must_have_certificates(address: Address) -> None:
-    """Raises Unreachable that names the files; the library does not say which it misses."""
+    """Raise Unreachable that names the missing files: the library does not say which it misses."""
     wanted = [Path(address.certificates) / name for name in CERTIFICATES if address.certificates]
     missing = [str(path) for path in wanted if not os.access(path, os.R_OK)]
     if missing:
@@ -407,7 +407,7 @@ def reading_config(path: str | None = None) -> Generator[None]:
 
 
 def newest_api(address: Address, answer: Answer) -> str:
-    """The newest version that the other side speaks."""
+    """The newest API version of the other side, from its own words. Raises Unreachable."""
     said = read_bounded(answer, MOST_JSON)
     try:
         return str(json.loads(said)["ApiVersion"])
@@ -417,7 +417,9 @@ def newest_api(address: Address, answer: Answer) -> str:
 
 
 def daemon_unreachable(address: Address, why: str) -> Unreachable:
-    """`why` are the words of the system, or of what answers at the address."""
+    """The error for a daemon that does not answer. `why` are the words of the system, or of what
+    answers at the address.
+    """
     what, cause = f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}."
     if "Permission denied" in why:
         return SocketDenied(what, cause, BECOME_ONE)
@@ -427,15 +429,18 @@ def daemon_unreachable(address: Address, why: str) -> Unreachable:
 
 
 def send_input(line: Any, data: bytes) -> None:
+    """Send the standard input of a container. One that has ended does not read it."""
     with suppress(OSError):  # a container that ended does not read; that it did tells why
         line.sendall(data)
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
+    """(1, 43) of 1.43."""
     return tuple(map(int, version.split(".")))
 
 
 def query_parameters(query: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a query as the API takes them: mappings as JSON."""
     return {
         name: json.dumps(value) if isinstance(value, Mapping) else value
         for name, value in query.items()
@@ -447,6 +452,7 @@ class TooMuch(Exception):
 
 
 def read_bounded(answer: Answer, most: int) -> bytes:
+    """All bytes of an answer. Raises TooMuch for more than `most`."""
     data = bytearray()
     for block in answer.read_blocks():
         data += block
@@ -468,7 +474,7 @@ def short_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def refusal_words(answer: Answer) -> str:
-    """What a refusal says, at most LONGEST_WORDS characters."""
+    """What a refusal says, in at most LONGEST_WORDS characters."""
     said = words_of(read_bounded(answer, MOST_JSON))
     return (said or f"HTTP status {answer.status}")[:LONGEST_WORDS]
 
@@ -530,6 +536,7 @@ def stored_login(
 
 
 def login_header(login: Mapping[str, str]) -> Mapping[str, str]:
+    """The header that carries a login to a registry; none without a login."""
     import base64
 
     if not login:

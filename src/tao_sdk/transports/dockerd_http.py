@@ -53,8 +53,8 @@ class Session:
         json: Any = None,
         data: bytes | None = None,
     ) -> Answer:
-        """The answer, of which the head has come. Raises OSError or HTTPException when none
-        comes.
+        """The answer, of which the head has come. `timeout` is in seconds, or (to connect, to
+        read). Raises OSError or HTTPException.
         """
         body, content = encoded_body(json, data)
         to_connect, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
@@ -75,6 +75,7 @@ class Session:
             raise
 
     def close(self) -> None:
+        """Close the connections that nobody uses."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -151,7 +152,7 @@ class Answer:
         self._check_end(b"")
 
     def read_large_blocks(self) -> Iterator[bytes]:
-        """As `blocks`, in fewer and larger ones: a log has a chunk for each of its lines."""
+        """The body in fewer and larger blocks: a log has a chunk for each of its lines."""
         if not self.response.chunked:
             yield from self.read_blocks()
             return
@@ -165,6 +166,7 @@ class Answer:
             raise ConnectionError(CUT_SHORT)
 
     def close(self) -> None:
+        """Give the connection back, or close it where the answer was not read to its end."""
         was_read = self._was_read or self.response.isclosed()
         self.response.close()
         connection, self._connection = self._connection, None
@@ -255,7 +257,9 @@ def request_target(path: str, params: Mapping[str, Any] | None) -> str:
     """A path with its query, as HTTP writes them; parameters that are None are left out."""
     where = quote(path, safe=SAFE_IN_PATH)
     given = {name: value for name, value in (params or {}).items() if value is not None}
-    return f"{where}?{urlencode(given, doseq=True)}" if given else where
+    if not given:
+        return where
+    return f"{where}?{urlencode(given, doseq=True)}"
 
 
 def was_dropped(line: socket.socket | None) -> bool:

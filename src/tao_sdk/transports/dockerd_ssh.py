@@ -53,8 +53,8 @@ NOTHING = "tao: neither docker nor python3 is there"
 
 @dataclass(frozen=True)
 class Target:
-    """Where ssh goes: a name of ~/.ssh/config or of the network. `path` is the daemon's socket
-    there, if it was named.
+    """A host that ssh leads to: a name of ~/.ssh/config or of the network. `path` is the daemon's
+    socket there, if it was named.
     """
 
     host: str
@@ -64,7 +64,9 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Target:
-        """Raises UsageError for an address that ssh cannot take."""
+        """The target of ssh://user@host:port/path. Raises UsageError for an address that ssh cannot
+        take.
+        """
         parts = urlsplit(url)
         try:
             port = str(parts.port or "")
@@ -77,33 +79,28 @@ class Target:
                 "",
                 "Write ssh://user@host, or ssh://user@host:port.",
             )
-        host = (
-            parts.netloc.rpartition("@")[2].removesuffix(f":{port}")
-            if port
-            else parts.netloc.rpartition("@")[2]
-        )
+        host = parts.netloc.rpartition("@")[2]
+        if port:
+            host = host.removesuffix(f":{port}")
         return cls(host.strip("[]"), parts.username or "", port, parts.path.rstrip("/"))
 
     def ssh_argv(self) -> list[str]:
-        options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
-        where = [
-            *(["-l", self.user] if self.user else []),
-            *(["-p", self.port] if self.port else []),
-        ]
-        return [
-            "ssh",
-            "-T",
-            *options,
-            *where,
-            "--",
-            self.host,
-            f"exec sh -c {shlex.quote(self.dial_script())}",
-        ]
+        """The ssh that leads to the daemon, as a program with its arguments."""
+        words = ["ssh", "-T"]
+        for name, value in OPTIONS.items():
+            words += ["-o", f"{name}={value}"]
+        if self.user:
+            words += ["-l", self.user]
+        if self.port:
+            words += ["-p", self.port]
+        return [*words, "--", self.host, f"exec sh -c {shlex.quote(self.dial_script())}"]
 
     def dial_script(self) -> str:
-        """What the far side's shell runs."""
-        url = f"unix://{self.path}" if self.path else ""
-        host = f"--host {shlex.quote(url)} " if url else ""
+        """The shell text that connects to the daemon, on the far side."""
+        url = host = ""
+        if self.path:
+            url = f"unix://{self.path}"
+            host = f"--host {shlex.quote(url)} "
         by_python = f"exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}"
         return (
             f"command -v docker >/dev/null 2>&1 && exec docker {host}system dial-stdio; "
@@ -112,20 +109,16 @@ class Target:
         )
 
     def ssh_command(self) -> str:
-        """How a person goes there."""
-        return " ".join(
-            [
-                "ssh",
-                *(["-p", self.port] if self.port else []),
-                (f"{self.user}@" * bool(self.user)) + self.host,
-            ]
-        )
+        """The command by which a person goes there."""
+        port = f"-p {self.port} " if self.port else ""
+        user = f"{self.user}@" if self.user else ""
+        return f"ssh {port}{user}{self.host}"
 
     def known_as(self) -> str:
-        """Its name in known_hosts."""
-        return (
-            shlex.quote(f"[{self.host}]:{self.port}") if self.port not in ("", "22") else self.host
-        )
+        """The host's name in known_hosts."""
+        if self.port in ("", "22"):
+            return self.host
+        return shlex.quote(f"[{self.host}]:{self.port}")
 
 
 # What ssh or the far side says -> (what it means, what to do). The first that fits is told.
@@ -199,6 +192,7 @@ class Line:
         return self.said.read(MOST_SAID).decode("utf-8", "replace").strip()
 
     def close(self) -> None:
+        """End the ssh."""
         self.socket.close()
         self.process.terminate()
         self.process.wait()
@@ -248,7 +242,7 @@ def connect_through(url: str) -> Connect:
 
 
 def explain_failure(url: str, target: Target, said: str) -> Unreachable:
-    """Why the far daemon cannot be reached, by the words of ssh or of the far side."""
+    """The error for a far daemon that cannot be reached, by the words of ssh or of the far side."""
     names = {"host": target.host, "known": target.known_as(), "ssh": target.ssh_command()}
     for pattern, what, fix in WORDS:
         if re.search(pattern, said):
@@ -262,4 +256,6 @@ def explain_failure(url: str, target: Target, said: str) -> Unreachable:
 
 
 def last_line(said: str) -> str:
-    return said.splitlines()[-1].strip() if said else ""
+    """The last line of a text; "" for none."""
+    lines = said.splitlines() or [""]
+    return lines[-1].strip()

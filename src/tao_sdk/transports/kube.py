@@ -54,7 +54,7 @@ class KubeError(TaoError):
 
 @contextmanager
 def ignored(*statuses: int) -> Generator[None]:
-    """What the server refuses with one of these is no matter."""
+    """Pass over a KubeError with one of these HTTP statuses."""
     try:
         yield
     except KubeError as error:
@@ -64,7 +64,7 @@ def ignored(*statuses: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to read an answer, and until when another try is made."""
+    """Seconds to read an answer, and seconds in which a busy server is asked again."""
 
     read: float = READ_SECONDS
     give_up: float = 30.0
@@ -102,17 +102,18 @@ class Kube:
             answer.close()
 
     def list(self, path: str, params: Mapping[str, Any] | None = None) -> Json:
-        """All things of a kind, in one answer."""
+        """All things of a kind, in one answer. Raises KubeError, Unreachable, CredentialError."""
         return self.ask("GET", path, params=params, times=Times(LIST_SECONDS), largest=LARGEST_LIST)
 
     def stream(
         self, path: str, params: Mapping[str, Any] | None = None, read: float = READ_SECONDS
     ) -> Answer:
-        """An answer whose body comes as it comes. It must be closed."""
+        """An answer whose body is read as it comes. The caller closes it. Raises as `ask`."""
         deadline = time.monotonic() + read
         return self._answered("GET", path, None, params, {"Accept": "*/*"}, read, deadline)
 
     def close(self) -> None:
+        """Close the connections; the next request opens others."""
         with self._lock:
             session, self._session, self._used = self._session, None, None
         if session is not None:
@@ -147,9 +148,12 @@ class Kube:
                 renewed = True
                 self.login.forget()
                 continue
-            if answer.status != BUSY or time.monotonic() + pause > deadline:
-                raise unanswered(self.cluster.server, error) if is_broken(answer.status) else error
-            time.sleep(pause)
+            if answer.status == BUSY and time.monotonic() + pause <= deadline:
+                time.sleep(pause)
+                continue
+            if is_broken(answer.status):
+                raise unanswered(self.cluster.server, error)
+            raise error
 
     def _sent(
         self,
@@ -162,7 +166,9 @@ class Kube:
     ) -> Answer:
         credential = self.login.credential()
         session = self._session_for(credential)
-        given = {**headers, "Authorization": credential.header} if credential.header else headers
+        given = dict(headers)
+        if credential.header:
+            given["Authorization"] = credential.header
         where = urlsplit(self.cluster.server).path.rstrip("/") + path
         with self._lock:
             self.requests += 1
@@ -218,18 +224,22 @@ def is_broken(status: int) -> bool:
 
 
 def pause_of(answer: Answer) -> float:
-    """Seconds that a busy server asks for, within bounds."""
+    """Seconds until a busy server is asked again: as it says, at most LONGEST_PAUSE."""
     text = str(answer.headers.get("Retry-After") or "1")
-    return min(float(text), LONGEST_PAUSE) if text.isdigit() else 1.0
+    if not text.isdigit():
+        return 1.0
+    return min(float(text), LONGEST_PAUSE)
 
 
 def unanswered(server: str, error: KubeError) -> Unreachable:
+    """The error for a server that answered, but not the question."""
     return Unreachable(
         f"The API server {server} could not answer (HTTP {error.status}).", error.what, "Try again."
     )
 
 
 def unreachable(server: str, error: Exception, nothing_sent: bool = False) -> Unreachable:
+    """The error for a server that gave no answer. `nothing_sent`: it got no request."""
     words = str(error) or type(error).__name__
     fix = "See that it answers: kubectl get --raw /readyz"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -253,7 +263,7 @@ class ConnectFailed(OSError):
 def connecting(
     cluster: Cluster, credential: Credential, environ: Mapping[str, str]
 ) -> Callable[[], HTTPConnection]:
-    """How connections to the cluster are opened."""
+    """What opens connections to the cluster."""
     origin, _ = split_url(cluster.server)
     scheme, host, port = origin
     proxy = proxy_of(cluster, environ)
@@ -301,6 +311,7 @@ class KubeConnection(HTTPSConnection):
 
 
 def tls_context(cluster: Cluster, credential: Credential) -> ssl.SSLContext:
+    """Whom the connection trusts, and the client certificate. Raises CredentialError."""
     authority = cluster.authority.decode("ascii", "replace") if cluster.authority else None
     try:
         context = ssl.create_default_context(cadata=authority)

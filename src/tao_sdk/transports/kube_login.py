@@ -54,12 +54,13 @@ class KubeLogin:
             return self._last
 
     def forget(self) -> None:
-        """The cluster took it no more: the next request asks anew."""
+        """Ask anew at the next request: the cluster refused the last login."""
         with self._lock:
             self._last = None
 
     @property
     def can_renew(self) -> bool:
+        """True if asking again may give another login: a plugin, a provider or a token file."""
         return bool(self.login.token_file or self.login.exec or self.login.provider)
 
     def _renewed(self) -> Credential:
@@ -83,13 +84,14 @@ class KubeLogin:
 
 
 def bearer(token: str) -> str:
+    """The header's value for a token."""
     if not token or any(character.isspace() for character in token):
         raise no_login(["the token is empty, or no token"])
     return f"Bearer {token}"
 
 
 def ask_provider(cluster: Cluster) -> Credential:
-    """An auth-provider (OIDC): the official package refreshes its token."""
+    """The login of an auth-provider (OIDC): the official package renews its token."""
     try:
         client: Any = import_module("kubernetes.client")
         config: Any = import_module("kubernetes.config")
@@ -115,7 +117,7 @@ def ask_provider(cluster: Cluster) -> Credential:
 def run_plugin(
     cluster: Cluster, plugin: Mapping[str, Any], environ: Mapping[str, str]
 ) -> Credential:
-    """What an exec plugin answers. Raises CredentialError with its words."""
+    """The login that an exec plugin gives. Raises CredentialError with its words."""
     command = str(plugin.get("command") or "")
     words = [with_folder(command, cluster.login.folder), *map(str, plugin.get("args") or ())]
     shown = f"the exec plugin {command}"
@@ -140,13 +142,18 @@ def run_plugin(
 
 
 def with_folder(command: str, folder: str) -> str:
-    """A relative path in a command begins at the kubeconfig's folder; a name is looked up."""
-    return str(Path(folder) / command) if "/" in command and command[0] != "/" else command
+    """A command whose relative path begins at the kubeconfig's folder. A mere name is looked up in
+    PATH.
+    """
+    if "/" not in command or command.startswith("/"):
+        return command
+    return str(Path(folder) / command)
 
 
 def plugin_environment(
     cluster: Cluster, plugin: Mapping[str, Any], environ: Mapping[str, str]
 ) -> dict[str, str]:
+    """The variables of an exec plugin: the caller's, its own, and those about the cluster."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec["cluster"] = {
@@ -161,6 +168,7 @@ def plugin_environment(
 
 
 def credential_of(answer: bytes, shown: str) -> Credential:
+    """The login in a plugin's answer. Raises CredentialError, where `shown` names the plugin."""
     if len(answer) > LARGEST:
         raise no_login([f"{shown} said more than {LARGEST} bytes"])
     try:
@@ -178,13 +186,14 @@ def credential_of(answer: bytes, shown: str) -> Credential:
 
 
 def expiry(text: Any) -> float:
+    """When a login has to be renewed, as a unix time; never without a date."""
     if not text:
         return float("inf")
     return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() - MARGIN_SECONDS
 
 
 def refused_login(cluster: Cluster, words: str) -> CredentialError:
-    """For a 401: the login was there and is not taken."""
+    """The error for a login that the cluster refused, or that cannot be used."""
     where = (
         f"context {cluster.context} of {', '.join(cluster.files)}"
         if cluster.context

@@ -27,7 +27,7 @@ PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", 
 
 @dataclass(frozen=True)
 class Login:
-    """How a user logs in: the first of these that is there."""
+    """How a user logs in, by the first of these that is there."""
 
     certificate: bytes = b""  # PEM, with its key
     key: bytes = field(default=b"", repr=False)
@@ -68,8 +68,8 @@ def find_cluster(
 ) -> Cluster:
     """The cluster of the kubeconfigs, else that of the pod in which this runs.
 
-    `host` and `port` are what a pod's environment says of its cluster. Raises CredentialError with
-    each place and why it leads nowhere; UsageError for a context that there is not.
+    `host` and `port` are what a pod's environment says of its cluster. Raises CredentialError that
+    names each place and why it has no login; UsageError for an unknown context.
     """
     there = [path for path in files if path.is_file()]
     if there:
@@ -82,6 +82,7 @@ def find_cluster(
 
 
 def no_login(reasons: Iterable[str]) -> CredentialError:
+    """The error for a cluster without a login, with a reason for each place."""
     error = CredentialError(
         NO_LOGIN,
         f"{'; '.join(reasons)}.",
@@ -94,6 +95,7 @@ def no_login(reasons: Iterable[str]) -> CredentialError:
 
 
 def why_not_in_pod(host: str, account: Path) -> str:
+    """Why there is no login of a pod, in words."""
     if not host:
         return f"not in a pod (no KUBERNETES_SERVICE_HOST, {account})"
     return f"no token at {account}/token"
@@ -111,7 +113,7 @@ def own_cluster(host: str, port: str, account: Path) -> Cluster:
 
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
-    """The files as one: of two things with one name the first counts."""
+    """The files as one. Of two entries with one name the first counts."""
     whole: dict[str, Any] = {name: {} for name in LISTS}
     for path in files:
         config = read_config(path)
@@ -125,6 +127,7 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
+    """The mapping in a kubeconfig. Raises CredentialError."""
     import yaml
 
     try:
@@ -141,6 +144,7 @@ def read_config(path: Path) -> Mapping[str, Any]:
 
 
 def entries(config: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str, Any]]:
+    """The entries with a name in one of the config's lists. Raises CredentialError for no list."""
     listed: Any = config.get(name) or []
     if not isinstance(listed, list):
         raise no_login([f"{path} is no kubeconfig: {name} is no list"])
@@ -164,6 +168,9 @@ def read_bounded(path: Path) -> bytes:
 
 
 def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) -> Cluster:
+    """The cluster of the asked context, else of the current one. Raises CredentialError,
+    UsageError.
+    """
     contexts: Mapping[str, Mapping[str, Any]] = config["contexts"]
     context = asked or config.get("current-context") or ""
     if context not in contexts:
@@ -191,11 +198,15 @@ def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) ->
 
 
 def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A mapping inside an entry; an empty one in the place of anything else."""
     part: Any = entry.get(name) or {}
-    return cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+    if not isinstance(part, Mapping):
+        return {}
+    return cast("Mapping[str, Any]", part)
 
 
 def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> Mapping[str, Any]:
+    """The entry that a context names. Raises CredentialError where there is none."""
     if str(name) not in config[kind]:
         raise no_login([f"context {context} names {name!r}, which is not among the {kind}"])
     return config[kind][str(name)]
@@ -204,6 +215,7 @@ def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> M
 def unknown_context(
     context: str, known: Sequence[str], files: Sequence[Path] | Sequence[str]
 ) -> UsageError:
+    """The error for a context that there is not, with those that there are."""
     error = UsageError(
         f"There is no context {context!r}.",
         f"{', '.join(map(str, files))} has: {', '.join(known) or 'none'}.",
@@ -226,11 +238,12 @@ def data_of(entry: Mapping[str, Any], name: str, file: Path) -> bytes:
 
 
 def beside(file: Path, path: str) -> Path:
-    """A path that a kubeconfig names: relative ones begin at its folder."""
+    """A path that a kubeconfig names: a relative one begins at the file's folder."""
     return Path(posixpath.join(str(file.parent), path))
 
 
 def login_of(user: Mapping[str, Any], file: Path) -> Login:
+    """How a user of the config logs in. `file` is the config that has it."""
     token_file, plugin, provider = (
         user.get("tokenFile"),
         user.get("exec"),

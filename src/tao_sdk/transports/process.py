@@ -47,10 +47,12 @@ class Identity:
 
     @property
     def this_boot(self) -> bool:
+        """True if the machine has not been started anew since."""
         return self.boot == boot_id()
 
     @property
     def this_space(self) -> bool:
+        """True if the process is of this start of the machine and this pid namespace."""
         return self.this_boot and self.space == space_id()
 
     @property
@@ -61,10 +63,12 @@ class Identity:
 
     @property
     def alive(self) -> bool:
+        """True if the process lives: a zombie does not."""
         return self.state not in GONE
 
 
 def identify(pid: int) -> Identity | None:
+    """The identity of a process; None once there is none of that id."""
     stat = _read_stat(pid)
     return Identity(pid, stat[_START], boot_id(), space_id()) if stat else None
 
@@ -73,7 +77,7 @@ _here: dict[str, str] = {}  # what cannot change while we run
 
 
 def boot_id() -> str:
-    """Differs after every start of the machine."""
+    """A text that differs after every start of the machine."""
     if "boot" not in _here:
         with open("/proc/sys/kernel/random/boot_id") as file:
             _here["boot"] = file.read().strip()
@@ -104,10 +108,10 @@ def list_living() -> Iterable[tuple[int, str, int]]:
 
 
 def find_departed(leader: Identity, thorough: bool = False) -> list[Identity]:
-    """The living children, and theirs, of the leader's session that have a session of their own.
+    """The living children of the leader's session, and theirs, that have a session of their own.
 
-    The kernel's list of children may lack one while another of them ends (proc_pid_children(5)).
-    `thorough` asks every process of the machine instead.
+    The kernel's list of children may lack one while another ends (proc_pid_children(5)). `thorough`
+    asks every process of the machine instead.
     """
     if not leader.this_space or _is_someone_else(leader):
         return []
@@ -121,7 +125,7 @@ def find_departed(leader: Identity, thorough: bool = False) -> list[Identity]:
 
 
 def _session_members(session: int) -> set[int]:
-    """The processes of a session. Cheap: one system call for each process of the machine."""
+    """The processes of a session, by one system call for each process of the machine."""
     return {pid for pid in _all_processes() if _session_of(pid) == session}
 
 
@@ -139,7 +143,7 @@ def _program_of(pid: int) -> str:
 
 
 def _session_of(pid: int) -> int:
-    """0 once there is no such process."""
+    """The session of a process; 0 once there is no such process."""
     try:
         return os.getsid(pid)
     except OSError:
@@ -154,7 +158,7 @@ def find_children(parents: set[int]) -> set[int]:
 
 
 def _children_of_all(parents: set[int]) -> set[int]:
-    """The same by asking every process of the machine for its parent."""
+    """The children of those processes, by the parent of every process of the machine."""
     everyone = _living_stats(_all_processes())
     return {pid for pid, stat in everyone.items() if int(stat[_PARENT]) in parents}
 
@@ -200,7 +204,7 @@ def _is_someone_else(leader: Identity) -> bool:
 
 
 def signal_process(one: Identity, number: int) -> None:
-    """Signal one process; that it is gone by now is fine."""
+    """Signal one process. One that is gone by now is no error."""
     try:
         if one.alive:
             os.kill(one.pid, number)
@@ -209,7 +213,7 @@ def signal_process(one: Identity, number: int) -> None:
 
 
 def signal_group(group: int, number: int) -> None:
-    """Signal a whole process group; nobody there is fine."""
+    """Signal a whole process group. An empty one is no error."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
@@ -289,8 +293,8 @@ def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> No
 
 
 def output(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
-    """What a program prints. Raises NotStarted when it fails, with its words; it is ended after
-    `seconds`.
+    """The standard output of a program, which is ended after `seconds`. Raises NotStarted with its
+    words when it fails.
     """
     import subprocess
 

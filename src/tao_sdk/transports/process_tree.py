@@ -69,7 +69,7 @@ class ProcessTree:
 
 
 def is_shell(pid: int) -> bool:
-    """Whether a process runs a shell; not where that cannot be seen."""
+    """True if a process runs a shell; False where that cannot be seen."""
     try:
         program = Path(f"/proc/{pid}/exe").readlink().name
     except OSError:
@@ -85,9 +85,11 @@ class RecentTree:
 
     @property
     def recent_tree(self) -> ProcessTree:
-        """The last tree, unless it is stale."""
+        """The last tree, or a new one where that is stale."""
         last = self._last
-        return self.read_tree() if last is None or last.is_stale else last
+        if last is None or last.is_stale:
+            return self.read_tree()
+        return last
 
     def read_tree(self) -> ProcessTree:
         """The processes as they are now."""

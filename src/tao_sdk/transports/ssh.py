@@ -79,7 +79,10 @@ class Login:
     settings: LoginSettings = LoginSettings()
 
     def user_at(self, host: str) -> str:
-        return f"{self.user}@{host}" if self.user else host
+        """`user@host`; the host alone where no user is named."""
+        if not self.user:
+            return host
+        return f"{self.user}@{host}"
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,17 @@ class Answer:
 
     @property
     def text(self) -> str:
+        """Standard output, with U+FFFD for what is no UTF-8."""
         return self.out.decode("utf-8", "replace")
 
     @property
     def words(self) -> str:
+        """Standard error, without white space at its ends."""
         return self.err.decode("utf-8", "replace").strip()
 
 
 def unreachable_as(code: str, what: str, why: str, next: str, command: str = "") -> Unreachable:
+    """An Unreachable under a code of its own."""
     error = Unreachable(what, why, next, command)
     error.code = code
     return error
@@ -130,9 +136,10 @@ class Ssh:
         self._best = ""  # the host that answered last
 
     def run(self, script: str, stdin: bytes = b"", seconds: float = 60.0) -> Answer:
-        """Run a script with /bin/sh there: one round trip. It reads `stdin`. Raises Unreachable.
+        """Run a script with /bin/sh on the host: one round trip. The script reads `stdin`.
 
-        Over several hosts it may run more than once when an answer is lost, so it has to bear that.
+        Where several hosts are named, a script whose answer was lost runs again on the next one, so
+        it has to bear that. `seconds` limits each host. Raises Unreachable, LoginUnusable.
         """
         self.check_key()
         troubles: list[Unreachable] = []
@@ -150,7 +157,7 @@ class Ssh:
         raise all_of(troubles, self.login.settings)
 
     def _in_order(self) -> list[str]:
-        """The one that answered last, then those that are connected, then as they are named."""
+        """The hosts: the one that answered last, then connected ones, then as they are named."""
         hosts = self.login.hosts
         if len(hosts) == 1 or self.login.reuse_only:
             return list(hosts)
@@ -159,7 +166,7 @@ class Ssh:
         )
 
     def _run_on(self, host: str, script: str, stdin: bytes, seconds: float) -> Answer:
-        """On one host; a connection that turns out to be stale is opened anew, once."""
+        """The answer of one host. A connection that turns out to be stale is opened anew, once."""
         give_up, pause = time.monotonic() + seconds, 0.05
         for again in (True, False):
             sock = self._connect_once(host, first=again)
@@ -193,8 +200,8 @@ class Ssh:
     # The shared connection
 
     def open_socket(self, host: str) -> str:
-        """The socket of a connection to `host` that is open. Many who find none wait for the one
-        that opens it.
+        """The socket of an open connection to the host. Of several processes that find none, one
+        opens it and the others wait. Raises Unreachable.
         """
         sock = self.socket_path(host)
         if is_listening(sock):
@@ -209,8 +216,8 @@ class Ssh:
         return sock
 
     def socket_path(self, host: str) -> str:
-        """Where the connection's socket lies: short, whatever the names; for a hand-opened one
-        where ssh_config says.
+        """The path of the connection's socket: a short one, or for a connection that the user
+        opens by hand the one that ssh_config names.
         """
         if self.login.reuse_only and (named := self._named_socket(host)):
             return named
@@ -219,6 +226,7 @@ class Ssh:
 
     @property
     def folder(self) -> Path:
+        """The folder of the sockets, which nobody else can enter. Raises Unreachable."""
         if self._folder is None or not is_private(self._folder):
             self._folder = private_folder(self.login.environ.get("XDG_RUNTIME_DIR", ""))
         return self._folder
@@ -234,7 +242,9 @@ class Ssh:
         named = re.search(
             r"^controlpath (.+)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE
         )
-        return named[1] if named and named[1] != "none" else ""
+        if named is None or named[1] == "none":
+            return ""
+        return named[1]
 
     def _open_connection(self, host: str, sock: str) -> None:
         Path(sock).unlink(missing_ok=True)
@@ -257,17 +267,17 @@ class Ssh:
         ]
         try:
             done = self._call_ssh(argv, self.login.connect_seconds * 3.0)
-            words = (
-                done.stderr.decode("utf-8", "replace").strip()
-                or f"ssh ended with {done.returncode}"
-            )
-            failed = done.returncode != 0
         except Lost:
-            words, failed = "the log-in timed out", True
-        if failed or not is_listening(sock):
-            trouble = self.explain_trouble(host, words)
-            remember_failure(f"{sock}.failed", trouble)
-            raise trouble
+            raise self._noted_trouble(host, sock, "the log-in timed out") from None
+        if done.returncode != 0 or not is_listening(sock):
+            words = done.stderr.decode("utf-8", "replace").strip()
+            raise self._noted_trouble(host, sock, words or f"ssh ended with {done.returncode}")
+
+    def _noted_trouble(self, host: str, sock: str, words: str) -> Unreachable:
+        """The error for a log-in that failed, noted for those who wait for the same one."""
+        trouble = self.explain_trouble(host, words)
+        remember_failure(f"{sock}.failed", trouble)
+        return trouble
 
     def _not_open(self, host: str, sock: str) -> NotOpen:
         where = self._target_words(host)
@@ -319,7 +329,10 @@ class Ssh:
 
     @contextmanager
     def _use_session(self, sock: str, give_up: float) -> Generator[None]:
-        """One of the sessions that all processes of this user share over a connection."""
+        """Hold one of the SESSIONS that all processes of this user share over a connection.
+
+        Raises Crowded at `give_up`, a time of the monotonic clock.
+        """
         while (fd := free_session(sock)) is None:
             if time.monotonic() > give_up:
                 raise Crowded("all sessions are in use")
@@ -330,8 +343,9 @@ class Ssh:
             os.close(fd)
 
     def _run_over(self, host: str, sock: str, script: str, stdin: bytes, seconds: float) -> Answer:
-        """Over that connection or not at all: a log-in of our own would be one more for each that
-        finds it gone.
+        """The script's answer over that connection or not at all.
+
+        ssh could log in by itself, but then every process that finds the connection gone would.
         """
         mark = hashlib.sha256(os.urandom(16)).hexdigest()[:24]
         wrapped = frame_script(script, mark)
@@ -350,29 +364,23 @@ class Ssh:
         words = done.stderr.decode("utf-8", "replace").strip()
         answer = read_framed(done.stdout, mark)
         if answer is None:
-            if "session request failed" in words or "open refused" in words:
-                raise Crowded(words.splitlines()[-1])
-            raise Lost(
-                words.splitlines()[-1]
-                if words
-                else "the connection was lost before the answer had come"
-            )
+            raise lost_answer(words)
         return Answer(answer[0], answer[1], done.stderr, host)
 
     def _login_options(self, host: str) -> list[str]:
         _, port = split_address(host)
-        return [
-            *(["-F", self.login.config] if self.login.config else []),
-            *(["-l", self.login.user] if self.login.user else []),
-            *(["-p", port] if port else []),
-            *(["-i", self.login.key, "-o", "IdentitiesOnly=yes"] if self.login.key else []),
-        ]
+        flags = {"-F": self.login.config, "-l": self.login.user, "-p": port, "-i": self.login.key}
+        options = [word for flag, value in flags.items() if value for word in (flag, value)]
+        if self.login.key:
+            options += ["-o", "IdentitiesOnly=yes"]
+        return options
 
     def _call_ssh(
         self, argv: Sequence[str], seconds: float, given: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        """Words go to a file: a connection that stays open would hold a pipe open,
-        and us with it.
+        """Run ssh to its end, with `given` on its standard input. Raises Lost after `seconds`.
+
+        Its words go to a file: a connection that stays open would hold a pipe open, and us with it.
         """
         program = shutil.which("ssh", path=self.login.environ.get("PATH")) or "ssh"
         with tempfile.TemporaryFile() as words:
@@ -442,27 +450,35 @@ class Ssh:
     def _target_words(self, host: str) -> str:
         """Words for ssh in a command that a person runs."""
         name, port = split_address(host)
-        return f"{'-p ' + port + ' ' if port else ''}{shlex.quote(self.login.user_at(name))}"
+        return f"{port_flag(port)}{shlex.quote(self.login.user_at(name))}"
 
     def _advice_values(self, host: str) -> dict[str, str]:
         """What the remedies of TROUBLES name."""
         settings = self.login.settings
-        key = shlex.quote(self.login.key) if self.login.key else "~/.ssh/id_ed25519"
-        give_key = f"Set {settings.key}=/path/to/private_key, put its public half there"
-        by_hand = (
-            f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
-        )
         name, port = split_address(host)
-        return {
+        advice = {
             "host": name,
-            "port": f"-p {port} " if port else "",
+            "port": port_flag(port),
             "target": self._target_words(host),
-            "key": key,
-            "give_key": give_key if settings.key else "Put the public half of your key there",
-            "by_hand": by_hand if settings.reuse_only else "",
+            "key": "~/.ssh/id_ed25519",
+            "give_key": "Put the public half of your key there",
+            "by_hand": "",
             "hosts": settings.hosts or "the name of the host",
-            "second_host": f"; {settings.second_host}" if settings.second_host else "",
+            "second_host": "",
         }
+        if self.login.key:
+            advice["key"] = shlex.quote(self.login.key)
+        if settings.key:
+            advice["give_key"] = (
+                f"Set {settings.key}=/path/to/private_key, put its public half there"
+            )
+        if settings.reuse_only:
+            advice["by_hand"] = (
+                f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
+            )
+        if settings.second_host:
+            advice["second_host"] = f"; {settings.second_host}"
+        return advice
 
     def _crowded_error(self, host: str, crowded: Crowded) -> Unreachable:
         why = f"Others use all sessions that {host} allows over one connection."
@@ -478,10 +494,10 @@ class Ssh:
         )
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
-        name, port = split_address(host)
+        forget = f"ssh-keygen -R '{known_name(host)}'"
         said = re.search(r"ssh-keygen -f .+", words)
-        known = f"[{name}]:{port}" if port and port != "22" else name
-        forget = said[0].strip() if said else f"ssh-keygen -R '{known}'"
+        if said:
+            forget = said[0].strip()
         return HostKeyChanged(
             f"{host} shows another host key than the one known here.",
             "It was reinstalled, or someone stands between: ask its "
@@ -522,7 +538,7 @@ TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
 
 
 def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreachable:
-    """One error of several hosts'."""
+    """One error for the troubles of several hosts."""
     if not troubles:
         return Unreachable(
             "No host is named.", "There is none to log in to.", f"Set {settings.hosts or 'a host'}."
@@ -530,13 +546,21 @@ def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreacha
     if len(troubles) == 1:
         return troubles[0]
     what = "No host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
-    same = len({each.code for each in troubles}) == 1
-    code = troubles[0].code if same else Unreachable.code
-    why = troubles[0].why if same else ""
+    code, why = Unreachable.code, ""
+    if len({each.code for each in troubles}) == 1:
+        code, why = troubles[0].code, troubles[0].why
     advice = " ".join(dict.fromkeys(each.next for each in troubles))
     error = unreachable_as(code, what, why, advice, troubles[-1].command)
     error.nothing_sent = all(each.nothing_sent for each in troubles)
     return error
+
+
+def lost_answer(words: str) -> Lost | Crowded:
+    """The error for a script without an answer, by what ssh said."""
+    last = (words.splitlines() or ["the connection was lost before the answer had come"])[-1]
+    if "session request failed" in words or "open refused" in words:
+        return Crowded(last)
+    return Lost(last)
 
 
 def frame_script(script: str, mark: str) -> bytes:
@@ -559,15 +583,30 @@ def read_framed(out: bytes, mark: str) -> tuple[int, bytes] | None:
 
 def split_address(host: str) -> tuple[str, str]:
     """(name, port) of `host`, `host:port` or `[v6]:port`; "" where none is named."""
-    match = (
-        re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host)
-        if host.count(":") == 1 or "]" in host
-        else None
-    )
-    return (match[1], match[2]) if match else (host.strip("[]"), "")
+    has_port = host.count(":") == 1 or "]" in host  # else the colons are those of an IPv6 address
+    match = re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host)
+    if has_port and match:
+        return match[1], match[2]
+    return host.strip("[]"), ""
+
+
+def port_flag(port: str) -> str:
+    """`-p 2222 `, with a blank behind it; "" for the usual port."""
+    if not port:
+        return ""
+    return f"-p {port} "
+
+
+def known_name(host: str) -> str:
+    """The name of a host in known_hosts: `host`, or `[host]:2222`."""
+    name, port = split_address(host)
+    if port in ("", "22"):
+        return name
+    return f"[{name}]:{port}"
 
 
 def as_options(options: Mapping[str, str]) -> list[str]:
+    """`-o Name=value` for each."""
     return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
 
 
@@ -595,7 +634,7 @@ def identify_socket(sock: str) -> SocketIdentity | None:
 
 
 def is_listening(sock: str) -> bool:
-    """Whether somebody answers at a socket; a file without one is what a killed ssh leaves."""
+    """True if somebody answers at a socket. A killed ssh leaves its file, where nobody does."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_SECONDS)
         try:
@@ -606,7 +645,10 @@ def is_listening(sock: str) -> bool:
 
 
 def free_session(sock: str) -> int | None:
-    """The lock of a session that nobody has; it is given back by closing it, or by dying."""
+    """The locked file descriptor of a session that nobody uses; None where all are in use.
+
+    Closing it gives the session back, and so does the end of this process.
+    """
     for number in range(SESSIONS):
         fd = os.open(f"{sock}.{number}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -628,12 +670,14 @@ def has_users(sock: str) -> bool:
 
 @contextmanager
 def lock_file(path: str) -> Generator[None]:
+    """Hold the lock of a file, which no other process has then."""
     with Path(path).open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def remember_failure(path: str, trouble: Unreachable) -> None:
+    """Write down why a log-in failed, for `raise_if_failed_since`."""
     record = {
         "time": time.time(),
         "code": trouble.code,
@@ -643,7 +687,7 @@ def remember_failure(path: str, trouble: Unreachable) -> None:
 
 
 def raise_if_failed_since(path: str, began: float) -> None:
-    """Those who waited while one tried to log in have its answer; they do not all try."""
+    """Raise the error of a log-in that failed since `began`: those who waited do not all try."""
     try:
         record = json.loads(Path(path).read_text())
     except (OSError, ValueError):
@@ -675,6 +719,7 @@ def private_folder(runtime: str) -> Path:
 
 
 def is_private(folder: Path) -> bool:
+    """True for a folder that only this user can enter and write to."""
     try:
         seen = folder.lstat()
     except OSError:

@@ -13,7 +13,7 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from support.dockerd.registry_here import PASSWORD, Registry, half_registry
-from tao_sdk.backends.docker.registry.pull import Layers, Pulled, parted
+from tao_sdk.backends.docker.registry.pull import Layers, Pulled, split_image_name
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.finding import Severity
@@ -203,7 +203,7 @@ def test_the_ngc_key_is_the_login_of_nvcr(
     with Client(
         settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real", **named})
     ) as client:
-        login, _ = client.engine.backend("docker").images.login("nvcr.io/nvidia/tao:1")  # pyright: ignore
+        login, _ = client.engine.backend("docker").images.find_login("nvcr.io/nvidia/tao:1")  # pyright: ignore
     assert login == {"username": user, "password": "nvapi-not-real", "serveraddress": "nvcr.io"}
 
 
@@ -218,7 +218,7 @@ def test_the_ngc_key_is_the_login_of_nvcr(
     ],
 )
 def test_a_port_is_no_tag_and_a_digest_stays(name: str, parts: tuple[str, str]) -> None:
-    assert parted(name) == parts
+    assert split_image_name(name) == parts
 
 
 def test_progress_counts_layers_and_bytes_and_says_when() -> None:
@@ -233,10 +233,10 @@ def test_progress_counts_layers_and_bytes_and_says_when() -> None:
             "progressDetail": {"current": 1_000_000, "total": 4_000_000},
         },
     ):
-        layers.take(line)
-    seen = layers.pulled()
+        layers.add_line(line)
+    seen = layers.sum_up()
     assert (seen.layers, seen.known, seen.bytes, seen.total) == (1, 2, 1_000_000, 4_000_000)
     assert (
-        Pulled(1, 2, 1_000_000, 4_000_000, 10.0).text("x")
+        Pulled(1, 2, 1_000_000, 4_000_000, 10.0).describe("x")
         == "pulling x: 1 of 2 layers, 1.0 MB of 4.0 MB, ETA 0:30"
     )

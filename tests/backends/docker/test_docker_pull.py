@@ -450,11 +450,12 @@ def test_progress_in_another_form_than_docker_has_it_is_no_progress(
     line: dict[str, object],
 ) -> None:
     layers = Layers()
-    layers.take(line)
-    assert (layers.pulled().bytes, layers.pulled().total) == (0, 0)
+    layers.add_line(line)
+    assert (layers.sum_up().bytes, layers.sum_up().total) == (0, 0)
 
 
 def test_a_pull_of_which_nothing_is_heard_says_so() -> None:
     assert (
-        Pulled(1, 2).text("x", quiet=95) == "pulling x: 1 of 2 layers, nothing heard of it for 1:35"
+        Pulled(1, 2).describe("x", quiet=95)
+        == "pulling x: 1 of 2 layers, nothing heard of it for 1:35"
     )

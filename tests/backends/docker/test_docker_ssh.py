@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.dockerd import dockerd_here
-from support.dockerd.dockerd_by_ssh import Sshd
+from support.dockerd.dockerd_by_ssh import DockerHost
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable, UsageError
@@ -37,9 +37,9 @@ def surroundings(surroundings: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.fixture
-def sshd(behind: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+def sshd(behind: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerHost]:
     (tmp_path / "sshd").mkdir()
-    sshd = Sshd(tmp_path / "sshd")
+    sshd = DockerHost(tmp_path / "sshd")
     sshd.start(DOCKER_HOST=behind.host)
     monkeypatch.setenv("PATH", sshd.path())
     yield sshd
@@ -47,7 +47,7 @@ def sshd(behind: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.fixture
-def through(sshd: Sshd, surroundings: dict[str, str]) -> Iterator[Client]:
+def through(sshd: DockerHost, surroundings: dict[str, str]) -> Iterator[Client]:
     """A client whose daemon is behind ssh."""
     with Client(
         settings=Settings({**surroundings, "PATH": sshd.path(), "DOCKER_HOST": sshd.url})
@@ -77,7 +77,7 @@ def test_a_job_runs_is_read_and_is_ended_behind_ssh(through: Client, behind: Dae
 
 
 def test_no_docker_command_is_needed_there(
-    behind: Daemon, sshd: Sshd, surroundings: dict[str, str], tmp_path: Path
+    behind: Daemon, sshd: DockerHost, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "sh").symlink_to(shutil.which("sh") or "")
@@ -92,21 +92,21 @@ def test_no_docker_command_is_needed_there(
         client.remove(job.id)
 
 
-def refusal(sshd: Sshd, url: str = "") -> Unreachable:
+def refusal(sshd: DockerHost, url: str = "") -> Unreachable:
     with pytest.raises(Unreachable) as refused:
         connect(Address(url or sshd.url))
     assert refused.value.why, "ssh's own words are told"
     return refused.value
 
 
-def test_the_socket_can_be_named_in_the_address(behind: Daemon, sshd: Sshd) -> None:
+def test_the_socket_can_be_named_in_the_address(behind: Daemon, sshd: DockerHost) -> None:
     sshd.stop()
     sshd.start(DOCKER_HOST="unix:///nowhere")
     assert "no Docker daemon answers" in refusal(sshd).what
     assert connect(Address(f"{sshd.url}{behind.socket}")).agreed
 
 
-def test_a_host_that_is_not_known_is_not_trusted(sshd: Sshd) -> None:
+def test_a_host_that_is_not_known_is_not_trusted(sshd: DockerHost) -> None:
     sshd.know()
     error = refusal(sshd)
     assert "the host key of 127.0.0.1 is not known here" in error.what
@@ -114,31 +114,31 @@ def test_a_host_that_is_not_known_is_not_trusted(sshd: Sshd) -> None:
     assert (sshd.folder / "known_hosts").read_text() == ""
 
 
-def test_a_changed_host_key_is_told_apart_from_an_unknown_one(sshd: Sshd) -> None:
+def test_a_changed_host_key_is_told_apart_from_an_unknown_one(sshd: DockerHost) -> None:
     sshd.know("other-key")
     error = refusal(sshd)
     assert "the host key of 127.0.0.1 has changed" in error.what
     assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}'" in error.next
 
 
-def test_a_key_that_is_not_let_in_is_told_so(sshd: Sshd) -> None:
+def test_a_key_that_is_not_let_in_is_told_so(sshd: DockerHost) -> None:
     sshd.admit("other-key")
     assert "does not let us in with our keys" in refusal(sshd).what
 
 
-def test_an_sshd_that_is_gone_is_told_so(sshd: Sshd) -> None:
+def test_an_sshd_that_is_gone_is_told_so(sshd: DockerHost) -> None:
     sshd.stop()
     assert "127.0.0.1 does not answer ssh" in refusal(sshd).what
 
 
-def test_a_host_that_does_not_exist_is_told_so(sshd: Sshd) -> None:
+def test_a_host_that_does_not_exist_is_told_so(sshd: DockerHost) -> None:
     assert (
         "there is no host no-such-host.invalid" in refusal(sshd, "ssh://no-such-host.invalid").what
     )
 
 
 def test_a_far_side_with_nothing_to_dial_with_is_told_so(
-    behind: Daemon, sshd: Sshd, tmp_path: Path
+    behind: Daemon, sshd: DockerHost, tmp_path: Path
 ) -> None:
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "sh").symlink_to(shutil.which("sh") or "")
@@ -148,7 +148,7 @@ def test_a_far_side_with_nothing_to_dial_with_is_told_so(
 
 
 def test_without_an_ssh_program_the_reason_is_told(
-    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sshd: DockerHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     error = refusal(sshd)
@@ -156,7 +156,7 @@ def test_without_an_ssh_program_the_reason_is_told(
 
 
 def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
-    through: Client, sshd: Sshd, behind: Daemon
+    through: Client, sshd: DockerHost, behind: Daemon
 ) -> None:
     job = sleeper(through)
     through.get_job(job)
@@ -170,7 +170,7 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
 
 
 def test_every_ssh_ends_with_its_client(
-    sshd: Sshd, surroundings: dict[str, str], behind: Daemon
+    sshd: DockerHost, surroundings: dict[str, str], behind: Daemon
 ) -> None:
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         assert client.doctor("docker")
@@ -178,7 +178,7 @@ def test_every_ssh_ends_with_its_client(
     assert there(sshd) == []
 
 
-def there(sshd: Sshd) -> list[str]:
+def there(sshd: DockerHost) -> list[str]:
     """The command lines of the ssh that go there."""
     found: list[str] = []
     for process in Path("/proc").iterdir():
@@ -249,10 +249,10 @@ def test_results_far_away_are_the_images_users_and_what_is_fetched_is_the_caller
     """Of root and of a plain user, who has to have a name for ssh to run at all."""
     uid = pwd.getpwnam(name).pw_uid
     home = Path(tempfile.mkdtemp(prefix="tao-far-"))  # pytest's own folder is only root's
-    far = Sshd(home)
+    far = DockerHost(home)
     try:
         far.start(DOCKER_HOST=behind.host)
-        for path in (home, home / "key", home / "known_hosts"):
+        for path in (home, home / "user", home / "known_hosts"):
             os.chown(path, uid, -1)
         environ = {**surroundings, "HOME": str(home), "PATH": far.path(), "DOCKER_HOST": far.url}
         argv = [sys.executable, "-c", RESULTS, BUSYBOX, str(tmp_path), str(home), str(uid)]

@@ -88,10 +88,10 @@ CASES = {
     "oom_in_a_step": Case(((FAILED, 137, "out of memory"),), f"srun --mem=64M {EATS}",
          rule="slurm.oom"),
     "canceled_while_pending": Case(
-        ((PENDING, None, "JobHeldUser"), (CANCELED, None, "")), options="--hold", act=scancel,
+        ((PENDING, None, "JobHeldUser"), (CANCELED, None, "canceled")), options="--hold", act=scancel,
         once=PENDING,
     ),
-    "canceled_while_running": Case(((CANCELED, None, ""),), act=scancel),
+    "canceled_while_running": Case(((CANCELED, None, "canceled"),), act=scancel),
     "time_limit": Case(((FAILED, None, "time limit reached"),), act=Cluster.end_soon,
          rule="slurm.time_limit"),
     "deadline": Case(((FAILED, None, "deadline"),), options="--deadline=now+2 -t 1"),

@@ -14,7 +14,7 @@ from tao_sdk.backends.slurm import look, parse, rules
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.parse import PHASES, Answers, build_observation
 from tao_sdk.backends.slurm.scripts import handover, shell
-from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.diagnosis import ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
@@ -110,19 +110,19 @@ CASES = {
     "canceled after a step ran out of memory": (
         EMPTY, accounted(row("7", "CANCELLED by 1001"),
              row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
-        Phase.CANCELED, None, ""),
+        Phase.CANCELED, None, "canceled"),
     "time limit after a step ran out of memory": (
         EMPTY, accounted(row("7", "TIMEOUT"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
         Phase.FAILED, 137, "out of memory"),
     "canceled while pending": (EMPTY,
-         accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
+         accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, "canceled"),
     "what it waited for failed, and the accounts have the end as its start for a while": (
         queued("CANCELLED", "DependencyNeverSatisfied", ""),
         accounted(row("7", "CANCELLED", reason="Dependency", nodes="None assigned")),
         Phase.FAILED, None, "DependencyNeverSatisfied"),
     "canceled while running": (
         EMPTY, accounted(row("7", "CANCELLED by 1001"), *steps("CANCELLED", "0:15")),
-        Phase.CANCELED, None, ""),
+        Phase.CANCELED, None, "canceled"),
     "being ended": (queued("COMPLETING"), accounted(row("7", "CANCELLED by 1001")), Phase.RUNNING,
          None, ""),
     "time limit": (
@@ -378,7 +378,7 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
         NAME,
         Attempt("digits-0123456789", 1, "slurm", "login1", "store"),
     )
-    nothing = dict.fromkeys(("mine", "idle", "words", "ranks", "image"), (0, "", ""))
+    nothing = dict.fromkeys(("queue", "idle", "words", "ranks", "image"), (0, "", ""))
     heard = {**nothing, "squeue": silent, "sacct": accounted(row("7", "NODE_FAIL", "1:0"))}
     with pytest.raises(Unreachable, match="did not answer"):
         look.build_evidence(ref, heard, look.Remains(Record()))
@@ -464,7 +464,7 @@ def test_waiting_says_why_until_when_and_what_would_start_it_sooner() -> None:
     )
     found = rules.diagnose_job(evidence)
     assert found is not None
-    assert found.cause.startswith("Priority: jobs of higher priority wait before it.")
+    assert found.cause.startswith("Priority: SLURM starts jobs of higher priority first")
     assert "Expected to start 2026-11-21 14:20 UTC." in found.cause
     assert "4 in grizzly" in found.cause
 
@@ -573,6 +573,12 @@ ENDS = {
         "Communication connection failure"),
     "slurm.controller_away": said("srun: error: Unable to confirm allocation for job 7: Unable to contact slurm controller"),
     "slurm.script_killed": failed("", Reason.SCRIPT_KILLED),
+    "slurm.srun_failed": said("srun: error: Unable to create step for job 7: Memory required by task is not available"),
+    "slurm.srun_failed and lost its connection": said("srun: error: step_launch_notify_io_failure: aborting, io error with slurmstepd on node 1"),
+    "slurm.container_failed": said("slurmstepd: error: pyxis: container start failed with error code: 1"),
+    "slurm.container_failed and says why": said("slurmstepd: error: pyxis:     enroot-mount: failed to mount: /data at /data: No such file"),
+    "slurm.container_failed by apptainer": said("FATAL:   could not open image /lustre/x.sif: failed to retrieve path"),
+    "slurm.controller_away from its step": said("srun: error: Unable to create step for job 7: Unable to contact slurm controller (connect failure)"),
     "slurm.no_program": said("slurmstepd: error: execve(): python3: No such file or directory"),
 }  # fmt: skip
 
@@ -592,11 +598,47 @@ def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_aga
                 "not_started",
                 "launch_failed",
                 "controller_away",
+                "controller_away from its step",
                 "script_killed",
                 "resumes",
             )
         )
     )
+
+
+def told_by_slurm(*lines: str) -> Evidence:
+    events = [NodeEvent("Slurm", line) for line in lines]
+    return failed("", Reason.EXIT_CODE, "FAILED on n1", *events)
+
+
+def test_a_failure_of_srun_is_told_with_its_line() -> None:
+    line = "srun: error: Unable to create step for job 7: Invalid generic resource specification"
+    found = rules.diagnose_job(told_by_slurm("srun: launching", line))
+    assert found is not None
+    assert line in found.cause
+    assert found.err_class is ErrClass.INFRA
+
+
+def test_a_program_that_failed_is_not_excused_by_what_srun_said_besides() -> None:
+    ended = "srun: error: n1: task 0: Exited with exit code 1"
+    late = "srun: error: Timed out waiting for job step to complete"
+    assert rules.diagnose_job(told_by_slurm(ended, late)) is None
+    assert rules.diagnose_job(told_by_slurm("srun: error: n[1-2]: tasks 0-1: Killed", late)) is None
+
+
+def test_a_container_that_did_not_start_is_told_with_the_line_that_says_why() -> None:
+    why = "slurmstepd: error: pyxis:     [ERROR] No such file or directory: /dev/nvidia0"
+    found = rules.diagnose_job(
+        told_by_slurm(
+            "slurmstepd: error: pyxis: container start failed with error code: 1",
+            "slurmstepd: error: pyxis: printing enroot log file:",
+            why,
+            "srun: error: n1: task 0: Exited with exit code 1",
+        )
+    )
+    assert found is not None
+    assert found.rule == "slurm.container_failed"
+    assert why in found.cause
 
 
 REFUSALS = [

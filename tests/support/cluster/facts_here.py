@@ -7,15 +7,18 @@ from typing import Any
 
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.render import plan_job
 from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.model.fields import read_settings
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload.prepared_job import prepare_job
 
 BASE = "/lustre/me"
+IMAGE = "nvcr.io/nvidia/tao:7.0"
 HOURS = timedelta(hours=1)
 
 
@@ -43,6 +46,10 @@ def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
     return SlurmFacts(
         site=site or Site(BASE), seen_at=datetime(2026, 11, 21, tzinfo=timezone.utc), **given
     )
+
+
+def job(**more: Any) -> JobSpec:
+    return JobSpec(command="python train.py", **more)
 
 
 ATTEMPT = Attempt("digits-0123456789", 1, "slurm", "me@login", "5708e1d")
@@ -74,3 +81,8 @@ def staged(plan: Plan[SlurmRequest], name: str) -> str:
         for file in plan.files
         if file.path.endswith(name)
     )
+
+
+def findings(plan: Plan[SlurmRequest], seen: SlurmFacts | None = None) -> dict[str, Severity]:
+    """Code -> severity of what is told of a plan before it is sent."""
+    return {each.code: each.severity for each in checks.plan_findings(plan, seen or facts())}

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,29 +19,38 @@ from support.servers.ports import free_port
 from support.waiting import until
 from tao_sdk.transports.ssh import Login
 
+HOST = "127.0.0.1"
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 
 @dataclass
 class Sshd:
-    """`aliases` are names of it in the ssh_config that `login` uses."""
+    """Lets the key `folder/user` in. `settings` are lines of its sshd_config, `aliases` its names
+    in the ssh_config that `login` uses, `client` further lines there for all hosts.
+    """
 
     folder: Path
     settings: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ("one", "two")
+    client: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> Sshd:
         marks.need("network")
+        self.prepare()
+        self.start()
+        return self
+
+    def prepare(self) -> None:
+        """Make the keys and both configurations."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for key in ("host", "user"):
             self.make_key(key)
-        shutil.copy(self.folder / "user.pub", self.folder / "authorized")
+        self.admit("user")
         self.write_config()
-        self.trust()
-        self.start()
-        return self
+        self.write_client()
+        self.know("host")
 
     def make_key(self, name: str) -> None:
         path = self.folder / name
@@ -49,29 +59,40 @@ class Sshd:
 
     def write_config(self) -> None:
         lines = [
-            f"Port {self.port}", "ListenAddress 127.0.0.1", f"HostKey {self.folder}/host",
+            f"Port {self.port}", f"ListenAddress {HOST}", f"HostKey {self.folder}/host",
             "StrictModes no", "UsePAM no",
             f"AuthorizedKeysFile {self.folder}/authorized", "PasswordAuthentication no",
             "UseDNS no", "LogLevel VERBOSE",
             "KbdInteractiveAuthentication no", "PidFile none", "MaxStartups 100", *self.settings,
         ]  # fmt: skip
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
+
+    def write_client(self) -> None:
         known = self.folder / "known_hosts"
         hosts = [
-            f"Host {alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  HostKeyAlias {alias}"
+            f"Host {alias}\n  HostName {HOST}\n  Port {self.port}\n  HostKeyAlias {alias}"
             for alias in self.aliases
         ]
         every = (
             f"Host *\n  UserKnownHostsFile {known}\n  GlobalKnownHostsFile /dev/null\n  "
             f"IdentityFile {self.folder}/user"
         )
-        (self.folder / "ssh_config").write_text("\n".join([*hosts, every, ""]))
+        further = [f"  {line}" for line in self.client]
+        (self.folder / "ssh_config").write_text("\n".join([*hosts, every, *further, ""]))
 
-    def trust(self) -> None:
-        key = (self.folder / "host.pub").read_text().rsplit(" ", 1)[0]
-        (self.folder / "known_hosts").write_text(
-            "".join(f"{alias} {key}\n" for alias in self.aliases)
-        )
+    def known_names(self) -> Sequence[str]:
+        """The names under which a client looks for its host key."""
+        return self.aliases
+
+    def know(self, *keys: str) -> None:
+        """These are the host keys that the client knows."""
+        publics = [(self.folder / f"{key}.pub").read_text().rsplit(" ", 1)[0] for key in keys]
+        lines = [f"{name} {public}\n" for name in self.known_names() for public in publics]
+        (self.folder / "known_hosts").write_text("".join(lines))
+
+    def admit(self, key: str) -> None:
+        """This is the key that is let in."""
+        shutil.copy(self.folder / f"{key}.pub", self.folder / "authorized")
 
     def start(self) -> None:
         if os.geteuid() == 0:
@@ -85,13 +106,16 @@ class Sshd:
 
     def answers(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((HOST, self.port)) == 0
 
     def stop(self) -> None:
-        assert self.process is not None
+        """The one that listens, and those that hold a connection."""
+        if self.process is None:
+            return
         self.drop()
         self.process.kill()
         self.process.wait()
+        self.process = None
 
     def connections(self) -> list[int]:
         """The processes that hold a connection each."""

@@ -122,12 +122,13 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         spec = job.spec
         if spec.image:
             refuse_malformed(spec.image)
-        facts = look.survey(self.daemon, self.settings, job, options, self.images.seen(spec.image))
+        image = self.images.find_image(spec.image)
+        facts = look.survey(self.daemon, self.settings, job, options, image)
         pulls = must_pull(spec, options, facts)
         registry = self.login_registry(spec) if pulls else ""
         refusals: list[Finding | None] = []
         if pulls and not (registry and facts.plaintext_address):
-            refusals.append(self.images.refusal(spec.image))
+            refusals.append(self.images.find_refusal(spec.image))
         if spec.gpu_count or options.gpu_ids:
             refusals.append(self.gpu_refusal())
         return replace(
@@ -144,7 +145,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     def login_registry(self, spec: JobSpec) -> str:
         """The registry of the image if a pull logs in there, else ""."""
-        login, _ = self.images.login(spec.image)
+        login, _ = self.images.find_login(spec.image)
         return registry_of(spec.image) if login else ""
 
     def gpu_refusal(self) -> Finding | None:
@@ -166,7 +167,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self, last: Plan[DockerRequest], job: PreparedJob, options: DockerOptions, attempt: Attempt
     ) -> Plan[DockerRequest]:
         """A plan for the caller of the first attempt, and for the daemon as it now is."""
-        image = self.images.seen(job.spec.image)
+        image = self.images.find_image(job.spec.image)
         now = look.survey(self.daemon, self.settings, job, options, image)
         first_caller = asdict(last.request.surroundings)
         facts = replace(now, **first_caller, auto_remove=last.release_when_over)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tao_sdk.backends.containers.parse import KILLED, STARTED_AGAIN
 from tao_sdk.backends.containers.start_script import NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE
-from tao_sdk.backends.docker.registry.pull import parted
+from tao_sdk.backends.docker.registry.pull import split_image_name
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason
@@ -286,7 +286,7 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
 
 def pull_refused(image: str, words: str) -> Refused:
     """The error for what the daemon or a registry says of a pull. It names the image once."""
-    name = image.partition("@")[0] if "@" in image else parted(image)[0]
+    name = image.partition("@")[0] if "@" in image else split_image_name(image)[0]
     again = rf'"?(?:[\w.-]+(?::\d+)?/)*{re.escape(name)}(?:[:@][\w.:-]*\w)?"?'
     return explained_refusal(
         Evidence(

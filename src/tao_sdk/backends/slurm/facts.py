@@ -23,7 +23,8 @@ class Partition:
     name: str
     nodes: int = 0
     gpus: int = 0  # per node
-    cpus: int = 0
+    cpus: int = 0  # per node; 0: not known
+    most_cpus: int | None = None  # of one node, for all jobs of the partition together
     max_time: timedelta | None = None
     max_nodes: int | None = None
     default: bool = False

@@ -24,6 +24,9 @@ QUICK, SLOW = 0.2, 3.0  # seconds between looks while following: quick after new
 UNRECORDED = 5.0
 
 
+NOT_WANTED = -1  # the offset of a file that is not read
+
+
 @dataclass(frozen=True)
 class Piece:
     """What came of both files; `over` when the attempt had ended before they were read."""
@@ -36,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Up to where each file was read; -1 for one that is not wanted."""
+    """Up to where each file was read, in bytes; NOT_WANTED for one that is not wanted."""
 
     out: int
     err: int
@@ -45,8 +48,11 @@ class Offsets:
     def from_request(cls, request: LogRequest) -> Offsets:
         """The offsets in the request's cursor, -1 for the stream that it does not ask for."""
         out, _, err = request.cursor.partition(":")
-        wants = {"stdout": (True, False), "stderr": (False, True)}.get(request.stream, (True, True))
-        return cls(int(out or 0) if wants[0] else -1, int(err or 0) if wants[1] else -1)
+        if request.stream == "stdout":
+            return cls(int(out or 0), NOT_WANTED)
+        if request.stream == "stderr":
+            return cls(NOT_WANTED, int(err or 0))
+        return cls(int(out or 0), int(err or 0))
 
     def __str__(self) -> str:
         return f"{max(self.out, 0)}:{max(self.err, 0)}"
@@ -65,16 +71,24 @@ def split_at_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
 
     While there is more, an unfinished line waits for its rest.
     """
-    ends = end_of_lines(piece.err)
-    err = piece.err if piece.whole or not ends else piece.err[:ends]
-    lines = end_of_lines(piece.out) if err else len(piece.out)
-    rest = b"" if err and not piece.whole else piece.out[lines:]
+    err = piece.err
+    if not piece.whole:
+        err = whole_lines(err) or err
+    lines, rest = len(piece.out), b""
+    if err:
+        lines = end_of_lines(piece.out)
+    if piece.whole:
+        rest = piece.out[lines:]
     parts = [
         Read(piece.out[:lines], (at.out + lines, at.err)),
         Read(err, (at.out + lines, at.err + len(err))),
         Read(rest, (at.out + lines + len(rest), at.err + len(err))),
     ]
     return (part for part in parts if part.data)
+
+
+def whole_lines(data: bytes) -> bytes:
+    return data[: end_of_lines(data)]
 
 
 def end_of_lines(data: bytes) -> int:
@@ -89,13 +103,9 @@ class LogReader:
         self.ssh, self.folder, self.attempt, self.has_ended = ssh, folder, attempt, has_ended
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
-        name = "main" if request.rank == 0 else f"rank-{request.rank}"
-        at, lines, pause, news = (
-            Offsets.from_request(request),
-            request.tail,
-            QUICK,
-            time.monotonic(),
-        )
+        name = rank_name(request.rank)
+        at, lines = Offsets.from_request(request), request.tail
+        pause, news = QUICK, time.monotonic()
         ended = False
         while True:
             at, piece = self.read_piece(name, at, lines)
@@ -130,8 +140,18 @@ class LogReader:
         over, more, *numbers = words
         out_at, out_size, err_at, err_size = map(int, numbers)
         out, err = data[:out_size], data[out_size : out_size + err_size]
-        began = Offsets(out_at if at.out >= 0 else -1, err_at if at.err >= 0 else -1)
+        began = Offsets(
+            NOT_WANTED if at.out == NOT_WANTED else out_at,
+            NOT_WANTED if at.err == NOT_WANTED else err_at,
+        )
         return began, Piece(out, err, over == "over", more == "whole")
+
+
+def rank_name(rank: int) -> str:
+    """The name of a rank's log files, without their ending."""
+    if rank == 0:
+        return "main"
+    return f"rank-{rank}"
 
 
 GONE = 44  # exit code of scripts/read_log.sh

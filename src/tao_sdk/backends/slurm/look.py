@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse, rules
+from tao_sdk.backends.slurm.cluster.queue import waiting_events
 from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.scripts import handover
@@ -29,6 +30,7 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
+UNFAILED = ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED")  # states that tell no failure
 SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTILINE)
 
 
@@ -258,21 +260,28 @@ def build_evidence(
     )
     if seen.phase is Phase.UNREACHABLE:
         raise no_answer(seen.reason)
-    said = [NodeEvent("Slurm", line) for line in worth_telling(answers["words"][1])]
-    waits = list(pending_events(seen, answers)) if seen.phase is Phase.PENDING else []
-    converting = answers["image"][1] if seen.backend_words == parse.NEVER else ""
-    image = [NodeEvent("Image", line) for line in worth_telling(converting)]
-    nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, asked)]
-    resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if remains.resumes else []
+    said = [NodeEvent(rules.SLURM, line) for line in worth_telling(answers["words"][1])]
+    waits: list[NodeEvent] = []
+    if seen.phase is Phase.PENDING:
+        queued, idle = answers["queue"][1], answers["idle"][1]
+        waits = list(waiting_events(seen.backend_words, ref.native_id, queued, idle))
+    image: list[NodeEvent] = []
+    if seen.backend_words == parse.NEVER:
+        image = [NodeEvent("Image", line) for line in worth_telling(answers["image"][1])]
+    nodes = [NodeEvent("Node", words) for words in failed_nodes(ref, asked)]
+    resumes: list[NodeEvent] = []
+    if remains.resumes:
+        resumes.append(NodeEvent(rules.RESUMES, "it goes on in a new SLURM job"))
     return Evidence.of_observation(
         seen,
         events=(*waits, *nodes, *image, *said, *resumes),
-        log_tail="\n".join(
-            line
-            for line in answers["ranks"][1].splitlines()
-            if not line.startswith(PREFIX.decode())
-        ),
+        log_tail=without_runner_lines(answers["ranks"][1]),
     )
+
+
+def without_runner_lines(log: str) -> str:
+    lines = [line for line in log.splitlines() if not line.startswith(PREFIX.decode())]
+    return "\n".join(lines)
 
 
 def worth_telling(words: str) -> list[str]:
@@ -283,23 +292,9 @@ def worth_telling(words: str) -> list[str]:
 
 def failed_nodes(ref: Ref, seen: parse.Answers) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
-    accounted = seen.accounting.get(ref.native_id) if seen.accounting else None
-    for row in (accounted.job, *accounted.steps) if accounted else ():
-        if row.state_word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.has_begun:
+    accounted = (seen.accounting or {}).get(ref.native_id)
+    if accounted is None:
+        return
+    for row in (accounted.job, *accounted.steps):
+        if row.has_begun and row.state_word not in UNFAILED:
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
-
-
-def pending_events(
-    seen: Observation, answers: Mapping[str, tuple[int, str, str]]
-) -> Iterable[NodeEvent]:
-    """What holds it up, and where it would not have to wait."""
-    running = [line.split() for line in answers["mine"][1].splitlines()]
-    if running and re.match(r"QOS|Assoc|Priority|Resources", seen.backend_words):
-        ids = ", ".join(row[0] for row in running[:8])
-        yield NodeEvent("Running", f"Yours run: {ids}" + (" and more" if len(running) > 8 else ""))
-    idle = [line.split() for line in answers["idle"][1].splitlines()]
-    if idle and re.match(r"Priority|Resources|ReqNodeNotAvail|Partition", seen.backend_words):
-        yield NodeEvent(
-            "Idle",
-            "Idle nodes: " + ", ".join(f"{row[1]} in {row[0]}" for row in idle if len(row) == 2),
-        )

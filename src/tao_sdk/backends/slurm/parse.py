@@ -56,6 +56,7 @@ REASONS: Mapping[str, Reason] = {
     "BOOT_FAIL": Reason.BOOT_FAILED,
     "DEADLINE": Reason.DEADLINE,
     "PREEMPTED": Reason.PREEMPTED,
+    "CANCELLED": Reason.CANCELED,
 }
 # Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
 COMMAND_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
@@ -91,7 +92,9 @@ class QueueRow:
     @property
     def raw(self) -> str:
         """`RUNNING on node1`."""
-        return f"{self.state} on {self.nodes}" if self.nodes else self.state
+        if not self.nodes:
+            return self.state
+        return f"{self.state} on {self.nodes}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,10 @@ class AccountRow:
 
     @property
     def raw(self) -> str:
-        return f"{self.state} on {self.nodes}" if self.has_begun else self.state
+        """`COMPLETED on node1`."""
+        if not self.has_begun:
+            return self.state
+        return f"{self.state} on {self.nodes}"
 
 
 @dataclass(frozen=True)
@@ -209,8 +215,9 @@ def add_row(accounts: dict[str, JobAccount], row: AccountRow) -> None:
 
 
 def last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no answer"
+    """The last line that is not blank; `no answer` where there is none."""
+    lines = text.strip().splitlines() or ["no answer"]
+    return lines[-1].strip()
 
 
 # From the answers to an observation
@@ -236,12 +243,16 @@ def build_observation(id: str, name: str, answers: Answers, resumes: bool = Fals
 
 
 def find_queued(id: str, name: str, answers: Answers) -> QueueRow | None:
-    row = answers.queue.get(id) if answers.queue else None
-    return row if row is not None and row.name == name else None
+    """squeue's row of the job; None for another job that has got its id."""
+    row = (answers.queue or {}).get(id)
+    if row is None or row.name != name:
+        return None
+    return row
 
 
 def find_account(id: str, name: str, answers: Answers) -> JobAccount | None:
-    account = answers.accounting.get(id) if answers.accounting else None
+    """sacct's rows of the job; None for another job that has got its id."""
+    account = (answers.accounting or {}).get(id)
     if account is None or account.job.name not in (name, UNNAMED):
         return None
     return account
@@ -362,7 +373,9 @@ def ended_in_accounts(account: JobAccount, resumes: bool) -> Observation:
     if was_not_started(account):
         return never_started(job)
     word = end_word(account)
-    code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
+    code = exit_code(job.exit)
+    if word == "OUT_OF_MEMORY":
+        code = KILLED
     observed = Observation(
         phase=ended_phase(word, resumes),
         raw=job.raw,
@@ -438,7 +451,7 @@ def ended_phase(word: str, resumes: bool) -> Phase:
 
 def why_ended(word: str, code: int | None, reason: str, exit: str) -> Why:
     """`reason` and `exit`: SLURM's own words for both. `code`: the exit code, read from `exit`."""
-    if word in ("COMPLETED", "CANCELLED"):
+    if word == "COMPLETED":
         return UNEXPLAINED  # the reason says why it waited before
     if word in REASONS:
         return words.why(REASONS[word], "slurm")
@@ -455,10 +468,12 @@ def why_ended(word: str, code: int | None, reason: str, exit: str) -> Why:
 
 def launch_failure(reason: str, exit: str) -> str:
     """SLURM's words for a script that it could not start; "" for one that was started."""
-    if reason not in LAUNCH_FAILURES:
-        return exit if exit == NOT_EXECUTED else ""
-    was_killed = has_ended_by_signal(exit) and exit != NOT_EXECUTED
-    return "" if was_killed else reason
+    if reason in LAUNCH_FAILURES:
+        was_killed = has_ended_by_signal(exit) and exit != NOT_EXECUTED
+        return "" if was_killed else reason
+    if exit == NOT_EXECUTED:
+        return exit
+    return ""
 
 
 def in_slurms_words(reason: str) -> Why:

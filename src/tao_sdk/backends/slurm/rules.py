@@ -17,11 +17,13 @@ from tao_sdk.model.rule import (
     any_of,
     backend_says,
     event_named,
+    event_text,
     first_match,
     reason_is,
 )
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
+SLURM = "Slurm"  # the event of a line that SLURM and its programs said
 # the event that says: this job goes on in a new SLURM job when its time is up
 RESUMES = "ResumesOnTimeout"
 
@@ -36,6 +38,27 @@ NO_IMAGE = (
     "manifest unknown",
     r"URL https?://\S+ returned error code: 40",
 )
+
+# Pyxis, enroot and apptainer on the container itself. The first say why, the others only that.
+NO_CONTAINER_CAUSE = (
+    r"pyxis:\s+(?:\[ERROR\]|enroot-|nvidia-container-cli)",
+    rf"^{SLURM}: (?:\[ERROR\]|enroot-\w+:|FATAL: )",
+)
+NO_CONTAINER = (
+    "pyxis: (?:couldn't|failed to|container start failed|child .* failed)",
+    r"spank: required plugin \S+: \S+ failed",
+    "Failed to invoke spank plugin stack",
+)
+# srun's words when the controller does not answer, and otherwise when it starts or loses a step.
+CONTROLLER_AWAY = (
+    r"Unable to confirm allocation for job",
+    "Unable to create step for job .*(?:Unable to contact slurm controller|Socket timed out|"
+    "Zero Bytes|Connection (?:refused|timed out|reset)|Communication .* failure|"
+    "Message receive failure|standby mode)",
+)
+SRUN_FAILED = re.compile(rf"{SLURM}: srun: (?:error|fatal): ")
+# srun's report on a task that ran: its end is the program's own.
+TASK_ENDED = re.compile(rf"{SLURM}: srun: error: \S+: tasks? \S+: ")
 
 resumes = event_named(RESUMES)
 at_time_limit = reason_is(Reason.TIME_LIMIT)
@@ -58,6 +81,15 @@ HARDWARE: Mapping[str, MachineAdvice] = {
         "NCCL_SOCKET_IFNAME.",
     ),
 }
+
+
+def srun_failed(evidence: Evidence) -> str | None:
+    """srun's own error. None where it also reports the end of a task: then the command ran."""
+    lines = list(map(event_text, evidence.events))
+    if any(map(TASK_ENDED.match, lines)):
+        return None
+    return next(filter(SRUN_FAILED.match, lines), None)
+
 
 RULES: Sequence[Rule] = (
     Rule(
@@ -208,7 +240,7 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="slurm.controller_away",
-        when=backend_says("Unable to (confirm allocation|create step) for job"),
+        when=backend_says(*CONTROLLER_AWAY),
         what=(
             "SLURM's controller did not answer its own node, "
             "and the command was not started: {seen}"
@@ -229,6 +261,23 @@ RULES: Sequence[Rule] = (
         retryable=True,
     ),
     *hardware_rules("slurm.", HARDWARE),
+    Rule(
+        code="slurm.container_failed",
+        when=any_of(backend_says(*NO_CONTAINER_CAUSE), backend_says(*NO_CONTAINER)),
+        what="The container could not be started on the node: {seen}",
+        fault=INFRA,
+        next="Check the image and its mounts; try other nodes (--exclude NODE); or ask the site.",
+    ),
+    Rule(
+        code="slurm.srun_failed",
+        when=srun_failed,
+        what="srun could not run the command on the nodes: {seen}",
+        fault=INFRA,
+        next=(
+            "The program is not the cause. Ask for what the nodes can give, try other nodes "
+            "(--exclude NODE), or show the line to the site."
+        ),
+    ),
 )
 
 
@@ -250,7 +299,7 @@ class Meaning(NamedTuple):
 # squeue's reasons. Source: slurm.h job_state_reason.
 REASONS: Mapping[str, Meaning] = {
     "Priority": Meaning(
-        what="jobs of higher priority wait before it",
+        what="SLURM starts jobs of higher priority first, and some of them still wait",
         next="Wait; fewer nodes, or a shorter --time-limit, fit into gaps sooner.",
     ),
     "Resources": Meaning(

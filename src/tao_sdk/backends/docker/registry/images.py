@@ -40,6 +40,7 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header
 HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
+OLD_SECONDS = 86400.0  # after which what a pull has said is removed
 SOURCE = Path(__file__).parents[3]
 BOOT = (
     "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from "
@@ -54,14 +55,16 @@ class Images:
         self.daemon, self.settings, self.folder = daemon, settings, folder
         self.recent: Recent[Mapping[str, Any]] = Recent()
 
-    def seen(self, name: str) -> Mapping[str, Any] | None:
+    def find_image(self, name: str) -> Mapping[str, Any] | None:
         """The image as the daemon has it, now or a moment ago; None where it does not."""
-        found = self.recent.get(name) or survey.inspect_image(self.daemon, name)
-        return found and self.recent.keep(name, found)
+        image = self.recent.get(name) or survey.inspect_image(self.daemon, name)
+        if not image:
+            return None
+        return self.recent.keep(name, image)
 
     def user(self, name: str) -> str:
         """Who its commands run as, if it says so."""
-        config: Mapping[str, Any] = (self.seen(name) or {}).get("Config") or {}
+        config: Mapping[str, Any] = (self.find_image(name) or {}).get("Config") or {}
         return str(config.get("User") or "")
 
     def was_here(self, request: ContainerRequest) -> bool:
@@ -72,71 +75,73 @@ class Images:
         """None once the image is there; else how far the pull is. Raises Refused when it cannot be
         had.
         """
-        name, policy = request.image, request.pull
+        name = request.image
         self.recent.forget(name)
-        there = self.seen(name) is not None
-        if policy == "never" and not there:
-            raise Refused(
-                f"The daemon has no image {name}.",
-                "pull is never.",
-                command=f"docker pull {shlex.quote(name)}",
-            )
-        if policy == "never" or (policy == "missing" and there):
+        if not self.needs_pull(request):
             return None
-        once = f"{attempt.job_id} {attempt.number}" if policy == "always" else ""
-        pull = (
-            self.folder
-            / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
-        )
-        joins = want(pull, attempt.job_id)
-        said = self.says(
-            pull
-        )  # an earlier pull's end may be long ago; its failure is for those who waited for it
-        over = said.get("done") is True or (joins and "error" in said)
-        found = self.pulled(pull, name, anew=over and not once)
-        if found is None:
+        # Of a policy "always" each attempt has a pull of its own.
+        once = f"{attempt.job_id} {attempt.number}" if request.pull == "always" else ""
+        pull = self.report_path(name, once)
+        joins = join_pull(pull, attempt.job_id)
+        is_old = not once and is_over(address.read_json(pull), joins)
+        progress = self.follow_pull(pull, name, anew=is_old)
+        if progress is None:
             self.forgo(attempt.job_id)
-        return found
+        return progress
+
+    def needs_pull(self, request: ContainerRequest) -> bool:
+        """True where the policy wants a pull. Raises Refused where it forbids a needed one."""
+        is_here = self.find_image(request.image) is not None
+        if request.pull == "missing":
+            return not is_here
+        if request.pull != "never":
+            return True
+        if is_here:
+            return False
+        raise Refused(
+            f"The daemon has no image {request.image}.",
+            "pull is never.",
+            command=f"docker pull {shlex.quote(request.image)}",
+        )
+
+    def report_path(self, name: str, once: str) -> Path:
+        """The file in which a pull says how far it is. `once`: whose own pull it is."""
+        key = f"{self.daemon.address.url} {name} {once}"
+        return self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
 
     def forgo(self, job_id: str) -> None:
         """The job waits for no image any more; a pull that nobody waits for ends."""
         for wish in self.folder.glob(f"*{WANTED}/{job_id}"):
             wish.unlink(missing_ok=True)
 
-    def pulled(self, pull: Path, name: str, anew: bool) -> str | None:
+    def follow_pull(self, pull: Path, name: str, anew: bool) -> str | None:
         """As `get_ready`. Who begins the pull waits a little for it; who finds it under
-        way does not.
+        way does not. `anew`: what an earlier pull has said does not count.
         """
         until = 0.0
         while True:
-            said: Mapping[str, Any] = {} if anew else self.says(pull)
-            if said.get("error"):
+            report: Mapping[str, Any] = {} if anew else address.read_json(pull)
+            if report.get("error"):
                 pull.unlink(missing_ok=True)
-                raise rules.pull_refused(name, str(said["error"]))
-            if said.get("done"):
+                raise rules.pull_refused(name, str(report["error"]))
+            if report.get("done"):
                 return None
             if not is_busy(pull):
-                self.begin(pull, name)
+                self.start_pull(pull, name)
                 anew, until = False, until or time.monotonic() + AT_ONCE
             if time.monotonic() > until:
-                return Pulled.of(said).text(name, quiet_for(pull))
+                return Pulled.from_report(report).describe(name, quiet_seconds(pull))
             time.sleep(0.05)
 
-    def says(self, pull: Path) -> Mapping[str, Any]:
-        return address.read_json(pull)
-
-    def begin(self, pull: Path, name: str) -> None:
+    def start_pull(self, pull: Path, name: str) -> None:
+        """Start a process that pulls the image. Raises CredentialError, Refused."""
         make_folders(self.folder)
-        sweep(self.folder)
+        remove_old_reports(self.folder)
         pull.unlink(missing_ok=True)
         where = self.daemon.address
-        login, failure = self.login(name)
-        refuse_errors(
-            line_findings(
-                where.url if is_open(where) else "",
-                [f"the login at {registry_of(name)}"] if login else [],
-            )
-        )
+        login, failure = self.find_login(name)
+        if login and is_open(where):
+            refuse_errors(line_findings(where.url, [f"the login at {registry_of(name)}"]))
         message = {
             "pull": str(pull),
             "image": name,
@@ -144,74 +149,80 @@ class Images:
             "login": login,
             "failure": failure,
         }
-        argv = [
-            sys.executable or "python3",
-            "-c",
-            BOOT,
-            "\n".join([str(SOURCE), *filter(None, sys.path)]),
-        ]
-        environ = {
-            key: value for key, value in self.settings.environ.items() if not is_secret_name(key)
-        }
+        import_path = "\n".join([str(SOURCE), *filter(None, sys.path)])
+        argv = [sys.executable or "python3", "-c", BOOT, import_path]
+        known = self.settings.environ.items()
+        environ = {key: value for key, value in known if not is_secret_name(key)}
         process.start_apart(argv, json.dumps(message).encode(), environ)
         wait_for_lock(pull)
 
-    def refusal(self, name: str) -> Finding | None:
+    def find_refusal(self, name: str) -> Finding | None:
         """Why its registry would not give us an image, asked without pulling it; None where it
         would, or nobody knows.
 
         Raises CredentialError where the registry wants the key that is not set.
         """
-        login, failure = self.login(name)
-        if (
-            registry_of(name) == HUB and self.has_mirrors()
-        ):  # they are asked in a pull, and not here
-            return None
+        login, failure = self.find_login(name)
+        if registry_of(name) == HUB and self.has_mirrors():
+            return None  # they are asked in a pull, and not here
+        path = f"/distribution/{quote(name, safe='/:@')}/json"
+        headers = dict(login_header(login))
         try:
-            path = f"/distribution/{quote(name, safe='/:@')}/json"
-            self.daemon.request(
-                "GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS
-            )
+            self.daemon.request("GET", path, headers=headers, timeout=ASKED_SECONDS)
         except DaemonError as error:
-            refused = rules.pull_refused(
-                name, f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip()
-            )
+            words = f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip()
+            refused = rules.pull_refused(name, words)
             if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
                 raise no_key(name, refused.what) from error
-            return Finding.of_error(refused) if refused.code in rules.OF_REGISTRIES else None
+            if refused.code not in rules.OF_REGISTRIES:
+                return None
+            return Finding.of_error(refused)
         except Unreachable:  # a daemon that is away says so at the next question
-            what = f"{registry_of(name)} has not answered in {ASKED_SECONDS:g} s."
-            why = f"{name} has to be pulled from there."
-            return warning(
-                "image.registry_silent",
-                what,
-                why,
-                "Check the registry's name, and the daemon's network.",
-            )
+            return silent_registry(name)
         return None
 
     def has_mirrors(self) -> bool:
+        """True if the daemon asks mirrors in the place of Docker Hub."""
         config: Any = self.daemon.info().get("RegistryConfig")
-        return (
-            bool(cast("dict[str, Any]", config).get("Mirrors"))
-            if isinstance(config, dict)
-            else False
-        )
+        if not isinstance(config, dict):
+            return False
+        return bool(cast("dict[str, Any]", config).get("Mirrors"))
 
-    def login(self, name: str) -> tuple[Mapping[str, str], str]:
+    def find_login(self, name: str) -> tuple[Mapping[str, str], str]:
         """Who we are to the image's registry, as `find_login` tells it."""
         return find_login(registry_of(name), self.settings)
 
 
 def no_key(name: str, why: str) -> CredentialError:
+    """The error for an image of NGC without a key."""
     what = f"{name} must be pulled from {NGC}, and NGC_KEY is not set."
     return CredentialError(
         what, why, "Export NGC_KEY, or run:", f"docker login {NGC} -u '$oauthtoken'"
     )
 
 
-def want(pull: Path, job_id: str) -> bool:
-    """Whether the job has not waited for this pull before."""
+def silent_registry(name: str) -> Finding:
+    """The warning for a registry that did not answer in time."""
+    return warning(
+        "image.registry_silent",
+        f"{registry_of(name)} has not answered in {ASKED_SECONDS:g} s.",
+        f"{name} has to be pulled from there.",
+        "Check the registry's name, and the daemon's network.",
+    )
+
+
+def is_over(report: Mapping[str, Any], joins: bool) -> bool:
+    """True if the report tells the end of an earlier pull.
+
+    That may be long ago. Its failure is for those who waited for it, not for one who joins.
+    """
+    if report.get("done") is True:
+        return True
+    return joins and "error" in report
+
+
+def join_pull(pull: Path, job_id: str) -> bool:
+    """Note that the job waits for the pull. True if it has not waited for it before."""
     wish = pull.with_suffix(WANTED) / job_id
     make_folders(wish.parent)
     joins = not wish.exists()
@@ -219,7 +230,7 @@ def want(pull: Path, job_id: str) -> bool:
     return joins
 
 
-def quiet_for(pull: Path) -> float:
+def quiet_seconds(pull: Path) -> float:
     """Seconds since the pull has last said how far it is."""
     try:
         return max(0.0, time.time() - pull.stat().st_mtime)
@@ -228,7 +239,7 @@ def quiet_for(pull: Path) -> float:
 
 
 def is_busy(pull: Path) -> bool:
-    """Whether a process is at it: it holds the lock as long as it lives."""
+    """True if a process is at it: it holds the lock as long as it lives."""
     try:
         with pull.with_suffix(".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -246,12 +257,12 @@ def wait_for_lock(pull: Path) -> None:
         time.sleep(0.02)
 
 
-def sweep(folder: Path) -> None:
-    """What pulls of long ago have said goes."""
-    for each in folder.iterdir():
-        if each.stat().st_mtime > time.time() - 86400 or is_busy(each.with_suffix("")):
+def remove_old_reports(folder: Path) -> None:
+    """Remove what pulls have said that ended OLD_SECONDS ago."""
+    for path in folder.iterdir():
+        if path.stat().st_mtime > time.time() - OLD_SECONDS or is_busy(path.with_suffix("")):
             continue
-        if each.is_dir():
-            shutil.rmtree(each, ignore_errors=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            each.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)

@@ -39,21 +39,29 @@ class Pulled:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Pulled:
-        return cls(**said["progress"]) if "progress" in said else cls()
+    def from_report(cls, report: Mapping[str, Any]) -> Pulled:
+        """The progress that a pull's file tells; none for one that has told nothing yet."""
+        return cls(**report.get("progress", {}))
 
-    def text(self, image: str, quiet: float = 0.0) -> str:
-        """`quiet`: seconds in which nothing was heard of it."""
-        parts = [f"{self.layers} of {self.known} layers"] if self.known else []
+    def describe(self, image: str, quiet: float = 0.0) -> str:
+        """`pulling x: 1 of 2 layers, ETA 0:30`. `quiet`: seconds in which nothing was heard."""
+        parts: list[str] = []
+        if self.known:
+            parts.append(f"{self.layers} of {self.known} layers")
         if self.total:
             parts.append(f"{format_size(self.bytes)} of {format_size(self.total)}")
         if 0 < self.bytes < self.total and self.seconds > 1:
-            parts.append(
-                f"ETA {format_clock((self.total - self.bytes) * self.seconds / self.bytes)}"
-            )
+            parts.append(f"ETA {format_clock(self.seconds_left)}")
         if quiet > SILENCE:
             parts.append(f"nothing heard of it for {format_clock(quiet)}")
-        return f"pulling {image}" + (f": {', '.join(parts)}" if parts else "")
+        if not parts:
+            return f"pulling {image}"
+        return f"pulling {image}: {', '.join(parts)}"
+
+    @property
+    def seconds_left(self) -> float:
+        """By its speed so far; at least one byte has to be here."""
+        return (self.total - self.bytes) * self.seconds / self.bytes
 
 
 @dataclass
@@ -65,29 +73,30 @@ class Layers:
     here: dict[str, int] = field(default_factory=dict[str, int])
     size: dict[str, int] = field(default_factory=dict[str, int])
 
-    def take(self, line: Mapping[str, Any]) -> None:
+    def add_line(self, line: Mapping[str, Any]) -> None:
+        """Note what a line of the daemon tells of a layer."""
         layer, word = str(line.get("id", "")), str(line.get("status", ""))
-        if (
-            not layer
-            or word.startswith("Pulling from")
-            or (layer not in self.state and len(self.state) >= MOST_LAYERS)
-        ):
+        if not layer or word.startswith("Pulling from"):
+            return
+        if layer not in self.state and len(self.state) >= MOST_LAYERS:
             return
         self.state[layer] = word
-        told: Any = line.get("progressDetail")
-        detail = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-        here, size = detail.get("current"), detail.get("total")
-        if (
-            word == "Downloading"
-            and isinstance(here, int)
-            and isinstance(size, int)
-            and 0 <= here <= size
-        ):
-            self.here[layer], self.size[layer] = here, size
+        if word == "Downloading":
+            self.add_bytes(layer, line.get("progressDetail"))
         elif word in FETCHED:
             self.here[layer] = self.size.get(layer, 0)
 
-    def pulled(self) -> Pulled:
+    def add_bytes(self, layer: str, told: Any) -> None:
+        """Note `{"current": bytes, "total": bytes}`; anything else is left out."""
+        if not isinstance(told, dict):
+            return
+        detail = cast("dict[str, Any]", told)
+        here, size = detail.get("current"), detail.get("total")
+        if isinstance(here, int) and isinstance(size, int) and 0 <= here <= size:
+            self.here[layer], self.size[layer] = here, size
+
+    def sum_up(self) -> Pulled:
+        """How far the pull of all layers is."""
         done = sum(word in FINISHED for word in self.state.values())
         here, size = sum(self.here.values()), sum(self.size.values())
         return Pulled(done, len(self.state), here, size, time.monotonic() - self.began)
@@ -102,22 +111,21 @@ def main() -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        tell(path, {"progress": vars(Pulled())})
-        threading.Thread(
-            target=end_when_unwanted, args=(path.with_suffix(WANTED),), daemon=True
-        ).start()
+        write_report(path, {"progress": vars(Pulled())})
+        wishes = path.with_suffix(WANTED)
+        threading.Thread(target=end_when_unwanted, args=(wishes,), daemon=True).start()
+        daemon = Daemon(Address(*message["address"]))
         try:
-            pull(Daemon(Address(*message["address"])), message["image"], message["login"], path)
+            pull_image(daemon, message["image"], message["login"], path)
         except TaoError as error:
-            tell(path, {"error": f"{str(error)[:LONGEST_ERROR]} {message['failure']}".strip()})
+            words = f"{str(error)[:LONGEST_ERROR]} {message['failure']}"
+            write_report(path, {"error": words.strip()})
         # The end of this process: if nobody is told, the next client begins the pull anew.
         except Exception as error:  # noqa: BLE001
-            tell(
-                path,
-                {"error": f"it ended unforeseen: {type(error).__name__}: {error}"[:LONGEST_ERROR]},
-            )
+            words = f"it ended unforeseen: {type(error).__name__}: {error}"
+            write_report(path, {"error": words[:LONGEST_ERROR]})
         else:
-            tell(path, {"done": True})
+            write_report(path, {"done": True})
 
 
 def end_when_unwanted(wishes: Path) -> None:
@@ -127,29 +135,32 @@ def end_when_unwanted(wishes: Path) -> None:
     os._exit(0)
 
 
-def pull(daemon: Daemon, image: str, login: Mapping[str, str], path: Path) -> None:
-    name, tag = parted(image)
+def pull_image(daemon: Daemon, image: str, login: Mapping[str, str], path: Path) -> None:
+    """Pull the image, and write down how far it is. Raises TaoError in the daemon's words."""
+    name, tag = split_image_name(image)
     layers, told = Layers(), 0.0
-    for line in daemon.read_lines(
-        "POST", "/images/create", login_header(login), fromImage=name, tag=tag
-    ):
+    headers = login_header(login)
+    for line in daemon.read_lines("POST", "/images/create", headers, fromImage=name, tag=tag):
         if "error" in line:
             raise TaoError(str(line["error"]))
-        layers.take(line)
+        layers.add_line(line)
         if time.monotonic() - told > TOLD_EVERY:
-            tell(path, {"progress": vars(layers.pulled())})
+            write_report(path, {"progress": vars(layers.sum_up())})
             told = time.monotonic()
 
 
-def parted(image: str) -> tuple[str, str]:
+def split_image_name(image: str) -> tuple[str, str]:
     """(name, tag): a digest stays with the name, a port is no tag, no tag means latest."""
     if "@" in image:
         return image, ""
     name, colon, tag = image.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (image, "latest")
+    if not colon or "/" in tag:
+        return image, "latest"
+    return name, tag
 
 
-def tell(path: Path, said: Mapping[str, Any]) -> None:
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Put the report in the place of the one before, whole."""
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(said))
+    new.write_text(json.dumps(report))
     new.replace(path)

@@ -123,6 +123,7 @@ def read_partition(words: Mapping[str, str]) -> Partition:
         name=words["PartitionName"],
         max_time=read_time_limit(words.get("MaxTime", "")),
         max_nodes=leading_number(words.get("MaxNodes", "")),
+        most_cpus=leading_number(words.get("MaxCPUsPerNode", "")),
         default=words.get("Default") == "YES",
         up=words.get("State", "UP") == "UP",
         accounts=read_names(words.get("AllowAccounts", "ALL")),
@@ -183,10 +184,13 @@ def find_ancestors(account: str, pairs: Collection[tuple[str, str]]) -> frozense
 
 def with_nodes(known: Partition, cells: list[str]) -> Partition:
     _, count, cpus, gres = cells
+    most_cpus = max(known.cpus, leading_number(cpus) or 0)
+    if known.most_cpus is not None:
+        most_cpus = min(most_cpus, known.most_cpus)
     return replace(
         known,
         nodes=known.nodes + (leading_number(count) or 0),
-        cpus=max(known.cpus, leading_number(cpus) or 0),
+        cpus=most_cpus,
         gpus=max(known.gpus, count_gpus(gres)),
     )
 

@@ -19,12 +19,14 @@ from tao_sdk.backends.slurm.job.partitions import (
     can_hold,
     choose_partitions,
     drop_short_partitions,
+    has_cpus,
     most_nodes,
     partition_directive,
     possible_accounts,
 )
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_duration
 
@@ -64,13 +66,15 @@ def plan_allocation(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> 
     largest = largest_gpu_count(choice, facts)
     nodes, gpus = spread_gpus(spec, largest, OF_PARTITIONS)
     choice = drop_small_partitions(choice, nodes, gpus)
+    able = [each for each in facts.partitions.values() if can_hold(each, nodes, gpus)]
+    choice = drop_weak_partitions(choice, requested_cpus(spec), able)
     limit = time_limit(choice, account_limit(facts, choice, payers, options.qos))
     time, time_notes = choose_time(spec, facts, limit)
     choice = drop_short_partitions(choice.add_notes(*time_notes), time)
     return Allocation(
         nodes=nodes,
         gpus=gpus,
-        cpus=choose_cpus(spec, gpus, choice.partitions, facts.site.cpus_per_gpu),
+        cpus=requested_cpus(spec) or default_cpus(gpus, choice, facts.site.cpus_per_gpu),
         exclusive=is_exclusive(options, gpus, largest),
         partition=partition_directive(options, facts, choice),
         time=time,
@@ -114,13 +118,49 @@ def is_exclusive(options: SlurmOptions, gpus: int, largest: int) -> bool:
     return gpus > 0 and gpus >= largest
 
 
-def choose_cpus(spec: JobSpec, gpus: int, partitions: Sequence[Partition], per_gpu: int) -> int:
-    """CPUs per node. The default is no more than the smallest of the partitions' nodes has."""
-    if spec.cpus is not None:
-        return math.ceil(spec.cpus)
-    default = per_gpu * gpus if gpus else CPUS_WITHOUT_GPU
-    known = [partition.cpus for partition in partitions if partition.cpus]
-    return max(1, min([default, *known]))
+def requested_cpus(spec: JobSpec) -> int:
+    """The CPUs that the job asks for on each node, in whole ones; 0 where it names none."""
+    return math.ceil(spec.cpus or 0)
+
+
+def default_cpus(gpus: int, choice: PartitionChoice, per_gpu: int) -> int:
+    """CPUs per node of a job that names none: no more than any of the partitions has on a node."""
+    wanted = CPUS_WITHOUT_GPU
+    if gpus:
+        wanted = per_gpu * gpus
+    known = [partition.cpus for partition in choice.partitions if partition.cpus]
+    return max(1, min([wanted, *known]))
+
+
+def drop_weak_partitions(
+    choice: PartitionChoice, cpus: int, able: Sequence[Partition]
+) -> PartitionChoice:
+    """Leave out the partitions without a node of so many CPUs. Raises SpecError if none has one.
+
+    `able` are all partitions that could hold the job otherwise.
+    """
+    if any(has_cpus(partition, cpus) for partition in choice.partitions):
+        return choice.narrow(lambda partition: has_cpus(partition, cpus), f"{cpus} CPUs per node")
+    raise too_many_cpus(cpus, choice, able)
+
+
+def too_many_cpus(cpus: int, choice: PartitionChoice, able: Sequence[Partition]) -> SpecError:
+    """The error names another partition where one has so many CPUs on a node."""
+    largest = max(partition.cpus for partition in choice.partitions)
+    return FieldError(
+        "cpus",
+        f"cpus is {cpus}, which is per node.",
+        f"The largest node of {choice.names} has {largest} CPUs. {NEVER_STARTS}",
+        f"Ask for {largest} or fewer{larger_partition(cpus, able)}.",
+    )
+
+
+def larger_partition(cpus: int, able: Sequence[Partition]) -> str:
+    """`, or use --partition NAME, whose nodes have 128`; "" where no partition has so many."""
+    for partition in able:
+        if partition.up and partition.cpus >= cpus:
+            return f", or use --partition {partition.name}, whose nodes have {partition.cpus}"
+    return ""
 
 
 # Time
@@ -172,7 +212,9 @@ def longest_time(partitions: Sequence[Partition]) -> timedelta | None:
     """The longest time limit of the partitions; None if one has none."""
     limits = [partition.max_time for partition in partitions]
     known = [limit for limit in limits if limit is not None]
-    return max(known) if len(known) == len(limits) else None
+    if len(known) < len(limits):
+        return None
+    return max(known)
 
 
 def choose_time(

@@ -142,6 +142,11 @@ def can_hold(partition: Partition, nodes: int, gpus: int) -> bool:
     return nodes <= most_nodes(partition) and gpus <= partition.gpus
 
 
+def has_cpus(partition: Partition, cpus: int) -> bool:
+    """True if a node of the partition has so many CPUs, or if that is not known."""
+    return not partition.cpus or cpus <= partition.cpus
+
+
 def allows_time(partition: Partition, time: timedelta) -> bool:
     return partition.max_time is None or partition.max_time >= time
 

@@ -2,7 +2,14 @@
 # All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's.
 # Variables: attempt, logs, results: its folders. Functions: ask_squeue, ask_sacct. Uses capture.sh and remains.sh.
 
-running_jobs() { timeout 25 squeue --noheader --user="$(id -un)" --states=RUNNING --format='%i %b'; }
+# The user's running jobs and all that wait, by priority: `id|state|mine|partitions|reason`.
+queued_jobs() {
+  timeout 25 squeue --noheader --states=RUNNING,PENDING --sort=-p,i --format='%i|%T|%u|%P|%r' |
+    me=$(id -un) awk -F '|' -v OFS='|' '
+      $2 == "RUNNING" && $3 != ENVIRON["me"] { next }
+      { $3 = $3 == ENVIRON["me"] ? "mine" : ""; print }' |
+    head -n 2000
+}
 idle_nodes() { timeout 25 sinfo --noheader --states=idle --format='%R %D'; }
 # What was said since the script began the last time: SLURM may have started it more than once, and why is no matter any more.
 last_words() {
@@ -19,7 +26,7 @@ last_of_conversion() { [ ! -e "$attempt/image.log" ] || tail -c 16384 "$attempt/
 
 capture squeue ask_squeue
 capture sacct ask_sacct
-capture mine running_jobs
+capture queue queued_jobs
 capture idle idle_nodes
 capture words last_words
 capture ranks last_of_ranks

@@ -24,7 +24,7 @@ timeout 20 scontrol show config
 section partitions
 timeout 20 scontrol show partition --oneliner
 section nodes
-timeout 20 sinfo --noheader --format='%R|%D|%c|%G'
+timeout 20 sinfo --noheader --exact --format='%R|%D|%c|%G'
 section accounts
 timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos,maxwall,defaultqos
 section above
