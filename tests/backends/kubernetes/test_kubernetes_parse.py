@@ -73,6 +73,37 @@ def test_the_end_of_the_container_says_why_the_job_failed(
     assert (told.phase, told.exit_code, told.reason_code) == (Phase.FAILED, code, reason)
 
 
+CONTAINERD = 'runc create failed: exec: "/bin/bash": stat /bin/bash: no such file or directory'
+CRIO = "container create failed: executable file `/bin/bash` not found: No such file or directory"
+WITHOUT_BASH = done(128, "StartError", message=CONTAINERD)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [WITHOUT_BASH, {"waiting": {"reason": "CreateContainerError", "message": CRIO}}],
+)
+def test_an_attempt_whose_image_has_no_bash_waits_to_be_made_anew(state: dict[str, Any]) -> None:
+    for given in (job(), job("FailureTarget"), job("Failed")):
+        told = seen(given, pod(state))
+        assert (told.phase, told.backend_words) == (Phase.PENDING, parse.NO_BASH)
+
+
+def test_an_attempt_is_not_made_anew_once_a_rank_of_it_has_begun() -> None:
+    for other in (RUNNING, done(0, "Completed"), done(3)):
+        told = seen(job("Failed", completions=2), pod(other), pod(WITHOUT_BASH, rank=1))
+        assert told.phase is Phase.FAILED
+    told = seen(job("Failed", completions=2), pod(WITHOUT_BASH), pod(rank=1))
+    assert told.phase is Phase.PENDING
+
+
+def test_a_pod_without_bash_stands_for_its_rank_only_while_there_is_no_other() -> None:
+    first, second = pod(WITHOUT_BASH), pod(RUNNING)
+    for one in (first, second):
+        one["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    assert parse.by_rank([second, first]) == parse.by_rank([first, second]) == [second]
+    assert parse.by_rank([first]) == [first]
+
+
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
