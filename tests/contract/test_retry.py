@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -143,23 +144,23 @@ def test_the_same_can_be_run_as_a_new_job(client: Client, place: Place, tmp_path
     assert client.get_job_logs(new.id).endswith("kept")
 
 
-# on Kubernetes, whose jobs start slowly, it takes minutes: there only a submit is killed so
-@pytest.mark.parametrize("place", ["local", "docker", "slurm"], indirect=True)
 def test_killing_the_client_at_any_step_of_a_retry_leaves_one_attempt(
     place: Place, tmp_path: Path
 ) -> None:
     with place.client() as client:
-        counted = prepared(client, place, tmp_path / "counted")
+        [counted] = fail_side_by_side(client, place, [tmp_path / "counted"])
         steps = int(crash(place, counted, 0).stdout)
         assert steps > 200
         chosen = sorted(
             {*range(1, steps, max(1, steps // 12)), *random.Random(7).sample(range(1, steps), 4)}
         )
-        jobs = {at: prepared(client, place, tmp_path / f"started-{at}") for at in chosen}
+        markers = [tmp_path / f"started-{at}" for at in chosen]
+        jobs = dict(zip(chosen, fail_side_by_side(client, place, markers), strict=True))
         for at, job in jobs.items():
             crash(place, job, at)
+        client.wait_all(list(jobs.values()), timeout=240)
         for at, job in jobs.items():
-            after = client.wait_all([job], timeout=120)[0]
+            after = client.get_job(job, look=False)
             started = (tmp_path / f"started-{at}").read_text().split()
             assert started == [str(number + 1) for number in range(after.attempt)], (
                 f"killed at line {at} of {steps}"
@@ -173,8 +174,13 @@ def client_attempt(place: Place, job: str) -> int:
         return client.get_job(job, look=False).attempt
 
 
-def prepared(client: Client, place: Place, marker: Path) -> str:
-    return ended(client, place, f"echo $TAO_ATTEMPT >> {marker}; [ $TAO_ATTEMPT != 1 ]").id
+def fail_side_by_side(client: Client, place: Place, markers: Sequence[Path]) -> list[str]:
+    """Jobs that note each of their attempts in their markers, and whose first has failed."""
+    commands = [f"echo $TAO_ATTEMPT >> {marker}; [ $TAO_ATTEMPT != 1 ]" for marker in markers]
+    specs = [JobSpec(command=command, gpu_count=0) for command in commands]
+    jobs = [client.submit(spec, place.platform).job.id for spec in specs]
+    client.wait_all(jobs, timeout=240)
+    return jobs
 
 
 def crash(place: Place, job: str, at: int) -> subprocess.CompletedProcess[str]:
