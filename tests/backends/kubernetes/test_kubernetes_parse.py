@@ -9,6 +9,7 @@ import pytest
 from tao_sdk.backends.kubernetes import parse, rules
 from tao_sdk.backends.kubernetes.parse import Seen
 from tao_sdk.backends.kubernetes.pods import pulls
+from tao_sdk.backends.kubernetes.pods.events import events_of_pod
 from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -94,6 +95,21 @@ def test_an_attempt_is_not_made_anew_once_a_rank_of_it_has_begun() -> None:
         assert told.phase is Phase.FAILED
     told = seen(job("Failed", completions=2), pod(WITHOUT_BASH), pod(rank=1))
     assert told.phase is Phase.PENDING
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ('exec: "/bin/sh": stat /bin/sh: no such file or directory', "kubernetes.no_shell"),
+        ('exec: "/bin/sh": permission denied', "kubernetes.not_started"),
+        ('exec: "/bin/bash": permission denied', "kubernetes.not_started"),
+    ],
+)
+def test_an_image_is_said_to_have_no_shell_only_where_sh_is_missing(words: str, rule: str) -> None:
+    broken = pod(done(128, "StartError", message=words))
+    told = Evidence.of_observation(seen(job("Failed"), broken), tuple(events_of_pod(broken)))
+    diagnosis = rules.diagnose(told)
+    assert diagnosis is not None and diagnosis.rule == rule
 
 
 def test_a_pod_without_bash_stands_for_its_rank_only_while_there_is_no_other() -> None:

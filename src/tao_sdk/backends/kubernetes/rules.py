@@ -20,7 +20,7 @@ from tao_sdk.model.rule import (
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 NO_CLUSTER_ROOM = event_named("FailedScheduling", "Unschedulable")
-NO_SHELL = r"/bin/(ba)?sh"
+NO_SHELL = r"/bin/sh\b.*(no such file|not found)"
 PULL = reason_is(Reason.PULL_FAILED)
 
 RULES: Sequence[Rule] = (
