@@ -19,15 +19,15 @@ from support.servers.web_server import Reply, Request, WebServer
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-# on a cluster results lie in its shared file system, and data is staged there first
-pytestmark = pytest.mark.parametrize("place", ["local", "docker"], indirect=True)
+# on SLURM results lie in a shared file system, and data is staged there first
+pytestmark = pytest.mark.parametrize("place", ["local", "docker", "kubernetes"], indirect=True)
 
 TOKEN, KEY = "hf_nobody_may_see_this", "nvapi-nobody-may-see-this"
 
 
 @pytest.fixture
-def servers() -> Iterator[tuple[HubServer, NgcServer, WebServer]]:
-    made = HubServer(), NgcServer(), WebServer()
+def servers(place: Place) -> Iterator[tuple[HubServer, NgcServer, WebServer]]:
+    made = HubServer(place.host), NgcServer(host=place.host), WebServer(host=place.host)
     yield made
     for each in made:
         each.close()
@@ -61,8 +61,7 @@ def test_a_job_reads_all_that_its_spec_names_and_the_next_finds_it_in_the_cache(
     found: list[dict[str, str]] = []
     with place.client(HF_TOKEN=TOKEN, NGC_KEY=KEY) as client:
         for _ in range(2):
-            options = {"network": "host"} if place.platform == "docker" else {}
-            job = client.submit(spec, place.platform, options).job
+            job = client.submit(spec, place.platform, place.network).job
             ended = client.wait(job.id)
             log = client.get_job_logs(job.id)
             assert ended.status is Status.COMPLETE, log
@@ -99,8 +98,7 @@ def test_a_repository_that_has_become_gated_is_explained_with_the_page_to_ask_at
 
     hub.http.RequestHandlerClass.answer = staticmethod(shut_behind_the_first)  # type: ignore[attr-defined]
     with place.client(HF_TOKEN=TOKEN) as client:
-        options = {"network": "host"} if place.platform == "docker" else {}
-        job = client.submit(spec, place.platform, options).job
+        job = client.submit(spec, place.platform, place.network).job
         assert client.wait(job.id).status is Status.ERROR
         found = client.diagnose(job.id)
         assert found is not None and found.rule == "hub_gated"

@@ -20,10 +20,10 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-# on a cluster results lie in its shared file system, and data is staged there first
+# on SLURM results lie in a shared file system, and data is staged there first
 pytestmark = [
     pytest.mark.network,
-    pytest.mark.parametrize("place", ["local", "docker"], indirect=True),
+    pytest.mark.parametrize("place", ["local", "docker", "kubernetes"], indirect=True),
 ]
 
 
@@ -33,13 +33,18 @@ def server() -> s3_here.Server:
 
 
 @pytest.fixture
-def client(place: Place, server: s3_here.Server) -> Iterator[Client]:
-    """A client whose user has exported the keys of the store."""
-    exported = {
-        "ACCESS_KEY": s3_here.ACCESS,
-        "SECRET_KEY": s3_here.SECRET,
-        "S3_ENDPOINT_URL": server.url,
-    }
+def exported(place: Place, server: s3_here.Server) -> Iterator[dict[str, str]]:
+    """The keys of the store, as its user exports them."""
+    with place.reach(server.url) as url:
+        yield {
+            "ACCESS_KEY": s3_here.ACCESS,
+            "SECRET_KEY": s3_here.SECRET,
+            "S3_ENDPOINT_URL": url,
+        }
+
+
+@pytest.fixture
+def client(place: Place, exported: dict[str, str]) -> Iterator[Client]:
     with place.client(**exported) as client:
         yield client
         for job in client.list_jobs(look=False):
@@ -59,9 +64,9 @@ def submit(
     output that it has.
     """
     named = (
-        {"TAO_RESULTS_ROOT": f"s3://{bucket}/results"}
-        if place.platform == "local"
-        else {"S3_BUCKET_NAME": bucket}
+        {"S3_BUCKET_NAME": bucket}
+        if place.platform == "docker"
+        else {"TAO_RESULTS_ROOT": f"s3://{bucket}/results"}
     )
     spec = JobSpec(
         command=f"cd $TAO_RESULTS_DIR/results_dir; {command}",
@@ -72,8 +77,7 @@ def submit(
         env_vars={"TAO_SYNC_SECONDS": "0.5", **named, **(env or {})},
         **more,  # pyright: ignore[reportArgumentType]
     )
-    options = {"network": "host"} if place.platform == "docker" else {}
-    return client.submit(spec, place.platform, options).job
+    return client.submit(spec, place.platform, place.network).job
 
 
 def keys(server: s3_here.Server, bucket: str) -> set[str]:
@@ -189,7 +193,7 @@ def test_results_that_cannot_be_sent_at_the_end_make_the_job_an_error(
     client: Client, place: Place, server: s3_here.Server, tmp_path: Path
 ) -> None:
     bucket, go = server.bucket(), tmp_path / "go"
-    with link_here.Link(server.address) as line:
+    with link_here.Link(server.address, listen=f"{place.host}:0") as line:
         env = {"AWS_ENDPOINT_URL": line.url, "TAO_RETRY_SECONDS": "1", "TAO_SYNC_SECONDS": "60"}
         job = submit(
             client,
@@ -208,14 +212,9 @@ def test_results_that_cannot_be_sent_at_the_end_make_the_job_an_error(
 
 
 def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
-    place: Place, server: s3_here.Server, tmp_path: Path
+    place: Place, server: s3_here.Server, exported: dict[str, str], tmp_path: Path
 ) -> None:
     bucket, go = server.bucket(), tmp_path / "go"
-    exported = {
-        "ACCESS_KEY": s3_here.ACCESS,
-        "SECRET_KEY": s3_here.SECRET,
-        "S3_ENDPOINT_URL": server.url,
-    }
     above = "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) $PPID"  # the supervisor and the runner
     # on the host's network the node's name is the host's
     named = "'tao-job-' + os.environ['TAO_JOB_ID']"
@@ -239,9 +238,7 @@ def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
             retries=1,
             env_vars={"TAO_SYNC_SECONDS": "0.3", "TAO_RESULTS_ROOT": f"s3://{bucket}/results"},
         )
-        job = client.submit(
-            spec, place.platform, {"network": "host"} if place.platform == "docker" else {}
-        ).job
+        job = client.submit(spec, place.platform, place.network).job
         while f"results/{job.id}/results_dir/epoch_1.pth" not in keys(server, bucket):
             time.sleep(0.05)
         go.touch()

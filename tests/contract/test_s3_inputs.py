@@ -18,10 +18,10 @@ from support.servers.endpoint_here import called
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-# on a cluster results lie in its shared file system, and data is staged there first
+# on SLURM results lie in a shared file system, and data is staged there first
 pytestmark = [
     pytest.mark.network,
-    pytest.mark.parametrize("place", ["local", "docker"], indirect=True),
+    pytest.mark.parametrize("place", ["local", "docker", "kubernetes"], indirect=True),
 ]
 
 
@@ -50,12 +50,10 @@ def test_a_job_reads_a_folder_and_an_object_that_its_spec_names(
     keys = {
         "ACCESS_KEY": s3_here.ACCESS,
         "SECRET_KEY": s3_here.SECRET,
-        "S3_ENDPOINT_URL": server.url,
         "AWS_CA_BUNDLE": str(bundle),
     }
-    with place.client(**keys) as client:
-        options = {"network": "host"} if place.platform == "docker" else {}
-        job = client.submit(spec, place.platform, options).job
+    with place.reach(server.url) as url, place.client(**keys, S3_ENDPOINT_URL=url) as client:
+        job = client.submit(spec, place.platform, place.network).job
         ended = client.wait(job.id)
         log = client.get_job_logs(job.id)
         assert (ended.status, log.splitlines()[-1]) == (Status.COMPLETE, "small"), log
@@ -83,7 +81,8 @@ def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(
         server.stop()
         threading.Timer(2.0, server.start).start()
 
-    with link_here.Link(server.address) as line, called(kill) as kills, called(stop) as stops:
+    line = link_here.Link(server.address, listen=f"{place.host}:0")
+    with line, called(kill) as kills, called(stop) as stops:
         keys = {
             "ACCESS_KEY": s3_here.ACCESS,
             "SECRET_KEY": s3_here.SECRET,
@@ -101,9 +100,7 @@ def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(
                 )
                 # Every request is refused until the hook is set: no download is ahead of it.
                 line.faults(busy=1, methods="GET", match="data/large")
-                job = client.submit(
-                    spec, place.platform, {"network": "host"} if place.platform == "docker" else {}
-                ).job
+                job = client.submit(spec, place.platform, place.network).job
                 ids.append(job.id)
                 line.faults(
                     latency_ms=50, methods="GET", match="data/large", hook=hook, hook_at=hook_at

@@ -8,8 +8,8 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from support.cluster import cluster_files, cluster_here, cluster_images, known_h
 from support.dockerd import dockerd_here
 from support.kubernetes import kube_files, kube_here
 from support.kubernetes.kube_api import ApiError
+from support.servers import link_here
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine.submit import Planned, Submission
@@ -26,6 +27,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
+LOOPBACK = "127.0.0.1"
 NAMESPACE = "contract"  # of all its jobs on Kubernetes
 
 
@@ -66,6 +68,8 @@ class Place:
     reads_results: bool = True  # without a bucket
     rotates_logs: bool = False  # a log that grows faster than it is read loses lines
     remembers: bool = False  # how a job ended that is there no more
+    host: str = LOOPBACK  # where its jobs find a server of this computer
+    network: Mapping[str, Any] = field(default_factory=dict[str, Any])  # options for that
     node_command: Callable[[], list[str]] = list  # begins a command that sees the nodes' mounts
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a job needs here
     surroundings: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -76,6 +80,16 @@ class Place:
     def client(self, watch: bool = False, **environ: str) -> Client:
         """With the surroundings changed as given."""
         return PlacedClient(self, {**self.environ(), **environ}, watch)
+
+    @contextmanager
+    def reach(self, url: str) -> Iterator[str]:
+        """The address under which jobs find a server of this computer that listens on loopback."""
+        if self.host == LOOPBACK:
+            yield url
+            return
+        scheme, _, address = url.partition("://")
+        with link_here.Link(address, "-raw", listen=f"{self.host}:0") as line:
+            yield f"{scheme}://{line.address}"
 
 
 def processes_of(job_id: str) -> int:
@@ -142,6 +156,7 @@ def docker(folder: Path) -> Place:
         folder / "state",
         processes_of,
         fails,
+        network={"network": "host"},
         spec=spec,
         surroundings={"DOCKER_HOST": host},
     )
@@ -238,6 +253,7 @@ def kubernetes(folder: Path) -> Place:
         results_here=False,
         reads_results=False,
         rotates_logs=True,
+        host=kube_here.place().here,
         node_command=lambda: kube_here.cluster().inside(),
     )
 

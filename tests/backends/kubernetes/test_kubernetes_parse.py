@@ -9,6 +9,7 @@ import pytest
 from tao_sdk.backends.kubernetes import parse, rules
 from tao_sdk.backends.kubernetes.parse import Seen
 from tao_sdk.backends.kubernetes.pods import pulls
+from tao_sdk.backends.kubernetes.pods.events import events_of_pod
 from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -71,6 +72,52 @@ def test_the_end_of_the_container_says_why_the_job_failed(
 ) -> None:
     told = seen(job("Failed"), pod(state))
     assert (told.phase, told.exit_code, told.reason_code) == (Phase.FAILED, code, reason)
+
+
+CONTAINERD = 'runc create failed: exec: "/bin/bash": stat /bin/bash: no such file or directory'
+CRIO = "container create failed: executable file `/bin/bash` not found: No such file or directory"
+WITHOUT_BASH = done(128, "StartError", message=CONTAINERD)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [WITHOUT_BASH, {"waiting": {"reason": "CreateContainerError", "message": CRIO}}],
+)
+def test_an_attempt_whose_image_has_no_bash_waits_to_be_made_anew(state: dict[str, Any]) -> None:
+    for given in (job(), job("FailureTarget"), job("Failed")):
+        told = seen(given, pod(state))
+        assert (told.phase, told.backend_words) == (Phase.PENDING, parse.NO_BASH)
+
+
+def test_an_attempt_is_not_made_anew_once_a_rank_of_it_has_begun() -> None:
+    for other in (RUNNING, done(0, "Completed"), done(3)):
+        told = seen(job("Failed", completions=2), pod(other), pod(WITHOUT_BASH, rank=1))
+        assert told.phase is Phase.FAILED
+    told = seen(job("Failed", completions=2), pod(WITHOUT_BASH), pod(rank=1))
+    assert told.phase is Phase.PENDING
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ('exec: "/bin/sh": stat /bin/sh: no such file or directory', "kubernetes.no_shell"),
+        ('exec: "/bin/sh": permission denied', "kubernetes.not_started"),
+        ('exec: "/bin/bash": permission denied', "kubernetes.not_started"),
+    ],
+)
+def test_an_image_is_said_to_have_no_shell_only_where_sh_is_missing(words: str, rule: str) -> None:
+    broken = pod(done(128, "StartError", message=words))
+    told = Evidence.of_observation(seen(job("Failed"), broken), tuple(events_of_pod(broken)))
+    diagnosis = rules.diagnose(told)
+    assert diagnosis is not None and diagnosis.rule == rule
+
+
+def test_a_pod_without_bash_stands_for_its_rank_only_while_there_is_no_other() -> None:
+    first, second = pod(WITHOUT_BASH), pod(RUNNING)
+    for one in (first, second):
+        one["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    assert parse.by_rank([second, first]) == parse.by_rank([first, second]) == [second]
+    assert parse.by_rank([first]) == [first]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.kubernetes.kube_files import BUSYBOX, PYTHON
 from support.pages import ROOT
 from support.waiting import until
 from tao_sdk.client import Client
@@ -67,10 +68,13 @@ def namespaced(
     kubectl("delete", "namespace", namespace, "--wait=false")
 
 
-def test_the_role_of_the_page_lets_jobs_run_and_be_canceled(namespaced: dict[str, str]) -> None:
+@pytest.mark.parametrize("image", [PYTHON, BUSYBOX])
+def test_the_role_of_the_page_lets_jobs_run_and_be_canceled(
+    namespaced: dict[str, str], image: str
+) -> None:
     with Client(settings=Settings(namespaced)) as client:
         spec = JobSpec(
-            image="tests.local/python:1",
+            image=image,
             command=f"# {'x' * 100_000}\necho rank $NODE_RANK $MY_TOKEN",
             gpu_count=1,
             num_nodes=2,
@@ -84,7 +88,7 @@ def test_the_role_of_the_page_lets_jobs_run_and_be_canceled(namespaced: dict[str
         assert client.wait(submission.job.id, timeout=240).status is Status.COMPLETE
         assert b"rank 0" in b"".join(client.follow_logs(submission.job.id, follow=False))
         waits = client.submit(
-            JobSpec(image="tests.local/python:1", command="sleep 300", gpu_count=0), "kubernetes"
+            JobSpec(image=image, command="sleep 300", gpu_count=0), "kubernetes"
         ).job
         until(lambda: client.get_job(waits.id).status is Status.RUNNING)
         assert client.cancel_job(waits.id, grace=1)

@@ -12,7 +12,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-NAMES = "subjectAltName=DNS:localhost,DNS:*.localhost,DNS:*.s3.test.local,DNS:s3.test.local,IP:127.0.0.1,IP:172.17.0.1"
+# The last are where pods of the tests' Kubernetes clusters find this computer.
+ADDRESSES = ["127.0.0.1", "172.17.0.1", *(f"10.214.{number}.1" for number in range(16))]
+HOSTS = ["localhost", "*.localhost", "*.s3.test.local", "s3.test.local"]
+NAMES = ",".join([*(f"DNS:{name}" for name in HOSTS), *(f"IP:{each}" for each in ADDRESSES)])
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
 
@@ -56,7 +59,7 @@ def authority() -> Authority:
     openssl(
         folder, "req", *KEY, "-keyout", "private.key", "-out", "request", "-subj", "/CN=localhost"
     )
-    (folder / "names").write_text(NAMES)
+    (folder / "names").write_text(f"subjectAltName={NAMES}")
     words = (
         "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out "
         "public.crt -days 2 -extfile names"

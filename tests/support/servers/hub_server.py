@@ -45,11 +45,11 @@ class Store(Server):
     no business here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: str) -> None:
         self.files: dict[str, bytes] = {}
         self.links: dict[str, int] = {}  # link -> how often it can be used
         self.damaged: set[str] = set()
-        super().__init__()
+        super().__init__(host=host)
 
     def answer(self, request: Request) -> Reply:
         assert "authorization" not in request.headers, "the token was told to another host"
@@ -67,13 +67,13 @@ class Store(Server):
 class HubServer(Server):
     """`uses`: how often a link to the store can be used."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.repositories: dict[str, Repository] = {}
         self.users: dict[str, str] = {}  # token -> name
         self.uses = 1000
-        self.store = Store()
+        self.store = Store(host)
         self.count = itertools.count()
-        super().__init__()
+        super().__init__(host=host)
 
     def close(self) -> None:
         self.store.close()

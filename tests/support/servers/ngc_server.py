@@ -37,10 +37,10 @@ class Artifact:
 
 
 class NgcStore(Server):
-    def __init__(self, tls: Authority | None) -> None:
+    def __init__(self, tls: Authority | None, host: str) -> None:
         self.files: dict[str, bytes] = {}  # link -> content
         self.uses: dict[str, int] = {}
-        super().__init__(tls)
+        super().__init__(tls, host)
 
     def answer(self, request: Request) -> Reply:
         assert "authorization" not in request.headers, "the key was told to another host"
@@ -56,16 +56,16 @@ class NgcServer(Server):
     for tokens.
     """
 
-    def __init__(self, tls: Authority | None = None) -> None:
+    def __init__(self, tls: Authority | None = None, host: str = "127.0.0.1") -> None:
         self.artifacts: list[Artifact] = []
         self.keys: dict[str, str] = {}
         self.tokens: dict[str, str] = {}  # token -> organisation
         self.token_uses = 10_000
         self.used: dict[str, int] = {}
         self.uses = 1000
-        self.store = NgcStore(tls)
+        self.store = NgcStore(tls, host)
         self.count = itertools.count()
-        super().__init__(tls)
+        super().__init__(tls, host)
         self.login = self.url + "/login"
 
     def close(self) -> None:

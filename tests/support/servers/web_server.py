@@ -90,19 +90,19 @@ class Quiet(ThreadingHTTPServer):
 class Server:
     """Answers on a port of its own until it is closed. A subclass gives `answer`."""
 
-    def __init__(self, tls: Authority | None = None) -> None:
+    def __init__(self, tls: Authority | None = None, host: str = "127.0.0.1") -> None:
         self.seen: list[Request] = []
         handler = type(
             "Bound", (Handler,), {"answer": staticmethod(self.answer), "seen": self.seen}
         )
-        self.http = Quiet(("127.0.0.1", 0), handler)
+        self.http = Quiet((host, 0), handler)
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(tls.cert, tls.key)
             self.http.socket = context.wrap_socket(
                 self.http.socket, server_side=True, do_handshake_on_connect=False
             )
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.http.server_address[1]}"
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.http.server_address[1]}"
         self.thread = threading.Thread(
             target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
         )
@@ -147,13 +147,13 @@ class WebServer(Server):
     their place.
     """
 
-    def __init__(self, tls: Authority | None = None) -> None:
+    def __init__(self, tls: Authority | None = None, host: str = "127.0.0.1") -> None:
         self.files: dict[str, bytes] = {}
         self.headers: dict[str, dict[str, str]] = {}
         self.odd: dict[str, Callable[[Request], Reply | None]] = {}
         self.ranges = self.etags = True
         self.login = ""
-        super().__init__(tls)
+        super().__init__(tls, host)
 
     def answer(self, request: Request) -> Reply:
         odd = self.odd.get(request.path)

@@ -174,10 +174,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @answering()
     def find(self, attempt: Attempt, plan: Plan[KubernetesRequest] | None = None) -> Ref | None:
         namespace = plan.request.namespace if plan else site.namespace(self.settings)
-        job = look.get_job(self.kube, namespace, names.job_name(attempt))
-        if job is None or not names.is_of(job, attempt):
+        job = look.find_job(self.kube, namespace, attempt)
+        if job is None:
             return None
-        waits = plan is not None and plan.request.waits_in_queue
+        waits = names.is_second(job) or (plan is not None and plan.request.waits_in_queue)
         return self.ref(job, attempt, ready=waits or not job["spec"].get("suspend"))
 
     def ref(self, job: Object, attempt: Attempt, ready: bool) -> Ref:
@@ -186,7 +186,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             platform=self.platform,
             endpoint=self.endpoint,
             namespace=metadata["namespace"],
-            native_id=metadata["name"],
+            native_id=names.job_name(attempt),
             unique_id=metadata["uid"],
             attempt=attempt,
             ready=ready,
@@ -194,7 +194,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             details={
                 "results_dir": parse.part(metadata, "annotations").get(names.RESULTS, ""),
                 "namespace": metadata["namespace"],
-                "job_name": metadata["name"],
+                "job_name": names.job_name(attempt),
                 "context": self.cluster.context,
                 "created": metadata.get("creationTimestamp"),
                 "pull_timeout": parse.part(metadata, "annotations").get(names.PULL_TIMEOUT),
@@ -205,13 +205,15 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """Two lists a namespace, however many there are."""
+        """Two lists a namespace, however many there are. Those whose image has no bash are
+        started anew.
+        """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
             seen = look.look(self.kube, here)
             pulls.end_overdue(self.kube, seen)
-            return answers | seen
+            return answers | seen | starting.restart_without_bash(self.kube, seen)
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
 
@@ -250,23 +252,24 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         pod = self.pod_of(ref, request)
         while pod is None and request.follow:
             time.sleep(POD_SECONDS)
+            self.observe([ref])  # an attempt without bash is started anew
             pod = self.pod_of(ref, request)
         return pod
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod; None while it has none, LOST_POD where only other ranks' are left.
+        """The rank's pod; None while none has begun, LOST_POD where only other ranks' are left.
 
         Raises PathNotFound where all are gone.
         """
         pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
         found = next((pod for pod in pods if parse.rank_of(pod) == request.rank), None)
-        if found is not None:
+        if found is not None and parse.may_have_log(found):
             return found
-        job = look.get_job(self.kube, ref.namespace, ref.native_id)
+        job = look.find_job(self.kube, ref.namespace, ref.attempt)
         if job is not None and not parse.observation(Seen(job, pods)).phase.ended:
             return None
         if pods:
-            return LOST_POD
+            return found or LOST_POD
         raise PathNotFound(
             f"The pod of rank {request.rank} of {ref.native_id} is gone, and its log with it."
         )
@@ -295,8 +298,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         ending = Ending(self.kube, self.kept, ref)
         if not ending.end(timedelta(seconds=10)).phase.over:
             raise still_runs(ref.native_id)
-        job = look.get_job(self.kube, ref.namespace, ref.native_id)
-        if job is not None and names.is_of(job, ref.attempt):
+        job = look.find_job(self.kube, ref.namespace, ref.attempt)
+        if job is not None:
             ending.delete(job, [], 0)
         self.kept.forget(ref.unique_id)
 

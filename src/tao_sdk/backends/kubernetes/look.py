@@ -40,6 +40,16 @@ def get_job(kube: Kube, namespace: str, name: str) -> Object | None:
     return get(kube, jobs_path(namespace, name))
 
 
+def find_job(kube: Kube, namespace: str, attempt: Attempt) -> Object | None:
+    """The attempt's Job, or the one that took its place; None where neither is there."""
+    first = names.job_name(attempt)
+    for name in (first, names.second_name(first)):
+        job = get_job(kube, namespace, name)
+        if job is not None and names.is_of(job, attempt):
+            return job
+    return None
+
+
 def get(kube: Kube, path: str) -> Object | None:
     """The object; None where the server says that it is not there."""
     try:
@@ -56,24 +66,24 @@ def items(kube: Kube, path: str, **params: Any) -> list[Object]:
     return kube.list(path, given).get("items") or []
 
 
-def pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
-    """The pods of one attempt, one a rank."""
+def pods_of(
+    kube: Kube, namespace: str, attempt: Attempt, job: Object | None = None
+) -> list[Object]:
+    """The pods of one attempt, one a rank. With `job` only those that this Job has made."""
     selector = f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
     found = items(kube, core_path(namespace, "pods"), labelSelector=selector)
-    return parse.by_rank([pod for pod in found if names.is_of(pod, attempt)])
+    own = [pod for pod in found if names.is_of(pod, attempt)]
+    return parse.by_rank(own) if job is None else parse.pods_of_job(job, own)
 
 
 def see(kube: Kube, ref: Ref) -> Seen | None:
     """One attempt; None where its Job is not there."""
-    job = get_job(kube, ref.namespace, ref.native_id)
-    if job is None or not names.is_of(job, ref.attempt):
+    job = find_job(kube, ref.namespace, ref.attempt)
+    if job is None:
         return None
-    pods = pods_of(kube, ref.namespace, ref.attempt)
-    return Seen(
-        job,
-        pods,
-        create_words(kube, ref.namespace, [job]).get(ref.native_id, "") if not pods else "",
-    )
+    pods = pods_of(kube, ref.namespace, ref.attempt, job)
+    said = {} if pods else create_words(kube, ref.namespace, [job])
+    return Seen(job, pods, said.get(job["metadata"]["name"], ""))
 
 
 def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Observation]:
@@ -117,15 +127,22 @@ def observe_listed(
     of_attempt: dict[tuple[str, ...], list[Object]] = defaultdict(list)
     for pod in pods:
         of_attempt[key_of(pod)].append(pod)
-    found = {ref: by_name.get(ref.native_id) for ref in refs}
-    ours = {ref: job for ref, job in found.items() if job and names.is_of(job, ref.attempt)}
+    found = {ref: pick_job(by_name, ref.attempt) for ref in refs}
+    ours = {ref: job for ref, job in found.items() if job is not None}
     bare = [job for job in ours.values() if is_bare(job) and not of_attempt[key_of(job)]]
     said = create_words(kube, namespace, bare)
     answers = {ref: absent(ref) for ref in refs}
     for ref, job in ours.items():
-        own = parse.by_rank(of_attempt[key_of(job)])
-        answers[ref] = parse_safely(Seen(job, own, said.get(ref.native_id, "")))
+        own = parse.pods_of_job(job, of_attempt[key_of(job)])
+        answers[ref] = parse_safely(Seen(job, own, said.get(job["metadata"]["name"], "")))
     return answers
+
+
+def pick_job(by_name: Mapping[str, Object], attempt: Attempt) -> Object | None:
+    """As find_job, among those that are listed."""
+    first = names.job_name(attempt)
+    found = (by_name.get(name) for name in (first, names.second_name(first)))
+    return next((job for job in found if job is not None and names.is_of(job, attempt)), None)
 
 
 def key_of(thing: Object) -> tuple[str, ...]:

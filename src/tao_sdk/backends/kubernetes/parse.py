@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from tao_sdk.backends.kubernetes.job import names
-from tao_sdk.backends.kubernetes.job.manifests import QUEUE
+from tao_sdk.backends.kubernetes.job.manifests import BASH, QUEUE
 from tao_sdk.model import words
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -41,7 +42,9 @@ DISRUPTIONS: Mapping[str, Reason] = {
     "EvictionByEvictionAPI": Reason.EVICTED,
     "TerminationByKubelet": Reason.EVICTED,
 }
-NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError")
+NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
+NO_BASH = "its image has no /bin/bash"  # the words for an attempt that is made anew
+MISSING = re.compile("no such file|not found", re.IGNORECASE)
 NEVER = "1970-01-01"  # the start of a container that never started
 TIMED_OUT = (124, 137, 143)
 LATE = timedelta(seconds=2)
@@ -64,6 +67,8 @@ def observation(seen: Seen) -> Observation:
     """What is said of an attempt whose Job is there."""
     if given_up := part(seen.job["metadata"], "annotations").get(names.PULL_FAILED):
         return without_image(seen.job, str(given_up))
+    if lacks_bash(seen) or waits_for_let_go(seen.job):
+        return without_bash()
     for name, phase in ENDS.items():
         found = condition(seen.job, name)
         if found is not None:
@@ -100,6 +105,39 @@ def without_image(job: Object, why: str) -> Observation:
     return Observation(
         Phase.FAILED, "pull timeout", reason=text, reason_code=Reason.PULL_FAILED, backend_words=why
     )
+
+
+# An image without bash: nothing of the command has run
+
+
+def without_bash() -> Observation:
+    return Observation(
+        Phase.PENDING,
+        "StartError",
+        reason=f"{NO_BASH}, so it is started with /bin/sh",
+        reason_code=Reason.QUEUED,
+        backend_words=NO_BASH,
+    )
+
+
+def lacks_bash(seen: Seen) -> bool:
+    """True if no rank of the Job could start, because its image has no bash."""
+    others = [pod for pod in seen.pods if not misses_bash(pod)]
+    return len(others) < len(seen.pods) and not any(map(has_begun, others))
+
+
+def misses_bash(pod: Object) -> bool:
+    """True if the pod's container could not start without the bash that it names."""
+    state = container_state(pod)
+    why = part(state, "terminated") or part(state, "waiting")
+    words = str(why.get("message") or "")
+    return why.get("reason") in NOT_BEGUN and BASH in words and bool(MISSING.search(words))
+
+
+def waits_for_let_go(job: Object) -> bool:
+    """True of a second Job that nobody has started yet."""
+    is_queued = QUEUE in part(job["metadata"], "labels")
+    return names.is_second(job) and bool(job["spec"].get("suspend")) and not is_queued
 
 
 def pull_timeout(job: Object) -> float:
@@ -262,6 +300,10 @@ def has_begun(pod: Object) -> bool:
     return "running" in state or "terminated" in state
 
 
+def may_have_log(pod: Object) -> bool:
+    return has_begun(pod) and not misses_bash(pod)
+
+
 def begun_at(pod: Object) -> str | None:
     state = container_state(pod)
     return part(state, "running" if "running" in state else "terminated").get("startedAt")
@@ -314,12 +356,31 @@ def rank_of(pod: Object) -> int:
     return int(found or 0) if str(found).isdigit() else 0
 
 
+def pods_of_job(job: Object, pods: Sequence[Object]) -> list[Object]:
+    """Those of the pods that this Job has made, by rank."""
+    uid = job["metadata"]["uid"]
+    return by_rank([pod for pod in pods if uid in owners_of(pod)])
+
+
+def owners_of(thing: Object) -> list[str]:
+    """The uids of what owns it."""
+    return [owner["uid"] for owner in thing["metadata"].get("ownerReferences") or ()]
+
+
 def by_rank(pods: Sequence[Object]) -> list[Object]:
-    """One pod for each rank, the newest, in the order of ranks."""
+    """One pod for each rank, the newest, in the order of ranks.
+
+    One without bash stands for its rank only while there is no other.
+    """
     newest: dict[int, Object] = {}
-    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
+    for pod in sorted(pods, key=age_of):
         newest[rank_of(pod)] = pod
     return [newest[rank] for rank in sorted(newest)]
+
+
+def age_of(pod: Object) -> tuple[bool, str]:
+    """Larger for a pod that came later."""
+    return not misses_bash(pod), str(pod["metadata"].get("creationTimestamp"))
 
 
 def time_limit(job: Object) -> timedelta | None:

@@ -20,7 +20,7 @@ from tao_sdk.model.rule import (
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 NO_CLUSTER_ROOM = event_named("FailedScheduling", "Unschedulable")
-NO_BASH = "/bin/bash"
+NO_SHELL = r"/bin/sh\b.*(no such file|not found)"
 PULL = reason_is(Reason.PULL_FAILED)
 
 RULES: Sequence[Rule] = (
@@ -66,12 +66,12 @@ RULES: Sequence[Rule] = (
         retryable=True,
     ),
     Rule(
-        code="kubernetes.no_bash",
-        when=all_of(reason_is(Reason.NOT_STARTED), backend_says(NO_BASH)),
-        what="The image has no /bin/bash, and nothing was run: {seen}",
+        code="kubernetes.no_shell",
+        when=all_of(reason_is(Reason.NOT_STARTED), backend_says(NO_SHELL)),
+        what="The image has neither /bin/bash nor /bin/sh, and nothing was run: {seen}",
         fault=USER,
-        next="Use an image with bash.",
-        after="the image has it",
+        next="Use an image with a shell.",
+        after="the image has one",
     ),
     Rule(
         code="kubernetes.not_started",

@@ -1,20 +1,25 @@
 """Starting: the objects of an attempt, created one by one, each step safe to do again.
 
 The Job comes first, suspended, so that all others can be owned by it and go with it; then it runs.
+Where its image has no bash, a second Job takes its place (job/plain_shell.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tao_sdk.backends.job_environment import revealed
-from tao_sdk.backends.kubernetes.job import manifests, names
-from tao_sdk.backends.kubernetes.look import core_path, get_job, jobs_path
+from tao_sdk.backends.kubernetes import parse
+from tao_sdk.backends.kubernetes.job import manifests, names, plain_shell
+from tao_sdk.backends.kubernetes.job.manifests import QUEUE
+from tao_sdk.backends.kubernetes.look import core_path, get_job, jobs_path, see
 from tao_sdk.backends.kubernetes.parse import Object
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
-from tao_sdk.model.errors import Refused, Unreachable
-from tao_sdk.model.plan import Plan
+from tao_sdk.model.errors import Refused, TaoError, Unreachable
+from tao_sdk.model.observation import Observation
+from tao_sdk.model.plan import Plan, Ref
 from tao_sdk.transports.kube import MERGE, Kube, KubeError, ignored
 
 CONFLICT = 409
@@ -30,7 +35,7 @@ def start_attempt(
 
     `login`: to the registry of its image, where a pull secret is made for it.
     """
-    job = create_job(kube, plan)
+    job = create_job(kube, plan.request.job)
     if has_started(job, plan.request):
         return job
     try:
@@ -67,26 +72,32 @@ def complete(
 
 def take_back(kube: Kube, job: Object) -> None:
     """Remove a Job that never ran, and what it owns: the cluster refused the rest of it."""
+    with ignored(403):
+        remove(kube, job)
+
+
+def remove(kube: Kube, job: Object) -> None:
+    """Only this one, as its uid says, and then what it owns."""
     metadata = job["metadata"]
     options = {"propagationPolicy": "Background", "preconditions": {"uid": metadata["uid"]}}
-    with ignored(403, 404, 409):
+    with ignored(404, CONFLICT):
         kube.ask("DELETE", jobs_path(metadata["namespace"], metadata["name"]), options)
 
 
-def create_job(kube: Kube, plan: Plan[KubernetesRequest]) -> Object:
+def create_job(kube: Kube, manifest: Object) -> Object:
     """The Job, made now or found. Raises Refused for a stranger's."""
-    request = plan.request
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
     try:
-        return kube.ask("POST", jobs_path(request.namespace), request.job)
+        return kube.ask("POST", jobs_path(namespace), manifest)
     except KubeError as error:
         if error.status != CONFLICT:
             raise
-    found = get_job(kube, request.namespace, request.name)
+    found = get_job(kube, namespace, name)
     if found is None:  # it went in between
-        return kube.ask("POST", jobs_path(request.namespace), request.job)
-    if not names.is_of(found, plan.attempt):
+        return kube.ask("POST", jobs_path(namespace), manifest)
+    if not names.same_attempt(found, manifest):
         raise Refused(
-            f"The Job {request.name} in namespace {request.namespace} is that of another store.",
+            f"The Job {name} in namespace {namespace} is that of another store.",
             "Nothing was submitted.",
         )
     return found
@@ -110,14 +121,97 @@ def create(kube: Kube, namespace: str, kind: str, body: Mapping[str, Any]) -> No
 
 
 def adopt(kube: Kube, namespace: str, kind: str, body: Mapping[str, Any]) -> None:
-    owners = {"metadata": {"ownerReferences": body["metadata"]["ownerReferences"]}}
     path = core_path(namespace, kind, body["metadata"]["name"])
-    kube.ask("PATCH", path, owners, content_type=MERGE)
+    change_owner(kube, path, body["metadata"]["ownerReferences"])
+
+
+def change_owner(kube: Kube, path: str, owners: Sequence[Object]) -> None:
+    patch = {"metadata": {"ownerReferences": owners}}
+    kube.ask("PATCH", path, patch, content_type=MERGE)
 
 
 def resume(kube: Kube, job: Object) -> Object:
-    """Let the Job run: only this one, as its uid says."""
-    metadata = job["metadata"]
-    path = jobs_path(metadata["namespace"], metadata["name"])
-    patch = {"metadata": {"uid": metadata["uid"]}, "spec": {"suspend": False}}
+    """Let the Job run."""
+    return patch_job(kube, job, {}, {"suspend": False})
+
+
+def patch_job(kube: Kube, job: Object, metadata: Object, spec: Object) -> Object:
+    """Only this one, as its uid says."""
+    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+    patch = {"metadata": {**metadata, "uid": uid}, "spec": spec}
+    path = jobs_path(job["metadata"]["namespace"], name)
     return kube.ask("PATCH", path, patch, content_type=MERGE)
+
+
+# An image without bash
+
+
+def restart_without_bash(kube: Kube, observed: Mapping[Ref, Observation]) -> dict[Ref, Observation]:
+    """Start those anew whose image has no bash. What is said of those that could not be."""
+    failed: dict[Ref, Observation] = {}
+    for ref, seen in observed.items():
+        if seen.backend_words == parse.NO_BASH:
+            try:
+                start_with_sh(kube, ref)
+            except TaoError as error:  # the next look tries again
+                failed[ref] = replace(seen, reason=f"{seen.reason}; not yet: {error.what}")
+    return failed
+
+
+def start_with_sh(kube: Kube, ref: Ref) -> None:
+    """Start the command of an attempt with /bin/sh: nothing of it could run in bash.
+
+    Any client may do each step again, also at the same time as others. The second Job runs only
+    once the first is gone; so a client that finds the first one knows that no second has ever run.
+    """
+    seen = see(kube, ref)
+    if seen is None:
+        return
+    second: Object | None = seen.job
+    if parse.lacks_bash(seen):
+        second = take_place(kube, seen.job)
+    if second is not None and parse.waits_for_let_go(second) and not parse.owners_of(second):
+        let_go(kube, second)
+
+
+def take_place(kube: Kube, first: Object) -> Object | None:
+    """The second Job, suspended, with all that the first one owned. The first is removed.
+
+    None where somebody else removes the first one. Then the cluster removes the second with it.
+    """
+    second = create_job(kube, plain_shell.second_job(first))
+    if not is_kept(kube, first):
+        return None
+    hand_over(kube, first, second)
+    second = patch_job(kube, second, {"ownerReferences": []}, {})
+    remove(kube, first)
+    metadata = first["metadata"]
+    return second if get_job(kube, metadata["namespace"], metadata["name"]) is None else None
+
+
+def is_kept(kube: Kube, job: Object) -> bool:
+    """True if the Job is there and nobody removes it."""
+    metadata = job["metadata"]
+    found = get_job(kube, metadata["namespace"], metadata["name"])
+    if found is None or found["metadata"]["uid"] != metadata["uid"]:
+        return False
+    return not found["metadata"].get("deletionTimestamp")
+
+
+def hand_over(kube: Kube, first: Object, second: Object) -> None:
+    """What the first Job owns goes with the second from now on."""
+    namespace = second["metadata"]["namespace"]
+    for kind, name in plain_shell.owned_objects(first):
+        change_owner(kube, core_path(namespace, kind, name), [manifests.owner_of(second)])
+    service = plain_shell.second_service(second)
+    if service is not None:
+        create(kube, namespace, "services", service)
+
+
+def let_go(kube: Kube, second: Object) -> None:
+    """Let the Job run, or its queue let it run."""
+    queue = parse.part(second["metadata"], "annotations").get(names.QUEUED_BY)
+    if not queue:
+        resume(kube, second)
+        return
+    patch_job(kube, second, {"labels": {QUEUE: queue}}, {})

@@ -26,6 +26,7 @@ GiB = 1024**3
 SHM = 8 * GiB
 DOCKER_HUB = "docker.io"
 QUEUE = "kueue.x-k8s.io/queue-name"
+BASH = "/bin/bash"
 OURS = {"app.kubernetes.io/managed-by": "tao-sdk"}
 
 
@@ -137,7 +138,7 @@ def container(needs: PodNeeds) -> dict[str, Any]:
     given: dict[str, Any] = {
         "name": names.CONTAINER,
         "image": needs.spec.image,
-        "command": ["/bin/bash", "-c", literal(needs.script), "tao", literal(argument)],
+        "command": [BASH, "-c", literal(needs.script), "tao", literal(argument)],
         "env": [variable(needs, name, value) for name, value in needs.variables.items()],
         "resources": resources(needs),
         "volumeMounts": volume_mounts(needs),
@@ -222,26 +223,32 @@ def service_manifest(needs: PodNeeds) -> dict[str, Any] | None:
             "namespace": needs.namespace,
             "labels": {**OURS, **names.labels(needs.attempt)},
         },
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {"batch.kubernetes.io/job-name": needs.name},
-        },
+        "spec": headless_spec(needs.name),
+    }
+
+
+def headless_spec(job: str) -> dict[str, Any]:
+    """Finds each pod of the Job by its name, also before it is ready."""
+    return {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {f"{names.BATCH}job-name": job},
     }
 
 
 # What is created when the Job's uid is known
 
 
+def owner_of(job: Mapping[str, Any]) -> dict[str, Any]:
+    """What an object says that goes with this Job."""
+    metadata = job["metadata"]
+    names_job = {"name": metadata["name"], "uid": metadata["uid"]}
+    return {"apiVersion": "batch/v1", "kind": "Job", **names_job}
+
+
 def owned(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """The head of an object that goes with its Job."""
     metadata = job["metadata"]
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
     return {
         "apiVersion": "v1",
         "kind": kind,
@@ -249,7 +256,7 @@ def owned(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
             "name": name,
             "namespace": metadata["namespace"],
             "labels": own_labels(metadata["labels"]),
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_of(job)],
         },
     }
 
@@ -289,6 +296,12 @@ def config_map(job: Mapping[str, Any], part: int, content: bytes) -> dict[str, A
 def service(job: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
     head = owned("Service", manifest["metadata"]["name"], job)
     return {**head, "spec": manifest["spec"]}
+
+
+def headless_service(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The Service of a Job that is there, under its name."""
+    name = job["metadata"]["name"]
+    return {**owned("Service", name, job), "spec": headless_spec(name)}
 
 
 def encoded(data: bytes) -> str:

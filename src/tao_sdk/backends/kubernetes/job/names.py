@@ -12,7 +12,9 @@ JOB_ID, ATTEMPT, STORE = "tao-sdk-job-id", "tao-sdk-attempt", "tao-sdk-store"
 RESULTS, TIME_LIMIT = "tao-sdk/results", "tao-sdk/time-limit"  # annotations of the Job
 PULL_TIMEOUT = "tao-sdk/pull-timeout"  # annotation of the Job
 PULL_FAILED = "tao-sdk/pull-failed"  # the same, once its pull was given up: why
-RANK = "batch.kubernetes.io/job-completion-index"
+QUEUED_BY = "tao-sdk/queue"  # annotation of a second Job: the queue that is to start it
+BATCH = "batch.kubernetes.io/"
+RANK = f"{BATCH}job-completion-index"
 OURS = "tao-toolkit=true"  # selects every object of ours
 
 
@@ -20,6 +22,15 @@ def job_name(attempt: Attempt) -> str:
     """Also the name of its Service. Job ids have 28 characters at most, so names of pods fit."""
     tail = f"-{attempt.number}" if attempt.number > 1 else ""
     return f"tao-job-{attempt.job_id}{tail}"
+
+
+def second_name(job: str) -> str:
+    """The Job that takes this one's place where the image has no bash."""
+    return f"{job}-sh"
+
+
+def is_second(job: Mapping[str, Any]) -> bool:
+    return str(job["metadata"]["name"]).endswith("-sh")
 
 
 def secret_name(job: str) -> str:
@@ -44,6 +55,13 @@ def labels(attempt: Attempt) -> dict[str, str]:
         ATTEMPT: str(attempt.number),
         STORE: attempt.store_id,
     }
+
+
+def same_attempt(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """True if both objects belong to one attempt of one store's job."""
+    own: Mapping[str, str] = found["metadata"].get("labels") or {}
+    other: Mapping[str, str] = wanted["metadata"].get("labels") or {}
+    return all(own.get(name) == other.get(name) for name in (JOB_ID, ATTEMPT, STORE))
 
 
 def is_of(found: Mapping[str, Any], attempt: Attempt) -> bool:

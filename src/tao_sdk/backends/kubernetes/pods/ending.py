@@ -38,20 +38,22 @@ class Ending:
     def end(self, grace: timedelta) -> Observation:
         """Delete what runs. What has ended by itself stays as it was."""
         ref = self.ref
-        job = look.get_job(self.kube, ref.namespace, ref.native_id)
-        if job is None or not names.is_of(job, ref.attempt):
+        job = look.find_job(self.kube, ref.namespace, ref.attempt)
+        if job is None:
             return look.ABSENT
-        pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
+        pods = look.pods_of(self.kube, ref.namespace, ref.attempt, job)
         seen = look.parse_safely(Seen(job, pods))
         if seen.phase.ended:
             return seen
-        copies = list(self._keep_logs(job, pods))
+        copies = list(self._keep_logs(pods))
         self.delete(job, pods, max(int(grace.total_seconds()), 1))
         gone = self._wait_until_gone(job, grace.total_seconds() + MARGIN)
         for copy in copies:
             copy.join(LOG_SECONDS if gone else 0)
         if not gone:
             return look.parse_safely(Seen({**job, "metadata": deleted(job)}, pods))
+        if seen.phase is Phase.PENDING and not names.is_second(job):
+            self.end(grace)  # its image has no bash, and somebody has just made the second Job
         why = words.why(Reason.CANCELED)
         return Observation(Phase.CANCELED, "deleted", reason=why.text, reason_code=why.code)
 
@@ -70,11 +72,11 @@ class Ending:
         for pod in pods:
             delete_pod(self.kube, pod, grace)
 
-    def _keep_logs(self, job: Object, pods: Sequence[Object]) -> Iterator[Any]:
+    def _keep_logs(self, pods: Sequence[Object]) -> Iterator[Any]:
         for pod in pods:
-            if parse.has_begun(pod):
+            if parse.may_have_log(pod):
                 at, name = self.ref.namespace, pod["metadata"]["name"]
-                uid, rank = job["metadata"]["uid"], parse.rank_of(pod)
+                uid, rank = self.ref.unique_id, parse.rank_of(pod)
                 yield self.kept.begin(self.kube, at, name, uid, rank)
 
     def _wait_until_gone(self, job: Object, seconds: float) -> bool:
@@ -84,7 +86,7 @@ class Ending:
             with suppress(TaoError, OSError, HTTPException, ValueError):
                 if self._watch_end(job, left):
                     return True
-            found = look.get_job(self.kube, self.ref.namespace, self.ref.native_id)
+            found = look.get_job(self.kube, self.ref.namespace, job["metadata"]["name"])
             if found is None or found["metadata"]["uid"] != job["metadata"]["uid"]:
                 return True
             time.sleep(min(0.5, max(left, 0)))

@@ -12,12 +12,15 @@ tao_resolves() {
   if command -v python3 >/dev/null; then
     python3 -c 'import socket, sys; socket.getaddrinfo(sys.argv[1], None)' "$1" 2>/dev/null; return
   fi
-  if command -v nslookup >/dev/null; then nslookup "$1" >/dev/null 2>&1; return; fi
-  return 0
+  command -v nslookup >/dev/null || return 0
+  for tao_domain in '' $(sed -n 's/^search/ /p' /etc/resolv.conf); do # busybox's does not search
+    nslookup "$1${tao_domain:+.$tao_domain}" >/dev/null 2>&1 && return
+  done
+  return 1
 }
 
 if [ -n "${JOB_COMPLETION_INDEX:-}" ]; then
-  export NODE_RANK="${NODE_RANK:-$JOB_COMPLETION_INDEX}"
+  export NODE_RANK="${NODE_RANK:-$JOB_COMPLETION_INDEX}" TAO_RANK="$JOB_COMPLETION_INDEX"
 fi
 if [ -n "$tao_rank0" ]; then
   tao_tries=0
