@@ -26,6 +26,7 @@ from tao_sdk.model.job import AttemptRow
 from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref, RequestT
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.replica import Replica
 
 OptionsT = TypeVar("OptionsT")
 FactsT = TypeVar("FactsT")
@@ -44,6 +45,7 @@ class Capabilities:
     needs_image: bool = True
     keeps_logs: bool = True  # the log can still be read after the attempt has ended
     log_goes: bool = False  # who removes the attempt's place from outside removes its log, too
+    log_rotates: bool = False  # its start may go while the attempt runs: our copy is read first
     max_command: int = 96 * KiB  # a longer command is delivered as a file
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
@@ -85,6 +87,7 @@ class LogChunk:
 
 
 @dataclass(frozen=True)
+    source: str = ""  # what has written it, for people: a pod and its node
 class NewLog:
     """What is new in the log of one attempt; not `whole` while there is more."""
 
@@ -183,6 +186,32 @@ class TellsActivity(Protocol):
 @runtime_checkable
 class FoundAgain(Protocol):
     """What a backend offers besides, where settings say which place it is."""
+@dataclass(frozen=True)
+class PlanDocuments:
+    """A plan in the form of the place's own tool, and what its reader should know of them."""
+
+    documents: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+
+@runtime_checkable
+class ShowsDocuments(Protocol):
+    """What a backend offers besides, where a tool of the place takes files (kubectl apply)."""
+
+    def documents(self, plan: Plan[Any]) -> PlanDocuments:
+        """What submit would create, without the values of secrets. Pure."""
+        ...
+
+
+@runtime_checkable
+class TellsReplicas(Protocol):
+    """What a backend offers besides, where each rank is a thing of its own."""
+
+    def replicas(self, ref: Ref) -> Sequence[Replica]:
+        """The attempt's ranks, in order; none where nothing of it is left. Raises Unreachable."""
+        ...
+
+
 
     @property
     def way(self) -> Mapping[str, str]:

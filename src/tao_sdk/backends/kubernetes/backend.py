@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,6 +42,7 @@ from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
     missing_secret,
     must_live_at,
+from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
     must_look_at,
     no_value,
     seen_elsewhere,
@@ -58,10 +60,11 @@ from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
+from tao_sdk.model.replica import Replica
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
 GONE = "gone"  # the cursor behind LOST_LOG
 LOST_POD: Object = {}
-LOST_LOG = "tao: the log of rank {rank} was removed with its pod when another rank failed\n"
+LOST_LOG = "tao: {what} of rank {rank} was removed with its pod when another rank failed\n"
 
 
 @contextmanager
@@ -86,6 +89,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         poll_seconds=3.0,
         files_seconds=20.0,
         readers=8,
+        log_rotates=True,
     )
     Options = KubernetesOptions
 
@@ -221,7 +225,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
         results = ref.details.get("results_dir", "")
-        return read_outcome(self.files(ref.endpoint), results, ref.attempt.number)
+        with suppress(Unreachable):  # a claim that nobody can look at says nothing
+            return read_outcome(self.files(ref.endpoint), results, ref.attempt.number)
+        return None
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
@@ -238,12 +244,20 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         if pod is None:
             return
         if pod is LOST_POD:
-            yield LogChunk(LOST_LOG.format(rank=request.rank).encode(), GONE)
+            what = "the rest of the log" if request.cursor else "the log"
+            yield LogChunk(LOST_LOG.format(what=what, rank=request.rank).encode(), GONE)
             return
         log = PodLog(
-            self.kube, ref.namespace, pod["metadata"]["name"], partial(self.has_ended, ref)
+            self.kube,
+            ref.namespace,
+            pod["metadata"]["name"],
+            partial(self.has_ended, ref),
+            request.rank,
+            parse.moment(parse.begun_at(pod)),
         )
-        yield from log.read(request)
+        source = replica_of_pod(request.rank, pod).source
+        for chunk in log.read(request):
+            yield replace(chunk, source=source)
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
@@ -322,5 +336,11 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def close(self) -> None:
         if "kube" in vars(self):  # else nothing was asked
+    @answering()
+    def replicas(self, ref: Ref) -> Sequence[Replica]:
+        must_live_at(self.endpoint, ref)
+        seen = look.see(self.kube, ref)
+        return replicas_of(seen) if seen else ()
+
             self.watches.close()
             self.kube.close()
