@@ -186,7 +186,8 @@ class Client:
         platform = platform or self._own_place("plan")
         call_checks.refuse_no_image(spec, platform, self.settings)
         request = prepare.Request(spec, platform, dict(options or {}))
-        return prepare.prepare(self.engine, request, ask_or_assume)
+        planned = prepare.prepare(self.engine, request, ask_or_assume)
+        return prepare.with_documents(self.engine, planned)
 
     def _own_place(self, call: str) -> str:
         """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""

@@ -22,6 +22,7 @@ from tao_sdk.backends.contract import (
     LogChunk,
     LogRequest,
     MiB,
+    PlanDocuments,
     cancel_side_by_side,
 )
 from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
@@ -32,6 +33,7 @@ from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods import pulls
+from tao_sdk.backends.kubernetes.job.documents import plan_documents
 from tao_sdk.backends.kubernetes.pods.ending import Ending
 from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
@@ -155,6 +157,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     # Starting
 
     def submit(self, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Ref:
+    def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
+        return plan_documents(plan)
+
         missing = missing_secret(plan.secrets, secrets)
         if missing:
             return self.adopted(plan, no_value(missing))
