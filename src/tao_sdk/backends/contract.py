@@ -52,6 +52,9 @@ class Capabilities:
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
     # how often looking into files is polite; 0 where it costs next to nothing
     files_seconds: float = 0.0
+    # each look into files starts something: they are looked into only where a person asks
+    files_on_demand: bool = False
+    path_schemes: frozenset[str] = frozenset()  # of addresses that its files() takes as they are
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
@@ -84,10 +87,10 @@ class LogChunk:
 
     data: bytes
     cursor: str
+    source: str = ""  # what has written it, for people: a pod and its node
 
 
 @dataclass(frozen=True)
-    source: str = ""  # what has written it, for people: a pod and its node
 class NewLog:
     """What is new in the log of one attempt; not `whole` while there is more."""
 
@@ -183,9 +186,6 @@ class TellsActivity(Protocol):
         ...
 
 
-@runtime_checkable
-class FoundAgain(Protocol):
-    """What a backend offers besides, where settings say which place it is."""
 @dataclass(frozen=True)
 class PlanDocuments:
     """A plan in the form of the place's own tool, and what its reader should know of them."""
@@ -212,6 +212,9 @@ class TellsReplicas(Protocol):
         ...
 
 
+@runtime_checkable
+class FoundAgain(Protocol):
+    """What a backend offers besides, where settings say which place it is."""
 
     @property
     def way(self) -> Mapping[str, str]:

@@ -26,25 +26,28 @@ from tao_sdk.backends.contract import (
     cancel_side_by_side,
 )
 from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
+from tao_sdk.backends.kubernetes.claims.claim_files import unknown_claim
+from tao_sdk.backends.kubernetes.claims.known_claims import KnownClaims
+from tao_sdk.backends.kubernetes.claims.reader import Reader
 from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, site, survey
 from tao_sdk.backends.kubernetes.cluster.watch import KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
+from tao_sdk.backends.kubernetes.job.documents import plan_documents
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods import pulls
-from tao_sdk.backends.kubernetes.job.documents import plan_documents
 from tao_sdk.backends.kubernetes.pods.ending import Ending
 from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
+from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
     missing_secret,
     must_live_at,
-from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
     must_look_at,
     no_value,
     seen_elsewhere,
@@ -57,12 +60,12 @@ from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.replica import Replica
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
-from tao_sdk.model.replica import Replica
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
 GONE = "gone"  # the cursor behind LOST_LOG
 LOST_POD: Object = {}
@@ -86,18 +89,21 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     capabilities = Capabilities(
         multi_node=True,
         log_goes=True,
+        log_rotates=True,
         max_command=render.LONGEST_ARGUMENT,
         max_payload=8 * MiB,
         poll_seconds=3.0,
         files_seconds=20.0,
+        files_on_demand=True,
+        path_schemes=frozenset({"pvc"}),
         readers=8,
-        log_rotates=True,
     )
     Options = KubernetesOptions
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
         self.settings = settings
         self.kept = KeptLogs(state_dir / "kubernetes" / "logs")
+        self.claims = KnownClaims(state_dir / "kubernetes" / "claims")
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -151,15 +157,15 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
         return checks.check(plan, facts)
 
+    def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
+        return plan_documents(plan)
+
     def request_from_json(self, data: Mapping[str, Any]) -> KubernetesRequest:
         return KubernetesRequest.from_json(data)
 
     # Starting
 
     def submit(self, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Ref:
-    def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
-        return plan_documents(plan)
-
         missing = missing_secret(plan.secrets, secrets)
         if missing:
             return self.adopted(plan, no_value(missing))
@@ -171,6 +177,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
             raise rules.refused(error.what) from error
+        self.claims.remember(plan)
         return self.ref(job, plan.attempt, ready=True)
 
     def adopted(self, plan: Plan[KubernetesRequest], refusal: Refused) -> Ref:
@@ -295,7 +302,15 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
-        return PodFiles()
+        return PodFiles(self.claim_reader)
+
+    def claim_reader(self, address: str) -> Reader:
+        """Who can look at an address on a claim. Raises Unreachable where no image is known."""
+        namespace = site.namespace(self.settings)
+        known = self.claims.find(address, namespace)
+        if known is None:
+            raise unknown_claim(address, namespace)
+        return Reader(self.kube, known, partial(pull_login.find_password, settings=self.settings))
 
     # Ending
 
@@ -322,6 +337,12 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     # Explaining
 
     @answering()
+    def replicas(self, ref: Ref) -> Sequence[Replica]:
+        must_live_at(self.endpoint, ref)
+        seen = look.see(self.kube, ref)
+        return replicas_of(seen) if seen else ()
+
+    @answering()
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         seen = look.see(self.kube, ref)
@@ -341,11 +362,5 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def close(self) -> None:
         if "kube" in vars(self):  # else nothing was asked
-    @answering()
-    def replicas(self, ref: Ref) -> Sequence[Replica]:
-        must_live_at(self.endpoint, ref)
-        seen = look.see(self.kube, ref)
-        return replicas_of(seen) if seen else ()
-
             self.watches.close()
             self.kube.close()
