@@ -11,6 +11,7 @@ import pytest
 
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.waiting import until
+from tao_sdk.backends.kubernetes import backend
 from tao_sdk.backends.kubernetes.claims import reader
 from tao_sdk.backends.kubernetes.claims.claim_files import OpenFile, read_listing
 from tao_sdk.client import Client
@@ -24,7 +25,7 @@ from tao_sdk.model.status import Status
 IMAGE = "tests.local/python:1"
 FILL = """\
 mkdir -p $TAO_RESULTS_DIR/train $TAO_RESULTS_DIR/.tao
-head -c 3000000 /dev/urandom > $TAO_RESULTS_DIR/train/model.pth
+head -c 12000000 /dev/urandom > $TAO_RESULTS_DIR/train/model.pth
 printf 'a\\nb' > "$TAO_RESULTS_DIR/odd name"
 ln -s /etc/passwd $TAO_RESULTS_DIR/leads-out
 : > $TAO_RESULTS_DIR/empty
@@ -189,7 +190,7 @@ def test_what_a_client_that_died_has_left_is_ended_by_the_cluster_and_the_next_l
 def test_the_end_of_a_removed_job_is_told_although_its_claim_cannot_be_looked_at(
     client: Client, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "START_SECONDS", 1.0)
+    monkeypatch.setattr(backend, "OUTCOME_SECONDS", 0.0)
     spec = job_with("pvc://data/runs:/results", command="sleep 300", image=IMAGE)
     job = client.submit(spec, "kubernetes").job
     until(lambda: client.get_job(job.id).status is Status.RUNNING)

@@ -27,8 +27,8 @@ from tao_sdk.backends.contract import (
 )
 from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
 from tao_sdk.backends.kubernetes.claims.claim_files import unknown_claim
-from tao_sdk.backends.kubernetes.claims.known_claims import KnownClaims
-from tao_sdk.backends.kubernetes.claims.reader import Reader
+from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaims
+from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
 from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, site, survey
 from tao_sdk.backends.kubernetes.cluster.watch import KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
@@ -67,6 +67,7 @@ from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
+OUTCOME_SECONDS = 15.0  # for a pod that reads how a removed job ended: somebody waits for a look
 GONE = "gone"  # the cursor behind LOST_LOG
 LOST_POD: Object = {}
 LOST_LOG = "tao: {what} of rank {rank} was removed with its pod when another rank failed\n"
@@ -173,11 +174,11 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         login = pull_login.find_password(registry, self.settings)
         if registry and not login:
             return self.adopted(plan, pull_login.no_login(registry))
+        self.claims.remember(plan)
         try:
             job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
             raise rules.refused(error.what) from error
-        self.claims.remember(plan)
         return self.ref(job, plan.attempt, ready=True)
 
     def adopted(self, plan: Plan[KubernetesRequest], refusal: Refused) -> Ref:
@@ -237,8 +238,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
         results = ref.details.get("results_dir", "")
-        with suppress(Unreachable):  # a claim that nobody can look at says nothing
-            return read_outcome(self.files(ref.endpoint), results, ref.attempt.number)
+        with suppress(ClaimUnreadable):  # then nobody can say how it ended
+            files = PodFiles(partial(self.claim_reader, patience=OUTCOME_SECONDS))
+            return read_outcome(files, results, ref.attempt.number)
         return None
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
@@ -304,13 +306,14 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         must_look_at(self.endpoint, endpoint)
         return PodFiles(self.claim_reader)
 
-    def claim_reader(self, address: str) -> Reader:
+    def claim_reader(self, address: str, patience: float = START_SECONDS) -> Reader:
         """Who can look at an address on a claim. Raises Unreachable where no image is known."""
         namespace = site.namespace(self.settings)
         known = self.claims.find(address, namespace)
         if known is None:
             raise unknown_claim(address, namespace)
-        return Reader(self.kube, known, partial(pull_login.find_password, settings=self.settings))
+        login = partial(pull_login.find_password, settings=self.settings)
+        return Reader(self.kube, known, login, patience)
 
     # Ending
 

@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import FileStat, MiB
-from tao_sdk.backends.kubernetes.claims.known_claims import SCHEME, claim_and_path
+from tao_sdk.backends.kubernetes.claims.known_claims import (
+    SCHEME,
+    ClaimUnreadable,
+    claim_and_path,
+)
 from tao_sdk.backends.kubernetes.claims.reader import Reader
-from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
+from tao_sdk.model.errors import PathNotFound, TaoError
 
 MISSING, BEGIN, END = b"tao-missing", b"tao-begin", b"tao-end"
 MOST_LISTED = 64 * MiB  # of one listing
@@ -201,13 +205,13 @@ def nothing_at(address: str) -> PathNotFound:
     return PathNotFound(f"There is nothing at {address}.", "", "Check the path.")
 
 
-def broken(address: str, why: str) -> Unreachable:
-    return Unreachable(f"{address} could not be read.", why, "Try again.")
+def broken(address: str, why: str) -> ClaimUnreadable:
+    return ClaimUnreadable(f"{address} could not be read.", why, "Try again.")
 
 
-def unknown_claim(address: str, namespace: str) -> Unreachable:
+def unknown_claim(address: str, namespace: str) -> ClaimUnreadable:
     claim, _ = claim_and_path(address)
-    return Unreachable(
+    return ClaimUnreadable(
         f"{address} cannot be looked at.",
         f"No job of yours has mounted {claim} of namespace {namespace}, so no image is known to be "
         "there.",

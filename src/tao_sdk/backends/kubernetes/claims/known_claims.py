@@ -17,6 +17,7 @@ from tao_sdk.backends.contract import KiB
 from tao_sdk.backends.kubernetes import parse
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Plan
 from tao_sdk.store.private_files import make_folders, write_whole
 
@@ -38,6 +39,10 @@ class KnownClaim:
     pull_policy: str = ""
     pod: Mapping[str, Any] = field(default_factory=dict[str, Any])  # parts of its spec
     security: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of its container
+
+
+class ClaimUnreadable(Unreachable):
+    """The cluster answers, and what is on the claim cannot be seen through a pod."""
 
 
 def claim_and_path(address: str) -> tuple[str, str]:

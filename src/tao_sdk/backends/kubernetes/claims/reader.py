@@ -17,15 +17,15 @@ from http.client import HTTPException
 from typing import Any
 
 from tao_sdk.backends.kubernetes import look, parse
-from tao_sdk.backends.kubernetes.claims.known_claims import KnownClaim
+from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaim
 from tao_sdk.backends.kubernetes.job import manifests, names
 from tao_sdk.backends.kubernetes.job.start_script import SCRIPTS
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.parse import Object, Seen
-from tao_sdk.backends.kubernetes.pods.logs import BLOCK, log_path
+from tao_sdk.backends.kubernetes.pods.logs import BLOCK, broken, log_path
 from tao_sdk.backends.kubernetes.starting import create, resume, take_back
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import TaoError, Unreachable
+from tao_sdk.model.errors import TaoError
 from tao_sdk.transports.kube import Kube, KubeError
 
 LABEL = "tao-sdk-reader"
@@ -51,11 +51,12 @@ def script() -> str:
 
 @dataclass(frozen=True)
 class Reader:
-    """Runs readers of one claim."""
+    """Runs readers of one claim. `patience`: seconds until a pod has begun."""
 
     kube: Kube
     known: KnownClaim
     login: Login
+    patience: float = START_SECONDS
 
     def run(self, *arguments: str) -> Iterator[bytes]:
         """What the script prints, as it comes. The Job is removed at the end of the iteration.
@@ -72,7 +73,7 @@ class Reader:
         except (OSError, HTTPException) as error:
             if isinstance(error, TaoError):
                 raise
-            raise unreadable(self.known, str(error)) from error
+            raise broken(error) from error
         finally:
             if job is not None:
                 with suppress(TaoError):
@@ -105,7 +106,7 @@ class Reader:
 
     def _wait_for_pod(self, job: Object) -> Object:
         """Its pod, which has begun."""
-        give_up = time.monotonic() + START_SECONDS
+        give_up = time.monotonic() + self.patience
         while True:
             pods = self._pods(job)
             if pods and parse.has_begun(pods[0]):
@@ -181,8 +182,8 @@ def pod_spec(known: KnownClaim, arguments: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def unreadable(known: KnownClaim, why: str) -> Unreachable:
-    return Unreachable(
+def unreadable(known: KnownClaim, why: str) -> ClaimUnreadable:
+    return ClaimUnreadable(
         f"The claim {known.claim} of namespace {known.namespace} cannot be looked at.",
         why,
         f"See what it waits for: kubectl describe pvc {known.claim} -n {known.namespace}",
