@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from tao_sdk.engine.attempt_log import read_attempt
 from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
 from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
+from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.replica import Replica
 from tao_sdk.model.spec import JobSpec
 
 
@@ -260,3 +263,66 @@ def test_the_log_of_a_later_attempt_is_told_where_that_of_an_earlier_one_is_lost
     assert [
         "attempt 1" in each.getMessage() for each in caplog.records if each.name == "tao_sdk.logs"
     ] == [True]
+
+
+class ThreeRanks:
+    """The real backend with three ranks. `missing` says why a rank has no log."""
+
+    def __init__(self, backend: Backend, missing: dict[int, Exception]) -> None:
+        self._backend, self._missing = backend, missing
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        if request.rank in self._missing:
+            raise self._missing[request.rank]
+        if not request.cursor:
+            yield LogChunk(b"of rank %d\n" % request.rank, "end", f"pod-{request.rank}, node")
+
+    def replicas(self, ref: Ref) -> list[Replica]:
+        return []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def with_three_ranks(
+    client: Client, monkeypatch: pytest.MonkeyPatch, missing: dict[int, Exception]
+) -> Job:
+    job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    client.wait(job.id, timeout=120)
+    monkeypatch.setattr(AttemptRow, "ranks", 3)
+    backend = client.engine.backend_of(job)
+    client.engine._backends[job.platform, backend.endpoint] = ThreeRanks(backend, missing)  # pyright: ignore
+    return client.get_job(job.id)
+
+
+@pytest.mark.parametrize("error", [PathNotFound("gone"), Unreachable("its node is away")])
+def test_a_rank_without_a_log_hides_no_other_ranks(
+    client: Client, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    job = with_three_ranks(client, monkeypatch, {0: error})
+    with suppress(Unreachable):
+        drain(client.engine, job, client.store.attempt(job.id))
+    attempt = client.store.attempt(job.id).attempt
+    copies = client.engine.store.log_copies
+    assert [copies.read(attempt, rank=rank) for rank in range(3)] == [
+        b"",
+        b"of rank 1\n",
+        b"of rank 2\n",
+    ]
+    assert client.get_job_logs(job.id) == (
+        "==> rank 1 (pod-1, node) <==\nof rank 1\n==> rank 2 (pod-2, node) <==\nof rank 2\n"
+    )
+
+
+def test_a_place_that_cannot_be_reached_for_any_rank_is_asked_for_three_of_them(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = {rank: Unreachable(f"away {rank}") for rank in range(3)}
+    job = with_three_ranks(client, monkeypatch, dict(away))
+    monkeypatch.setattr(AttemptRow, "ranks", 500)
+    for asked in (
+        lambda: drain(client.engine, job, client.store.attempt(job.id)),
+        lambda: client.get_job_logs(job.id),
+    ):
+        with pytest.raises(Unreachable, match="away"):
+            asked()

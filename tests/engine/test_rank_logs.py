@@ -15,6 +15,14 @@ def test_a_header_stands_where_the_rank_changes_and_always_on_a_line_of_its_own(
     assert joined() == b""
 
 
+def test_a_rank_whose_pod_is_known_has_a_header_that_names_it_rank_0_too() -> None:
+    pieces = [(0, b"a\n"), (0, b"b\n"), (1, b"c\n")]
+    assert b"".join(with_headers(pieces, {0: "pod-0, node", 1: "pod-1, node"})) == (
+        b"==> rank 0 (pod-0, node) <==\na\nb\n==> rank 1 (pod-1, node) <==\nc\n"
+    )
+    assert b"".join(with_headers(pieces, {})).startswith(b"==> rank 0 <==\na\n")
+
+
 def test_a_line_that_is_written_in_pieces_is_not_broken_by_another_ranks() -> None:
     pieces = [(0, b"one "), (1, b"other\nhalf"), (0, b"line\nrest")]
     assert list(in_whole_lines(pieces)) == [

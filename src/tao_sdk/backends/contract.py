@@ -26,6 +26,7 @@ from tao_sdk.model.job import AttemptRow
 from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref, RequestT
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.replica import Replica
 
 OptionsT = TypeVar("OptionsT")
 FactsT = TypeVar("FactsT")
@@ -44,12 +45,16 @@ class Capabilities:
     needs_image: bool = True
     keeps_logs: bool = True  # the log can still be read after the attempt has ended
     log_goes: bool = False  # who removes the attempt's place from outside removes its log, too
+    log_rotates: bool = False  # its start may go while the attempt runs: our copy is read first
     max_command: int = 96 * KiB  # a longer command is delivered as a file
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
     # how often looking into files is polite; 0 where it costs next to nothing
     files_seconds: float = 0.0
+    # each look into files starts something: they are looked into only where a person asks
+    files_on_demand: bool = False
+    path_schemes: frozenset[str] = frozenset()  # of addresses that its files() takes as they are
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
@@ -82,6 +87,7 @@ class LogChunk:
 
     data: bytes
     cursor: str
+    source: str = ""  # what has written it, for people: a pod and its node
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,32 @@ class TellsActivity(Protocol):
 
     def activity(self, ref: Ref) -> Activity:
         """What the attempt does now: for one that may hang. Raises Unreachable."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlanDocuments:
+    """A plan in the form of the place's own tool, and what its reader should know of them."""
+
+    documents: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+
+@runtime_checkable
+class ShowsDocuments(Protocol):
+    """What a backend offers besides, where a tool of the place takes files (kubectl apply)."""
+
+    def documents(self, plan: Plan[Any]) -> PlanDocuments:
+        """What submit would create, without the values of secrets. Pure."""
+        ...
+
+
+@runtime_checkable
+class TellsReplicas(Protocol):
+    """What a backend offers besides, where each rank is a thing of its own."""
+
+    def replicas(self, ref: Ref) -> Sequence[Replica]:
+        """The attempt's ranks, in order; none where nothing of it is left. Raises Unreachable."""
         ...
 
 

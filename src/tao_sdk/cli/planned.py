@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -43,6 +44,26 @@ def summary(planned: Planned, out: Output) -> list[str]:
         *notes(plan.notes),
     ]
     return [head, *facts, *fitted(told, SUMMARY_LINES - len(facts) - 2), ALL_OF_IT]
+
+
+def documents(planned: Planned, out: Output) -> list[str]:
+    """The documents of a plan as YAML, whole, and all else as lines of comment. None where the
+    plan's place has no documents.
+    """
+    plan, told = planned.plan, planned.documents
+    if told is None:
+        return []
+    comments = [
+        f"{plan.attempt.job_id}  {plan.attempt.platform}  {plan.attempt.endpoint}",
+        *(f"  {name:<8} {value}" for name, value in facts_of(planned) if value),
+        *(show.finding(each, out) for each in worst_first(planned.findings)),
+        *notes(plan.notes),
+        *told.notes,
+    ]
+    lines = [f"# {line}" for comment in comments for line in comment.splitlines()]
+    for document in told.documents:
+        lines += ["---", *yaml_lines(document, longest=sys.maxsize)]
+    return lines
 
 
 def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
@@ -131,16 +152,19 @@ def readable(content: str) -> str:
         return f"({len(data)} bytes that are no text; --json shows them)"
 
 
-def yaml_lines(value: Any) -> list[str]:
+def yaml_lines(value: Any, longest: int = LONGEST_SHOWN) -> list[str]:
+    """The value as YAML. Texts longer than `longest` characters are shortened."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
         """Texts of several lines as they are."""
 
     def text(dumper: Any, data: str) -> Any:
-        if len(data) > LONGEST_SHOWN:
+        if len(data) > longest:
             data = f"{data[:200]}… ({len(data)} characters; --json shows all)"
         style = "|" if "\n" in data else None
+        if not data.replace("\n", "").isprintable():
+            style = '"'  # a line for people has no tabs and nothing that cannot be seen
         return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
     Dumper.add_representer(str, text)

@@ -135,9 +135,7 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3
     when there is nothing.
     """
-    from tao_sdk.client.results import backend_path
-
-    there, path = client.files(platform, uri), backend_path(uri)
+    there, path = client.files(platform, uri), client.path_at(uri, platform)
     try:
         stat = there.stat(path)
     except PathNotFound as error:

@@ -307,7 +307,9 @@ def plan(
 
     view = plan_view(planned)
     out.object(view)
-    if full:
+    if planned.documents:
+        out.lines(shown.documents(planned, out))
+    elif full:
         out.lines(shown.whole(planned, view, out))
     elif not out.json:
         out.lines(shown.summary(planned, out))

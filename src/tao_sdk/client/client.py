@@ -186,7 +186,8 @@ class Client:
         platform = platform or self._own_place("plan")
         call_checks.refuse_no_image(spec, platform, self.settings)
         request = prepare.Request(spec, platform, dict(options or {}))
-        return prepare.prepare(self.engine, request, ask_or_assume)
+        planned = prepare.prepare(self.engine, request, ask_or_assume)
+        return prepare.with_documents(self.engine, planned)
 
     def _own_place(self, call: str) -> str:
         """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""
@@ -593,6 +594,12 @@ class Client:
         """
         return files_at(self.engine, path, platform)
 
+    def path_at(self, uri: str, platform: str) -> str:
+        """The path of an address as `files` of the platform take it. Raises UsageError for one that
+        cannot be looked at there.
+        """
+        return results.path_at(self.engine, uri, platform)
+
     @property
     def _here(self) -> str:
         """The place that is meant where a path is named alone."""
@@ -602,17 +609,19 @@ class Client:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be
         seen.
         """
+        place = platform or self._here
+        path = self.path_at(remote_path, place)
         try:
-            self.files(platform or self._here, remote_path).stat(results.backend_path(remote_path))
+            self.files(place, remote_path).stat(path)
         except PathNotFound:
             return False
         return True
 
     def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
-        found = self.files(platform or self._here, remote_path).list(
-            results.backend_path(remote_path)
-        )
+        place = platform or self._here
+        path = self.path_at(remote_path, place)
+        found = self.files(place, remote_path).list(path)
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 

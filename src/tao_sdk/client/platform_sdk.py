@@ -12,6 +12,7 @@ from typing import Any
 
 from tao_sdk.backends.registry import endpoints, platform_name
 from tao_sdk.client.client import Client
+from tao_sdk.engine.replicas import replicas
 from tao_sdk.model.errors import TaoWarning, UsageError
 from tao_sdk.model.fields import FieldError, field_of_flag, settings_of, unknown_field
 from tao_sdk.model.job import Job
@@ -155,16 +156,11 @@ class PlatformSDK(Client):
         return submission.job
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
-        """One entry, in the form of the documents: the job's status, and the platform's name as
-        that of its node.
+        """One entry a rank, in the form of the documents: its name, rank, phase and node, and as
+        `readiness_issue` what keeps it from running.
+
+        One entry for the whole job where the platform does not tell its ranks apart. Raises
+        JobNotFound, Unreachable.
         """
-        job = self.get_job(job_id)
-        return [
-            {
-                "status": {
-                    "phase": job.status.value,
-                    "readiness_issue": None,
-                    "node": {"name": job.platform},
-                }
-            }
-        ]
+        found = replicas(self.engine, self.get_job(job_id))
+        return [replica.to_json() for replica in found]

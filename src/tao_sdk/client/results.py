@@ -8,7 +8,16 @@ import errno
 import os
 import posixpath
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -577,16 +586,16 @@ def _same_time(one: float, other: float) -> bool:
     return int(one) == int(other) if whole else abs(one - other) < CLOCK_SECONDS
 
 
-def backend_path(uri: str) -> str:
-    """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are.
-    Raises UsageError for others.
+def backend_path(uri: str, own_schemes: Collection[str] = ()) -> str:
+    """The path of a file://, lustre:// or slurm:// address; a plain path, s3:// and what the
+    platform has schemes of its own for, as they are. Raises UsageError for others.
     """
     if not uri or "\0" in uri:
         raise UsageError(
             f"not a path: {uri!r}", "", "Name a file or a folder; . is the current one."
         )
     scheme, separator, _ = uri.partition("://")
-    if not separator:
+    if not separator or scheme in own_schemes:
         return uri
     try:
         schemes.check(uri, "The path")
@@ -599,3 +608,12 @@ def backend_path(uri: str) -> str:
     raise UsageError(
         f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://."
     )
+
+
+def path_at(engine: Engine, uri: str, platform: str) -> str:
+    """The path of an address as the platform's files take it. Raises UsageError for one that cannot
+    be looked at.
+    """
+    if "://" not in uri or in_bucket(uri):
+        return backend_path(uri)
+    return backend_path(uri, engine.backend(platform).capabilities.path_schemes)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.engine.drain import MOST_UNREAD, saved_copy
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import KeptLog, kept_log
 from tao_sdk.engine.waiting import Waiting
@@ -41,10 +42,26 @@ class AttemptLog:
         """What the backend has. Each call goes on where the one before has ended."""
         assert self.row.ref is not None
         backend = self.engine.backend(self.row.attempt.platform, self.row.attempt.endpoint)
+        if backend.capabilities.log_rotates and self._wants_all and not self.bytes_read:
+            yield from self._read_copy()
         for chunk in backend.logs(self.row.ref, self.request):
             self.request = replace(self.request, cursor=chunk.cursor, tail=None)
             self.bytes_read += len(chunk.data)
             yield chunk
+
+    def _read_copy(self) -> Iterator[LogChunk]:
+        """Our copy, whose start the backend may have no more. The backend goes on where it ends."""
+        row = self.engine.store.attempt(self.row.attempt.job_id, self.row.attempt.number)
+        size, cursor = saved_copy(row, self.rank)
+        copies = self.engine.store.log_copies
+        while cursor and self.bytes_read < size:
+            most = min(size - self.bytes_read, MiB)
+            data = copies.read(row.attempt, self.bytes_read, most, self.rank)
+            if not data:
+                return
+            self.bytes_read += len(data)
+            self.request = replace(self.request, cursor=cursor)
+            yield LogChunk(data, cursor)
 
     def read_new(self) -> Iterator[RankChunk]:
         """What has come since the last call. Raises Unreachable."""
@@ -129,15 +146,21 @@ def read_ranks(
 def read_one_by_one(
     engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
 ) -> Iterator[RankChunk]:
-    missing: list[NoLog] = []
+    """A rank whose log cannot be read is left out with a warning, where another's can be read."""
+    missing: list[NoLog | Unreachable] = []
     for request in requests:
         try:
             for chunk in read_attempt(engine, row, request):
                 yield request.rank, chunk
-        except NoLog as error:
+        except (NoLog, Unreachable) as error:
             missing.append(error)
+            if isinstance(error, Unreachable) and len(missing) == request.rank + 1 >= MOST_UNREAD:
+                raise error from None  # none of the first ranks can be read: the place is away
     if len(missing) == len(requests):
         raise missing[0]
+    for error in missing:
+        if isinstance(error, Unreachable):
+            log.warning("the log of a rank of %s is left out: %s", row.attempt.job_id, error)
 
 
 def follow_ranks(

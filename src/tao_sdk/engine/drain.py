@@ -8,17 +8,19 @@ log, by a lease.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.engine.engine import Engine
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.status import Status
 
 LEASE_SECONDS = 30.0
 PATIENCE_SECONDS = 60.0  # for another who keeps the same log just now
+MOST_UNREAD = 3  # ranks that cannot be reached, until the whole place counts as away
 
 
 def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf")) -> None:
@@ -27,22 +29,49 @@ def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf"))
 
     The saved cursor has a line for each rank. It says how large the copy was; what a crash had
     already appended beyond that is not appended again. Of each rank not much more than `most` bytes
-    are read.
+    are read. A rank whose log cannot be read hides no other's.
+
+    Raises Unreachable, once the others are kept.
     """
     if row.ref is None:
         return
     with _turn(engine, job.id):
-        row = engine.store.attempt(job.id, row.attempt.number)
+        unread: list[Unreachable] = []
         for rank in range(row.ranks):
+            row = engine.store.attempt(job.id, row.attempt.number)
             try:
-                row = _drain_rank(engine, job, row, rank, most)
+                _drain_rank(engine, job, row, rank, most)
             except PathNotFound:
-                break
+                continue
+            except Unreachable as error:
+                unread.append(error)
+                if len(unread) == MOST_UNREAD:
+                    break
+        if unread:
+            raise unread[0]
         if engine.store.get(job.id).status.terminal:
             engine.store.log_copies.compress(job.id)
 
 
-def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: float) -> AttemptRow:
+def keep_ranks(engine: Engine, jobs: Sequence[Job], most: float) -> None:
+    """Copy what is new in the logs of running jobs with several ranks, where a log may lose its
+    start or go with its place. What cannot be read now is tried again at the next call.
+    """
+    for job in jobs:
+        if job.status is Status.RUNNING:
+            with suppress(TaoError):
+                _keep_ranks(engine, job, most)
+
+
+def _keep_ranks(engine: Engine, job: Job, most: float) -> None:
+    if not engine.backend_of(job).capabilities.log_rotates:
+        return
+    row = engine.store.attempt(job.id)
+    if row.ranks > 1:
+        drain(engine, job, row, most)
+
+
+def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: float) -> None:
     assert row.ref is not None
     copy = Copy(engine, row, rank)
     read = 0
@@ -56,7 +85,6 @@ def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: floa
                 break
     finally:
         copy.save()
-    return engine.store.attempt(job.id, row.attempt.number)
 
 
 class Copy:
@@ -64,9 +92,9 @@ class Copy:
 
     def __init__(self, engine: Engine, row: AttemptRow, rank: int) -> None:
         self._store, self._attempt, self._rank = engine.store, row.attempt, rank
-        self._saved = (row.log_cursor.split("\n") + [""] * row.ranks)[: row.ranks]
-        size, _, self.cursor = self._saved[rank].partition(" ")
-        self._skip = engine.store.log_copies.size(row.attempt, rank) - int(size or 0)
+        self._saved = saved_cursors(row)
+        size, self.cursor = saved_copy(row, rank)
+        self._skip = engine.store.log_copies.size(row.attempt, rank) - size
 
     def append(self, chunk: LogChunk) -> None:
         self._store.log_copies.append(self._attempt, chunk.data[max(self._skip, 0) :], self._rank)
@@ -79,6 +107,17 @@ class Copy:
         if saved != self._saved[self._rank]:
             self._saved[self._rank] = saved
             self._store.save_log_cursor(self._attempt, "\n".join(self._saved))
+
+
+def saved_cursors(row: AttemptRow) -> list[str]:
+    """For each rank the size of its copy and the cursor behind it; "" where there is none."""
+    return (row.log_cursor.split("\n") + [""] * row.ranks)[: row.ranks]
+
+
+def saved_copy(row: AttemptRow, rank: int) -> tuple[int, str]:
+    """(bytes of a rank's copy, the cursor from which the backend's log goes on)."""
+    size, _, cursor = saved_cursors(row)[rank].partition(" ")
+    return int(size or 0), cursor
 
 
 class Keeper:

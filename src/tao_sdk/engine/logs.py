@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.contract import LogRequest, TellsReplicas
 from tao_sdk.engine import rank_logs
 from tao_sdk.engine.attempt_log import LEAVE_STREAM_OUT, RankChunk, read_ranks
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.replicas import replicas_there
 from tao_sdk.engine.waiting import Waiting
-from tao_sdk.model.errors import NoLog, UsageError
+from tao_sdk.model.errors import NoLog, TaoError, UsageError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.runner.events import EventFilter
 
@@ -58,14 +59,39 @@ def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
     if not view.events and view.request.tail is not None:
         requests = [with_longer_tail(engine, job_id, request) for request in requests]
     chunks = read_attempts(engine, job_id, requests, view.carry, view.first_attempt)
-    pieces: rank_logs.Pieces = ((rank, chunk.data) for rank, chunk in chunks)
+    sources = known_sources(engine, job_id) if len(requests) > 1 else None
+    pieces: rank_logs.Pieces = noting_sources(chunks, sources)
     if not view.events:
         pieces = rank_logs.without_events(pieces)
     if len(requests) == 1:
         return (data for _, data in pieces)
     if view.request.follow:
         pieces = rank_logs.in_whole_lines(pieces)
-    return rank_logs.with_headers(pieces)
+    return rank_logs.with_headers(pieces, sources)
+
+
+def known_sources(engine: Engine, job_id: str) -> dict[int, str] | None:
+    """What each rank's log comes from, as far as that is known; None where the job's place never
+    tells. Of a first attempt alone: the logs of others begin with that of another.
+    """
+    job = engine.store.get(job_id)
+    try:
+        if not isinstance(engine.backend_of(job), TellsReplicas):
+            return None
+        told = replicas_there(engine, job) if job.attempt == 1 else ()
+    except TaoError:  # the log may be kept all the same
+        return {}
+    return {replica.rank: replica.source for replica in told if replica.source}
+
+
+def noting_sources(
+    chunks: Iterator[RankChunk], sources: dict[int, str] | None
+) -> Iterator[tuple[int, bytes]]:
+    """The bytes of each chunk. What the ranks' logs come from is noted in `sources` meanwhile."""
+    for rank, chunk in chunks:
+        if chunk.source and sources is not None:
+            sources[rank] = chunk.source
+        yield rank, chunk.data
 
 
 def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from tao_sdk.backends.contract import AnyBackend
+from tao_sdk.backends.contract import AnyBackend, PlanDocuments, ShowsDocuments
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings, job_findings, path_findings
@@ -65,6 +65,7 @@ class Planned:
     options: Any
     secrets: Mapping[str, str] = field(repr=False)
     asked: bool = True
+    documents: PlanDocuments | None = None  # for people, of a place whose own tool takes some
 
     @property
     def spec(self) -> JobSpec:
@@ -83,6 +84,15 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
     except TaoError as error:
         raise error.redacted(Redactor.of_values(secrets.values())) from None
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
+
+
+def with_documents(engine: Engine, planned: Planned) -> Planned:
+    """The same, with the plan's documents where its place has such."""
+    attempt = planned.plan.attempt
+    backend = engine.backend(attempt.platform, attempt.endpoint)
+    if not isinstance(backend, ShowsDocuments):
+        return planned
+    return replace(planned, documents=backend.documents(planned.plan))
 
 
 def plan_with(

@@ -128,11 +128,12 @@ def is_time(engine: Engine, job: Job) -> bool:
     """A folder of this machine is looked into at every scan; a bucket or a folder elsewhere, which
     costs, now and then.
     """
-    pause = (
-        BUCKET_SECONDS
-        if in_bucket(job.results_dir)
-        else engine.backend_of(job).capabilities.files_seconds
-    )
+    pause = BUCKET_SECONDS
+    if not in_bucket(job.results_dir):
+        capabilities = engine.backend_of(job).capabilities
+        if capabilities.files_on_demand:
+            return False
+        pause = capabilities.files_seconds
     now = time.monotonic()
     if not job.status.terminal and now - engine.file_looks.get(job.id, -pause) < pause:
         return False

@@ -5,7 +5,7 @@ Here: how their pieces are joined. Not here: where they come from (logs.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tao_sdk.backends.contract import KiB
 from tao_sdk.runner.events import EventFilter
@@ -15,16 +15,25 @@ LONGEST_HELD = 64 * KiB  # of an unfinished line; a longer one is passed on as i
 Pieces = Iterable[tuple[int, bytes]]  # (rank, some bytes of its log)
 
 
-def with_headers(pieces: Pieces) -> Iterator[bytes]:
-    """The bytes of all, with a line before what is of another rank than what came before. It begins
-    with rank 0.
+def with_headers(pieces: Pieces, sources: Mapping[int, str] | None = None) -> Iterator[bytes]:
+    """The bytes of all, with a line before what is of another rank than what came before.
+
+    `sources` says what each rank's log comes from, as far as that is known when its line is due.
+    Where a place tells none (None), it begins with rank 0 without a line.
     """
-    last, open_line = 0, False
+    last, last_source, open_line = 0 if sources is None else None, "", False
     for rank, data in pieces:
-        if rank != last:
-            yield b"\n" * open_line + f"==> rank {rank} <==\n".encode()
+        source = (sources or {}).get(rank, "")
+        if rank != last or source != last_source:
+            yield b"\n" * open_line + header(rank, source)
         yield data
-        last, open_line = rank, not data.endswith(b"\n")
+        last, last_source, open_line = rank, source, not data.endswith(b"\n")
+
+
+def header(rank: int, source: str) -> bytes:
+    """`==> rank 1 <==`; with a source, `==> rank 1 (pod, node) <==`."""
+    words = f"rank {rank} ({source})" if source else f"rank {rank}"
+    return f"==> {words} <==\n".encode()
 
 
 def without_events(pieces: Pieces) -> Iterator[tuple[int, bytes]]:

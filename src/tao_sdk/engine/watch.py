@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tao_sdk.engine import hooks, progress, reading
+from tao_sdk.engine.drain import keep_ranks
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.listening import Listener
 from tao_sdk.engine.look import Looked, look
@@ -203,6 +204,7 @@ class Watcher:
                 self._safely(partial(progress.scan, self.engine, job))
         others = [job for job in jobs if not self._wants_epochs(job)]
         self._safely(partial(reading.read, self.engine, others))
+        self._safely(partial(keep_ranks, self.engine, jobs, progress.MOST_AT_ONCE))
 
     def _wants_epochs(self, job: Job) -> bool:
         return hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)

@@ -27,7 +27,7 @@ from tao_sdk.transports.kube_login import Credential, KubeLogin, refused_login
 from tao_sdk.transports.kubeconfig import Cluster
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
-LIST_SECONDS = 30.0  # a list of thousands takes the server a while
+LIST_SECONDS = 12.0  # a list of thousands takes the server a while
 LARGEST = 16 * 1024 * 1024  # bytes of an answer about one thing
 LARGEST_LIST = 512 * 1024 * 1024
 BUSY = 429

@@ -81,3 +81,65 @@ def test_the_tail_of_a_kept_copy_is_its_last_lines(tmp_path: Path) -> None:
     kept.path("uid", 0).write_bytes(served([(s, b"%d" % s) for s in range(5)], ""))
     tail = kept.read("uid", 0, LogRequest(tail=2))
     assert b"".join(chunk.data for chunk in tail) == b"3\n4\n"
+
+
+# Rotation: the API serves the newest file of a log alone
+
+
+def exact(second: int, nanoseconds: int, text: bytes, zone: str = "Z") -> bytes:
+    time = f"2026-01-01T00:00:{second:02}.{nanoseconds:09}{zone}"
+    return time.encode() + b" " + text + b"\n"
+
+
+def rotated(lines: list[bytes], begins: int, since: str) -> bytes:
+    """What the API answers once the lines before `begins` are in an older file."""
+    return b"".join(line for line in lines[begins:] if line[: len(since)] >= since.encode())
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=2, max_size=40),
+    st.integers(1, 40),
+    st.integers(0, 40),
+    st.integers(1, 80),
+)
+def test_of_a_rotated_log_no_line_is_lost_that_is_there_and_what_may_be_missing_is_told(
+    steps: list[int], read: int, begins: int, block: int
+) -> None:
+    second, lines = 0, list[bytes]()
+    for number, step in enumerate(steps):
+        second = min(second + step, 59)
+        lines.append(exact(second, number, b"%d" % number))
+    read, begins = min(read, len(lines)), min(begins, len(lines))
+    position = Position()
+    Lines(position).feed(b"".join(lines[:read]))
+    again = Position.parse(position.cursor)
+    answer = rotated(lines, begins, again.since)
+    reader = Lines(again)
+    pieces = [answer[start : start + block] for start in range(0, len(answer), block)]
+    new = b"".join(map(reader.feed, pieces))
+    expected = b"".join(b"%d\n" % number for number in range(max(read, begins), len(lines)))
+    may_miss = begins >= read and bool(expected)
+    assert new == (logs.ROTATED if may_miss else b"") + expected
+
+
+def test_the_rest_of_a_line_goes_on_or_is_told_as_gone_with_its_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "LONGEST_HELD", 60)
+    long_line, next_line = exact(0, 1, b"x" * 100), exact(0, 2, b"after")
+    position = Position()
+    begun = Lines(position).feed(long_line[:90])
+    same, gone = Position.parse(position.cursor), Position.parse(position.cursor)
+    assert begun + Lines(same).feed(long_line + next_line) == b"x" * 100 + b"\nafter\n"
+    assert Lines(gone).feed(next_line) == logs.ROTATED + b"after\n"
+
+
+def test_a_log_is_asked_for_in_the_time_zone_of_its_node() -> None:
+    position = Position()
+    Lines(position).feed(exact(7, 5, b"a", zone="+02:00"))
+    assert Position.parse(position.cursor).since_time == "2026-01-01T00:00:07+02:00"
+
+
+def test_a_cursor_of_an_earlier_version_is_still_understood() -> None:
+    position = Position.parse("2026-01-01T00:00:03=2 0")
+    assert (position.since, position.lines, position.first) == ("2026-01-01T00:00:03", 2, "")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,13 +22,18 @@ from tao_sdk.backends.contract import (
     LogChunk,
     LogRequest,
     MiB,
+    PlanDocuments,
     cancel_side_by_side,
 )
 from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
+from tao_sdk.backends.kubernetes.claims.claim_files import unknown_claim
+from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaims
+from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
 from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, site, survey
 from tao_sdk.backends.kubernetes.cluster.watch import KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
+from tao_sdk.backends.kubernetes.job.documents import plan_documents
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods import pulls
@@ -36,6 +42,7 @@ from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
+from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
@@ -53,15 +60,17 @@ from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.replica import Replica
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
+OUTCOME_SECONDS = 15.0  # for a pod that reads how a removed job ended: somebody waits for a look
 GONE = "gone"  # the cursor behind LOST_LOG
 LOST_POD: Object = {}
-LOST_LOG = "tao: the log of rank {rank} was removed with its pod when another rank failed\n"
+LOST_LOG = "tao: {what} of rank {rank} was removed with its pod when another rank failed\n"
 
 
 @contextmanager
@@ -81,10 +90,13 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     capabilities = Capabilities(
         multi_node=True,
         log_goes=True,
+        log_rotates=True,
         max_command=render.LONGEST_ARGUMENT,
         max_payload=8 * MiB,
         poll_seconds=3.0,
         files_seconds=20.0,
+        files_on_demand=True,
+        path_schemes=frozenset({"pvc"}),
         readers=8,
     )
     Options = KubernetesOptions
@@ -92,6 +104,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     def __init__(self, settings: Settings, state_dir: Path) -> None:
         self.settings = settings
         self.kept = KeptLogs(state_dir / "kubernetes" / "logs")
+        self.claims = KnownClaims(state_dir / "kubernetes" / "claims")
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -145,6 +158,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
         return checks.check(plan, facts)
 
+    def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
+        return plan_documents(plan)
+
     def request_from_json(self, data: Mapping[str, Any]) -> KubernetesRequest:
         return KubernetesRequest.from_json(data)
 
@@ -158,6 +174,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         login = pull_login.find_password(registry, self.settings)
         if registry and not login:
             return self.adopted(plan, pull_login.no_login(registry))
+        self.claims.remember(plan)
         try:
             job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
@@ -223,7 +240,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
         results = ref.details.get("results_dir", "")
-        return read_outcome(self.files(ref.endpoint), results, ref.attempt.number)
+        with suppress(ClaimUnreadable):  # then nobody can say how it ended
+            files = PodFiles(partial(self.claim_reader, patience=OUTCOME_SECONDS))
+            return read_outcome(files, results, ref.attempt.number)
+        return None
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
@@ -240,12 +260,20 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         if pod is None:
             return
         if pod is LOST_POD:
-            yield LogChunk(LOST_LOG.format(rank=request.rank).encode(), GONE)
+            what = "the rest of the log" if request.cursor else "the log"
+            yield LogChunk(LOST_LOG.format(what=what, rank=request.rank).encode(), GONE)
             return
         log = PodLog(
-            self.kube, ref.namespace, pod["metadata"]["name"], partial(self.has_ended, ref)
+            self.kube,
+            ref.namespace,
+            pod["metadata"]["name"],
+            partial(self.has_ended, ref),
+            request.rank,
+            parse.moment(parse.begun_at(pod)),
         )
-        yield from log.read(request)
+        source = replica_of_pod(request.rank, pod).source
+        for chunk in log.read(request):
+            yield replace(chunk, source=source)
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
@@ -279,7 +307,16 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
-        return PodFiles()
+        return PodFiles(self.claim_reader)
+
+    def claim_reader(self, address: str, patience: float = START_SECONDS) -> Reader:
+        """Who can look at an address on a claim. Raises Unreachable where no image is known."""
+        namespace = site.namespace(self.settings)
+        known = self.claims.find(address, namespace)
+        if known is None:
+            raise unknown_claim(address, namespace)
+        login = partial(pull_login.find_password, settings=self.settings)
+        return Reader(self.kube, known, login, patience)
 
     # Ending
 
@@ -304,6 +341,12 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         self.kept.forget(ref.unique_id)
 
     # Explaining
+
+    @answering()
+    def replicas(self, ref: Ref) -> Sequence[Replica]:
+        must_live_at(self.endpoint, ref)
+        seen = look.see(self.kube, ref)
+        return replicas_of(seen) if seen else ()
 
     @answering()
     def evidence(self, ref: Ref) -> Evidence:

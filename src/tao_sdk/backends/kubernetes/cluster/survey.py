@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tao_sdk.backends.kubernetes import look, render
 from tao_sdk.backends.kubernetes.cluster import nodes, rights
+from tao_sdk.backends.kubernetes.cluster.claims import claim_findings, waits_for_a_pod
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount, read_volume_mounts
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
@@ -15,7 +16,7 @@ from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.prepared_job import PreparedJob
-from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kube import Kube, KubeError, ignored
 
 FORBIDDEN = 403
 KINDS = {"pvc": "persistentvolumeclaims", "secret": "secrets", "configmap": "configmaps"}
@@ -30,7 +31,7 @@ def survey(
     attempt = Attempt("dry-run-0000000000", 1, "kubernetes", facts.cluster, "")
     request = render.plan(job, options, facts, attempt).request
     denied = list(rights.missing_rights(kube, request.namespace, rights.rights_of(request)))
-    found = [*denied, *storage_findings(kube, job, request.namespace)]
+    found = [*denied, *storage_findings(kube, job, request)]
     found += pull_secret_findings(kube, job, options, request.namespace, facts.pull_registry)
     if not any(finding.severity is Severity.ERROR for finding in denied):
         found += dry_run_findings(kube, request)
@@ -97,21 +98,21 @@ def would_refuse(what: str, refused: KubeError) -> Finding:
     )
 
 
-def storage_findings(kube: Kube, job: PreparedJob, namespace: str) -> Iterator[Finding]:
+def storage_findings(kube: Kube, job: PreparedJob, request: KubernetesRequest) -> Iterator[Finding]:
+    """What is wrong with what the job mounts. Nothing is said of what the role may not see."""
     for mount in read_volume_mounts(job.spec.mounts):
-        if mount.scheme in KINDS:
-            yield from object_findings(kube, mount, namespace)
+        if mount.scheme not in KINDS:
+            continue
+        with ignored(FORBIDDEN):
+            yield from object_findings(kube, mount, request)
 
 
-def object_findings(kube: Kube, mount: VolumeMount, namespace: str) -> Iterator[Finding]:
-    """An error for a claim, secret or configmap that is not there. Nothing where it is not seen."""
-    kind = KINDS[mount.scheme]
-    try:
-        found = look.get(kube, core_path(namespace, kind, mount.source))
-    except KubeError as refused:
-        if refused.status != FORBIDDEN:
-            raise
-        return
+def object_findings(
+    kube: Kube, mount: VolumeMount, request: KubernetesRequest
+) -> Iterator[Finding]:
+    """An error for a claim, secret or configmap that is not there, or cannot be mounted."""
+    kind, namespace = KINDS[mount.scheme], request.namespace
+    found = look.get(kube, core_path(namespace, kind, mount.source))
     if found is None:
         yield error(
             "mount.missing",
@@ -119,11 +120,8 @@ def object_findings(kube: Kube, mount: VolumeMount, namespace: str) -> Iterator[
             f"Namespace {namespace} has no {kind} {mount.source}.",
             f"Correct the name: kubectl get {kind} -n {namespace}",
         )
-    elif mount.scheme == "pvc" and found["status"].get("phase") == "Lost":
-        what = f"The claim {mount.source} has lost its volume."
-        yield error(
-            "mount.missing", what, "", f"kubectl describe pvc {mount.source} -n {namespace}"
-        )
+    elif mount.scheme == "pvc":
+        yield from claim_findings(found, waits_for_a_pod(kube, found), request.decisions.nodes)
 
 
 def pull_secret_findings(

@@ -21,12 +21,8 @@ def node_events(kube: Kube, ref: Ref, seen: Seen) -> tuple[NodeEvent, ...]:
 
 def events_of_pod(pod: Object) -> Iterator[NodeEvent]:
     done = parse.terminated(pod)
-    if done.get("reason") in ("OOMKilled", *parse.NOT_BEGUN):
-        name = str(done["reason"])
-        message = str(done.get("message") or f"exit code {done.get('exitCode')}")
-        yield NodeEvent(
-            name, message if name != "OOMKilled" else f"exit code {done.get('exitCode')}"
-        )
+    if done.get("exitCode"):
+        yield NodeEvent(str(done.get("reason") or "Error"), end_words(pod, done))
     found = parse.disruption(pod)
     if found is not None:
         yield NodeEvent(str(found.get("reason") or "Disrupted"), str(found.get("message") or ""))
@@ -34,6 +30,13 @@ def events_of_pod(pod: Object) -> Iterator[NodeEvent]:
         yield NodeEvent(str(pod["status"]["reason"]), parse.pod_words(pod))
     if not parse.has_begun(pod):
         yield NodeEvent(*parse.readiness_issue(pod))
+
+
+def end_words(pod: Object, done: Object) -> str:
+    """How a container failed. Its own message is the end of its log, unless it never began."""
+    if done.get("reason") in parse.NOT_BEGUN and done.get("message"):
+        return str(done["message"])
+    return f"exit code {done['exitCode']} on {parse.node_of(pod)}"
 
 
 def recorded_events(kube: Kube, ref: Ref, seen: Seen) -> Iterator[NodeEvent]:

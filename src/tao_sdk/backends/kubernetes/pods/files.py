@@ -1,30 +1,37 @@
-"""Files of a pod: none can be seen once it has ended, and before that only its own command does."""
+"""Files of a pod: those on a claim are seen through a reader's pod, others go with their pod."""
 
 from __future__ import annotations
 
 from tao_sdk.backends.contract import Files, FileStat
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.backends.kubernetes.claims.claim_files import ClaimFiles, FindReader
+from tao_sdk.backends.kubernetes.claims.known_claims import SCHEME
+from tao_sdk.model.errors import PathNotFound
 
-ADVICE = "Set TAO_RESULTS_ROOT=s3://bucket/prefix, and tao results shows and fetches them."
+ADVICE = (
+    "Set TAO_RESULTS_ROOT=s3://bucket/prefix, or mount a claim (pvc://claim:/results), and tao "
+    "results shows and fetches them."
+)
 
 
 class PodFiles:
-    """Says of each path why it cannot be seen from here."""
+    """Says of each path that is on no claim why it cannot be seen from here."""
+
+    def __init__(self, find_reader: FindReader) -> None:
+        self.claims = ClaimFiles(find_reader)
 
     def stat(self, path: str) -> FileStat:
-        raise unseen(path)
+        return self._claims_for(path).stat(path)
 
     def list(self, path: str) -> list[FileStat]:
-        raise unseen(path)
+        return self._claims_for(path).list(path)
 
-    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:  # noqa: ARG002
-        raise unseen(path)
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        return self._claims_for(path).read(path, offset, limit)
 
-    def below(self, folder: str) -> Files:  # noqa: ARG002
-        return self
+    def below(self, folder: str) -> Files:
+        return self.claims.below(folder) if folder.startswith(SCHEME) else self
 
-
-def unseen(path: str) -> PathNotFound | Unreachable:
-    if path.startswith("pvc://"):
-        return Unreachable(f"{path} cannot be read from here yet.", "It is on a claim.", ADVICE)
-    return PathNotFound(f"{path} was in a pod, whose files go with it.", "", ADVICE)
+    def _claims_for(self, path: str) -> ClaimFiles:
+        if path.startswith(SCHEME):
+            return self.claims
+        raise PathNotFound(f"{path} was in a pod, whose files go with it.", "", ADVICE)

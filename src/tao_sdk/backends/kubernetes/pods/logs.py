@@ -1,8 +1,11 @@
 """Reading the log of one rank: from a cursor, from its last lines, and on until it has ended. Flat
 memory.
 
-A cursor is `SECOND=COUNT,... BYTES`: how many lines of each of the last seconds have been read, and
-how many bytes of the line after them. The API serves lines from a second on, and nothing finer.
+A cursor is `FIRST=COUNT,... BYTES LAST`: how many lines of each of the last seconds have been read,
+with the time of each one's first line, how many bytes of the line after them, and the time of the
+last line. The API serves lines from a second on, and nothing finer. It serves the newest file of a
+log alone: where the first line that was counted is not there any more, the log was rotated, and
+what was read is told from what is new by the time of the last line.
 """
 
 from __future__ import annotations
@@ -12,22 +15,33 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.client import HTTPException
 from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
+from tao_sdk.backends.kubernetes import parse
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.look import core_path, get
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
-from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kube import READ_SECONDS, Kube, KubeError
 
 FOLLOW_SECONDS = 30.0  # of silence, after which the log is asked for anew
 PAUSE = 0.5  # seconds between an answer's end and the next question, while the container lives
 BLOCK = 64 * 1024
 LONGEST_HELD = 256 * 1024  # bytes of an unfinished line
+LATE_SECONDS = (
+    60.0  # of silence at a log's start, before which something may have been rotated away
+)
 KEPT_SECONDS = 3  # whose lines are counted one by one: late lines may be older than those before
 STAMP = len("2026-01-01T00:00:00")
+LONGEST_TIME = len("2026-01-01T00:00:00.123456789+00:00")
 NOT_STARTED = 400
+ROTATED = b"tao: the cluster rotated this log here; lines before the next one may be missing\n"
+BEGINS_LATE = (
+    "tao: this log begins {seconds:.0f} s after the start of rank {rank}: of a long log the "
+    "cluster keeps the newest part alone\n"
+)
 FAILURES = 5  # broken answers in a row, after which the reader is told
 
 
@@ -37,21 +51,27 @@ class Position:
 
     counts: dict[str, int] = field(default_factory=dict[str, int])  # second -> lines read of it
     held: int = 0  # bytes of the next line that were read
+    firsts: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # second -> its first line's time
+    last: str = ""  # the time of the last line of which something was read
 
     @classmethod
     def parse(cls, cursor: str) -> Position:
         """The position that `cursor` wrote; the start for anything else."""
-        seconds, _, held = cursor.partition(" ")
+        seconds, held, last = (*cursor.split(" "), "", "")[:3]
         pairs = [each.rpartition("=") for each in seconds.split(",")]
-        known = all(len(second) == STAMP and count.isdigit() for second, _, count in pairs)
+        known = all(len(first) >= STAMP and count.isdigit() for first, _, count in pairs)
         if not known or not held.isdigit():
             return cls()
-        return cls({second: int(count) for second, _, count in pairs}, int(held))
+        counts = {first[:STAMP]: int(count) for first, _, count in pairs}
+        firsts = {first[:STAMP]: first for first, _, _ in pairs if len(first) > STAMP}
+        return cls(counts, int(held), firsts, last)
 
     @property
     def cursor(self) -> str:
-        counts = ",".join(f"{second}={count}" for second, count in self.counts.items())
-        return f"{counts} {self.held}" if counts else ""
+        read = [f"{self.firsts.get(each, each)}={count}" for each, count in self.counts.items()]
+        return f"{','.join(read)} {self.held} {self.last}".rstrip() if read else ""
 
     @property
     def since(self) -> str:
@@ -59,24 +79,49 @@ class Position:
         return min(self.counts, default="")
 
     @property
+    def since_time(self) -> str:
+        """The same as the API takes it, in the time zone of the log's node."""
+        return f"{self.since}{zone_of(self.last)}" if self.since else ""
+
+    @property
     def lines(self) -> int:
         """How many lines from that second on were read."""
         return sum(self.counts.values())
 
-    def pass_line(self, second: str) -> None:
+    @property
+    def first(self) -> str:
+        """The time of the first of these lines; "" where it is not known."""
+        return self.firsts.get(next(iter(self.counts), ""), "")
+
+    def pass_line(self, time: str) -> None:
         """One more line was read to its end."""
-        self.held = 0
+        second = time[:STAMP]
+        self.held, self.last = 0, time
+        if not self.counts.get(second):
+            self.firsts[second] = time
         if second in self.counts:
             self.counts[second] += 1
             return
         self.counts[second] = 1
         while len(self.counts) > KEPT_SECONDS:
-            del self.counts[min(self.counts)]
+            oldest = min(self.counts)
+            del self.counts[oldest]
+            self.firsts.pop(oldest, None)
 
-    def pass_bytes(self, second: str, held: int) -> None:
+    def pass_bytes(self, time: str, held: int) -> None:
         """Some bytes of the next line were read."""
-        self.held = held
-        self.counts.setdefault(second, 0)
+        self.held, self.last = held, time
+        self.counts.setdefault(time[:STAMP], 0)
+
+
+def time_of(line: bytes) -> str:
+    """The time before a line, as the API writes it."""
+    return line.partition(b" ")[0][:LONGEST_TIME].decode("ascii", "replace")
+
+
+def zone_of(time: str) -> str:
+    """`Z` or `+02:00`: nodes write their own."""
+    return time[STAMP:].lstrip(".0123456789") or "Z"
 
 
 class Lines:
@@ -85,9 +130,12 @@ class Lines:
     def __init__(self, position: Position) -> None:
         self.position = position
         self.skip = position.lines  # lines that the answer repeats
+        self.read_until = ""  # of a rotated log: the time of the last line that was read
+        self.notice = b""  # of what is missing, before the next new line
         self.rest = b""  # of a line that has not ended
-        self.stamp = ""  # of a long line that has not ended
+        self.time = ""  # of a long line that has not ended
         self.passed = 0  # bytes of that line that were seen
+        self._began = False
 
     def feed(self, data: bytes) -> bytes:
         """What is new in it."""
@@ -100,34 +148,66 @@ class Lines:
     def close(self) -> bytes:
         """What there is of a line that has not ended."""
         text, self.rest = self._text(self.rest), b""
-        if not self.stamp:
+        if not self.time:
             return b""
         before = self.passed
         self.passed += len(text)
-        if self.skip:
+        if self._is_known(self.time):
             return b""
         known = self.position.held
-        self.position.pass_bytes(self.stamp, max(known, self.passed))
-        return text[max(known - before, 0) :]
+        self.position.pass_bytes(self.time, max(known, self.passed))
+        return self._noticed(text[max(known - before, 0) :])
 
     def _end_line(self, line: bytes) -> bytes:
         text = self._text(line)
-        second, before = self.stamp, self.passed
-        self.stamp, self.passed = "", 0
-        if self.skip:
-            self.skip -= 1
+        time, before = self.time, self.passed
+        self.time, self.passed = "", 0
+        if self._is_known(time):
+            self.skip = max(self.skip - 1, 0)
             return b""
         known = self.position.held
-        self.position.pass_line(second)
-        return (text[max(known - before, 0) :] if known else text) + b"\n"
+        self.position.pass_line(time)
+        return self._noticed((text[max(known - before, 0) :] if known else text) + b"\n")
+
+    def _is_known(self, time: str) -> bool:
+        """True for a line that was read before, to its end."""
+        if self.skip:
+            return True
+        if not self.read_until:
+            return False
+        if time < self.read_until or (time == self.read_until and not self.position.held):
+            return True
+        if time > self.read_until:
+            self.position.held = 0  # the line that was read in part is gone
+        self.read_until = ""
+        return False
+
+    def _noticed(self, new: bytes) -> bytes:
+        notice, self.notice = self.notice, b""
+        return notice + new
+
+    def _begin(self, time: str) -> None:
+        """See by the first line whether the answer repeats what was counted."""
+        self._began = True
+        position = self.position
+        expected = position.last if position.held else ""
+        if self.skip:
+            expected = position.first
+        if not expected or time == expected:
+            return
+        self.skip, self.read_until = 0, position.last
+        if time > position.last:
+            self.notice = ROTATED
 
     def _text(self, line: bytes) -> bytes:
         """The line without its time, which is kept until the line has ended."""
-        if self.stamp:
+        if self.time:
             return line
-        stamp, space, text = line.partition(b" ")
+        _, space, text = line.partition(b" ")
         if space:
-            self.stamp = stamp[:STAMP].decode("ascii", "replace")
+            self.time = time_of(line)
+            if not self._began:
+                self._begin(self.time)
         return text
 
 
@@ -139,6 +219,8 @@ class PodLog:
     namespace: str
     pod: str
     has_ended: Callable[[], bool]
+    rank: int = 0
+    started_at: datetime | None = None  # of its container
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
         position = Position.parse(request.cursor)
@@ -148,10 +230,11 @@ class PodLog:
             if not request.follow:
                 return
         failures = 0
+        is_first = not position.counts  # what is there comes first, then what is written
         while True:
             over = not request.follow or self.has_ended()
             try:
-                yield from self._read_once(position, request.follow and not over)
+                yield from self._read_once(position, not (over or is_first))
                 failures = 0
             except TaoError:  # some are OSErrors as well
                 raise
@@ -162,6 +245,7 @@ class PodLog:
                 over = False
             if over:
                 return
+            is_first = False
             time.sleep(PAUSE)
 
     def is_there(self) -> bool:
@@ -174,10 +258,10 @@ class PodLog:
         last = b"".join(self._blocks({"tailLines": max(tail, 1)}))
         if not last:
             return
-        position.counts[last[:STAMP].decode("ascii", "replace")] = 0
+        position.last = time_of(last)
+        position.counts[position.last[:STAMP]] = 0
         lines, kept = Lines(position), deque[bytes](maxlen=tail)
-        lines.skip = 0
-        for data in self._blocks({"sinceTime": f"{position.since}Z"}):
+        for data in self._blocks({"sinceTime": position.since_time}):
             kept.extend(lines.feed(data).splitlines(keepends=True))
         kept.extend(lines.close().splitlines(keepends=True))
         if kept:
@@ -187,19 +271,47 @@ class PodLog:
         lines = Lines(position)
         asked = {
             "follow": "true" if follow else None,
-            "sinceTime": f"{position.since}Z" if position.since else None,
+            "sinceTime": position.since_time or None,
         }
-        for data in self._blocks(asked):
+        blocks = self._blocks(asked)
+        if not follow and not position.counts:
+            blocks = self._after_notice(blocks, lines)
+        for data in blocks:
             if new := lines.feed(data):
                 yield LogChunk(new, position.cursor)
         if new := lines.close():
             yield LogChunk(new, position.cursor)
 
+    def _after_notice(self, blocks: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
+        """The same blocks. Of a log that is long and begins late the start may be missing, which a
+        line says.
+        """
+        begun = b""
+        for data in blocks:
+            begun += data
+            if len(begun) >= BLOCK:
+                break
+        late = self._seconds_late(begun)
+        if len(begun) >= BLOCK and late > LATE_SECONDS:
+            lines.notice = BEGINS_LATE.format(seconds=late, rank=self.rank).encode()
+        if begun:
+            yield begun
+        yield from blocks
+
+    def _seconds_late(self, begun: bytes) -> float:
+        """How long after its container's start a log begins."""
+        time = time_of(begun)
+        first = parse.moment(f"{time[:STAMP]}{zone_of(time)}")
+        if first is None or self.started_at is None:
+            return 0.0
+        return (first - self.started_at).total_seconds()
+
     def _blocks(self, asked: Mapping[str, Any]) -> Iterator[bytes]:
         """What the API sends of the log; nothing while the container has not started."""
         params = {"container": names.CONTAINER, "timestamps": "true", **asked}
+        seconds = FOLLOW_SECONDS if asked.get("follow") else READ_SECONDS
         try:
-            answer = self.kube.stream(log_path(self.namespace, self.pod), params, FOLLOW_SECONDS)
+            answer = self.kube.stream(log_path(self.namespace, self.pod), params, seconds)
         except KubeError as error:
             if error.status == NOT_STARTED:
                 return

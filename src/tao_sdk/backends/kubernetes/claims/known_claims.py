@@ -1,0 +1,118 @@
+"""Known claims: which pod can look at a claim, kept from the last job that mounted it.
+
+A small file for each claim of a namespace, and one for each job whose results are on a claim: two
+namespaces may have claims of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.contract import KiB
+from tao_sdk.backends.kubernetes import parse
+from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.plan import Plan
+from tao_sdk.store.private_files import make_folders, write_whole
+
+SCHEME = "pvc://"
+MOST_JOBS = 500  # whose claims are remembered
+LONGEST = 64 * KiB  # bytes of one file
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+POD_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "hostNetwork")
+
+
+@dataclass(frozen=True)
+class KnownClaim:
+    """A claim and the pod that can mount it."""
+
+    namespace: str
+    claim: str
+    image: str
+    pull_registry: str = ""  # a Secret with the login to it is made
+    pull_policy: str = ""
+    pod: Mapping[str, Any] = field(default_factory=dict[str, Any])  # parts of its spec
+    security: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of its container
+
+
+class ClaimUnreadable(Unreachable):
+    """The cluster answers, and what is on the claim cannot be seen through a pod."""
+
+
+def claim_and_path(address: str) -> tuple[str, str]:
+    """(`data`, `runs/a`) of `pvc://data/runs/a`."""
+    claim, _, path = address.removeprefix(SCHEME).partition("/")
+    return claim, path.strip("/")
+
+
+class KnownClaims:
+    """What this backend remembers, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def remember(self, plan: Plan[KubernetesRequest]) -> None:
+        """Every claim that the planned job mounts."""
+        for known in claims_of(plan.request):
+            self._write(f"claim.{known.namespace}.{known.claim}", known)
+            if plan.results_dir.startswith(f"{SCHEME}{known.claim}/"):
+                self._write(f"job.{plan.attempt.job_id}", known)
+                self._forget_oldest()
+
+    def find(self, address: str, namespace: str) -> KnownClaim | None:
+        """Who can look at an address: the job whose id is in its path, else the last that mounted
+        the claim of that namespace.
+        """
+        claim, path = claim_and_path(address)
+        jobs = [f"job.{name}" for name in reversed(path.split("/")) if NAME.fullmatch(name)]
+        for key in (*jobs, f"claim.{namespace}.{claim}"):
+            known = self._read(key)
+            if known is not None and known.claim == claim:
+                return known
+        return None
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+    def _write(self, key: str, known: KnownClaim) -> None:
+        make_folders(self.folder)
+        write_whole(self._path(key), json.dumps(asdict(known)).encode())
+
+    def _read(self, key: str) -> KnownClaim | None:
+        """None for a file that is not there, or that is none of ours."""
+        try:
+            with self._path(key).open("rb") as file:
+                return KnownClaim(**json.loads(file.read(LONGEST)))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _forget_oldest(self) -> None:
+        jobs = sorted(self.folder.glob("job.*.json"), key=lambda path: path.lstat().st_mtime)
+        for path in jobs[:-MOST_JOBS]:
+            path.unlink(missing_ok=True)
+
+
+def claims_of(request: KubernetesRequest) -> Iterator[KnownClaim]:
+    pod = request.job["spec"]["template"]["spec"]
+    container = next(each for each in pod["containers"] if each["name"] == names.CONTAINER)
+    kept = {name: pod[name] for name in POD_FIELDS if pod.get(name)}
+    if request.decisions.pull_registry:
+        kept.pop("imagePullSecrets", None)  # that one goes with its Job
+    for volume in pod.get("volumes") or ():
+        claim = str(parse.part(volume, "persistentVolumeClaim").get("claimName") or "")
+        if NAME.fullmatch(claim):
+            yield KnownClaim(
+                namespace=request.namespace,
+                claim=claim,
+                image=container["image"],
+                pull_registry=request.decisions.pull_registry,
+                pull_policy=container.get("imagePullPolicy", ""),
+                pod=kept,
+                security=container.get("securityContext") or {},
+            )

@@ -1,0 +1,190 @@
+"""Reader: a short-lived Job whose pod mounts a claim and prints what it finds there.
+
+No right is needed that a job does not need. The Job has a deadline and a time to live of its own,
+and the next reader removes what a client that died has left.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from http.client import HTTPException
+from typing import Any
+
+from tao_sdk.backends.kubernetes import look, parse
+from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaim
+from tao_sdk.backends.kubernetes.job import manifests, names
+from tao_sdk.backends.kubernetes.job.start_script import SCRIPTS
+from tao_sdk.backends.kubernetes.look import core_path, jobs_path
+from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.backends.kubernetes.pods.logs import BLOCK, broken, log_path
+from tao_sdk.backends.kubernetes.starting import create, resume, take_back
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import TaoError
+from tao_sdk.transports.kube import Kube, KubeError
+
+LABEL = "tao-sdk-reader"
+MOUNT = "/tao-claim"
+DEADLINE = 600  # seconds that a reader may run
+TTL = 60  # seconds after its end until the cluster removes it
+START_SECONDS = 120.0  # until its pod has begun
+PAUSE = 0.3  # seconds between looks for its pod
+READ_SECONDS = 60.0  # of silence in its log
+STALE = timedelta(seconds=2 * DEADLINE)
+ASKED = {"cpu": "100m", "memory": "64Mi"}
+ALLOWED = {"cpu": "1", "memory": "256Mi"}
+
+Login = Callable[[str], Mapping[str, str]]  # registry -> user name and password
+
+
+@cache
+def script() -> str:
+    """scripts/read_claim.sh without its head."""
+    text = (SCRIPTS / "read_claim.sh").read_text(encoding="utf-8")
+    return text.partition("\n\n")[2]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Runs readers of one claim. `patience`: seconds until a pod has begun."""
+
+    kube: Kube
+    known: KnownClaim
+    login: Login
+    patience: float = START_SECONDS
+
+    def run(self, *arguments: str) -> Iterator[bytes]:
+        """What the script prints, as it comes. The Job is removed at the end of the iteration.
+
+        Raises Unreachable.
+        """
+        job = None
+        try:
+            self._sweep()
+            job = self._start(arguments)
+            yield from self._output(job)
+        except KubeError as error:
+            raise unreadable(self.known, error.what) from error
+        except (OSError, HTTPException) as error:
+            if isinstance(error, TaoError):
+                raise
+            raise broken(error) from error
+        finally:
+            if job is not None:
+                with suppress(TaoError):
+                    take_back(self.kube, job)
+
+    def _start(self, arguments: tuple[str, ...]) -> Object:
+        registry = self.known.pull_registry
+        login = self.login(registry)
+        body = reader_job(self.known, arguments, with_login=bool(login))
+        job = self.kube.ask("POST", jobs_path(self.known.namespace), body)
+        if not login:
+            return job
+        try:
+            secret = manifests.pull_secret(job, registry, login)
+            create(self.kube, self.known.namespace, "secrets", secret)
+            return resume(self.kube, job)
+        except TaoError:
+            take_back(self.kube, job)
+            raise
+
+    def _output(self, job: Object) -> Iterator[bytes]:
+        name = self._wait_for_pod(job)["metadata"]["name"]
+        params = {"container": names.CONTAINER, "follow": "true"}
+        answer = self.kube.stream(log_path(self.known.namespace, name), params, READ_SECONDS)
+        try:
+            while data := answer.response.read1(BLOCK):
+                yield data
+        finally:
+            answer.close()
+
+    def _wait_for_pod(self, job: Object) -> Object:
+        """Its pod, which has begun."""
+        give_up = time.monotonic() + self.patience
+        while True:
+            pods = self._pods(job)
+            if pods and parse.has_begun(pods[0]):
+                return pods[0]
+            if time.monotonic() > give_up:
+                raise unreadable(self.known, self._why_waiting(job, pods))
+            time.sleep(PAUSE)
+
+    def _pods(self, job: Object) -> list[Object]:
+        selector = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
+        path = core_path(self.known.namespace, "pods")
+        return look.items(self.kube, path, labelSelector=selector)
+
+    def _why_waiting(self, job: Object, pods: list[Object]) -> str:
+        if pods:
+            return ": ".join(filter(None, parse.readiness_issue(pods[0])))
+        said = look.create_words(self.kube, self.known.namespace, [{**job, "status": {}}])
+        return parse.without_pods(Seen(job, [], next(iter(said.values()), ""))).reason
+
+    def _sweep(self) -> None:
+        """Remove readers that a client has left behind, and that the cluster has not removed."""
+        found = look.items(
+            self.kube, jobs_path(self.known.namespace), labelSelector=f"{LABEL}=true"
+        )
+        for job in found:
+            created = parse.moment(job["metadata"].get("creationTimestamp"))
+            if created is None or utc_now() - created > STALE:
+                take_back(self.kube, job)
+
+
+def reader_job(known: KnownClaim, arguments: tuple[str, ...], with_login: bool) -> dict[str, Any]:
+    """The Job; suspended where a Secret with its login has to be made first."""
+    name = f"tao-reader-{secrets.token_hex(6)}"
+    labels = {**manifests.OURS, "tao-toolkit": "true", LABEL: "true"}
+    spec = pod_spec(known, arguments)
+    if with_login:
+        spec["imagePullSecrets"] = [{"name": names.pull_name(name)}]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": known.namespace, "labels": labels},
+        "spec": {
+            "suspend": with_login,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": DEADLINE,
+            "ttlSecondsAfterFinished": TTL,
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def pod_spec(known: KnownClaim, arguments: tuple[str, ...]) -> dict[str, Any]:
+    command = ["/bin/sh", "-c", script(), "tao", *arguments]
+    container: dict[str, Any] = {
+        "name": names.CONTAINER,
+        "image": known.image,
+        "command": [manifests.literal(each) for each in command],
+        "resources": {"requests": ASKED, "limits": ALLOWED},
+        "volumeMounts": [{"name": "claim", "mountPath": MOUNT, "readOnly": True}],
+    }
+    if known.pull_policy:
+        container["imagePullPolicy"] = known.pull_policy
+    if known.security:
+        container["securityContext"] = dict(known.security)
+    return {
+        **known.pod,
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": known.claim}}],
+    }
+
+
+def unreadable(known: KnownClaim, why: str) -> ClaimUnreadable:
+    return ClaimUnreadable(
+        f"The claim {known.claim} of namespace {known.namespace} cannot be looked at.",
+        why,
+        f"See what it waits for: kubectl describe pvc {known.claim} -n {known.namespace}",
+    )

@@ -1,0 +1,51 @@
+"""Claims: whether a pod can mount a PersistentVolumeClaim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tao_sdk.backends.kubernetes import look
+from tao_sdk.backends.kubernetes.parse import Object
+from tao_sdk.model.finding import Finding, error, warning
+from tao_sdk.transports.kube import Kube, KubeError
+
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+ONE_NODE = {"ReadWriteOnce", "ReadWriteOncePod"}
+
+
+def claim_findings(claim: Object, waits: bool, pods: int) -> Iterator[Finding]:
+    """`waits`: its volume is made once a pod wants it. `pods`: how many the job has."""
+    name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
+    look_at = f"kubectl describe pvc {name} -n {namespace}"
+    phase = claim["status"].get("phase")
+    if phase == "Lost":
+        yield error("mount.missing", f"The claim {name} has lost its volume.", "", look_at)
+    elif phase != "Bound" and not waits:
+        yield error(
+            "mount.unbound",
+            f"The claim {name} has no volume: it is {phase}.",
+            "The job's pods would wait for it.",
+            f"See what it waits for, and submit the job once it is Bound: {look_at}",
+        )
+    modes = set(claim["spec"].get("accessModes") or ())
+    if pods > 1 and modes <= ONE_NODE:
+        yield warning(
+            "mount.one_node",
+            f"The claim {name} is {', '.join(sorted(modes))}, and the job has {pods} pods.",
+            "Only pods of one node can mount it; the others wait.",
+            "Use a claim that is ReadWriteMany, or one node.",
+        )
+
+
+def waits_for_a_pod(kube: Kube, claim: Object) -> bool:
+    """True if its storage class makes the volume only when a pod wants it, and where the role may
+    not see the class.
+    """
+    name = claim["spec"].get("storageClassName")
+    if claim["status"].get("phase") != "Pending" or not name:
+        return False
+    try:
+        found = look.get(kube, f"{CLASSES}/{name}")
+    except KubeError:  # the role may not see it
+        return True
+    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"

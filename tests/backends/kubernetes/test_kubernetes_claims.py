@@ -1,0 +1,237 @@
+"""Claims: what cannot be mounted is refused, and results on a claim are seen from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.kubernetes.kube_here import Cluster, namespaced
+from support.waiting import until
+from tao_sdk.backends.kubernetes import backend
+from tao_sdk.backends.kubernetes.claims import reader
+from tao_sdk.backends.kubernetes.claims.claim_files import OpenFile, read_listing
+from tao_sdk.client import Client
+from tao_sdk.model.errors import PathNotFound, Refused, SpecError, TaoError, Unreachable
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+IMAGE = "tests.local/python:1"
+FILL = """\
+mkdir -p $TAO_RESULTS_DIR/train $TAO_RESULTS_DIR/.tao
+head -c 12000000 /dev/urandom > $TAO_RESULTS_DIR/train/model.pth
+printf 'a\\nb' > "$TAO_RESULTS_DIR/odd name"
+ln -s /etc/passwd $TAO_RESULTS_DIR/leads-out
+: > $TAO_RESULTS_DIR/empty
+sha256sum < $TAO_RESULTS_DIR/train/model.pth
+echo $TAO_RESULTS_ROOT
+"""
+
+
+def make_claim(
+    cluster: Cluster, namespace: str, name: str, folder: Path | None = None, **spec: Any
+) -> None:
+    """A claim; with a folder of the node, one that is bound to it."""
+    wants: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+        **spec,
+    }
+    if folder is not None:
+        make_volume(cluster, f"{namespace}-{name}", folder, {"namespace": namespace, "name": name})
+        wants["volumeName"] = f"{namespace}-{name}"
+    claims = f"{namespaced(namespace)}/persistentvolumeclaims"
+    cluster.api.create(claims, {"metadata": {"name": name}, "spec": wants})
+    if folder is not None:
+        until(lambda: cluster.api.get(f"{claims}/{name}")["status"].get("phase") == "Bound")
+
+
+def make_volume(cluster: Cluster, name: str, folder: Path, claim: dict[str, str]) -> None:
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "",
+        "hostPath": {"path": str(folder)},
+        "claimRef": claim,
+    }
+    cluster.api.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
+
+
+@pytest.fixture
+def claim(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Path]:
+    """The folder of a claim `data` of the test's namespace."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    make_claim(cluster, namespace, "data", folder)
+    yield folder
+    cluster.api.delete(f"/api/v1/persistentvolumes/{namespace}-data")
+
+
+def job_with(*mounts: str, **more: Any) -> JobSpec:
+    given = {"image": IMAGE, "command": "true", "gpu_count": 0, **more}
+    return JobSpec(mounts=list(mounts), **given)
+
+
+def findings(client: Client, *mounts: str, **more: Any) -> dict[str, Finding]:
+    found = client.plan(job_with(*mounts, **more), "kubernetes").findings
+    return {each.code: each for each in found if each.code.startswith("mount.")}
+
+
+def readers(cluster: Cluster, namespace: str) -> list[Any]:
+    path = f"{namespaced(namespace, 'batch/v1')}/jobs"
+    return cluster.api.get(f"{path}?labelSelector=tao-sdk-reader=true")["items"]
+
+
+def filled(client: Client) -> Job:
+    job = client.submit(job_with("pvc://data/runs:/results", command=FILL), "kubernetes").job
+    assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+    return job
+
+
+def test_a_claim_without_a_volume_is_refused_before_submit(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    make_claim(cluster, namespace, "unbound", storageClassName="")
+    found = findings(client, "pvc://unbound:/data")["mount.unbound"]
+    assert found.severity is Severity.ERROR
+    with pytest.raises((Refused, SpecError)):
+        client.submit(job_with("pvc://unbound:/data"), "kubernetes")
+    assert findings(client, "pvc://nobody:/data").keys() == {"mount.missing"}
+
+
+def test_a_claim_whose_volume_is_made_for_its_first_pod_is_taken(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    late = {
+        "metadata": {"name": namespace},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    cluster.api.create(classes, late)
+    make_claim(cluster, namespace, "late", storageClassName=namespace)
+    assert findings(client, "pvc://late:/data") == {}
+    cluster.api.delete(f"{classes}/{namespace}")
+
+
+@pytest.mark.usefixtures("claim")
+def test_a_claim_of_one_node_is_warned_about_where_a_job_has_several_pods(client: Client) -> None:
+    found = findings(client, "pvc://data:/data", num_nodes=2)
+    assert found["mount.one_node"].severity is Severity.WARNING
+    assert findings(client, "pvc://data:/data") == {}
+
+
+@pytest.mark.usefixtures("claim")
+def test_results_on_a_claim_are_shown_and_fetched(
+    client: Client, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    job = filled(client)
+    assert client.get_job_results_dir(job.id) == f"pvc://data/runs/{job.id}"
+    digest, root = client.get_job_logs(job.id).split("\n")[:2]
+    assert root == "/results"
+    left = client.results(job.id)
+    names = sorted(each.path.removeprefix(f"{left.dir}/") for each in left.files)
+    assert [name for name in names if not name.startswith(".tao")] == [
+        "empty",
+        "odd name",
+        "train/model.pth",
+    ]
+    client.fetch_results(job.id, tmp_path / "here")
+    import hashlib
+
+    fetched = (tmp_path / "here" / "train" / "model.pth").read_bytes()
+    assert digest.split()[0] == hashlib.sha256(fetched).hexdigest()
+    assert (tmp_path / "here" / "odd name").read_bytes() == b"a\nb"
+    assert (tmp_path / "here" / "empty").read_bytes() == b""
+    until(lambda: not readers(cluster, namespace))
+
+
+@pytest.mark.usefixtures("claim")
+def test_a_path_on_a_claim_is_looked_at_and_no_link_leads_out(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    job = filled(client)
+    place = f"pvc://data/runs/{job.id}"
+    assert client.list_path("pvc://data/runs", "kubernetes") == [job.id]
+    assert client.list_path(f"{place}/train", "kubernetes") == ["model.pth"]
+    assert client.check_path(f"{place}/empty", "kubernetes")
+    for missing in ("none", "leads-out", "../../../etc/passwd", "leads-out/x"):
+        assert not client.check_path(f"{place}/{missing}", "kubernetes"), missing
+    with pytest.raises(Unreachable, match="No job of yours has mounted other"):
+        client.check_path("pvc://other/x", "kubernetes")
+    until(lambda: not readers(cluster, namespace))
+
+
+@pytest.mark.usefixtures("claim")
+def test_what_a_client_that_died_has_left_is_ended_by_the_cluster_and_the_next_look(
+    client: Client, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(client)
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "take_back", lambda *_: None)  # as if the client had been killed
+        assert client.list_path("pvc://data/runs", "kubernetes")
+    [left] = readers(cluster, namespace)
+    assert left["spec"]["activeDeadlineSeconds"] <= 600
+    assert left["spec"]["ttlSecondsAfterFinished"] <= 60
+    monkeypatch.setattr(reader, "STALE", timedelta(0))
+    assert client.list_path("pvc://data/runs", "kubernetes")
+    until(lambda: not readers(cluster, namespace))
+
+
+@pytest.mark.usefixtures("claim")
+def test_the_end_of_a_removed_job_is_told_although_its_claim_cannot_be_looked_at(
+    client: Client, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "OUTCOME_SECONDS", 0.0)
+    spec = job_with("pvc://data/runs:/results", command="sleep 300", image=IMAGE)
+    job = client.submit(spec, "kubernetes").job
+    until(lambda: client.get_job(job.id).status is Status.RUNNING)
+    cluster.kubectl("delete", "job", "-n", namespace, "--now", f"tao-job-{job.id}")
+    until(lambda: client.get_job(job.id).status.terminal)
+    assert client.get_job(job.id).status is Status.ERROR
+
+
+# What a reader prints
+
+
+def test_a_listing_that_was_cut_or_names_other_places_is_not_believed() -> None:
+    good = b"tao-begin /c/runs\n41ed 0 5 /c/runs\n81a4 7 6 /c/runs/a b\na1ff 1 1 /c/runs/link\ntao-end\n"
+    found = read_listing(good, "pvc://data/runs")
+    assert [(each.path, each.is_dir, each.size, each.mtime) for each in found.values()] == [
+        ("pvc://data/runs", True, 0, 5.0),
+        ("pvc://data/runs/a b", False, 7, 6.0),
+    ]
+    with pytest.raises(Unreachable):
+        read_listing(good.removesuffix(b"tao-end\n"), "pvc://data/runs")
+    with pytest.raises(PathNotFound):
+        read_listing(b"tao-missing\n", "pvc://data/runs")
+    elsewhere = b"tao-begin /c/runs\n81a4 7 6 /etc/passwd\nnonsense\ntao-end\n"
+    assert read_listing(elsewhere, "pvc://data/runs") == {}
+
+
+@pytest.mark.parametrize("block", [1, 3, 1000])
+def test_a_file_that_comes_in_pieces_is_whole_or_an_error(block: int) -> None:
+    printed = b"tao-begin\naGVsbG8gd29ybGQ=\ntao-end\n"
+    pieces = [printed[start : start + block] for start in range(0, len(printed), block)]
+    whole = OpenFile("pvc://data/a", 0, iter(pieces))
+    assert [whole.read(5), whole.read(100), whole.read(100)] == [b"hello", b" world", b""]
+    cut = OpenFile("pvc://data/a", 0, iter([printed[:-4]]))
+    with pytest.raises(TaoError, match="broke off"):
+        cut.read(None)
+
+
+def test_the_settings_of_another_namespace_find_the_claim_of_the_job(
+    client: Client, surroundings: dict[str, str], claim: Path
+) -> None:
+    job = filled(client)
+    with Client(settings=Settings({**surroundings, "TAO_K8S_NAMESPACE": "default"})) as other:
+        assert other.results(job.id).files
+    assert claim.exists()
