@@ -42,7 +42,7 @@ class Command:
         """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the
         command.
         """
-        self.signals.starting()
+        self.signals.hold = True
         out = os.pipe()
         err = (
             out if self.report.one_stream else os.pipe()
