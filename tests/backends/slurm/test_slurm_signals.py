@@ -74,6 +74,14 @@ def test_the_program_of_each_node_is_told_once(client: Client, files: dict[str, 
         assert log_of(client, job, rank) == "up\ntold 1\n"
 
 
+def test_a_node_that_ends_at_once_leaves_the_others_their_time(client: Client) -> None:
+    """srun kills all tasks when one of them fails."""
+    first = "echo up; exec sleep 300"
+    job = start(client, f'if [ "$NODE_RANK" = 0 ]; then {first}; fi; {PYTHON}', num_nodes=2)
+    cancel_one(client, job)
+    assert log_of(client, job, 1) == "up\ntold 1\n"
+
+
 def test_a_program_is_told_once_at_slurms_own_time_limit(cluster: Cluster, client: Client) -> None:
     """SLURM signals the task twice then."""
     job = start(client, PYTHON)

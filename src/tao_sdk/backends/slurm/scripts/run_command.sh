@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
-# run_command COMMAND...: runs a task's command and exits with its code. SLURM sends SIGTERM to a task's first process alone, and
+# run_command FOLDER COMMAND...: runs a task's command and exits with its code. SLURM sends SIGTERM to a task's first process alone, and
 # twice when it ends a job itself. That process is this shell: it tells its whole group, once. Then it stays until the others
-# of the group have ended, because SLURM kills what is left when it exits.
+# of the group have ended, because SLURM kills what is left when it exits. FOLDER is the attempt's.
 # Variable: tao_limiter, the pid of limit_time, or nothing.
 
 # Sets $tao_parent, $tao_group and $tao_state of a process.
@@ -33,8 +33,11 @@ others_live() {
   done
   return 1
 }
+# Whether the end of the job was asked for by us. Its outcome is written down elsewhere then.
+is_to_end() { [ -e "$1/grace" ] || [ -e "$1/timed_out" ]; }
 run_command() {
-  tao_told=
+  tao_told='' tao_attempt=$1
+  shift
   trap 'trap "" TERM; tao_told=yes; kill -TERM 0' TERM
   # A shell lets what it starts in the background ignore SIGINT.
   if env --default-signal=INT,QUIT true 2>/dev/null; then
@@ -50,6 +53,8 @@ run_command() {
     tao_code=$?
     find_ancestors
     while others_live; do sleep 0.1; done
+    # srun kills the other nodes' tasks when one fails, also while they save.
+    if is_to_end "$tao_attempt"; then tao_code=0; fi
   fi
   exit "$tao_code"
 }

@@ -28,4 +28,4 @@ if [ "$6 $7" != "0 0" ]; then
   limit_time "$1" "$6" "$7" "$8" >/dev/null 2>&1 &
   tao_limiter=$!
 fi
-run_command "$4" "$1/command"
+run_command "$1" "$4" "$1/command"
