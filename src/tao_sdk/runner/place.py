@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EPHEMERAL = "/results"
-LONGEST_GRACE = 1e9  # seconds
+GRACE_LENGTH = 9  # characters that are read: years
 
 
 class Place:
@@ -59,11 +59,11 @@ class Place:
     def take_grace(self) -> None:
         """Take over the seconds that a cancel has written, if they are a plain number."""
         try:
-            text = private.read(self.grace_file, 99).strip()
+            text = private.read(self.grace_file, GRACE_LENGTH).strip()
         except OSError:
             return
         if text.replace(b".", b"", 1).isdigit():
-            self.grace = min(float(text), LONGEST_GRACE)
+            self.grace = float(text)
 
     def make_private(self, kept: bool) -> None:
         self.folder = os.path.join(private.folder(), self.job)

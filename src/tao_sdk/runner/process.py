@@ -97,8 +97,8 @@ def the_shell() -> str:
             return path
     raise Failure(
         "command.missing",
-        "The image has no shell.",
-        "There is neither bash nor sh.",
+        "The image has neither bash nor sh.",
+        "",
         "Use an image with /bin/sh.",
     )
 

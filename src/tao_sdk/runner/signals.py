@@ -56,18 +56,15 @@ class Signals:
         signal.signal(signal.SIGALRM, self.kill)
 
     def forward(self, number: int, _: FrameType | None) -> None:
+        """Pass a signal on. The first that asks for an end decides how long that may take."""
         self.send(number)
         if number in ENDING:
-            self.note_end(number)
+            if not self.first:
+                self.first, self.told_at = number, time.monotonic()
+                self.place.take_grace()
             self.start_grace()
         if not self.group and not self.hold:
             raise Stopped(number)
-
-    def note_end(self, number: int) -> None:
-        """The first signal that asks for an end decides how long that may take."""
-        if not self.first:
-            self.first, self.told_at = number, time.monotonic()
-            self.place.take_grace()
 
     def end(self) -> None:
         """Ask the group to end unless it was asked before, and kill it when its time is up."""

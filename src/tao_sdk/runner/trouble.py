@@ -56,7 +56,7 @@ def unkept_log(what: str, why: str) -> dict[str, str]:
         "code": "log.unwritable",
         "what": what,
         "why": why,
-        "next": "Free space there, or let the job's user write there. The platform's log has all.",
+        "next": "Free space there, or let the job's user write there.",
     }
 
 
