@@ -129,7 +129,7 @@ def is_declaration(node: ast.Attribute) -> bool:
     return owner == "spec" and node.attr in ("inputs", "outputs")
 
 
-ALWAYS_OURS = {"TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR", "TAO_GRACE"}
+ALWAYS_OURS = {"TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR", "TAO_GRACE", "TAO_GRACE_FILE"}
 
 
 @pytest.mark.parametrize("path", BACKEND_FILES, ids=lambda path: path.name)

@@ -4,6 +4,7 @@ where it was ended.
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -75,3 +76,55 @@ def test_what_was_written_just_before_the_end_was_asked_for_may_have_been_cut_of
     job.until(b"ready")
     job.process.send_signal(signal.SIGTERM)
     assert job.ended().files["epoch_7.pth"]["sha256"] is None
+
+
+SLOW_TRAINER = TRAINER.replace("time.sleep(0.3)", "time.sleep(3)")
+DEAF = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+def cancel(job, grace_file, text):
+    """What a platform does: write the grace, then signal."""
+    job.until(b"ready")
+    grace_file.write_text(text)
+    job.process.send_signal(signal.SIGTERM)
+    return job.ended()
+
+
+@pytest.mark.parametrize("text", ["120", "120.000", "120\n", "9" * 60])
+def test_a_cancel_can_give_a_command_more_time_than_the_job_has(jobs, tmp_path, text):
+    grace_file = tmp_path / "grace"
+    env = {"TAO_GRACE": "1", "TAO_GRACE_FILE": str(grace_file)}
+    job = jobs.start("python3 t.py $TAO_RESULTS_DIR 0", files={"t.py": SLOW_TRAINER}, env=env)
+    assert cancel(job, grace_file, text).files["model_epoch_007.pth"]["sha256"]
+
+
+@pytest.mark.parametrize("text", ["0", "0.5", ".5"])
+def test_a_cancel_can_give_a_command_less_time_than_the_job_has(jobs, tmp_path, text):
+    grace_file = tmp_path / "grace"
+    env = {"TAO_GRACE": "3000", "TAO_GRACE_FILE": str(grace_file)}
+    job = jobs.start(DEAF, files={"x": ""}, env=env)
+    assert cancel(job, grace_file, text).code == 137
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1e9", "inf", "nan", "0x999", "999 s", "9_9", "\u0669"])
+def test_a_grace_that_is_no_plain_number_is_not_believed(jobs, tmp_path, text):
+    grace_file = tmp_path / "grace"
+    env = {"TAO_GRACE": "1", "TAO_GRACE_FILE": str(grace_file)}
+    job = jobs.start(DEAF, files={"x": ""}, env=env)
+    assert cancel(job, grace_file, text).code == 137
+
+
+def make_link(path):
+    (path.parent / "elsewhere").write_text("3000")
+    path.symlink_to(path.parent / "elsewhere")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, make_link])
+def test_a_grace_file_that_is_no_plain_file_is_not_waited_for(jobs, tmp_path, make):
+    grace_file = tmp_path / "grace"
+    make(grace_file)
+    env = {"TAO_GRACE": "1", "TAO_GRACE_FILE": str(grace_file)}
+    job = jobs.start(DEAF, files={"x": ""}, env=env)
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert job.ended().code == 137

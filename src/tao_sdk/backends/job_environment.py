@@ -8,6 +8,7 @@ Here: the order of the layers, and those that no backend decides. Not here: what
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from tao_sdk.backends.results_place import own_place
@@ -30,6 +31,16 @@ def job_variables(
 def grace_variable(seconds: float) -> dict[str, str]:
     """TAO_GRACE: the seconds between SIGTERM and SIGKILL."""
     return {"TAO_GRACE": str(round(seconds))}
+
+
+def grace_file_variable(path: str) -> dict[str, str]:
+    """TAO_GRACE_FILE: where a cancel writes the seconds that it gives, before it signals."""
+    return {"TAO_GRACE_FILE": path}
+
+
+def grace_text(grace: timedelta) -> str:
+    """What that file holds: seconds as a plain decimal number."""
+    return f"{max(grace.total_seconds(), 0):.3f}"
 
 
 def attempt_variables(attempt: Attempt, results_root: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-AS_IS = [chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in range(256)]
+PLAIN = frozenset("-_.~").union(filter(str.isalnum, map(chr, range(128))))
+AS_IS = [chr(byte) if chr(byte) in PLAIN else f"%{byte:02X}" for byte in range(256)]
 
 
 def quote(text: str, keep: str = "") -> str:

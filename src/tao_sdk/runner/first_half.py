@@ -109,7 +109,7 @@ class FirstHalf:
 
         self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
         self.report.flush()
-        self.signals.grace *= 1 - SHARE
+        self.signals.share = 1 - SHARE
 
     def keeps_results(self) -> bool:
         """Whether the job names results whose place is ours to choose."""
@@ -178,7 +178,8 @@ class FirstHalf:
                 self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
-            from tao_sdk.runner.trouble import warn_log
+            from tao_sdk.runner.trouble import unkept_log
 
-            warn_log(self.place.log, error, self.report)
+            what = f"The log cannot be kept: {self.place.log}"
+            self.report.event("warning", **unkept_log(what, f"{error.strerror}."))
             return -1

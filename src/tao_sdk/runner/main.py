@@ -24,7 +24,7 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
     """Run the job; the exit code of this process. Whatever goes wrong is told before it ends."""
     report = Report(secrets_of(env))
     place = Place(env, document["job_id"])
-    signals = Signals(place.grace)
+    signals = Signals(place)
     try:
         job = FirstHalf(document, place, report, signals, env)
         job.run(blobs)

@@ -6,10 +6,11 @@ bucket are written to a folder first, below TAO_LOCAL_ROOT (/results), and sent 
 command runs.
 
 Read from the environment here: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT,
-TAO_ATTEMPT (1), TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0
-turns it off). Read elsewhere: TAO_RETRY_SECONDS (web.py); TAO_UNPACK_BYTES and TAO_UNPACK_FILES
-(archive.py); TMPDIR (private.py); proxies (proxy.py) and certificates (wire.py); what AWS (s3.py,
-s3_credentials.py), Hugging Face (hub_source.py) and NGC (ngc_source.py) need.
+TAO_ATTEMPT (1), TAO_RANK (0), TAO_GRACE (10, seconds), TAO_GRACE_FILE (what a cancel writes),
+TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off). Read elsewhere: TAO_RETRY_SECONDS (web.py);
+TAO_UNPACK_BYTES and TAO_UNPACK_FILES (archive.py); TMPDIR (private.py); proxies (proxy.py) and
+certificates (wire.py); what AWS (s3.py, s3_credentials.py), Hugging Face (hub_source.py) and NGC
+(ngc_source.py) need.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EPHEMERAL = "/results"
+GRACE_LENGTH = 9  # characters that are read: years
 
 
 class Place:
@@ -39,21 +41,29 @@ class Place:
         self.attempt = int(number(env.get("TAO_ATTEMPT"), 1))
         self.rank = int(number(env.get("TAO_RANK"), 0))
         self.grace = float(number(env.get("TAO_GRACE"), 10))
+        self.grace_file = env.get("TAO_GRACE_FILE", "")
         self.interval = max(0.05, float(number(env.get("TAO_SYNC_SECONDS"), 60)))
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
         root = env.get("TAO_RESULTS_ROOT", "")
         self.remote = remote(root, env.get("S3_BUCKET_NAME", ""), self.job)
-        self.private = (
-            False  # the folder could not be made: there is one that only this runner knows
-        )
+        # the folder could not be made: there is one that only this runner knows
+        self.private = False
         self.nobodys = False  # and nothing of it is kept
         self.kept = bool(root or self.remote)
         self.optional: frozenset[str] = frozenset()  # paths of outputs that need not be written
-        self.neighbours: frozenset[str] = (
-            frozenset()
-        )  # names of other jobs' folders beside this one, where that matters
+        # names of other jobs' folders beside this one, where that matters
+        self.neighbours: frozenset[str] = frozenset()
         local = env.get("TAO_LOCAL_ROOT", "") if self.remote or not root else root
         self.folder = os.path.join(os.path.abspath(local or EPHEMERAL), self.job)
+
+    def take_grace(self) -> None:
+        """Take over the seconds that a cancel has written, if they are a plain number."""
+        try:
+            text = private.read(self.grace_file, GRACE_LENGTH).strip()
+        except OSError:
+            return
+        if text.replace(b".", b"", 1).isdigit():
+            self.grace = float(text)
 
     def make_private(self, kept: bool) -> None:
         self.folder = os.path.join(private.folder(), self.job)

@@ -42,7 +42,7 @@ class Command:
         """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the
         command.
         """
-        self.signals.starting()
+        self.signals.hold = True
         out = os.pipe()
         err = (
             out if self.report.one_stream else os.pipe()
@@ -97,8 +97,8 @@ def the_shell() -> str:
             return path
     raise Failure(
         "command.missing",
-        "The image has no shell.",
-        "There is neither bash nor sh.",
+        "The image has neither bash nor sh.",
+        "",
         "Use an image with /bin/sh.",
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tao_sdk.runner import jsontext
 
-PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./-_")
+PLAIN = frozenset("@%+=:,./-_").union(filter(str.isalnum, map(chr, range(128))))
 
 
 def shell(text: str) -> str:

@@ -7,6 +7,7 @@ import select
 import time
 
 from tao_sdk.runner.report import write_all
+from tao_sdk.runner.trouble import unkept_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
     from tao_sdk.runner.process import Command
 
 CHUNK = 1 << 16
-PATIENCE = (
-    5.0  # seconds for a killed process to be gone; one that hangs in a dead file system never is
-)
+# seconds for a killed process to be gone; one that hangs in a dead file system never is
+PATIENCE = 5.0
 # reads that empty any pipe; without a limit a daemon that left the group and writes on would hold
 # the job
 DRAIN = 64
@@ -74,16 +74,8 @@ class Relay:
         self.report.relay(self.streams[fd], data)
         if self.log >= 0 and not write_all(self.log, data):
             self.log = -1
-            self.report.queue(
-                "warning",
-                code="log.unwritable",
-                what="The log is not kept any more.",
-                why="Its disk is full or gone.",
-                next=(
-                    "Free space where the results are; the output that follows goes to the "
-                    "platform's log only."
-                ),
-            )
+            facts = unkept_log("The log is not kept any more.", "Its disk is full or gone.")
+            self.report.queue("warning", **facts)
 
     def awaken(self) -> None:
         """Make a waiting `turn` look again; from any thread. A full pipe will do that already."""
@@ -109,7 +101,7 @@ class Relay:
         """End what the command left running: it has the grace period, then it is killed."""
         if living(self.pid):
             self.signals.end()
-        latest = time.monotonic() + self.signals.grace + PATIENCE
+        latest = time.monotonic() + self.signals.command_grace() + PATIENCE
         while living(self.pid) and time.monotonic() < latest:
             self.turn(PAUSE)
 

@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
+    from tao_sdk.runner.place import Place
+
 FORWARDED = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -39,12 +41,12 @@ class Signals:
     container.
     """
 
-    def __init__(self, grace: float) -> None:
-        self.grace = self.whole_grace = grace  # seconds: the command's, and the job's
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.share = 1.0  # the command's part of the job's grace
         self.group = 0  # the command's process group while it runs
-        self.hold = (
-            False  # the command is being started, or has ended: a signal is kept in mind, no more
-        )
+        # the command is being started, or has ended: a signal is kept in mind, no more
+        self.hold = False
         self.first = 0  # the first signal that asked for an end
         self.told_at = 0.0  # when that was, on the monotonic clock
         self.killed = False  # the command was, since its time was up
@@ -54,13 +56,14 @@ class Signals:
         signal.signal(signal.SIGALRM, self.kill)
 
     def forward(self, number: int, _: FrameType | None) -> None:
-        if number in ENDING and not self.first:
-            self.first, self.told_at = number, time.monotonic()
-        if self.group:
-            self.send(number)
-            if number in ENDING:
-                self.start_grace()
-        elif not self.hold:
+        """Pass a signal on. The first that asks for an end decides how long that may take."""
+        self.send(number)
+        if number in ENDING:
+            if not self.first:
+                self.first, self.told_at = number, time.monotonic()
+                self.place.take_grace()
+            self.start_grace()
+        if not self.group and not self.hold:
             raise Stopped(number)
 
     def end(self) -> None:
@@ -71,7 +74,11 @@ class Signals:
 
     def start_grace(self) -> None:
         if signal.getitimer(signal.ITIMER_REAL)[0] == 0:
-            signal.setitimer(signal.ITIMER_REAL, max(self.grace, 0.001))
+            signal.setitimer(signal.ITIMER_REAL, max(self.command_grace(), 0.001))
+
+    def command_grace(self) -> float:
+        """Seconds that the command has to end."""
+        return self.place.grace * self.share
 
     def kill(self, *_: object) -> None:
         self.killed = self.killed or bool(self.group)
@@ -87,13 +94,7 @@ class Signals:
 
     def time_left(self) -> float:
         """Seconds until the job has to be over; endless while nobody has told it to end."""
-        return self.told_at + self.whole_grace - time.monotonic() if self.first else float("inf")
-
-    def starting(self) -> None:
-        """From here on a signal does not stop the runner: it waits for the command, which is about
-        to be there.
-        """
-        self.hold = True
+        return self.told_at + self.place.grace - time.monotonic() if self.first else float("inf")
 
     def started(self, group: int) -> None:
         """The command runs. A signal that came while it was being started reaches it too."""

@@ -50,13 +50,14 @@ def no_word(path: str) -> Failure:
     )
 
 
-def warn_log(path: str, error: OSError, report: Report) -> None:
-    report.warn(
-        "log.unwritable",
-        f"The log cannot be kept: {path}",
-        f"{error.strerror}.",
-        "Free space there, or give the job's user the right to write there.",
-    )
+def unkept_log(what: str, why: str) -> dict[str, str]:
+    """The facts of a warning: the file of the job's log is not written."""
+    return {
+        "code": "log.unwritable",
+        "what": what,
+        "why": why,
+        "next": "Free space there, or let the job's user write there.",
+    }
 
 
 def warn_ephemeral(folder: str, report: Report) -> None:

@@ -662,3 +662,14 @@ def test_a_job_whose_container_is_restarted_while_it_runs_ends_and_says_so(
     assert found is not None
     assert (over.status, over.attempt, found.rule) == (Status.ERROR, 1, "docker.started_again")
     assert found.retryable
+
+
+def test_a_container_whose_root_is_read_only_is_canceled_with_the_grace_of_its_own(
+    client: Client,
+) -> None:
+    """Nothing can be written into it that would tell another grace."""
+    read_only = {"HostConfig": {"ReadonlyRootfs": True}}
+    job = submit(client, "echo ready; exec sleep 300", native=read_only)
+    until(client, job, "ready")
+    assert client.cancel_job(job.id, grace=30) is True
+    assert client.get_job(job.id).status is Status.CANCELED

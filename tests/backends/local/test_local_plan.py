@@ -77,6 +77,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
                 "PATH": "/usr/bin",
                 "TAO_ATTEMPT": "2",
                 "TAO_GRACE": "10",
+                "TAO_GRACE_FILE": "/state/local/digits-0123456789.2/cancel",
                 "TAO_JOB_ID": "digits-0123456789",
                 "TAO_RESULTS_DIR": "/work/my project/runs/digits-0123456789",
                 "TAO_RESULTS_ROOT": "/work/my project/runs",
@@ -392,3 +393,9 @@ def test_the_doctor_says_what_is_here_and_what_is_not(machine: Machine) -> None:
     bare = {finding.code: finding for finding in machine.client(PATH="/nowhere").doctor()}
     assert bare["local.python"].severity is Severity.WARNING
     assert bare["local.gpu"].what == "No GPU is seen; jobs run without."
+
+
+def test_a_further_attempt_reads_the_grace_of_its_own_cancel() -> None:
+    again = render.plan_again(plan(), replace(ATTEMPT, number=3), "/watcher")
+    grace_file = again.request.environment["TAO_GRACE_FILE"]
+    assert grace_file == "/watcher/local/digits-0123456789.3/cancel"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ PLAN = planned(
     )
 )
 DECISIONS = PLAN.request.decisions
+GRACE = timedelta(seconds=10)
 REF = Ref("slurm", "lab", BASE, "17", "17 digits.1", ATTEMPT)
 
 
@@ -70,8 +72,10 @@ def submitted() -> str:
 SENT: dict[str, Callable[[], str]] = {
     "submit": submitted,
     "find": lambda: handover.find_script(DECISIONS.home, ATTEMPT),
-    "cancel": lambda: sent_by(lambda ssh: look.cancel_attempt(ssh, REF, 5)),
-    "cancel many": lambda: handover.cancel_many_script([("17", "digits.1")], 5),
+    "cancel": lambda: sent_by(lambda ssh: look.cancel_attempt(ssh, REF, GRACE, 5)),
+    "cancel many": lambda: handover.cancel_many_script(
+        [("17", DECISIONS.home.attempt_paths(ATTEMPT), ATTEMPT)], GRACE, 5
+    ),
     "release": lambda: handover.release_script(DECISIONS.home, ATTEMPT),
     "look": lambda: sent_by(lambda ssh: look.ask_slurm(ssh, ["17", "18"])),
     "records": lambda: sent_by(lambda ssh: look.fetch_remains(ssh, [REF], over=[REF])),

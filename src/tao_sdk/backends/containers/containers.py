@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.start_script import GRACE_FILE
 from tao_sdk.backends.containers.window import seconds
+from tao_sdk.backends.job_environment import grace_text
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Attempt
-from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status, make_archive
 
 MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
@@ -58,6 +64,14 @@ class Containers:
         with ignore_status(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
         return None
+
+    def write_grace(self, container: Container, grace: timedelta) -> None:
+        """Tell the job how long it has. One with a read-only root keeps the grace of its own."""
+        folder, name = posixpath.split(GRACE_FILE[1:])
+        files = [(name, grace_text(grace).encode(), 0o644)]
+        with suppress(DaemonError, Unreachable):
+            archive = make_archive(files, (0, 0), folder, 0o755)
+            self.daemon.put_archive(container.id, "/", archive)
 
     def stop(self, container: Container, seconds: float) -> None:
         if container.seen["State"].get("Paused"):

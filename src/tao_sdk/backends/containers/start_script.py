@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
-FOLDER = ".tao-job"  # in the container: what is delivered before it starts
+FOLDER = ".tao-job"  # in the container: what is delivered into it
+GRACE_FILE = f"/{FOLDER}/grace"  # the seconds that a cancel gives
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 NOT_BEGUN = 125  # the exit code of what could not begin
 NOT_WHOLE = "start.not_whole"  # the code of the event that tells it

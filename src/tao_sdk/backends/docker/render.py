@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.containers import container_name
 from tao_sdk.backends.containers.request import RESULTS
-from tao_sdk.backends.containers.start_script import GRACE, is_long
+from tao_sdk.backends.containers.start_script import GRACE, GRACE_FILE, is_long
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job.container_body import (
     BACKEND_TYPE,
@@ -33,6 +33,7 @@ from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.request import DockerRequest, Surroundings
 from tao_sdk.backends.job_environment import (
     attempt_variables,
+    grace_file_variable,
     grace_variable,
     job_variables,
     secret_names,
@@ -136,7 +137,11 @@ def container_variables(
     defaults = {**single_node(count_gpus(spec, options, facts)), **grace_variable(GRACE)}
     if is_callers_user(facts, user):
         defaults["HOME"] = "/tmp"  # the image has no home for a user that it does not know
-    fixed = {**attempt_variables(attempt, root or RESULTS), "TINI_KILL_PROCESS_GROUP": "1"}
+    fixed = {
+        **attempt_variables(attempt, root or RESULTS),
+        **grace_file_variable(GRACE_FILE),
+        "TINI_KILL_PROCESS_GROUP": "1",
+    }
     if root:
         fixed[ROOT] = root
     return job_variables(spec, defaults, fixed)

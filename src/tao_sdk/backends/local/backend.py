@@ -26,7 +26,7 @@ from tao_sdk.backends.contract import (
     MiB,
     cancel_one,
 )
-from tao_sdk.backends.job_environment import revealed
+from tao_sdk.backends.job_environment import grace_text, revealed
 from tao_sdk.backends.local import logs, parse, render
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
@@ -291,7 +291,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         if folder.has("exit") or not folder.has("attempt"):
             return []
         try:
-            folder.put("cancel", str(grace.total_seconds()))
+            folder.put("cancel", grace_text(grace))
         except OSError as error:
             raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
         return [Ending(folder, grace.total_seconds())]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tao_sdk.backends.job_environment import (
     attempt_variables,
+    grace_file_variable,
     grace_variable,
     identity,
     job_variables,
@@ -87,7 +88,8 @@ def request(
 
 def plan_again(last: Plan[LocalRequest], attempt: Attempt, state_dir: str) -> Plan[LocalRequest]:
     """The same in the same folder and environment: a watcher that asks for it has others."""
-    environment = {**last.request.environment, **identity(attempt)}
+    own = {**identity(attempt), **grace_file_variable(grace_file(state_dir, attempt))}
+    environment = {**last.request.environment, **own}
     details = {**last.backend_details, "job_dir": job_folder(state_dir, attempt)}
     request = replace(last.request, environment=environment)
     return replace(last, attempt=attempt, request=request, backend_details=details)
@@ -95,6 +97,11 @@ def plan_again(last: Plan[LocalRequest], attempt: Attempt, state_dir: str) -> Pl
 
 def job_folder(state_dir: str, attempt: Attempt) -> str:
     return f"{state_dir}/local/{attempt.job_id}.{attempt.number}"
+
+
+def grace_file(state_dir: str, attempt: Attempt) -> str:
+    """The file `cancel` of the job's folder."""
+    return f"{job_folder(state_dir, attempt)}/cancel"
 
 
 def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dict[str, str]:
@@ -119,7 +126,11 @@ def environment(
         **grace_variable(GRACE),
         **visible_gpus,
     }
-    fixed = {**root_variables(spec, root), **attempt_variables(attempt, root)}
+    fixed = {
+        **root_variables(spec, root),
+        **attempt_variables(attempt, root),
+        **grace_file_variable(grace_file(facts.state_dir, attempt)),
+    }
     return job_variables(spec, defaults, fixed)
 
 

@@ -52,7 +52,7 @@ from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.job.data import RequiredPath
-from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
+from tao_sdk.backends.slurm.job.paths import JobHome, job_name
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover
@@ -268,7 +268,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
-        at = attempt_paths(ref)
+        at = look.paths_of(ref)
 
         def has_ended() -> bool:
             return self.observe([ref])[ref].phase.over
@@ -280,7 +280,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: logs.MOST_JOBS]
         offsets = [logs.Offsets.from_request(LogRequest(cursor=cursors[ref])) for ref in refs]
         answer = self.ssh.run(
-            logs.read_new_script([attempt_paths(ref).logs for ref in refs], offsets), seconds=60
+            logs.read_new_script([look.paths_of(ref).logs for ref in refs], offsets), seconds=60
         )
         return {refs[index]: new for index, new in logs.parse_new(answer.out, offsets).items()}
 
@@ -305,20 +305,18 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     def cancel_batch(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
         """Answers for those that one scancel has ended, or for all when the cluster is silent."""
         try:
-            return look.cancel_attempts(self.ssh, refs, self.cancel_seconds(grace))
+            return look.cancel_attempts(self.ssh, refs, grace, self.clearing_seconds())
         except TaoError as error:
             return dict.fromkeys(refs, error)
 
-    def cancel_seconds(self, grace: timedelta) -> float:
-        """How long the end of a job may take after scancel."""
-        return grace.total_seconds() + self.kill_wait() + MARGIN
+    def clearing_seconds(self) -> float:
+        """How long the end of a job may take beyond the grace."""
+        return self.kill_wait() + MARGIN
 
     def end_job(self, ref: Ref, grace: timedelta) -> Observation:
-        """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec
-        does all of it.
-        """
+        """SIGTERM to the tasks and, when the grace is over, SIGKILL. One exec does all of it."""
         must_live_at(self.endpoint, ref)
-        return look.cancel_attempt(self.ssh, ref, self.cancel_seconds(grace))
+        return look.cancel_attempt(self.ssh, ref, grace, self.clearing_seconds())
 
     def kill_wait(self) -> int:
         try:
@@ -336,7 +334,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         )
         if answer.rc:
             raise Unreachable(
-                f"{attempt_paths(ref).job} could not be removed: {answer.words}", "", "Try again."
+                f"{look.paths_of(ref).job} could not be removed: {answer.words}", "", "Try again."
             )
 
     # Explaining
@@ -353,10 +351,6 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def close(self) -> None:
         """The connection of ssh is shared with other processes, and ends by itself."""
-
-
-def attempt_paths(ref: Ref) -> Paths:
-    return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
 
 
 def environment_files(

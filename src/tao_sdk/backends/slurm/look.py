@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tao_sdk.backends.slurm import parse, rules
 from tao_sdk.backends.slurm.cluster.queue import waiting_events
@@ -176,15 +177,19 @@ def remains_of_one(data: bytes, ref: Ref) -> Remains:
 # Canceling
 
 
-def cancel_attempt(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
-    """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
-    end = handover.cancel_script(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
+def cancel_attempt(ssh: Ssh, ref: Ref, grace: timedelta, seconds: float) -> Observation:
+    """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable.
+
+    SLURM has `seconds` beyond the grace to clear up.
+    """
+    home = JobHome(ref.namespace)
+    end = handover.cancel_script(home, ref.attempt, ref.native_id, grace, seconds)
     ask_sacct = define_function("ask_sacct", parse.sacct_command(['"$id"']))
     shared = (load_script("capture"), load_script("remains"))
     show = join_parts(
         assign_variables({"results": results_dir(ref)}), ask_sacct, *shared, load_script("canceled")
     )
-    answer = ssh.run(join_parts(end, show), seconds=seconds + 120)
+    answer = ssh.run(join_parts(end, show), seconds=grace.total_seconds() + seconds + 120)
     first, _, shown = answer.out.partition(b"\n")
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
@@ -198,18 +203,25 @@ def cancel_attempt(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     return with_record(seen, remains_of_one(shown, ref).record)
 
 
-def cancel_attempts(ssh: Ssh, refs: Sequence[Ref], seconds: float) -> dict[Ref, Observation]:
-    """End the jobs of attempts whose SLURM ids are known with one scancel, and see how each is.
+def cancel_attempts(
+    ssh: Ssh, refs: Sequence[Ref], grace: timedelta, seconds: float
+) -> dict[Ref, Observation]:
+    """End the jobs of attempts whose SLURM ids are known together, and see how each is.
 
-    Where SLURM refused, those that have not ended have no answer: each has to be canceled by
-    itself. Raises Unreachable.
+    SLURM has `seconds` beyond the grace to clear up. Where it refused, those that have not ended
+    have no answer: each has to be canceled by itself. Raises Unreachable.
     """
-    jobs = [(ref.native_id, job_name(ref.attempt)) for ref in refs]
-    answer = ssh.run(handover.cancel_many_script(jobs, seconds), seconds=seconds + 120)
+    jobs = [(ref.native_id, paths_of(ref), ref.attempt) for ref in refs]
+    script = handover.cancel_many_script(jobs, grace, seconds)
+    answer = ssh.run(script, seconds=grace.total_seconds() + seconds + 120)
     observations = observe_attempts(ssh, refs)
     if "ASKED" in answer.text.splitlines():
         return observations
     return {ref: seen for ref, seen in observations.items() if seen.phase.over}
+
+
+def paths_of(ref: Ref) -> Paths:
+    return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
 
 
 def not_canceled(reply: handover.Reply) -> TaoError:

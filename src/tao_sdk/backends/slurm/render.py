@@ -16,6 +16,7 @@ from typing import Any
 
 from tao_sdk.backends.job_environment import (
     attempt_variables,
+    grace_file_variable,
     grace_variable,
     job_variables,
     revealed,
@@ -199,6 +200,7 @@ def own_environment(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
     return {
         **attempt_variables(attempt, decisions.results_root),
         **grace_variable(decisions.grace),
+        **grace_file_variable(decisions.home.attempt_paths(attempt).grace_file),
     }
 
 

@@ -55,6 +55,8 @@ class Ending:
             return last
         make_folders(self.place.home)
         self.jobs.cancel_mark(ref).touch()
+        if grace.total_seconds() != GRACE:  # else it is the job's own; to write takes a stop's time
+            self.containers.write_grace(container, grace)
         with suppress(DaemonError):  # what it could not do is seen
             self.containers.stop(container, grace.total_seconds())
         return self.observing.judge_container(ref, self.containers.inspect(container.id))

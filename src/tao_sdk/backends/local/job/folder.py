@@ -8,7 +8,7 @@ order they trust.
     supervisor   identity of the supervisor
     waiting      what the supervisor waits for, in words
     process      identity of the job's first process, written by itself before the command starts
-    cancel       someone wants it ended; holds the grace in seconds
+    cancel       someone wants it ended; holds the grace in seconds, for supervisor and job
     exit         how it ended: appears whole, once, and never changes
     trouble      what a failing supervisor said
 

@@ -47,7 +47,8 @@ DEFAULTED = (*ENDING, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGC
 TURN = 1.0  # seconds between looks at the folder when nothing happens
 CLEARING, SLOWEST = 0.02, 0.2  # between looks while the last processes of a job are going away
 RETRY = 0.2  # between tries to get GPUs; jitter comes on top
-# more than the runner has, which ends the command after the same grace and then notes how it went
+# more than the runner has, which ends the command after the same grace and then notes how it went;
+# at most a fifth of the grace
 SETTLING = 2.0
 BLOCK = 4096  # bytes
 HIGH = 200  # descriptors above those that shells use
@@ -232,7 +233,7 @@ class Supervisor:
 
     def end(self, why: str, grace: float) -> None:
         """Begin to end the job. The first reason stays; a later one can only make it shorter."""
-        settling = SETTLING if grace >= self.request.grace else 0.0
+        settling = min(SETTLING, grace / 5)
         self.kill_at = min(self.kill_at, time.monotonic() + grace + settling)
         if self.leader and self.exited():
             self.over = True

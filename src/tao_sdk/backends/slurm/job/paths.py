@@ -28,6 +28,7 @@ class Paths:
         self.base = base
         self.job = f"{base}/jobs/{job_id}"
         self.attempt = f"{self.job}/attempts/{number}"
+        self.grace_file = f"{self.attempt}/grace"  # written by a cancel
         self.logs = f"{self.job}/slurm-logs/attempt-{number}"
         self.script = f"{self.job}/sbatch/job_{job_id}.sbatch"
 

@@ -8,6 +8,16 @@ stat -c %s "$words" >"$d/started" 2>/dev/null
 ended=
 trap 'ended=yes' TERM
 
+# Where our cancel has told the tasks to end, the job is to end as canceled. See end_steps.sh.
+end_if_canceled() {
+  # shellcheck disable=SC2010
+  ls "$d" | grep -qx grace || return 0 # ls asks a file server anew, which a test need not
+  timeout 20 scancel "$SLURM_JOB_ID" && sleep 60 &
+  wait $!
+  exit "$1"
+}
+end_if_canceled 143
+
 # Where the ranks meet is in a file for every task: an image may set variables of these names.
 master=127.0.0.1 port=29500
 [ "$tao_exclusive" = yes ] || port=$((15000 + SLURM_JOB_ID % 17000))
@@ -29,6 +39,7 @@ for _ in $(seq 60); do
   before=$(stat -c %s "$words" 2>/dev/null || echo 0)
   start_task
   code=$? said=$(tail -c +$((before + 1)) "$words")
+  end_if_canceled "$code"
   case "$ended$said" in
     *": Invalid job id specified"*) break ;;
     "srun: error: Unable to confirm allocation for job "*) ;;

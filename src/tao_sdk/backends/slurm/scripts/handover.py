@@ -13,13 +13,16 @@ program.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
+from tao_sdk.backends.job_environment import grace_text
 from tao_sdk.backends.slurm import parse
 from tao_sdk.backends.slurm.job.data import RequiredPath
-from tao_sdk.backends.slurm.job.paths import JobHome, job_name, sbatch_command
+from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name, sbatch_command
 from tao_sdk.backends.slurm.request import Decisions
 from tao_sdk.backends.slurm.scripts.shell import (
     assign_variables,
@@ -166,10 +169,16 @@ def find_script(home: JobHome, attempt: Attempt) -> str:
     )
 
 
-def cancel_script(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
-    """scripts/cancel.sh: cancel the attempt's SLURM job, and wait so many seconds for its end."""
+def cancel_script(
+    home: JobHome, attempt: Attempt, job_id: str, grace: timedelta, seconds: float
+) -> str:
+    """scripts/cancel.sh: cancel the attempt's SLURM job.
+
+    After the grace, wait so many seconds for its end.
+    """
     values = {
         **attempt_variables(home, attempt),
+        **grace_variables(grace),
         "id": job_id,
         "seconds": str(max(1, round(seconds))),
     }
@@ -177,22 +186,45 @@ def cancel_script(home: JobHome, attempt: Attempt, job_id: str, seconds: float) 
         plain_start(),
         assign_variables(values),
         define_function("ask_squeue", parse.squeue_command(['"$id"'])),
-        *map(load_script, (*COMMON, "states")),
+        *map(load_script, (*COMMON, "states", "end_steps")),
         load_script("cancel"),
     )
 
 
-def cancel_many_script(jobs: Sequence[tuple[str, str]], seconds: float) -> str:
-    """scripts/cancel_many.sh: cancel SLURM jobs (id, name); wait so many seconds for their end."""
+def grace_variables(grace: timedelta) -> dict[str, str]:
+    """The grace as text for the job's file, and in whole seconds for the shell's arithmetic."""
+    return {
+        "grace": grace_text(grace),
+        "tao_grace_seconds": str(max(0, math.ceil(grace.total_seconds()))),
+    }
+
+
+def cancel_many_script(
+    jobs: Sequence[tuple[str, Paths, Attempt]], grace: timedelta, seconds: float
+) -> str:
+    """scripts/cancel_many.sh: cancel SLURM jobs by id, each with its attempt's paths.
+
+    After the grace, wait so many seconds for their end.
+    """
     values = {
-        "jobs": "\n".join(f"{job_id}|{name}" for job_id, name in jobs),
+        **grace_variables(grace),
+        "jobs": "\n".join(f"{job_id}|{job_name(attempt)}" for job_id, _, attempt in jobs),
         "seconds": str(max(1, round(seconds))),
     }
+    ids = [job_id for job_id, _, _ in jobs]
     return join_parts(
         plain_start(),
         assign_variables(values),
-        define_function("ask_squeue", parse.squeue_command([job_id for job_id, _ in jobs])),
-        *map(load_script, ("answers", "states", "cancel_many")),
+        define_function("ask_squeue", parse.squeue_command(ids)),
+        define_function("note_grace", note_grace([at for _, at, _ in jobs])),
+        *map(load_script, ("answers", "states", "end_steps", "cancel_many")),
+    )
+
+
+def note_grace(paths: Sequence[Paths]) -> str:
+    """Shell text that writes $grace into the folder of each attempt that still has one."""
+    return "\n".join(
+        f'{{ echo "$grace" >{shlex.quote(at.grace_file)}; }} 2>/dev/null' for at in paths
     )
 
 

@@ -84,6 +84,7 @@ def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
         assign_variables(values),
         export_variables(rendezvous_variables(decisions)),
         load_script("limit_time"),
+        load_script("run_command"),
         load_script("task"),
     )
 

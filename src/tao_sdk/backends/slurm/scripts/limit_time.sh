@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2034
 # limit_time FOLDER SECONDS PART GRACE: ends the command after SECONDS and PART of one, kills it after GRACE more, and notes in
-# FOLDER that its time was up. In the background of a shell that becomes the command by exec: $$ is the command.
-# It ends with the command, which is its parent: no other process that has got the command's pid since is ever signalled.
+# FOLDER that its time was up. In the background of the shell that runs the command: $$ leads its group.
+# It ends with that shell, which is its parent: no other process that has got its pid since is ever signalled.
 
 is_child() {
   read -r pid name state parent rest </proc/self/stat && [ "$parent" = $$ ]
@@ -19,7 +19,7 @@ limit_time() {
   nap "$2"
   trap '' TERM
   : >"$1/timed_out"
-  kill -TERM -$$ 2>/dev/null || kill -TERM $$
+  kill -TERM $$ # which tells the others: run_command.sh
   nap "$4"
   kill -KILL -$$ 2>/dev/null || kill -KILL $$
 }
