@@ -447,6 +447,7 @@ def test_metrics_of_a_thousand_classes_are_bounded():
         ('{"step": 300, "loss": 0.25, "lr": 0.1}', 300, None, {"loss": 0.25}),
         ("{'step': 300, 'loss': 0.25}", 300, None, {"loss": 0.25}),
         ("step=0, loss=4.2", 0, None, {"loss": 4.2}),
+        ("train_step 100 | loss 0.5", 100, None, {"loss": 0.5}),
     ],
 )
 def test_of_a_log_without_epochs_the_step_of_its_metrics_is_read(
@@ -549,6 +550,7 @@ NO_METRICS = [
     "accuracy 5 MB",
     "dice: 12 files",
     "Best accuracy: 0.95",
+    "Loading best model from ./out/checkpoint-50 (score: 0.93).",
     "Max accuracy: 93.2%",
     "f: 0.5",
     "map: 0.5",
@@ -577,6 +579,7 @@ def test_what_is_not_surely_a_metric_is_not_read(line: str):
         "Error: 2 files were not found",
         "accuracy: 2026-11-21",
         "Best accuracy: 0.95",
+        "Loading best model from ./out/checkpoint-50 (score: 0.93).",
         "Restoring states from /x/epoch=7-step=400.ckpt",
         "loss scale: 4096.0",
         "accuracy: 5 MB",

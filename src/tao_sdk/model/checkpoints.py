@@ -199,9 +199,19 @@ def best_so_far(
     may_come = is_live and best.epoch == progress.epoch
     if not may_come and of_epoch(trained, best.epoch, progress) is None:
         return None
-    values = [value for value in values_of(progress, best.metric) if value.epoch != best.epoch]
-    by_epoch = {value.epoch: of_epoch(trained, value.epoch, progress) for value in values}
-    whole = {epoch: each for epoch, each in by_epoch.items() if each and each.complete}
+    return _best_complete(trained, progress, best.metric)
+
+
+def _best_complete(
+    trained: Sequence[Checkpoint], progress: Progress, metric: str
+) -> Checkpoint | None:
+    """Of the epochs that have a complete checkpoint, the checkpoint of the best."""
+    whole: dict[int, Checkpoint] = {}
+    values = values_of(progress, metric)
+    for value in values:
+        checkpoint = of_epoch(trained, value.epoch, progress)
+        if checkpoint and checkpoint.complete:
+            whole[value.epoch] = checkpoint
     usable = [value for value in values if value.epoch in whole]
     return whole[reduce(better_value, usable).epoch] if usable else None
 

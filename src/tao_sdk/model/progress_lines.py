@@ -70,8 +70,8 @@ _TOTAL = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"(?<![A-Za-z0-9_./-])(?:global[ _])?(?:steps?|iters?|iterations?)\b(?:\(train\))?['\"]?"
-    r"[ \t]{0,12}[:=#]?[ \t]{0,12}['\"]?[\[(]?[ \t]{0,12}"
+    r"(?<![A-Za-z0-9_./-])(?:(?:global|train|training)[ _])?(?:steps?|iters?|iterations?)\b"
+    r"(?:\(train\))?['\"]?[ \t]{0,12}[:=#]?[ \t]{0,12}['\"]?[\[(]?[ \t]{0,12}"
     r"(?P<step>\d{1,12})(?!,?\d|\.\d|[A-Za-z%])"
     r"(?:[ \t]{0,4}(?:/|of\b)[ \t]{0,12}(?P<steps>\d{1,12}))?",
     re.IGNORECASE,
@@ -99,9 +99,10 @@ _ACCURACY_OF = re.compile(
     rf"validation|val)[a-z ]{{0,20}})?[ \t]?:[ \t]?(?P<value>{NUMBER})[ \t]?(?P<percent>%)",
     re.IGNORECASE,
 )
-# Before a value that is an older one, or one to be reached.
+# Before a value that is an older one, one to be reached, or of another model.
 _NOT_OF_NOW = re.compile(
-    r"(?:best|target|goal|previous|prev|old|expected|baseline|max|min)[ \t_]{1,4}(?:the )?$",
+    r"(?:best|target|goal|previous|prev|old|expected|baseline|max|min)[ \t_]{1,4}(?:the )?$"
+    r"|\b(?:loading|loaded|restoring|restored|resuming|resumed)\b",
     re.IGNORECASE,
 )
 # Behind a number that is a version, a date, a time, a size, or a part of a file's name.
@@ -311,22 +312,39 @@ def shape_of_text(text: str, is_indented: bool = False) -> Shape | None:
     """Where the numbers of a line stand; None for one that says nothing."""
     matches = list(_metric_matches(text))
     names_epochs = "poch" in text or "POCH" in text
-    match = _epoch_in(text, said_with_metrics=bool(matches)) if names_epochs else None
+    epoch = _epoch_in(text, said_with_metrics=bool(matches)) if names_epochs else None
     total = _TOTAL.search(text) if names_epochs else None
-    if match:
-        matches = list(_metric_matches(text, beside_epoch=True))
-    if not (match or total or matches):
+    if not (epoch or total or matches):
         return pair_shape(text)
-    step = _step_in(text) if matches and not match else None
-    names_step = step is not None or _STEP_WORD.search(text) is not None
-    return Shape(
+    eta = _group_span(_ETA.search(text), "eta")
+    shape = Shape((), total=_group_span(total, "epochs"), eta=eta)
+    if epoch:
+        return _shape_at_epoch(shape, epoch)
+    return _shape_at_step(shape, text, matches, is_indented)
+
+
+def _shape_at_epoch(shape: Shape, epoch: re.Match[str]) -> Shape:
+    """The shape of a line that names its epoch, where a whole number is a value, too."""
+    matches = _metric_matches(epoch.string, beside_epoch=True)
+    return replace(
+        shape,
         numbers=tuple(map(_number_at, matches)),
-        epoch=_group_span(match, "epoch"),
-        epochs=_group_span(match, "epochs"),
-        total=_group_span(total, "epochs"),
-        eta=_group_span(_ETA.search(text), "eta"),
-        fraction=_group_span(match, "fraction"),
-        bar=match is not None and match["bar"] is not None,
+        epoch=_group_span(epoch, "epoch"),
+        epochs=_group_span(epoch, "epochs"),
+        fraction=_group_span(epoch, "fraction"),
+        bar=epoch["bar"] is not None,
+    )
+
+
+def _shape_at_step(
+    shape: Shape, text: str, matches: Sequence[re.Match[str]], is_indented: bool
+) -> Shape:
+    """The shape of a line that names a step, or nothing that is counted."""
+    step = _step_in(text) if matches else None
+    names_step = step is not None or _STEP_WORD.search(text) is not None
+    return replace(
+        shape,
+        numbers=tuple(map(_number_at, matches)),
         step=_group_span(step, "step"),
         steps=_group_span(step, "steps"),
         is_sure=names_step or _is_evaluation(text, matches, is_indented),
