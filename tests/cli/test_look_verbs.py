@@ -581,3 +581,17 @@ def test_results_show_the_best_so_far_while_the_best_epoch_is_not_whole(tao: Tao
     assert "model_epoch_2.pth  (accuracy 0.200 at epoch 2, the best so far; " in told
     assert "epoch 3 has 0.300, and no whole checkpoint yet)" in told
     tao("cancel", job)
+
+
+def test_the_checkpoint_of_an_epoch_says_what_a_job_that_counts_from_zero_calls_it(
+    tao: Tao,
+) -> None:
+    job = tao.run_detached(
+        "mkdir -p $TAO_RESULTS_DIR/train; cd $TAO_RESULTS_DIR/train; "
+        "for n in 0 1; do echo $n > epoch=$n.ckpt; echo epoch $n/2 accuracy 0.$n; done"
+    )
+    tao("wait", job)
+    told = tao("results", job, "--epoch", "1").out
+    assert "epoch=0.ckpt" in told
+    assert "The job calls it epoch 0: --epoch counts from 1, the job from 0." in told
+    assert "epoch=1.ckpt  (accuracy 0.100 at epoch 1)" in tao("results", job).out

@@ -447,4 +447,5 @@ def test_an_epoch_is_shown_by_the_number_that_the_log_gives_it() -> None:
     assert lines(made)[1].startswith("epoch 0/3  loss 1.500")
     made = scene(STARTED, b"epoch 0/3 acc 0.5\nepoch 1/3 acc 0.9\nepoch 2/3 acc 0.8\n")
     assert lines(made)[1].startswith("epoch 2/3  acc 0.800")
+    assert made.progress.best is not None
     assert show.best_number(made.progress, made.progress.best) == "0.900 @1"
