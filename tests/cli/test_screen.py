@@ -13,9 +13,11 @@ import pytest
 from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.plain_scene import Plain
 from tao_sdk.cli.styled_line import Line, length, text_of
+from tao_sdk.cli.wait import standing_message
 from tao_sdk.client.scene import Scene
 from tao_sdk.model.checkpoints import Checkpoint
 from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.progress import Best, Progress
 from tao_sdk.model.status import Status
 
@@ -440,6 +442,12 @@ def test_the_end_names_checkpoints_of_steps_by_their_own_names_beside_the_best_e
 def test_the_screen_of_a_job_without_epochs_shows_its_steps() -> None:
     made = scene(STARTED, b"step 100/1000 loss 1.23\n")
     assert lines(made)[1].startswith("step 100/1000  loss 1.230  ██")
+
+
+def test_a_job_without_epochs_that_is_waited_for_shows_its_steps() -> None:
+    progress = Progress(metrics={"loss": 1.23}, step=100, steps=1000)
+    job = replace(DIGITS, reading=LogReading(progress))
+    assert standing_message(job, BEGAN).startswith("step  100/1000  loss 1.230")
 
 
 def test_an_epoch_is_shown_by_the_number_that_the_log_gives_it() -> None:

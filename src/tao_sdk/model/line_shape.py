@@ -83,7 +83,7 @@ class Shape:
             self.fraction is not None,
             from_zero,
             int(text[self.step]) if self.step else None,
-            _read_count(text, self.steps),
+            _read_count(text, self.steps) if self.steps else None,
         )
 
     def _only_total(self, text: str) -> Sighting | None:

@@ -44,6 +44,7 @@ MOST_EPOCHS = 9_999_999  # a larger number is a time stamp
 MOST_STEPS = 999_999_999_999
 MOST_SHAPES = 4096  # kept at once
 LONGEST_NAME = 200  # characters of a metric's name
+LOOK_BACK = 160  # characters before a number that tell what it is
 LONGEST_SHAPE = 1024  # bytes of a line whose shape is kept
 
 _WORTH_A_LOOK = (
@@ -380,8 +381,8 @@ def _step_in(text: str) -> re.Match[str] | None:
 
 
 def _is_training_step(match: re.Match[str]) -> bool:
-    before = match.string[: match.start()]
-    if _NO_STEP_OF_TRAINING.search(before):
+    begin = match.start()
+    if _NO_STEP_OF_TRAINING.search(match.string, max(begin - LOOK_BACK, 0), begin):
         return False
     return _IN_FILE_NAME.match(match.string, match.end()) is None
 
@@ -411,7 +412,8 @@ def _is_value(match: re.Match[str], beside_epoch: bool) -> bool:
     """True for `accuracy 0.5` and `accuracy: 5`. `accuracy 5` is prose but beside an epoch."""
     if _NO_VALUE.match(match.string, match.end()):
         return False
-    if _NOT_OF_NOW.search(match.string, 0, match.start()):
+    begin = match.start()
+    if _NOT_OF_NOW.search(match.string, max(begin - LOOK_BACK, 0), begin):
         return False
     if not match["value"].lstrip("+-").isdigit():
         return True
