@@ -239,3 +239,14 @@ def test_unlike_commands_are_compared_as_a_whole_and_flags_by_name(
         "python train.py",
         "bash run.sh 3",
     ]
+
+
+def test_the_metric_that_jobs_are_sorted_by_has_a_column(tried: Typed) -> None:
+    def head(*words: str) -> str:
+        return tried("compare", FIRST, SECOND, *words).out.splitlines()[0]
+
+    assert "BEST loss" in head("--sort", "loss")
+    assert head("--sort", "accuracy").count("BEST") == 1
+    assert head("--sort", "name").count("BEST") == 1
+    rows = tried("compare", "--sort", "loss", FIRST, SECOND).out.splitlines()
+    assert rows[1].split()[2:4] == ["1.100", "@2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -529,15 +530,6 @@ def test_a_job_whose_outputs_are_being_saved_says_so(tao: Tao) -> None:
     assert "saving outputs" not in tao("status", job).out
 
 
-def test_a_metric_beside_a_step_is_shown_without_an_epoch(tao: Tao) -> None:
-    job = tao.run_detached("echo step 10/30 loss 0.25")
-    assert tao("wait", job).code == 0
-    shown = tao("status", job).out
-    assert [line.split() for line in shown.splitlines() if "loss" in line] == [
-        ["metrics", "loss", "0.250"]
-    ]
-
-
 def test_attach_off_a_terminal_says_that_it_repeats_what_was_told(tao: Tao) -> None:
     job = tao.run_detached("echo epoch 1/2 loss 1; sleep 60")
     attached = tao.start("attach", job)
@@ -547,3 +539,59 @@ def test_attach_off_a_terminal_says_that_it_repeats_what_was_told(tao: Tao) -> N
     _, err = attached.communicate(timeout=120)
     assert f"New alone: tao logs -f -n 0 {job}" in err
     assert "New alone" not in tao("attach", job).err
+
+
+def test_why_names_a_metric_that_is_nan_at_the_end_and_since_when(tao: Tao) -> None:
+    failed = tao.run_detached("echo epoch 1/3 acc 0.5; echo epoch 2/3 acc nan; exit 3")
+    complete = tao.run_detached("echo step 10 loss 0.5; echo step 20 loss nan")
+    for job in (failed, complete):
+        tao("wait", job)
+    told = tao("why", failed).out
+    assert "acc is NaN or infinite from epoch 2 on" in told
+    assert "Lower the learning rate" in told
+    assert tao("why", "--json", failed).json["diagnosis"]["rule"] == "nan_loss"
+    assert "Its loss is NaN or infinite from step 20 on." in tao("why", complete).out
+
+
+def test_a_job_without_epochs_shows_its_metrics_with_their_step(tao: Tao) -> None:
+    job = tao.run_detached("echo step 100 loss 1.23; echo step 200 loss 1.30")
+    tao("wait", job)
+    shown = tao("status", job).out
+    assert re.search(r"step +200  loss 1.230 -> 1.300", shown)
+    assert re.search(r"best +loss 1.230 @step 100", shown)
+    listed = tao("ls", "--sort", "loss").out
+    assert "step 200  loss 1.230 -> 1.300" in listed
+    assert "loss 1.230 @step 100" in listed
+
+
+def test_an_evaluation_without_epochs_and_steps_shows_its_value_alone(tao: Tao) -> None:
+    job = tao.run_detached("echo Test accuracy: 93.1%")
+    tao("wait", job)
+    assert re.search(r"metrics +test_accuracy 93.1$", tao("status", job).out, re.MULTILINE)
+    assert "@0" not in tao("ls", "--sort", "test_accuracy").out
+
+
+def test_results_show_the_best_so_far_while_the_best_epoch_is_not_whole(tao: Tao) -> None:
+    job = tao.run_detached(
+        "mkdir -p $TAO_RESULTS_DIR/train; cd $TAO_RESULTS_DIR/train; for n in 1 2 3; do "
+        "echo $n > model_epoch_$n.pth; echo epoch $n/9 accuracy 0.$n; sleep 0.1; done; sleep 60"
+    )
+    tao.until("3/9", "status", job)
+    told = tao("results", job).out
+    assert "model_epoch_2.pth  (accuracy 0.200 at epoch 2, the best so far; " in told
+    assert "epoch 3 has 0.300, and no whole checkpoint yet)" in told
+    tao("cancel", job)
+
+
+def test_the_checkpoint_of_an_epoch_says_what_a_job_that_counts_from_zero_calls_it(
+    tao: Tao,
+) -> None:
+    job = tao.run_detached(
+        "mkdir -p $TAO_RESULTS_DIR/train; cd $TAO_RESULTS_DIR/train; "
+        "for n in 0 1; do echo $n > epoch=$n.ckpt; echo epoch $n/2 accuracy 0.$n; done"
+    )
+    tao("wait", job)
+    told = tao("results", job, "--epoch", "1").out
+    assert "epoch=0.ckpt" in told
+    assert "The job calls it epoch 0: --epoch counts from 1, the job from 0." in told
+    assert "epoch=1.ckpt  (accuracy 0.100 at epoch 1)" in tao("results", job).out

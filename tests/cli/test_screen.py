@@ -10,12 +10,14 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tao_sdk.cli import end_screen, screen
+from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.plain_scene import Plain
 from tao_sdk.cli.styled_line import Line, length, text_of
+from tao_sdk.cli.wait import standing_message
 from tao_sdk.client.scene import Scene
 from tao_sdk.model.checkpoints import Checkpoint
 from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.progress import Best, Progress
 from tao_sdk.model.status import Status
 
@@ -422,3 +424,36 @@ def test_outputs_that_are_on_their_way_are_told_as_being_saved() -> None:
     assert told.lines(made, [], 2.0) == ["saving outputs ..."]
     made.take_log(event("stage", stage="done"))
     assert "▸ outputs" in lines(made)[0]
+
+
+def test_the_end_names_checkpoints_of_steps_by_their_own_names_beside_the_best_epoch() -> None:
+    progress = Progress(epoch=3, epochs=3, metrics={"loss": 0.2}, best=Best(3, "eval_loss", 0.18))
+    job = replace(DIGITS, status=Status.COMPLETE, exit_code=0, ended=BEGAN + timedelta(seconds=21))
+    left = [
+        Checkpoint(f"out/checkpoint-{n}00", 1, n, step=n * 100, is_dir=True, complete=True)
+        for n in (1, 2, 3)
+    ]
+    assert [text_of(line) for line in end_screen.end_lines(job, progress, left, 120)] == [
+        "✓ Complete in 0:21 · loss 0.200 · best eval_loss 0.180 @3 · "
+        "3 checkpoints, the newest is checkpoint-300"
+    ]
+
+
+def test_the_screen_of_a_job_without_epochs_shows_its_steps() -> None:
+    made = scene(STARTED, b"step 100/1000 loss 1.23\n")
+    assert lines(made)[1].startswith("step 100/1000  loss 1.230  ██")
+
+
+def test_a_job_without_epochs_that_is_waited_for_shows_its_steps() -> None:
+    progress = Progress(metrics={"loss": 1.23}, step=100, steps=1000)
+    job = replace(DIGITS, reading=LogReading(progress))
+    assert standing_message(job, BEGAN).startswith("step  100/1000  loss 1.230")
+
+
+def test_an_epoch_is_shown_by_the_number_that_the_log_gives_it() -> None:
+    made = scene(STARTED, b"epoch 0/3 loss 1.5\n")
+    assert lines(made)[1].startswith("epoch 0/3  loss 1.500")
+    made = scene(STARTED, b"epoch 0/3 acc 0.5\nepoch 1/3 acc 0.9\nepoch 2/3 acc 0.8\n")
+    assert lines(made)[1].startswith("epoch 2/3  acc 0.800")
+    assert made.progress.best is not None
+    assert show.best_number(made.progress, made.progress.best) == "0.900 @1"

@@ -14,12 +14,17 @@ from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.client.typed_values import flag_of
+from tao_sdk.engine.diagnose import name_not_finite
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.hardware_words import SYMPTOMS
+from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import LogReading
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
 from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
@@ -793,3 +798,29 @@ def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform()
     assert [name for name in on_slurm if name.removeprefix("slurm.") in SYMPTOMS] == [
         f"slurm.{name}" for name in SYMPTOMS
     ]
+
+
+def diverged() -> Job:
+    """A failed training whose loss was NaN from its second epoch on."""
+    reader = ProgressReader()
+    reader.feed(b"epoch 1/3 loss 0.5\nepoch 2/3 loss nan\nepoch 3/3 loss nan\n")
+    return Job("x-1", "x", "local", Status.ERROR, reading=LogReading(reader.progress))
+
+
+def test_a_loss_that_is_nan_is_the_cause_where_nothing_else_is_known():
+    named = name_not_finite(diagnose(Evidence(exit_code=3, log_tail="bye")), diverged())
+    assert (named.rule, named.err_class) == ("nan_loss", ErrClass.PROGRAM)
+    assert named.what == "The training diverged: loss is NaN or infinite from epoch 2 on."
+
+
+def test_a_loss_that_is_nan_is_named_beside_another_cause():
+    named = name_not_finite(diagnose(Evidence(exit_code=1, log_tail=NO_CSV)), diverged())
+    assert named.rule != "nan_loss"
+    assert named.why.endswith("\nIts loss is NaN or infinite from epoch 2 on.")
+
+
+@pytest.mark.parametrize("line", ["Loss is nan, stopping training", "loss: nan", "loss became inf"])
+def test_a_line_that_says_that_the_loss_is_nan_is_understood(line: str):
+    named = name_not_finite(diagnose(Evidence(exit_code=1, log_tail=line)), diverged())
+    assert named.rule == "nan_loss"
+    assert named.what.endswith(f"{line} (loss is NaN or infinite from epoch 2 on)")

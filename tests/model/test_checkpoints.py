@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tao_sdk.model.checkpoints import (
     settled_at,
     with_epochs,
 )
-from tao_sdk.model.progress import Best, Progress
+from tao_sdk.model.progress import Best, EpochMetrics, Progress
 from tao_sdk.runner.outputs.tree import checkpoint_folder
 
 Files = list[tuple[str, int, float]]
@@ -344,3 +345,29 @@ def test_a_single_file_with_the_number_of_the_newest_epoch_is_of_that_epoch() ->
     listing = [*files("weights.03.h5"), ("final.h5", 100, 2000.0), ("last.h5", 100, 3000.0)]
     chosen = choose_checkpoints(listing, "", None, best_epoch(3, 3))
     assert (chosen.best, chosen.newest) == ("weights.03.h5", "final.h5")
+
+
+def improving(epochs: int) -> Progress:
+    history = tuple(EpochMetrics(n, {"accuracy": n / 10}) for n in range(1, epochs + 1))
+    best = Best(epochs, "accuracy", epochs / 10)
+    return Progress(epoch=epochs, epochs=9, best=best, history=history)
+
+
+def test_while_the_newest_epoch_is_the_best_and_not_whole_the_best_so_far_is_chosen():
+    names = [f"train/model_epoch_{n:03}.npz" for n in (1, 2, 3)]
+    two, three = files(*names[:2]), files(*names)
+    half_written = choose_checkpoints(three, "", manifest(two), improving(3))
+    not_there_yet = choose_checkpoints(two, "", manifest(two), improving(3))
+    assert (half_written.best, not_there_yet.best) == (names[1], names[1])
+
+
+def test_a_job_that_is_over_has_no_best_checkpoint_where_that_of_the_best_epoch_was_not_kept():
+    names = [f"train/model_epoch_{n:03}.npz" for n in (1, 2)]
+    assert choose_checkpoints(files(*names), "", None, improving(3), settled=math.inf).best is None
+
+
+def test_a_checkpoint_folder_of_hugging_face_is_never_one_of_an_epoch():
+    names = [f"train/checkpoint-{n}/model.safetensors" for n in (1, 2, 3)]
+    found = with_epochs(list_checkpoints(files(*names)), improving(3))
+    assert [(each.epoch, each.step) for each in found] == [(None, 1), (None, 2), (None, 3)]
+    assert choose_checkpoints(files(*names), "", manifest(files(*names)), improving(3)).best is None

@@ -216,3 +216,20 @@ def test_a_loss_that_was_never_a_number_is_told_too():
     for n in (1, 2):
         reader.feed(f"epoch {n}/9 loss nan\n".encode())
     assert any("NaN in epoch 1: loss" in said for said in texts(curve_svg(reader.progress)))
+
+
+def test_the_picture_of_a_log_without_epochs_counts_its_steps():
+    reader = ProgressReader()
+    reader.feed(b"".join(b"step %d00/900 loss 0.%d\n" % (n, 9 - n) for n in range(1, 6)))
+    reader.feed(b"step 600/900 loss nan\n")
+    said = texts(curve_svg(reader.progress))
+    assert {"step", "100", "best 0.4 in step 500", "NaN in step 600"} <= set(said)
+    assert any(line.endswith("step 500") for line in curve_text(reader.progress))
+
+
+def test_the_picture_of_a_log_that_counts_from_zero_has_its_numbers():
+    reader = ProgressReader()
+    reader.feed(b"".join(b"epoch %d/4 acc 0.%d\n" % (n, n + 1) for n in range(4)))
+    said = texts(curve_svg(reader.progress))
+    assert {"0", "3", "best 0.4 in epoch 3"} <= set(said)
+    assert "4" not in said

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from tao_sdk.model import progress_lines
 from tao_sdk.model.metric_names import smaller_is_better
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, crossed_milestones, richer_progress
+from tao_sdk.model.progress import (
+    Best,
+    EpochMetrics,
+    Progress,
+    crossed_milestones,
+    not_finite_words,
+    richer_progress,
+)
 from tao_sdk.model.progress_lines import LineReader
 from tao_sdk.model.progress_reader import HISTORY, ProgressReader
 
@@ -109,7 +116,15 @@ def test_every_multiple_crossed_between_two_looks_is_a_milestone():
             None,
             {"accuracy/top1": 95.5},
         ),
-        ("{'loss': 0.25, 'learning_rate': 5e-05, 'epoch': 2.5}", 2, None, {"loss": 0.25}),
+        ("{'loss': 0.25, 'learning_rate': 5e-05, 'epoch': 2.5}", 3, None, {"loss": 0.25}),
+        ("{'loss': 1.2, 'epoch': 0.5}", 1, None, {"loss": 1.2}),
+        ("{'loss': '1.2', 'grad_norm': '0.3', 'epoch': '2.0'}", 2, None, {"loss": 1.2}),
+        (
+            "Epoch 4:  50%|█████     | 50/100 [00:05<00:05, 10.0it/s, v_num=0, train_loss=0.512]",
+            5,
+            None,
+            {"train_loss": 0.512},
+        ),
         ("INFO:root:2026-11-21 epoch=7 val_loss=0.125 lr=1e-4", 7, None, {"val_loss": 0.125}),
         ("\x1b[32mEpoch 5/9\x1b[0m mAP: 0.41 mIoU=0.5", 5, 9, {"mAP": 0.41, "mIoU": 0.5}),
         (
@@ -201,11 +216,13 @@ def test_a_progress_bar_redrawn_with_carriage_returns_counts_its_epochs_from_one
 
 
 def test_epochs_counted_from_zero_never_pass_the_total():
-    assert [read(*[f"Epoch {n}/24" for n in range(last + 1)]).epoch for last in (0, 10, 24)] == [
-        1,
-        11,
-        24,
-    ]
+    logs = [[f"Epoch {n}/24" for n in range(last + 1)] for last in (0, 10, 23, 24)]
+    seen = [read(*log, log[-1]) for log in logs]
+    assert [progress.epoch for progress in seen] == [1, 11, 24, 25]
+    assert [progress.epochs for progress in seen] == [24, 24, 24, 25]
+    assert [(progress.number, progress.total) for progress in seen] == [
+        (0, 24), (10, 24), (23, 24), (24, 24),
+    ]  # fmt: skip
 
 
 def status(**fields: object) -> str:
@@ -390,8 +407,276 @@ def test_metrics_of_a_thousand_classes_are_bounded():
     assert len(read(status(epoch=1, kpi={f"ap_{n}": 0.5 for n in range(1000)})).metrics) == 64
 
 
-def test_steps_without_epochs_show_their_loss():
-    assert read("step 200/1000 loss 0.5").metrics == {"loss": 0.5}
+@pytest.mark.parametrize(
+    ("line", "step", "steps", "metrics"),
+    [
+        ("step 100 loss 1.23", 100, None, {"loss": 1.23}),
+        ("step 200/1000 loss 0.5", 200, 1000, {"loss": 0.5}),
+        ("iter 10: loss 2.3, time 12ms, mfu 3.45%", 10, None, {"loss": 2.3}),
+        (
+            "step 250: train loss 2.3012, val loss 2.4",
+            250,
+            None,
+            {"train_loss": 2.3012, "val_loss": 2.4},
+        ),
+        (
+            "Iter(train) [  100/40000]  lr: 1e-2  eta: 3:00:00  time: 0.3  loss: 1.25",
+            100,
+            40000,
+            {"loss": 1.25},
+        ),
+        (
+            " iteration   100/  5000 | lm loss: 6.2E+00 | loss scale: 4096.0 |",
+            100,
+            5000,
+            {"loss": 6.2},
+        ),
+        ("eta: 1:00:00  iter: 19  total_loss: 2.9  time: 0.5", 19, None, {"total_loss": 2.9}),
+        (
+            "  10%|█         | 100/1000 [00:10<01:30, 9.91it/s, loss=0.512]",
+            100,
+            1000,
+            {"loss": 0.512},
+        ),
+        (
+            "[10]\ttrain-rmse:0.51\ttest-rmse:0.62",
+            10,
+            None,
+            {"train-rmse": 0.51, "test-rmse": 0.62},
+        ),
+        ('{"step": 300, "loss": 0.25, "lr": 0.1}', 300, None, {"loss": 0.25}),
+        ("{'step': 300, 'loss': 0.25}", 300, None, {"loss": 0.25}),
+        ("step=0, loss=4.2", 0, None, {"loss": 4.2}),
+        ("train_step 100 | loss 0.5", 100, None, {"loss": 0.5}),
+    ],
+)
+def test_of_a_log_without_epochs_the_step_of_its_metrics_is_read(
+    line: str, step: int, steps: int | None, metrics: dict[str, float]
+):
+    seen = read(line)
+    assert (seen.epoch, seen.step, seen.steps) == (0, step, steps)
+    assert seen.metrics == metrics
+
+
+def test_the_best_step_and_the_steps_of_a_curve_are_kept():
+    seen = read(*[f"step {n}00/500 val_loss {abs(n - 3) + 0.5}" for n in range(1, 6)])
+    assert seen.best == Best(0, "val_loss", 0.5, 300)
+    assert [(entry.epoch, entry.step) for entry in seen.history] == [
+        (0, step) for step in (100, 200, 300, 400, 500)
+    ]
+    assert (seen.best_epoch, seen.unit, seen.number, seen.total, seen.fraction) == (
+        None, "step", 500, 500, 1.0,
+    )  # fmt: skip
+
+
+def test_steps_that_begin_anew_show_what_is_newest():
+    seen = read("step 10 loss 0.5", "step 20 loss 0.4", "step 10 loss 0.3")
+    assert (seen.step, seen.metrics) == (10, {"loss": 0.3})
+    assert [entry.step for entry in seen.history] == [10]
+
+
+def test_steps_of_an_evaluation_are_not_those_of_the_training():
+    seen = read(
+        "step 400 loss 0.5",
+        "eval step 10 loss 0.6",
+        "Validation:  50%|█████     | 5/10 [00:01<00:01, 9.91it/s, val_loss=0.7]",
+    )
+    assert (seen.step, seen.metrics["val_loss"]) == (400, 0.7)
+
+
+def test_an_epoch_counts_more_than_the_steps_before_it():
+    seen = read("step 10 loss 0.5", "step 20 loss nan", "epoch 1 loss 0.3", "step 90 loss 0.2")
+    assert (seen.epoch, seen.step, seen.metrics) == (1, None, {"loss": 0.2})
+    assert seen.history == (EpochMetrics(1, {"loss": 0.2}),)
+    assert seen.best == Best(1, "loss", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("line", "metrics"),
+    [
+        ("accuracy: 0.93", {"accuracy": 0.93}),
+        ("Test accuracy 93.1%", {"test_accuracy": 93.1}),
+        ("Test accuracy: 93%", {"test_accuracy": 93.0}),
+        ("test_loss=0.31 test_acc=0.9", {"test_loss": 0.31, "test_acc": 0.9}),
+        ("2026-11-21 10:00:00,123 - INFO - Final accuracy = 0.93", {"accuracy": 0.93}),
+        (
+            "Test set: Average loss: 0.05, Accuracy: 9800/10000 (98%)",
+            {"loss": 0.05, "accuracy": 0.98},
+        ),
+        ("Accuracy of the network on the 10000 test images: 55 %", {"test_accuracy": 55.0}),
+        ("eval_loss: 0.5", {"eval_loss": 0.5}),
+        ("mAP: 0.41", {"mAP": 0.41}),
+        (
+            "│        test_acc         │    0.9312000274658203     │",
+            {"test_acc": 0.9312000274658203},
+        ),
+        ("        val_loss             0.2134", {"val_loss": 0.2134}),
+    ],
+)
+def test_an_evaluation_without_an_epoch_is_read(line: str, metrics: dict[str, float]):
+    seen = read(line)
+    assert seen.metrics == metrics
+    assert not seen.is_counted
+
+
+def test_a_final_evaluation_belongs_to_the_newest_epoch_or_step():
+    by_epoch = read("epoch 1/2 loss 0.5", "epoch 2/2 loss 0.4", "Test accuracy 93.1%")
+    by_step = read("step 100 loss 0.5", "Test accuracy 93.1%")
+    assert by_epoch.history[-1] == EpochMetrics(2, {"loss": 0.4, "test_accuracy": 93.1})
+    assert by_step.history[-1] == EpochMetrics(0, {"loss": 0.5, "test_accuracy": 93.1}, 100)
+
+
+NO_METRICS = [
+    "loss function: mse",
+    "loss: mse",
+    "precision: 16",
+    "  mse: 1.0",
+    "precision: 0.5",
+    "loss_weight: 2.0",
+    "target_accuracy: 0.95",
+    "target accuracy: 0.95",
+    "loss scale: 4096.0",
+    "saving to /runs/val_loss=0.12.ckpt",
+    "saved model_acc=0.93.pth",
+    "loaded weights from /models/acc 0.93/epoch_3.pth",
+    "torchmetrics acc 1.4.0",
+    "iou==0.9.4",
+    "accuracy: 2026-11-21",
+    "map 10.30.2.1",
+    "error: 404",
+    "Error: 2 files were not found",
+    "score: 3",
+    "top: 5",
+    "accuracy 5 MB",
+    "dice: 12 files",
+    "Best accuracy: 0.95",
+    "Loading best model from ./out/checkpoint-50 (score: 0.93).",
+    "Max accuracy: 93.2%",
+    "f: 0.5",
+    "map: 0.5",
+    "step 3: download the data",
+    "step 1/5 unpack 0.5 GB",
+    "1 0.5 0.8",
+    "|  1 | 0.5 | 0.8 |",
+    '{"port": 8080, "seed": 0.5}',
+    '{"precision": "16-mixed", "workers": 4}',
+    "the accuracy was 0.93 in an earlier paper",
+    "Downloading:  10%|█         | 100/1000 [00:10<01:30, 9.91MB/s]",
+]
+
+
+@pytest.mark.parametrize("line", NO_METRICS)
+def test_what_is_not_surely_a_metric_is_not_read(line: str):
+    assert read(line) == Progress()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss function: mse",
+        "saving to /runs/val_loss=0.12.ckpt",
+        "torchmetrics acc 1.4.0",
+        "Error: 2 files were not found",
+        "accuracy: 2026-11-21",
+        "Best accuracy: 0.95",
+        "Loading best model from ./out/checkpoint-50 (score: 0.93).",
+        "Restoring states from /x/epoch=7-step=400.ckpt",
+        "loss scale: 4096.0",
+        "accuracy: 5 MB",
+        "1 0.5 0.8",
+    ],
+)
+@pytest.mark.parametrize("known", ["epoch 3 loss 0.5", "step 30 loss 0.5"])
+def test_what_is_no_metric_is_not_read_beside_epochs_or_steps_either(known: str, line: str):
+    assert read(known, line) == read(known)
+
+
+ROWS = [(1, 0.52, 0.83), (2, 0.41, 0.87), (3, 0.33, 0.91)]
+TABLES = {
+    "bars": "| epoch | loss | accuracy |\n|---|---|---|\n"
+    + "".join(f"| {n:<5} | {loss} | {acc} |\n" for n, loss, acc in ROWS),
+    "boxes": "┃ Epoch ┃ Loss ┃ Accuracy ┃\n"
+    + "".join(f"│ {n}/3   │ {loss} │ {acc}     │\n" for n, loss, acc in ROWS),
+    "commas": "epoch,loss,accuracy,lr\n"
+    + "".join(f"{n},{loss},{acc},0.001\n" for n, loss, acc in ROWS),
+    "columns": "  epoch    loss    accuracy     time\n-------  ------  ----------  -------\n"
+    + "".join(f"      {n}  \x1b[36m{loss}\x1b[0m  {acc}      00:12\n" for n, loss, acc in ROWS),
+    "blanks": "epoch loss accuracy\n" + "".join(f"{n} {loss} {acc}\n" for n, loss, acc in ROWS),
+    "bar behind": "   Epoch   GPU_mem   Loss   Accuracy   Size\n"
+    + "".join(
+        f"     {n}/3     2.61G   {loss}   {acc}   640: 100%|████| 8/8 [00:02<00:00, 3.9it/s]\n"
+        for n, loss, acc in ROWS
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_rows_of_a_table_are_read_by_its_header(kind: str):
+    reader = ProgressReader()
+    for line in TABLES[kind].splitlines(keepends=True):
+        reader.feed(line.encode())
+    seen = reader.progress
+    assert [entry.epoch for entry in seen.history] == [1, 2, 3]
+    assert seen.history[1].metrics == {"loss": 0.41, "accuracy": 0.87}
+    assert seen.best == Best(3, "accuracy", 0.91)
+
+
+def test_a_table_of_steps_counts_steps():
+    seen = read("Step | Training Loss | Validation Loss", "500 | 0.5 | 0.61", "1000 | 0.4 | 0.55")
+    assert (seen.epoch, seen.step) == (0, 1000)
+    assert seen.metrics == {"training_loss": 0.4, "validation_loss": 0.55}
+
+
+def test_numbers_below_a_table_that_are_no_rows_of_it_are_left():
+    table = ["epoch loss accuracy", "1 0.5 0.8"]
+    seen = read(*table)
+    for line in ("90 5 5", "2 0.4", "2 0.4 0.9 0.1", "2.5 0.4 0.9", "total 0.4 0.9"):
+        assert read(*table, line) == seen
+
+
+def test_a_second_table_replaces_the_first():
+    seen = read("epoch,loss", "1,0.5", "epoch,wer", "2,0.4")
+    assert seen.metrics == {"loss": 0.5, "wer": 0.4}
+
+
+LOGS_BESIDE_EPOCHS = {
+    **TABLES,
+    "steps": "".join(f"step {n}0/500 loss {1 / n:.3f}\n" for n in range(1, 9)),
+    "steps and an epoch": "step 5 loss 0.5\nloss: nan\nepoch 0/2 loss 0.4\nEpoch 2/2 loss 0.3\n",
+    "an evaluation": "accuracy: 0.5\nstep 3 loss nan\nstep 4 loss 0.5\nTest accuracy 93.1%\n",
+}
+
+
+@pytest.mark.parametrize("kind", LOGS_BESIDE_EPOCHS)
+@given(data=st.data())
+def test_tables_and_steps_mean_the_same_in_pieces_to_readers_that_follow_one_another(
+    kind: str, data: st.DataObject
+):
+    log = LOGS_BESIDE_EPOCHS[kind].encode()
+    cuts = data.draw(st.lists(st.integers(0, len(log)), max_size=8))
+    alone, last = ProgressReader(), ProgressReader()
+    alone.feed(log)
+    for begin, end in pairwise([0, *sorted(cuts), len(log)]):
+        stored = json.loads(json.dumps(last.progress.to_json()))
+        last = ProgressReader(Progress.from_json(stored), last.unfinished)
+        last.feed(log[begin:end])
+    assert last.progress == alone.progress
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("epoch 1 loss 0.5", "epoch 2 loss nan"), "loss is NaN or infinite from epoch 2 on"),
+        (("epoch 0 loss 0.5", "epoch 1 loss nan"), "loss is NaN or infinite from epoch 1 on"),
+        (("step 10 loss 0.5", "step 20 loss inf"), "loss is NaN or infinite from step 20 on"),
+        (("test accuracy: nan",), "test_accuracy is NaN or infinite"),
+        (("epoch 1 loss nan", "epoch 2 loss 0.5"), ""),
+    ],
+)
+def test_a_metric_that_is_no_number_is_named_with_where_it_began(
+    lines: tuple[str, ...], words: str
+):
+    assert not_finite_words(read(*lines)) == words
 
 
 LIKE_EACH_OTHER = [
@@ -430,7 +715,9 @@ def test_what_lines_that_differ_in_digits_say_is_searched_for_once(monkeypatch: 
     searched: list[str] = []
     search = progress_lines.shape_of_text
     monkeypatch.setattr(
-        progress_lines, "shape_of_text", lambda text: searched.append(text) or search(text)
+        progress_lines,
+        "shape_of_text",
+        lambda text, **more: searched.append(text) or search(text, **more),
     )
     log = "".join(
         f"epoch {n // 1000 + 1}/20  step {n % 1000:03}  loss {1 / (n + 1):.4f}\n"

@@ -12,11 +12,13 @@ from tao_sdk.cli.command import JobId, command, newest
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
+from tao_sdk.model.ranking import FIXED_ORDERS, best_value
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.model.comparison import Compared, Comparison
+    from tao_sdk.model.progress import Best, Progress
 
 CELL = 32  # letters of a setting on a terminal
 
@@ -75,7 +77,7 @@ def compare(
     svg = draw(comparison)
     written = write_picture(picture or Path(PICTURE), svg) if svg else None
     out.object(comparison_view(comparison, written))
-    head, *rows = table(comparison, CELL if out.width else None)
+    head, *rows = table(comparison, CELL if out.width else None, sort)
     out.table(head, rows)
     if written:
         out.line(f"picture  {show.path(str(written.absolute()))}")
@@ -83,24 +85,40 @@ def compare(
         out.note("No picture: none of these jobs has told a metric in two epochs.")
 
 
-def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:
-    """A head and a row a job. The values stand before the settings, of which there may be many."""
+def table(
+    comparison: Comparison, width: int | None, sort: str | None = None
+) -> list[tuple[str, ...]]:
+    """A head and a row a job. The values stand before the settings, of which there may be many.
+
+    Jobs that are sorted by another metric than the compared one have a column for it.
+    """
     values = [f"BEST {comparison.metric}", "LAST"] if comparison.metric else []
-    head = ("ID", "STATUS", *values, *comparison.differ)
-    rows = [row(job, comparison, width) for job in comparison.jobs]
+    sorted_by = sort_metric(comparison, sort)
+    sort_head = [f"BEST {sorted_by}"] if sorted_by else []
+    head = ("ID", "STATUS", *sort_head, *values, *comparison.differ)
+    rows = [row(job, comparison, width, sorted_by) for job in comparison.jobs]
     return [head, *rows]
 
 
-def row(compared: Compared, comparison: Comparison, width: int | None) -> tuple[str, ...]:
-    values = [best(compared), last(compared)] if comparison.metric else []
+def sort_metric(comparison: Comparison, sort: str | None) -> str | None:
+    """The metric that jobs are sorted by; None where its column is there already, and for `name`
+    and such.
+    """
+    return None if sort in (*FIXED_ORDERS, comparison.metric) else sort
+
+
+def row(
+    compared: Compared, comparison: Comparison, width: int | None, sorted_by: str | None
+) -> tuple[str, ...]:
+    progress = compared.job.progress
+    sort_cells = [best(progress, best_value(progress, sorted_by))] if sorted_by else []
+    values = [best(progress, compared.best), last(compared)] if comparison.metric else []
     settings = [cut(cell(compared.settings.get(name)), width) for name in comparison.differ]
-    return (compared.job.id, compared.job.status.value, *values, *settings)
+    return (compared.job.id, compared.job.status.value, *sort_cells, *values, *settings)
 
 
-def best(compared: Compared) -> str:
-    if compared.best is None:
-        return ""
-    return f"{show.number(compared.best.value)} @{compared.best.epoch}"
+def best(progress: Progress, value: Best | None) -> str:
+    return show.best_number(progress, value) if value else ""
 
 
 def last(compared: Compared) -> str:

@@ -6,6 +6,7 @@ Not here: why it failed (show.py) and where the lines go (watching.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
@@ -42,8 +43,9 @@ def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -
     facts = [f"{job.status} {preposition} {format_clock(seconds_taken(job))}"]
     if job.status is Status.ERROR and job.exit_code is not None:
         facts.append(f"exit code {job.exit_code}")
-    if progress.epoch:
-        facts += show.metrics(progress)[-1:]
+    facts += show.metrics(progress)[-1:]
+    if are_named_by_step(checkpoints) and progress.best:
+        facts.append(f"best {progress.best.metric} {show.best_number(progress, progress.best)}")
     if checkpoints:
         facts.append(checkpoint_fact(job, progress, checkpoints))
     return facts
@@ -52,9 +54,25 @@ def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -
 def checkpoint_fact(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> str:
     """How many there are; of a job that was cut off, how many are known to be whole."""
     all_whole = all(checkpoint.complete for checkpoint in checkpoints)
-    if job.status is Status.COMPLETE or all_whole:
-        return show.plural(len(checkpoints), "checkpoint") + best_epoch(progress)
-    return show.known_whole(checkpoints)
+    if job.status is not Status.COMPLETE and not all_whole:
+        return show.known_whole(checkpoints)
+    count = show.plural(len(checkpoints), "checkpoint")
+    if are_named_by_step(checkpoints):
+        return f"{count}, the newest is {newest_name(checkpoints)}"
+    return count + best_epoch(progress)
+
+
+def are_named_by_step(checkpoints: Sequence[Checkpoint]) -> bool:
+    """True for `checkpoint-100`: no epoch can be told from such names."""
+    if any(checkpoint.epoch is not None for checkpoint in checkpoints):
+        return False
+    return any(checkpoint.step is not None for checkpoint in checkpoints)
+
+
+def newest_name(checkpoints: Sequence[Checkpoint]) -> str:
+    """The name of the newest checkpoint, which is the last of those that go by a step."""
+    by_step = [checkpoint for checkpoint in checkpoints if checkpoint.step is not None]
+    return show.one_line(PurePosixPath(by_step[-1].path).name)
 
 
 def seconds_taken(job: Job) -> float:
@@ -76,7 +94,9 @@ def best_epoch(progress: Progress) -> str:
     last_metrics = show.metrics(progress)[-1:]
     if not any(text.startswith(f"{best.metric} ") for text in last_metrics):
         value = f"{best.metric} {value}"
-    return f", best is epoch {best.epoch} ({value})"
+    if best.step is None and not best.epoch:
+        return ""
+    return f", best is {show.best_place(progress, best)} ({value})"
 
 
 def place_lines(places: Sequence[tuple[str, str]], width: int | None) -> list[Line]:

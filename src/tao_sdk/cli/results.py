@@ -80,6 +80,8 @@ def results(
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
         out.line(results_text.checkpoint_line(checkpoint))
+        if epoch is not None:
+            out.lines(results_text.own_number_lines(left, epoch))
     elif not out.json:
         out.lines(results_text.results_lines(left, live=not found.status.terminal))
         out.lines(results_text.fetch_lines(found, left, fetch))

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.model.checkpoints import SETTLED, of_epoch
+from tao_sdk.model.checkpoints import SETTLED, of_epoch, value_of
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
     from tao_sdk.client import Results
     from tao_sdk.model.checkpoints import Checkpoint
     from tao_sdk.model.job import Job
+    from tao_sdk.model.progress import Best, Progress
 
 KEEP = "To keep files: write to $TAO_RESULTS_DIR, or name a folder: tao run --outputs DIR"
 WHOLE = {True: "whole", False: "not known to be whole"}
@@ -45,16 +46,34 @@ def best_line(left: Results) -> str:
     if not left.best:
         return f"best     -  ({why_no_best(left)})"
     line = f"best     {show.path(left.best)}"
-    value = best_value(left)
+    value = best_so_far(left) or best_value(left)
     return f"{line}  ({value})" if value else line
+
+
+def best_so_far(left: Results) -> str:
+    """`accuracy 0.95 at epoch 4, the best so far; epoch 5 has 0.97, and no whole checkpoint yet`;
+    "" where the checkpoint is that of the best epoch, or is called the best.
+    """
+    best, checkpoints = left.progress.best, left.checkpoints
+    chosen = next((each for each in checkpoints if each.path == left.best), None)
+    if best is None or chosen is None or chosen.is_best:
+        return ""
+    value = value_of(chosen, checkpoints, left.progress)
+    if value is None or value.epoch == best.epoch:
+        return ""
+    place = show.best_place(left.progress, best)
+    newer = f"{place} has {show.number(best.value)}, and no whole checkpoint yet"
+    return f"{value_at(left.progress, value)}, the best so far; {newer}"
 
 
 def best_value(left: Results) -> str:
     """`accuracy 0.986 at epoch 19`; "" where the job told no metric."""
     best = left.progress.best
-    if best is None:
-        return ""
-    return f"{best.metric} {show.number(best.value)} at epoch {best.epoch}"
+    return value_at(left.progress, best) if best else ""
+
+
+def value_at(progress: Progress, best: Best) -> str:
+    return f"{best.metric} {show.number(best.value)} at {show.best_place(progress, best)}"
 
 
 def why_no_best(left: Results) -> str:
@@ -66,8 +85,9 @@ def why_no_best(left: Results) -> str:
     best = left.progress.best
     if best is None:
         return "the job told no metric by which one is the best"
-    if of_epoch(left.checkpoints, best.epoch, left.progress) is None:
-        return f"{best_value(left)}; no checkpoint file names epoch {best.epoch}"
+    if not best.epoch or of_epoch(left.checkpoints, best.epoch, left.progress) is None:
+        place = show.best_place(left.progress, best)
+        return f"{best_value(left)}; no checkpoint file names {place}"
     return f"{best_value(left)}, which has no checkpoint that is known to be whole"
 
 
@@ -84,9 +104,10 @@ def newest_line(left: Results) -> str:
 
 def progress_line(left: Results) -> list[str]:
     """How far the job is, as of now."""
-    if not left.progress.epoch:
+    if not left.progress.is_counted:
         return []
-    return ["  ".join(["epoch    " + show.epoch(left.progress), *show.metrics(left.progress)])]
+    head = f"{left.progress.unit:<8} {show.epoch(left.progress)}"
+    return ["  ".join([head, *show.metrics(left.progress)])]
 
 
 def missing_results(left: Results) -> list[str]:
@@ -124,6 +145,14 @@ def checkpoint_line(checkpoint: Checkpoint) -> str:
     """One checkpoint alone: its path, its size, and whether it is whole."""
     size, whole = format_size(checkpoint.size), WHOLE[checkpoint.complete]
     return f"{show.path(checkpoint.path)}  {size}  {whole}"
+
+
+def own_number_lines(left: Results, epoch: int) -> list[str]:
+    """By which number the job itself calls the epoch that was asked for, where that is another."""
+    if not left.progress.counts_from_zero:
+        return []
+    own_number = left.progress.shown_epoch(epoch)
+    return [f"The job calls it epoch {own_number}: --epoch counts from 1, the job from 0."]
 
 
 def unsure_lines(left: Results) -> list[str]:

@@ -91,7 +91,7 @@ def progress_line(progress: Progress, width: int) -> Line:
     """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`; what does not fit is left
     out, the bar first.
     """
-    head: Line = [("epoch ", "dim"), (show.epoch(progress), "bold")]
+    head: Line = [(f"{progress.unit} ", "dim"), (show.epoch(progress), "bold")]
     end = ending(progress)
     metrics: list[Line] = [metric(text) for text in show.metrics(progress)]
     while metrics and length([*head, *flat(metrics), *end]) > width:
@@ -137,7 +137,7 @@ def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
     lines = [header(scene, width), *warnings]
     ended = scene.job.status.terminal
     leave = LEAVE if height else ""
-    if scene.progress.epoch:
+    if scene.progress.is_counted:
         lines += [] if ended else growing_curve(scene.progress, width, height)
         lines.append(progress_line(progress_at(scene, at), width))
         if height and not ended:

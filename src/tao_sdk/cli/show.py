@@ -18,7 +18,13 @@ from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.metric_names import telling_order
-from tao_sdk.model.progress import Progress, telling_metrics
+from tao_sdk.model.progress import (
+    NOT_FINITE_ADVICE,
+    Best,
+    Progress,
+    not_finite_words,
+    telling_metrics,
+)
 from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
@@ -53,7 +59,7 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
     now, `5m ago`.
     """
     progress = job.progress
-    if not progress.epoch:
+    if not progress.is_counted:
         return []
     words = [epoch(progress), *trends(progress)[:most_metrics]]
     if job.status.terminal and not job.reading.whole:
@@ -134,11 +140,22 @@ def row(
         job.status.value,
         age((now - job.created).total_seconds()),
         took(job, now),
-        "  ".join(how_far(job, now, most_metrics=1)),
+        progress_cell(job, now),
         best(job, metric),
         cut(labels(job, hidden), width),
         one_line(cause) or message(job),
     )
+
+
+def progress_cell(job: Job, now: datetime) -> str:
+    """`14/20  loss 2.000 -> 0.150`, `step 100  loss 1.230`; of a job that tells no epoch and no
+    step, its metric.
+    """
+    words = how_far(job, now, most_metrics=1)
+    if not words:
+        return "  ".join(metrics(job.progress)[:1])
+    head = ["step"] if job.progress.unit == "step" else []
+    return " ".join([*head, "  ".join(words)])
 
 
 def best(job: Job, metric: str | None = None) -> str:
@@ -148,7 +165,20 @@ def best(job: Job, metric: str | None = None) -> str:
     shown = best_value(job.progress, metric) if metric else job.progress.best
     if shown is None:
         return ""
-    return one_line(f"{shown.metric} {number(shown.value)} @{shown.epoch}")
+    return one_line(f"{shown.metric} {best_number(job.progress, shown)}")
+
+
+def best_number(progress: Progress, best: Best) -> str:
+    """`0.957 @14`, `1.230 @step 100`; only the value where no epoch and no step was told."""
+    value = number(best.value)
+    if best.step is not None:
+        return f"{value} @step {best.step}"
+    return f"{value} @{progress.shown_epoch(best.epoch)}" if best.epoch else value
+
+
+def best_place(progress: Progress, best: Best) -> str:
+    """`epoch 14` or `step 100`, as the job counts them."""
+    return f"{progress.unit} {progress.shown_number(best)}"
 
 
 def labels(job: Job, hidden: Collection[str] = ()) -> str:
@@ -158,7 +188,7 @@ def labels(job: Job, hidden: Collection[str] = ()) -> str:
 
 def more_metrics(progress: Progress) -> str:
     """The metrics that are not beside the epoch, the most telling first; without an epoch, all."""
-    shown = metrics(progress) if progress.epoch else []
+    shown = metrics(progress) if progress.is_counted else []
     beside = {text.partition(" ")[0] for text in shown}
     names = sorted(progress.metrics.keys() - beside, key=telling_order)[:MORE_METRICS]
     return "  ".join(f"{name} {number(progress.metrics[name])}" for name in names)
@@ -180,11 +210,10 @@ def took(job: Job, now: datetime) -> str:
 
 
 def epoch(progress: Progress) -> str:
-    if not progress.epoch:
+    """`14/20`: the newest epoch or step, as the job counts them."""
+    if progress.number is None:
         return ""
-    if not progress.epochs:
-        return str(progress.epoch)
-    return f"{progress.epoch}/{progress.epochs}"
+    return f"{progress.number}/{progress.total}" if progress.total else str(progress.number)
 
 
 def metrics(progress: Progress) -> list[str]:
@@ -242,7 +271,7 @@ def job_facts(job: Job) -> dict[str, str | int]:
         "endpoint": job.endpoint_name,
         "image": job.image,
         "gpus": job.gpu_count,
-        "epoch": "  ".join(how_far(job, now)),
+        job.progress.unit: "  ".join(how_far(job, now)),
         "metrics": more_metrics(job.progress),
         "best": best(job),
         "created": moment(job.created),
@@ -325,7 +354,7 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     """Why a job waits or failed: what went wrong, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
-        return [without_diagnosis(job, head)]
+        return [without_diagnosis(job, head), *not_finite_lines(job.progress, out)]
     what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {what}", *rest]
 
@@ -336,6 +365,14 @@ def without_diagnosis(job: Job, head: str) -> str:
     if job.status is Status.COMPLETE or not known:
         return f"{head}."
     return f"{head}: {known}"
+
+
+def not_finite_lines(progress: Progress, out: Output) -> list[str]:
+    """Which metrics of a job that has not failed are NaN, since when, and what to do."""
+    words = not_finite_words(progress)
+    if not words:
+        return []
+    return [f"Its {words}.", *labelled("Do:", NOT_FINITE_ADVICE, out.width)]
 
 
 def standstill(job: Job, activity: Activity | None, epoch_at: datetime | None) -> list[str]:

@@ -105,7 +105,7 @@ def standing_message(job: Job, now: datetime) -> str:
         return f"attempt {job.attempt + 1} follows"
     message = show.message(job)
     epochs = show.how_far(job, now) if job.status is Status.RUNNING else []
-    return "  ".join(["epoch", *epochs, message]).rstrip() if epochs else message
+    return "  ".join([job.progress.unit, *epochs, message]).rstrip() if epochs else message
 
 
 @command("cancel")

@@ -97,9 +97,9 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     left = seen.results
     progress = richer_progress(scene.progress, left.progress) if left else scene.progress
     width = out.width or 80
-    if progress.epoch > 1 and out.terminal:
+    if len(progress.history) > 1 and out.terminal:
         out.lines(["", *(f"  {line}" for line in curve_text(progress, min(width - 4, 96))), ""])
-    if not progress.epoch and scene.job.status is not Status.ERROR:
+    if not progress.is_counted and scene.job.status is not Status.ERROR:
         out.lines(f"  {line}" for line in scene.log_tail)
     checkpoints = left.checkpoints if left else []
     out.lines(

@@ -64,7 +64,14 @@ def draw(comparison: Comparison) -> str:
         series for compared in comparison.jobs if (series := _line(compared, comparison.metric))
     ]
     title = visible_text(comparison.metric or "")[:NAME_LETTERS]
-    return comparison_svg(title, lines) if lines else ""
+    return comparison_svg(title, lines, _unit_of(comparison)) if lines else ""
+
+
+def _unit_of(comparison: Comparison) -> str:
+    """What the curves count: epochs, steps, or of some jobs these and of others those."""
+    progresses = [compared.job.progress for compared in comparison.jobs]
+    units = {progress.unit for progress in progresses if progress.is_counted}
+    return " or ".join(sorted(units)) or "epoch"
 
 
 def _line(compared: Compared, metric: str | None) -> Series | None:

@@ -16,6 +16,7 @@ from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.progress import not_finite_words
 from tao_sdk.model.status import Status
 from tao_sdk.model.words import Why
 from tao_sdk.runner.events import EventFilter
@@ -35,6 +36,7 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     if job.status in WELL:
         return None
     diagnosis = told_at_the_end(engine, job) or explain(engine, job)
+    diagnosis = name_not_finite(diagnosis, job)
     if job.waits_for_next_attempt:
         return replace(diagnosis, next=FOLLOWS)  # who also submits it again has two jobs
     return diagnosis
@@ -62,9 +64,27 @@ def known_cause(engine: Engine, job: Job) -> str:
     nobody.
     """
     diagnosis = told_at_the_end(engine, job)
-    if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN:
+    if diagnosis is None:
+        return ""
+    diagnosis = name_not_finite(diagnosis, job)
+    if diagnosis.rule == rules.NOTHING_KNOWN:
         return ""
     return diagnosis.what.partition("\n")[0]
+
+
+def name_not_finite(diagnosis: Diagnosis, job: Job) -> Diagnosis:
+    """The diagnosis of a failed job, with the metrics that were NaN at its end and since when.
+
+    It is the cause where nothing else is known.
+    """
+    words = not_finite_words(job.progress)
+    if job.status is not Status.ERROR or not words:
+        return diagnosis
+    if diagnosis.rule == rules.NOTHING_KNOWN:
+        return rules.not_finite(words, diagnosis)
+    if diagnosis.rule == rules.NAN_LOSS:
+        return replace(diagnosis, what=f"{diagnosis.what} ({words})")
+    return replace(diagnosis, why="\n".join(filter(None, [diagnosis.why, f"Its {words}."])))
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:

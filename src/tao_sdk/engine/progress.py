@@ -25,7 +25,6 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import FilePlace, LogReading
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.progress import EpochMetrics, crossed_milestones
-from tao_sdk.model.progress_lines import start_that_counts
 from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
@@ -222,7 +221,7 @@ class Reading:
             file_progress=self._file.progress,
             attempt=self._attempt,
             cursor=self.cursor,
-            rest=start_that_counts(self._log.unfinished) + self._filter.held,
+            rest=self._log.unfinished + self._filter.held,
             as_of=now if self.whole else self.before.as_of,
             whole=self.whole and self._over,
             pace=self.before.pace,

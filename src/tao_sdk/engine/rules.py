@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.hardware_words import MachineAdvice, hardware_rules
+from tao_sdk.model.progress import NOT_FINITE_ADVICE
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import (
     Rule,
@@ -31,6 +33,7 @@ from tao_sdk.model.rule import (
 
 LAST_LINES = 12
 NOTHING_KNOWN = "nothing_known"
+NAN_LOSS = "nan_loss"
 
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
 
@@ -105,7 +108,18 @@ def path_missing(evidence: Evidence) -> str | None:
     return line if _ENDS_IN_NO_FILE.match(line) else None
 
 
-nan_loss = log_says(r"(?i:loss\W{0,4}(?:nan|[-+]?inf)\b)")
+nan_loss = log_says(r"(?i:loss\W{0,4}(?:(?:is|was|became) )?(?:nan|[-+]?inf)\b)")
+
+
+def not_finite(words: str, unexplained: Diagnosis) -> Diagnosis:
+    """The diagnosis of a job of which nothing is known but that its metrics became NaN."""
+    return replace(
+        unexplained,
+        what=f"The training diverged: {words}.",
+        err_class=ErrClass.PROGRAM,
+        next=NOT_FINITE_ADVICE,
+        rule=NAN_LOSS,
+    )
 
 
 FULL_DISK = log_says(
@@ -574,14 +588,11 @@ RULES: Sequence[Rule] = (
         },
     ),
     Rule(
-        code="nan_loss",
+        code=NAN_LOSS,
         when=nan_loss,
         what="The loss became NaN or infinite: {seen}",
         fault=PROGRAM,
-        next=(
-            "Lower the learning rate, clip gradients, "
-            "and check the data for empty or broken samples."
-        ),
+        next=NOT_FINITE_ADVICE,
     ),
     Rule(
         code="module_missing",

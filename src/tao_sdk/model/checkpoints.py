@@ -12,10 +12,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from tao_sdk.model.progress import Progress
+from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.runner.outputs.ending import SETTLED
 from tao_sdk.runner.outputs.tree import WEIGHTS, growing, names_checkpoint
 
@@ -85,8 +86,11 @@ def choose_checkpoints(
     below `root`.
     """
     found = list_checkpoints(files, root, manifest, settled)
-    complete = [each for each in with_epochs(found, progress) if each.complete]
+    with_numbers = with_epochs(found, progress)
+    complete = [each for each in with_numbers if each.complete]
     best, latest = best_of(complete, progress), newest_of(found)
+    if best is None:
+        best = best_so_far(with_numbers, progress, is_live=not settled)
     return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
 
 
@@ -139,7 +143,10 @@ def with_epochs(found: Sequence[Checkpoint], progress: Progress) -> list[Checkpo
 
 
 def _bare_number(checkpoint: Checkpoint) -> int | None:
-    match = _BARE_NUMBER.fullmatch(_name_stem(checkpoint.path))
+    stem = _name_stem(checkpoint.path)
+    if checkpoint.is_dir and stem.startswith("checkpoint-"):  # of Hugging Face: a step
+        return None
+    match = _BARE_NUMBER.fullmatch(stem)
     return int(match[1]) if match else None
 
 
@@ -177,6 +184,56 @@ def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | Non
     if named or not progress.best_epoch:
         return named
     return of_epoch(trained, progress.best_epoch, progress)
+
+
+def best_so_far(
+    found: Sequence[Checkpoint], progress: Progress, is_live: bool
+) -> Checkpoint | None:
+    """The complete checkpoint of the best epoch that has one; None where the checkpoint of the best
+    epoch of all was not kept.
+    """
+    trained = [each for each in found if not each.exported]
+    best = progress.best
+    if best is None or not best.epoch:
+        return None
+    may_come = is_live and best.epoch == progress.epoch
+    if not may_come and of_epoch(trained, best.epoch, progress) is None:
+        return None
+    return _best_complete(trained, progress, best.metric)
+
+
+def _best_complete(
+    trained: Sequence[Checkpoint], progress: Progress, metric: str
+) -> Checkpoint | None:
+    """Of the epochs that have a complete checkpoint, the checkpoint of the best."""
+    whole: dict[int, Checkpoint] = {}
+    values = values_of(progress, metric)
+    for value in values:
+        checkpoint = of_epoch(trained, value.epoch, progress)
+        if checkpoint and checkpoint.complete:
+            whole[value.epoch] = checkpoint
+    usable = [value for value in values if value.epoch in whole]
+    return whole[reduce(better_value, usable).epoch] if usable else None
+
+
+def values_of(progress: Progress, metric: str) -> list[Best]:
+    """The values of a metric that are known, by epoch."""
+    return [
+        Best(entry.epoch, metric, entry.metrics[metric])
+        for entry in progress.history
+        if metric in entry.metrics
+    ]
+
+
+def value_of(
+    checkpoint: Checkpoint, found: Sequence[Checkpoint], progress: Progress
+) -> Best | None:
+    """The value of the main metric in the epoch of a checkpoint; None where it is not known."""
+    if progress.best is None or checkpoint.epoch is None:
+        return None
+    epoch = checkpoint.epoch + counts_from_zero(found, progress)
+    values = [*values_of(progress, progress.best.metric), progress.best]
+    return next((value for value in reversed(values) if value.epoch == epoch), None)
 
 
 def of_epoch(

@@ -43,7 +43,8 @@ class Compared:
             "status": self.job.status.value,
             "settings": dict(self.settings),
             "best_value": self.best.value if self.best else None,
-            "best_epoch": self.best.epoch if self.best else None,
+            "best_epoch": (self.best.epoch or None) if self.best else None,
+            "best_step": self.best.step if self.best else None,
             "last_value": self.last,
         }
 

@@ -20,7 +20,7 @@ _MOST = 1e30  # what is larger has diverged, and would press everything else fla
 
 @dataclass(frozen=True)
 class Series:
-    """The values of one metric: (epoch, value), by epoch."""
+    """The values of one metric: (epoch, value), by epoch as the job calls it, or by step."""
 
     name: str
     points: tuple[tuple[int, float], ...]
@@ -66,9 +66,8 @@ def broken_metrics(progress: Progress) -> list[str]:
     """`NaN in epoch 3: loss`, for each metric that was no number; at most as many as a panel has
     lines.
     """
-    return [f"NaN in epoch {epoch}: {name}" for name, epoch in not_finite_since(progress).items()][
-        :MOST_SERIES
-    ]
+    since = list(not_finite_since(progress).items())[:MOST_SERIES]
+    return [f"NaN in {progress.unit} {number}: {name}" for name, number in since]
 
 
 def _shown_order(progress: Progress) -> Callable[[str], tuple[Any, ...]]:
@@ -79,7 +78,9 @@ def _shown_order(progress: Progress) -> Callable[[str], tuple[Any, ...]]:
 
 def series_of(progress: Progress, name: str) -> Series:
     seen = (
-        (entry.epoch, entry.metrics[name]) for entry in progress.history if name in entry.metrics
+        (progress.shown_number(entry), entry.metrics[name])
+        for entry in progress.history
+        if name in entry.metrics
     )
     return Series(name, tuple(point for point in seen if abs(point[1]) < _MOST))
 

@@ -19,14 +19,15 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
     panels = panels_of(progress)
     beside = len(panels) if width >= 36 * len(panels) else 1
     each = (width - 3 * (beside - 1)) // max(beside, 1)
-    blocks = [_text_panel(series[0], each, height) for _, series in panels] if each >= 16 else []
+    first_lines = [series[0] for _, series in panels] if each >= 16 else []
+    blocks = [_text_panel(series, progress.unit, each, height) for series in first_lines]
     rows = [blocks[start : start + beside] for start in range(0, len(blocks), max(beside, 1))]
     drawn = [_join_blocks(line, each) for row in rows for line in zip(*row, strict=True)]
     return [*drawn, *(line[:width] for line in broken_metrics(progress))]
 
 
-def _text_panel(series: Series, width: int, height: int) -> list[str]:
-    """`height` lines of dots between a title and the epochs. One series, since dots have no
+def _text_panel(series: Series, unit: str, width: int, height: int) -> list[str]:
+    """`height` lines of dots between a title and the epochs or steps. One series: dots have no
     colours.
     """
     low, high = value_range([series])
@@ -45,7 +46,7 @@ def _text_panel(series: Series, width: int, height: int) -> list[str]:
             f"{label:>{margin}}{'┤' if label else '│'}{row}"
             for label, row in zip(edge, rows, strict=True)
         ),
-        f"{'':{margin}} {first}{f'epoch {last}':>{columns - len(str(first))}}"[:width],
+        f"{'':{margin}} {first}{f'{unit} {last}':>{columns - len(str(first))}}"[:width],
     ]
 
 

@@ -16,7 +16,7 @@ from tao_sdk.model.curve import (
     visible_text,
 )
 from tao_sdk.model.metric_names import is_loss, smaller_is_better
-from tao_sdk.model.progress import Best, Progress, not_finite_since
+from tao_sdk.model.progress import Progress, not_finite_since
 
 _PANEL_WIDTH, _HEIGHT = 400, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 66, 40  # of the plot within its panel
@@ -89,8 +89,8 @@ def curve_svg(progress: Progress) -> str:
     )
 
 
-def comparison_svg(title: str, lines: Sequence[Series]) -> str:
-    """One line a job over the epochs, each with its name beside the plot, as a
+def comparison_svg(title: str, lines: Sequence[Series], unit: str = "epoch") -> str:
+    """One line a job over the epochs or steps, each with its name beside the plot, as a
     whole SVG document.
     """
     height = max(_HEIGHT, _TOP + _NAME_HEIGHT * len(lines))
@@ -110,7 +110,7 @@ def comparison_svg(title: str, lines: Sequence[Series]) -> str:
             f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10"/>',
             f'<text class="title" x="20" y="30">{_svg_text(title)}</text>',
             *_draw_grid(_value_ticks(low, high), across, up),
-            *_draw_epoch_axis(_epoch_ticks(first, last), across),
+            *_draw_axis(_epoch_ticks(first, last), across, unit),
             *(_draw_named_line(some, place, across, up) for place, some in enumerate(lines)),
             "</svg>\n",
         ]
@@ -134,7 +134,8 @@ def _describe_curves(progress: Progress, panels: Sequence[tuple[str, Sequence[Se
     lasts = ", ".join(
         f"{some.name} {format_number(some.last)}" for _, series in panels for some in series
     )
-    return f"Training after epoch {progress.epoch}: {lasts or 'no metrics yet'}"
+    newest = progress.epoch if progress.number is None else progress.number
+    return f"Training after {progress.unit} {newest}: {lasts or 'no metrics yet'}"
 
 
 def _svg_text(text: str) -> str:
@@ -162,7 +163,14 @@ def _round_step(span: float, wanted: int) -> float:
 def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int]:
     first = min(some.points[0][0] for some in series)
     last = max(some.points[-1][0] for some in series)
-    return first, max(last, progress.epochs or 0, first + 1)
+    return first, max(last, _last_number(progress), first + 1)
+
+
+def _last_number(progress: Progress) -> int:
+    """The last epoch or step of the training, as the job calls it; 0 where that is not known."""
+    if progress.unit == "step":
+        return progress.steps or 0
+    return progress.shown_epoch(progress.epochs) if progress.epochs else 0
 
 
 def _broken_in_panel(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
@@ -175,8 +183,8 @@ def _broken_in_panel(progress: Progress, series: Sequence[Series]) -> dict[str, 
     }
 
 
-def _draw_nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]:
-    """A line at the epoch in which a metric first was no number; of several, the first."""
+def _draw_nan_mark(broken: dict[str, int], across: Scale, up: Scale, unit: str) -> Iterator[str]:
+    """A line at the epoch or step in which a metric first was no number; of several, the first."""
     if not broken:
         return
     name, epoch = min(broken.items(), key=lambda each: each[1])
@@ -186,7 +194,7 @@ def _draw_nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator
     yield (
         f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}"'
         f' text-anchor="{anchor}">'
-        f"NaN in epoch {epoch}<title>{_svg_text(name)}</title></text>"
+        f"NaN in {unit} {epoch}<title>{_svg_text(name)}</title></text>"
     )
 
 
@@ -203,15 +211,15 @@ def _draw_panel(progress: Progress, title: str, series: Sequence[Series], left: 
             f'<text class="title" x="{left + 20}" y="30">{_svg_text(title)}</text>',
             *_draw_legend(labels),
             *_draw_grid(_value_ticks(low, high), across, up),
-            *_draw_epoch_axis(_epoch_ticks(first, last), across),
-            *_draw_best_mark(progress.best, series, across, up),
-            *_draw_nan_mark(broken, across, up),
+            *_draw_axis(_epoch_ticks(first, last), across, progress.unit),
+            *_draw_best_mark(progress, series, across, up),
+            *_draw_nan_mark(broken, across, up, progress.unit),
             *(
                 _draw_line(some, colour, across, up)
                 for some, colour in zip(series, _COLOURS, strict=False)
             ),
             *(
-                _draw_dots(progress.best, some, colour, across, up)
+                _draw_dots(progress, some, colour, across, up)
                 for some, colour in zip(series, _COLOURS, strict=False)
             ),
         ]
@@ -251,7 +259,7 @@ def _draw_grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[st
         )
 
 
-def _draw_epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
+def _draw_axis(epochs: Sequence[int], across: Scale, unit: str) -> Iterator[str]:
     base = _HEIGHT - _BOTTOM
     yield f'<path class="axis" d="M{across.begin:g} {base}H{across.end:g}"/>'
     for epoch in epochs:
@@ -260,18 +268,21 @@ def _draw_epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
         yield f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{epoch}</text>'
     yield (
         f'<text x="{(across.begin + across.end) / 2:g}" y="{_HEIGHT - 8}" '
-        'text-anchor="middle">epoch</text>'
+        f'text-anchor="middle">{unit}</text>'
     )
 
 
 def _draw_best_mark(
-    best: Best | None, series: Sequence[Series], across: Scale, up: Scale
+    progress: Progress, series: Sequence[Series], across: Scale, up: Scale
 ) -> Iterator[str]:
-    if best is None or not any(best.epoch == epoch for some in series for epoch, _ in some.points):
+    best = progress.best
+    if best is None:
         return
-    x = across(best.epoch)
-    anchor = "start" if x < (across.begin + across.end) / 2 else "end"
-    beside = 6 if anchor == "start" else -6
+    place = progress.shown_number(best)
+    if not any(place == epoch for some in series for epoch, _ in some.points):
+        return
+    x = across(place)
+    anchor, beside = ("start", 6) if x < (across.begin + across.end) / 2 else ("end", -6)
     yield f'<path class="best" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
     if any(some.name == best.metric for some in series):
         y = (
@@ -279,7 +290,7 @@ def _draw_best_mark(
         )  # where such a curve is not
         yield (
             f'<text class="best-text" x="{x + beside:.1f}" y="{y:g}" text-anchor="{anchor}">'
-            f"best {format_number(best.value)} in epoch {best.epoch}</text>"
+            f"best {format_number(best.value)} in {progress.unit} {place}</text>"
         )
 
 
@@ -289,11 +300,13 @@ def _draw_line(series: Series, colour: str, across: Scale, up: Scale) -> str:
     return f'<path class="line {colour}{thin}" d="M{path}"/>'
 
 
-def _draw_dots(best: Best | None, series: Series, colour: str, across: Scale, up: Scale) -> str:
+def _draw_dots(progress: Progress, series: Series, colour: str, across: Scale, up: Scale) -> str:
     """Where the line ends, and where it was best."""
     marked = {series.points[-1]}
+    best = progress.best
     if best and best.metric == series.name:
-        marked |= {point for point in series.points if point[0] == best.epoch}
+        place = progress.shown_number(best)
+        marked |= {point for point in series.points if point[0] == place}
     return "".join(
         f'<circle class="ring f{colour}" cx="{across(epoch):.1f}" cy="{up(value):.1f}" r="4.5"/>'
         for epoch, value in sorted(marked)

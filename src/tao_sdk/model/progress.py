@@ -15,26 +15,30 @@ from typing import Any, NamedTuple
 from tao_sdk.model.clock import from_iso, to_iso
 from tao_sdk.model.metric_names import is_loss, smaller_is_better, telling_order
 
+NAMED_METRICS = 3  # that are named in a sentence
+
 
 class EpochMetrics(NamedTuple):
-    """What was said of one epoch."""
+    """What was said of one epoch, or of one step of a job that names no epochs."""
 
-    epoch: int
+    epoch: int  # 0 where `step` is set
     metrics: Mapping[str, float]
+    step: int | None = None
 
 
 class Best(NamedTuple):
-    """The epoch in which a metric was best, and what it was."""
+    """The epoch or step in which a metric was best, and what it was."""
 
-    epoch: int
+    epoch: int  # 0 where `step` is set
     metric: str
     value: float
+    step: int | None = None
 
 
 @dataclass(frozen=True)
 class Progress:
     """How far a job is: `job.progress`, `results(job_id).progress`. Epochs count from 1, also when
-    the job counts from 0.
+    the job counts from 0. Steps are as the job counts them.
     """
 
     epoch: int = 0  # the newest epoch the job spoke of; 0: none yet
@@ -49,18 +53,60 @@ class Progress:
     not_finite: tuple[str, ...] = ()  # metrics that are NaN or infinite now
     counts_from_zero: bool = False  # the job itself calls its first epoch 0
     as_of: datetime | None = None  # UTC; when the log was last read to its end, None before
-    # metric -> the first epoch in which it was NaN or infinite, also where it is finite again
+    # metric -> the first epoch (or step) in which it was NaN or infinite, also where it is finite
+    # again
     first_not_finite: Mapping[str, int] = field(default_factory=dict[str, int])
+    # the newest step, of a job that names steps and no epochs
+    step: int | None = None
+    steps: int | None = None  # of how many, once the job has said so
+    # the job counts from 0 up to and including the total that it tells, as in `epoch 20/20`
+    counts_to_total: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """True once the job has named an epoch or a step."""
+        return self.epoch > 0 or self.step is not None
+
+    @property
+    def unit(self) -> str:
+        """What `history` counts: `epoch` or `step`."""
+        return "epoch" if self.step is None else "step"
+
+    @property
+    def number(self) -> int | None:
+        """The newest epoch or step, as the job itself calls it; None before the first."""
+        if self.step is not None:
+            return self.step
+        return self.shown_epoch(self.epoch) if self.epoch else None
+
+    @property
+    def total(self) -> int | None:
+        """The number of epochs or steps, as the job itself tells it."""
+        if self.step is not None:
+            return self.steps
+        if self.epochs is None or not self.counts_to_total:
+            return self.epochs
+        return self.epochs - 1
 
     @property
     def fraction(self) -> float | None:
-        """0.0 to 1.0, or None while the number of epochs is not known."""
+        """0.0 to 1.0, or None while the number of epochs or steps is not known."""
+        if self.step is not None:
+            return min(self.step / self.steps, 1.0) if self.steps else None
         return min(self.epoch / self.epochs, 1.0) if self.epochs else None
 
     @property
     def best_epoch(self) -> int | None:
         """The epoch in which the model was best, or None."""
-        return self.best.epoch if self.best else None
+        return (self.best.epoch or None) if self.best else None
+
+    def shown_epoch(self, epoch: int) -> int:
+        """The number by which the job itself calls an epoch that is counted from 1."""
+        return epoch - 1 if self.counts_from_zero else epoch
+
+    def shown_number(self, entry: EpochMetrics | Best) -> int:
+        """The number of its epoch or step, as the job itself calls it."""
+        return self.shown_epoch(entry.epoch) if entry.step is None else entry.step
 
     def to_json(self) -> dict[str, Any]:
         """The object `progress` of `--json` (docs/json.md)."""
@@ -69,16 +115,18 @@ class Progress:
             "epoch": self.epoch,
             "epochs": self.epochs,
             "metrics": dict(self.metrics),
-            "best_epoch": best.epoch if best else None,
+            "best_epoch": self.best_epoch,
+            "best_step": best.step if best else None,
             "best_metric": best.metric if best else None,
             "best_value": best.value if best else None,
             "eta_seconds": self.eta_seconds,
-            "history": [
-                {"epoch": entry.epoch, "metrics": dict(entry.metrics)} for entry in self.history
-            ],
+            "history": [_entry_to_json(entry) for entry in self.history],
             "not_finite": list(self.not_finite),
             "first_not_finite": dict(self.first_not_finite),
             "counts_from_zero": self.counts_from_zero,
+            "counts_to_total": self.counts_to_total,
+            "step": self.step,
+            "steps": self.steps,
             "as_of": to_iso(self.as_of),
         }
 
@@ -92,20 +140,38 @@ class Progress:
     @classmethod
     def undated(cls, data: Mapping[str, Any]) -> Progress:
         """The same without its time."""
-        metric = data.get("best_metric")
         return cls(
             epoch=data.get("epoch", 0),
             epochs=data.get("epochs"),
             metrics=dict(data.get("metrics", {})),
-            best=Best(data["best_epoch"], metric, data["best_value"]) if metric else None,
+            best=_best_from_json(data),
             eta_seconds=data.get("eta_seconds"),
-            history=tuple(
-                EpochMetrics(entry["epoch"], entry["metrics"]) for entry in data.get("history", ())
-            ),
+            history=tuple(map(_entry_from_json, data.get("history", ()))),
             not_finite=tuple(data.get("not_finite", ())),
             counts_from_zero=data.get("counts_from_zero", False),
             first_not_finite=dict(data.get("first_not_finite", {})),
+            step=data.get("step"),
+            steps=data.get("steps"),
+            counts_to_total=data.get("counts_to_total", False),
         )
+
+
+def _entry_to_json(entry: EpochMetrics) -> dict[str, Any]:
+    """An entry has an epoch or a step."""
+    if entry.step is not None:
+        return {"step": entry.step, "metrics": dict(entry.metrics)}
+    return {"epoch": entry.epoch, "metrics": dict(entry.metrics)}
+
+
+def _entry_from_json(entry: Mapping[str, Any]) -> EpochMetrics:
+    return EpochMetrics(entry.get("epoch", 0), entry["metrics"], entry.get("step"))
+
+
+def _best_from_json(data: Mapping[str, Any]) -> Best | None:
+    metric = data.get("best_metric")
+    if not metric:
+        return None
+    return Best(data.get("best_epoch") or 0, metric, data["best_value"], data.get("best_step"))
 
 
 def crossed_milestones(before: int, after: int, interval: int) -> range:
@@ -119,7 +185,12 @@ def richer_progress(first: Progress, second: Progress) -> Progress:
     """Of what two streams of one job say, the one that is further, then the one that says more,
     then the first.
     """
-    return max((first, second), key=lambda progress: (progress.epoch, len(progress.metrics)))
+
+    def advance(progress: Progress) -> tuple[int, int, int]:
+        step = -1 if progress.step is None else progress.step
+        return (progress.epoch, step, len(progress.metrics))
+
+    return max((first, second), key=advance)
 
 
 def telling_metrics(progress: Progress) -> list[str]:
@@ -139,14 +210,35 @@ def telling_metrics(progress: Progress) -> list[str]:
 
 
 def not_finite_since(progress: Progress) -> dict[str, int]:
-    """Metrics that were NaN or infinite, with the first such epoch."""
+    """Metrics that were NaN or infinite, with the first such epoch or step, as the job calls it."""
     since = dict(progress.first_not_finite)
     for name in progress.not_finite:
-        if name in since:  # a progress that an older version has stored does not have it
-            continue
-        finite = [entry.epoch for entry in progress.history if name in entry.metrics]
-        since[name] = min(finite[-1] + 1 if finite else 1, max(progress.epoch, 1))
-    return since
+        if name not in since:  # a progress that an older version has stored does not have it
+            since[name] = _epoch_after_finite(progress, name)
+    if progress.unit == "step":
+        return since
+    return {name: progress.shown_epoch(epoch) for name, epoch in since.items()}
+
+
+NOT_FINITE_ADVICE = (
+    "Lower the learning rate, clip gradients, and check the data for empty or broken samples."
+)
+
+
+def not_finite_words(progress: Progress) -> str:
+    """`loss is NaN or infinite from epoch 4 on`; "" where every metric is finite now."""
+    since = not_finite_since(progress)
+    names = progress.not_finite[:NAMED_METRICS]
+    if not progress.is_counted:
+        return "; ".join(f"{name} is NaN or infinite" for name in names)
+    unit = progress.unit
+    return "; ".join(f"{name} is NaN or infinite from {unit} {since[name]} on" for name in names)
+
+
+def _epoch_after_finite(progress: Progress, name: str) -> int:
+    """The epoch after the last one in which the metric was finite."""
+    finite = [entry.epoch for entry in progress.history if name in entry.metrics]
+    return min(finite[-1] + 1 if finite else 1, max(progress.epoch, 1))
 
 
 def better_value(first: Best, second: Best) -> Best:

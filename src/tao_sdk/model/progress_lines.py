@@ -1,9 +1,10 @@
 """Lines of progress: what one line of a status.json or of a log says about epochs, metrics and the
 time left.
 
-Understood: TAO's status.json; Keras, Lightning and tqdm bars, mmengine, fairseq, Hugging Face
-dictionaries, and what people print themselves (`epoch 3/20  loss 0.093`). Not here: what follows
-from it (model/progress.py).
+Understood: TAO's status.json; Keras, Lightning and tqdm bars, mmengine, fairseq, nanoGPT, xgboost,
+Hugging Face dictionaries, tables (model/progress_table.py), and what people print themselves
+(`epoch 3/20  loss 0.093`, `step 100 loss 1.23`, `Test accuracy: 93.1%`). Not here: what follows
+from it (model/progress_reader.py).
 
 A log has many lines that differ in their digits only. What such lines say is searched for once, in
 the first of them (`Shape`); the others are read by position (`LineReader`), which takes a tenth of
@@ -14,15 +15,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+from typing import Any, cast
+
+from tao_sdk.model.line_shape import (
+    NOT_FINITE,
+    NUMBER,
+    TEXT_LIMIT,
+    Number,
+    Shape,
+    Sighting,
+    plain_name,
+    plain_text,
+    read_number,
+    read_seconds,
+)
+from tao_sdk.model.metric_names import (
+    names_evaluation,
+    names_held_out,
+    names_metric,
+    names_no_metric,
+)
+from tao_sdk.model.progress_table import Table, pair_shape, read_header, row_shape
 
 MOST_EPOCHS = 9_999_999  # a larger number is a time stamp
-TEXT_LIMIT = 4096  # characters of a log line that are looked at
+MOST_STEPS = 999_999_999_999
 MOST_SHAPES = 4096  # kept at once
 LONGEST_NAME = 200  # characters of a metric's name
+LOOK_BACK = 160  # characters before a number that tell what it is
 LONGEST_SHAPE = 1024  # bytes of a line whose shape is kept
 
 _WORTH_A_LOOK = (
@@ -30,22 +52,10 @@ _WORTH_A_LOOK = (
     b"precision", b"recall", b"score", b"error", b"mae", b"mse", b"wer", b"cer", b"ppl",
     b"perplexity", b"nll", b"bleu", b"rouge", b"psnr", b"ssim", b"fid", b"reward", b"top",
 )  # fmt: skip
-_METRIC_WORDS = frozenset({
-    "loss", "nll", "acc", "accuracy", "auc", "auroc", "map", "ap", "ar", "iou", "miou", "dice",
-    "f", "precision", "recall", "psnr", "ssim", "wer", "cer", "perplexity", "ppl", "bleu",
-    "rouge", "error", "err", "mae", "mse", "rmse", "score", "reward", "top", "fid",
-})  # fmt: skip
-_NOT_METRICS = frozenset({
-    "lr", "rate", "time", "eta", "iter", "iters", "iteration", "step", "steps", "epoch", "epochs",
-    "seconds", "date", "memory", "mem", "size", "gpu", "gpus", "weight", "weights", "coef",
-    "threshold", "version",
-})  # fmt: skip
-
-_NUMBER = r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 _EPOCH = re.compile(
     r"(?<![A-Za-z_-])epochs?\b(?:\s?\((?:train|val|test)\))?['\"]?"
-    r"[ \t]{0,4}[:=#]?[ \t]{0,4}[\[(]?[ \t]{0,4}"
-    r"(?P<epoch>\d{1,7})(?P<part>\.\d{1,12})?(?![\d.]*\d)[ \t]{0,4}"
+    r"[ \t]{0,4}[:=#]?[ \t]{0,4}['\"]?[\[(]?[ \t]{0,4}"
+    r"(?P<epoch>\d{1,7})(?P<fraction>\.\d{1,12})?(?![\d.]*\d)[ \t]{0,4}"
     r"(?:(?:/|of\b)[ \t]{0,4}(?P<epochs>\d{1,7}))?"
     r"(?P<bar>:[ \t]{1,8}\d{1,3}%\|)?",
     re.IGNORECASE,
@@ -60,13 +70,48 @@ _TOTAL = re.compile(
     r"(?P<epochs>\d{1,7})(?![\d.]*\d)",
     re.IGNORECASE,
 )
+_STEP = re.compile(
+    r"(?<![A-Za-z0-9_./-])(?:(?:global|train|training)[ _])?(?:steps?|iters?|iterations?)\b"
+    r"(?:\(train\))?['\"]?[ \t]{0,12}[:=#]?[ \t]{0,12}['\"]?[\[(]?[ \t]{0,12}"
+    r"(?P<step>\d{1,12})(?!,?\d|\.\d|[A-Za-z%])"
+    r"(?:[ \t]{0,4}(?:/|of\b)[ \t]{0,12}(?P<steps>\d{1,12}))?",
+    re.IGNORECASE,
+)
+_BAR_STEP = re.compile(
+    r"\d%\|[^|]{0,200}\|[ \t]{0,12}(?P<step>\d{1,12})/(?P<steps>\d{1,12})[ \t]\["
+)
+_BRACKET_STEP = re.compile(r"^\[(?P<step>\d{1,12})\]\t")  # of xgboost and LightGBM
+_NO_STEP_OF_TRAINING = re.compile(
+    r"(?:max|total|warm-?up|save|saving|log|logging|num|accumulation|every|per|each|eval\w*|val|"
+    r"valid\w*|test|testing|predict\w*|sanity\w*)[ \t:_-]{1,4}"
+    r"(?:checking[ \t:]{1,4})?(?:dataloader[ \t]\d{1,3}:[ \t]{1,4})?\d{0,3}$",
+    re.IGNORECASE,
+)
 _METRIC = re.compile(
     r"(?:(?<![\w./@-])(?P<part>train|training|val|valid|validation|test|eval)[ \t])?"
     r"(?<![\w./@-])(?P<name>[A-Za-z][\w./@-]{0,60})['\"]?"
-    r"(?:(?P<sign>[ \t]{0,4}[:=][ \t]{0,4})|[ \t]{1,4})"
-    rf"(?P<value>{_NUMBER}|[-+]?(?:nan|inf(?:inity)?)\b)(?:/(?P<of>\d{{1,12}})\b)?",
+    r"(?:(?P<sign>[ \t]{0,4}[:=][ \t]{0,4})|[ \t]{1,4})['\"]?"
+    rf"(?P<value>{NUMBER}|{NOT_FINITE})(?:/(?P<of>\d{{1,12}})\b)?(?P<percent>[ \t]?%)?",
     re.IGNORECASE,
 )
+# `Accuracy of the network on the 10000 test images: 55 %`
+_ACCURACY_OF = re.compile(
+    r"(?P<name>accuracy) of the (?:network|model)(?: on the (?:\d{1,9} )?(?P<part>train|test|"
+    rf"validation|val)[a-z ]{{0,20}})?[ \t]?:[ \t]?(?P<value>{NUMBER})[ \t]?(?P<percent>%)",
+    re.IGNORECASE,
+)
+# Before a value that is an older one, one to be reached, or of another model.
+_NOT_OF_NOW = re.compile(
+    r"(?:best|target|goal|previous|prev|old|expected|baseline|max|min)[ \t_]{1,4}(?:the )?$"
+    r"|\b(?:loading|loaded|restoring|restored|resuming|resumed)\b",
+    re.IGNORECASE,
+)
+# Behind a number that is a version, a date, a time, a size, or a part of a file's name.
+_NO_VALUE = re.compile(
+    r"\.?\d|\.[A-Za-z]|[A-Za-z_]|-\d|:\d|[\w.=-]{0,80}\.[A-Za-z]"
+    r"|[ \t](?:[kKMGT]i?B|bytes|files|ms|seconds|s)\b"
+)
+_IN_FILE_NAME = re.compile(r"(?:[\w=-][\w.=-]{0,80})?\.[A-Za-z]")
 # What follows a whole number that is a value: `loss 2, ...`, `loss 2 accuracy 1`, or nothing.
 _AFTER_VALUE = re.compile(
     r"[ \t]*(?:$|[,;|)\]}])"
@@ -77,100 +122,32 @@ _ETA = re.compile(
     r"\beta['\"]?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<eta>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?)",
     re.IGNORECASE,
 )
-_CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
-_STEP = re.compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_STEP_WORD = re.compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
+# Words that may stand before the metrics of an evaluation: `INFO:root:Final test results: ...`
+_LEADING_WORDS = frozenset({
+    "", "info", "root", "main", "rank", "final", "overall", "test", "testing", "val", "valid",
+    "validation", "eval", "evaluation", "set", "dataset", "data", "results", "result", "metrics",
+    "on", "the", "model", "average", "avg", "mean", "t", "z",
+})  # fmt: skip
+_BETWEEN_METRICS = re.compile(
+    r"(?:[ \t]\(\d{1,3}(?:\.\d{1,10})?[ \t]?%\))?[\s,;|)}\]%.'\"│┃]*(?:and[ \t])?"
+)
+_IN_PATH = re.compile(r"[A-Za-z.]/|/[A-Za-z.]")
 _JSON_START = re.compile(r"\{\s*[\"}]")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _decode = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 _LOW_ZEROS = _ZEROS.lower()  # the same, with letters in lower case
 
 
-@dataclass(slots=True)
-class Sighting:
-    """What one line says. Numbers are as the job counts them."""
-
-    epoch: int | None = None
-    epochs: int | None = None
-    metrics: dict[str, float] = field(default_factory=dict[str, float])
-    eta_seconds: float | None = None
-    # `epoch` is how many are over (a fraction was told), not the number of one
-    completed: bool = False
-    counts_from_zero: bool = False  # this line shows that the job does
-
-
-class Number(NamedTuple):
-    """Where a metric stands in a line. `name` is "" where it has digits: then it is read, too."""
-
-    name: str
-    part: str
-    name_span: slice
-    value: slice
-    of: slice | None
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Where in a line of text each number stands, and what it means; the same for every line with
-    other digits.
-    """
-
-    numbers: tuple[Number, ...]
-    epoch: slice | None
-    epochs: slice | None
-    total: slice | None
-    eta: slice | None
-    fraction: bool  # the epoch has decimal places
-    bar: bool  # a percentage follows the epoch
-    step: bool  # a step is named
-    is_plain: bool = False  # `plain` would change nothing in such a line
-
-    def read(self, line: str, epoch_known: bool) -> Sighting | None:
-        text = line if self.is_plain else plain_text(line)
-        if self.epoch:
-            epoch = int(text[self.epoch])
-            from_zero = not self.fraction and (epoch == 0 or self.bar)
-        elif epoch_known or self.step:
-            epoch, from_zero = None, False
-        else:
-            return self._only_total(text)
-        return Sighting(
-            epoch,
-            self._read_epochs(text),
-            self._read_metrics(text),
-            _read_seconds(text[self.eta]) if self.eta else None,
-            self.fraction,
-            from_zero,
-        )
-
-    def _only_total(self, text: str) -> Sighting | None:
-        """The number of epochs alone; None where the line does not tell it."""
-        return Sighting(epochs=_read_count(text, self.total)) if self.total else None
-
-    def _read_epochs(self, text: str) -> int | None:
-        """How many epochs the line tells beside the epoch, else in words of its own."""
-        if self.epochs and (epochs := int(text[self.epochs])):
-            return epochs
-        return _read_count(text, self.total) if self.total else None
-
-    def _read_metrics(self, text: str) -> dict[str, float]:
-        metrics: dict[str, float] = {}
-        for name, part, name_span, span, of in self.numbers:
-            value = float(text[span])
-            known_name = name or part + _plain_name(text[name_span])
-            metrics[known_name] = value / (float(text[of]) or 1) if of else value
-        return metrics
-
-
 class Record:
     """The shape of a line that may be one of a status.json."""
 
-    def read(self, line: str, epoch_known: bool) -> Sighting | None:
+    def read(self, line: str, count_known: bool) -> Sighting | None:
         record = _json_object(line)
         if record is not None:
-            return _read_record(record)
+            return _read_record(record, count_known)
         shape = shape_of_text(plain_text(line))
-        return shape.read(line, epoch_known) if shape else None
+        return shape.read(line, count_known) if shape else None
 
 
 class LineReader:
@@ -178,25 +155,49 @@ class LineReader:
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, Shape | Record | None] = {}
+        self._table: Table | None = None
+        self.header = b""  # the line that began the table; b"" for none
 
-    def read(self, line: bytes, epoch_known: bool = True) -> Sighting | None:
-        """What `line` says, or None. Before any epoch is known a metric counts only beside an epoch
-        or a step.
+    def read(self, line: bytes, count_known: bool = True) -> Sighting | None:
+        """What `line` says, or None. Before any epoch or step is known a metric counts only beside
+        one, or where it can be nothing else.
         """
         key = line.translate(_ZEROS)
         try:
             shape = self._shapes[key]
         except KeyError:
             shape = self._learn_shape(key, line)
-        return shape.read(text_of(line), epoch_known) if shape else None
+        return shape.read(text_of(line), count_known) if shape else None
+
+    def may_say_something(self, text: bytes) -> bool:
+        """As the function of this name. The rows of a table have no words to look for."""
+        return self._table is not None or may_say_something(text)
 
     def _learn_shape(self, key: bytes, line: bytes) -> Shape | Record | None:
-        shape = shape_of(line) if may_say_something(line) else None
+        has_words = may_say_something(line)
+        shape = shape_of(line) if has_words else None
+        if shape is None and has_words and self._begin_table(line):
+            return None
+        if shape is None and self._table:
+            shape = _shape_of_row(self._table, text_of(line))
         if len(self._shapes) >= MOST_SHAPES:
             self._shapes.clear()
         if len(key) <= LONGEST_SHAPE:
             self._shapes[key] = shape
         return shape
+
+    def _begin_table(self, line: bytes) -> bool:
+        """True for the header of a table. What was learned of another one's rows is forgotten."""
+        text = text_of(line)
+        if len(line) > LONGEST_SHAPE or text.startswith("@tao "):
+            return False
+        table = read_header(plain_text(text))
+        if table is None:
+            return False
+        if table != self._table:
+            self._shapes.clear()
+        self._table, self.header = table, line
+        return True
 
 
 def may_say_something(text: bytes) -> bool:
@@ -218,12 +219,6 @@ def text_of(line: bytes) -> str:
     return line.decode("utf-8", "replace").strip()
 
 
-def plain_text(text: str) -> str:
-    """The first TEXT_LIMIT characters of a line, without its colours."""
-    start = text[:TEXT_LIMIT]
-    return _COLOUR.sub("", start) if "\x1b" in start else start
-
-
 def shape_of(line: bytes) -> Shape | Record | None:
     """None for a line that says nothing, whatever its digits are."""
     text = text_of(line)
@@ -231,7 +226,15 @@ def shape_of(line: bytes) -> Shape | Record | None:
         return None
     if _JSON_START.match(text):
         return Record()
-    shape = shape_of_text(plain_text(text))
+    shape = shape_of_text(plain_text(text), is_indented=line[:1] in (b" ", b"\t"))
+    return _noting_plainness(shape, text)
+
+
+def _shape_of_row(table: Table, text: str) -> Shape | None:
+    return _noting_plainness(row_shape(table, plain_text(text)), text)
+
+
+def _noting_plainness(shape: Shape | None, text: str) -> Shape | None:
     return replace(shape, is_plain=plain_text(text) == text) if shape else None
 
 
@@ -245,159 +248,215 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
     return cast(Mapping[str, Any], record)
 
 
-def _read_record(record: Mapping[str, Any]) -> Sighting | None:
+def _read_record(record: Mapping[str, Any], count_known: bool) -> Sighting | None:
     """One line of TAO's status.json: epoch, max_epoch, eta, and numbers at the top, in `graphical`
-    and in `kpi`.
+    and in `kpi`. Or one of another trainer, which may count steps.
     """
     number = record.get("epoch")
-    whole = isinstance(number, int)
-    epoch = _whole_number(number, least=0)
-    metrics = _record_metrics(record)
+    epoch = _whole_number(number, least=0, most=MOST_EPOCHS)
+    step = _record_step(record) if epoch is None else None
+    is_sure = count_known or epoch is not None or step is not None
+    metrics = _record_metrics(record, is_sure)
     if epoch is None and not metrics:
         return None
+    whole = isinstance(number, int)
     return Sighting(
         epoch,
-        _whole_number(record.get("max_epoch"), least=1),
+        _whole_number(record.get("max_epoch"), least=1, most=MOST_EPOCHS),
         metrics,
-        _read_seconds(record["eta"]) if "eta" in record else None,
-        not whole,
+        read_seconds(record["eta"]) if "eta" in record else None,
+        epoch is not None and not whole,
         whole and epoch == 0,
+        step,
     )
 
 
-def _whole_number(value: Any, least: int) -> int | None:
-    """The number, less its decimal places; None for what can be no epoch."""
-    number = _read_number(value)
-    if number is None or not least <= number <= MOST_EPOCHS:
+def _record_step(record: Mapping[str, Any]) -> int | None:
+    for name in ("step", "global_step", "iter", "iteration"):
+        step = _whole_number(record.get(name), least=0, most=MOST_STEPS)
+        if step is not None:
+            return step
+    return None
+
+
+def _whole_number(value: Any, least: int, most: int) -> int | None:
+    """The number of the epoch or step that has begun; None for what can be none."""
+    number = read_number(value)
+    if number is None or not least <= number <= most:
         return None
-    return int(number)
+    return ceil(number)
 
 
-def _record_metrics(record: Mapping[str, Any]) -> dict[str, float]:
+def _record_metrics(record: Mapping[str, Any], is_sure: bool) -> dict[str, float]:
+    """The numbers of a record. At the top of one that may be of anything, those with a metric's
+    name.
+    """
     metrics: dict[str, float] = {}
+    is_status = is_sure or "kpi" in record or "graphical" in record
     for group in (record, record.get("graphical"), record.get("kpi")):
         if isinstance(group, dict):
-            _add_numbers(metrics, cast("dict[str, Any]", group))
+            _add_numbers(metrics, cast("dict[str, Any]", group), is_status)
     return metrics
 
 
-def _add_numbers(metrics: dict[str, float], group: Mapping[str, Any]) -> None:
+def _add_numbers(metrics: dict[str, float], group: Mapping[str, Any], is_status: bool) -> None:
     for name, value in group.items():
-        number = _read_number(value)
-        if number is not None and (plain_name := _record_name(name[:LONGEST_NAME])):
-            metrics[plain_name] = number
+        number = read_number(value)
+        own_name = name[:LONGEST_NAME]
+        if number is None or names_no_metric(own_name):
+            continue
+        if is_status or names_metric(own_name):
+            metrics[plain_name(own_name)] = number
 
 
-def shape_of_text(text: str) -> Shape | None:
-    numbers = tuple(_text_metrics(text))
+def shape_of_text(text: str, is_indented: bool = False) -> Shape | None:
+    """Where the numbers of a line stand; None for one that says nothing."""
+    matches = list(_metric_matches(text))
     names_epochs = "poch" in text or "POCH" in text
-    match = _epoch_in(text, said_with_metrics=bool(numbers)) if names_epochs else None
+    epoch = _epoch_in(text, said_with_metrics=bool(matches)) if names_epochs else None
     total = _TOTAL.search(text) if names_epochs else None
-    if match:
-        numbers = tuple(_text_metrics(text, beside_epoch=True))
-    if not (match or total or numbers):
-        return None
-    return Shape(
-        numbers=numbers,
-        epoch=_group_span(match, "epoch"),
-        epochs=_group_span(match, "epochs"),
-        total=_group_span(total, "epochs"),
-        eta=_group_span(_ETA.search(text), "eta"),
-        fraction=match is not None and match["part"] is not None,
-        bar=match is not None and match["bar"] is not None,
-        step=_STEP.search(text) is not None,
+    if not (epoch or total or matches):
+        return pair_shape(text)
+    eta = _group_span(_ETA.search(text), "eta")
+    shape = Shape((), total=_group_span(total, "epochs"), eta=eta)
+    if epoch:
+        return _shape_at_epoch(shape, epoch)
+    return _shape_at_step(shape, text, matches, is_indented)
+
+
+def _shape_at_epoch(shape: Shape, epoch: re.Match[str]) -> Shape:
+    """The shape of a line that names its epoch, where a whole number is a value, too."""
+    matches = _metric_matches(epoch.string, beside_epoch=True)
+    return replace(
+        shape,
+        numbers=tuple(map(_number_at, matches)),
+        epoch=_group_span(epoch, "epoch"),
+        epochs=_group_span(epoch, "epochs"),
+        fraction=_group_span(epoch, "fraction"),
+        bar=epoch["bar"] is not None,
+    )
+
+
+def _shape_at_step(
+    shape: Shape, text: str, matches: Sequence[re.Match[str]], is_indented: bool
+) -> Shape:
+    """The shape of a line that names a step, or nothing that is counted."""
+    step = _step_in(text) if matches else None
+    names_step = step is not None or _STEP_WORD.search(text) is not None
+    return replace(
+        shape,
+        numbers=tuple(map(_number_at, matches)),
+        step=_group_span(step, "step"),
+        steps=_group_span(step, "steps"),
+        is_sure=names_step or _is_evaluation(text, matches, is_indented),
     )
 
 
 def _group_span(match: re.Match[str] | None, group: str) -> slice | None:
     """Where the group stands in the line; None where the line does not have it."""
-    if match is None or match[group] is None:
+    if match is None or match.groupdict().get(group) is None:
         return None
     return slice(*match.span(group))
 
 
 def _epoch_in(text: str, said_with_metrics: bool) -> re.Match[str] | None:
-    """Where the line names the epoch it is about; one mentioned in passing (`until epoch 30`) is
-    not.
+    """Where the line names the epoch it is about; one mentioned in passing (`until epoch 30`) or in
+    the name of a file is not.
     """
     for match in _EPOCH.finditer(text):
-        if _PLURAL.match(text, match.start()):
+        if _PLURAL.match(text, match.start()) or _IN_FILE_NAME.match(text, match.end()):
             continue
         if match["epochs"] or said_with_metrics or not _IN_PASSING.search(text, 0, match.start()):
             return match
     return None
 
 
-def _read_count(text: str, span: slice | None) -> int | None:
-    return int(text[span]) or None if span else None
+def _step_in(text: str) -> re.Match[str] | None:
+    """Where the line names the step of the training it is about."""
+    for pattern in (_STEP, _BAR_STEP, _BRACKET_STEP):
+        for match in pattern.finditer(text):
+            if _is_training_step(match):
+                return match
+    return None
 
 
-def _text_metrics(text: str, beside_epoch: bool = False) -> Iterator[Number]:
+def _is_training_step(match: re.Match[str]) -> bool:
+    begin = match.start()
+    if _NO_STEP_OF_TRAINING.search(match.string, max(begin - LOOK_BACK, 0), begin):
+        return False
+    return _IN_FILE_NAME.match(match.string, match.end()) is None
+
+
+def _metric_matches(text: str, beside_epoch: bool = False) -> Iterator[re.Match[str]]:
     """The metrics of a line; `beside_epoch` where it names the epoch that it is about."""
     for match in _METRIC.finditer(text):
-        if not _is_metric(match["name"]) or not _is_value(match, beside_epoch):
-            continue
-        part = f"{match['part'].lower()}_" if match["part"] else ""
-        name = "" if any(map(str.isdigit, match["name"])) else part + _plain_name(match["name"])
-        yield Number(
-            name,
-            part,
-            slice(*match.span("name")),
-            slice(*match.span("value")),
-            _group_span(match, "of"),
-        )
+        if names_metric(match["name"]) and _is_value(match, beside_epoch):
+            yield match
+    if "of the" in text:
+        yield from _ACCURACY_OF.finditer(text)
+
+
+def _number_at(match: re.Match[str]) -> Number:
+    part = f"{match['part'].lower()}_" if match["part"] else ""
+    has_digits = any(map(str.isdigit, match["name"]))
+    return Number(
+        "" if has_digits else part + plain_name(match["name"]),
+        part,
+        slice(*match.span("name")),
+        slice(*match.span("value")),
+        _group_span(match, "of"),
+    )
 
 
 def _is_value(match: re.Match[str], beside_epoch: bool) -> bool:
     """True for `accuracy 0.5` and `accuracy: 5`. `accuracy 5` is prose but beside an epoch."""
-    if match["sign"] or not match["value"].lstrip("+-").isdigit():
-        return True
-    if not beside_epoch or match["name"].lower() in _NAMES_OF_COUNTS:
+    if _NO_VALUE.match(match.string, match.end()):
         return False
-    return _AFTER_VALUE.match(match.string, match.end()) is not None
+    begin = match.start()
+    if _NOT_OF_NOW.search(match.string, max(begin - LOOK_BACK, 0), begin):
+        return False
+    if not match["value"].lstrip("+-").isdigit():
+        return True
+    if match["name"].lower() in _NAMES_OF_COUNTS:
+        return False
+    if match["sign"] or match["percent"]:
+        return True
+    return beside_epoch and _AFTER_VALUE.match(match.string, match.end()) is not None
 
 
-@lru_cache(maxsize=1024)
-def _is_metric(name: str) -> bool:
-    words = _name_words(name)
-    return not words & _NOT_METRICS and any(
-        word in _METRIC_WORDS or word.endswith("loss") for word in words
+def _is_evaluation(text: str, matches: Sequence[re.Match[str]], is_indented: bool) -> bool:
+    """True for a line of nothing but metrics that are surely those of an evaluation."""
+    if not matches or not all(map(_is_fraction, matches)):
+        return False
+    lead = text[: matches[0].start()]
+    if not _leads_to_metrics(lead) or not _are_joined(text, matches):
+        return False
+    held_out = names_held_out(lead)
+    if is_indented and not held_out:
+        held_out_names = [match["part"] or names_held_out(match["name"]) for match in matches]
+        return all(held_out_names)
+    return all(
+        names_evaluation(match["name"], held_out or match["part"] is not None) for match in matches
     )
 
 
-@lru_cache(maxsize=1024)
-def _record_name(name: str) -> str:
-    """What a number of a record is called; "" for one that is no metric."""
-    return "" if _name_words(name) & _NOT_METRICS else _plain_name(name)
+def _is_fraction(match: re.Match[str]) -> bool:
+    """False for a whole number, which may be a setting."""
+    if match["percent"] or _group_span(match, "of"):
+        return True
+    return not match["value"].lstrip("+-").isdigit()
 
 
-def _name_words(name: str) -> frozenset[str]:
-    return frozenset(re.split(r"[^a-z]+", name.lower())) - {""}
+def _leads_to_metrics(lead: str) -> bool:
+    """True for a text such as `2026-11-21 10:00:00,123 - INFO - Final test results: `."""
+    words = re.split(r"[^a-z]+", lead.lower())
+    return not _IN_PATH.search(lead) and _LEADING_WORDS.issuperset(words)
 
 
-def _plain_name(name: str) -> str:
-    """`Loss` is `loss`; `mAP`, `IoU` and `WER` stay."""
-    name = name.strip()
-    return name.lower() if name[1:].islower() else name
-
-
-def _read_number(value: Any) -> float | None:
-    if type(value) is float:
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _read_seconds(value: Any) -> float | None:
-    """Seconds of `0:04:24`, `1 day, 2:00:00`, `0:06` or a number."""
-    if isinstance(value, str) and (match := _CLOCK.fullmatch(value.strip())):
-        days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    number = _read_number(value)
-    if number is None or not 0 <= number < float("inf"):
-        return None
-    return number
+def _are_joined(text: str, matches: Sequence[re.Match[str]]) -> bool:
+    """True if there is nothing but punctuation between the metrics and behind the last."""
+    begins = [match.start() for match in matches[1:]] + [len(text)]
+    for match, begin in zip(matches, begins, strict=True):
+        if not _BETWEEN_METRICS.fullmatch(text, match.end(), begin):
+            return False
+    return True

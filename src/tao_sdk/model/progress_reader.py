@@ -7,16 +7,17 @@ line is understood (model/progress_lines.py).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import isfinite
 from typing import Any, TypeVar
 
+from tao_sdk.model.line_shape import Sighting
 from tao_sdk.model.metric_names import smaller_is_better, telling_order
 from tao_sdk.model.pace import LivePace
 from tao_sdk.model.progress import Best, EpochMetrics, Progress, better_value
-from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
+from tao_sdk.model.progress_lines import LineReader, start_that_counts
 
 NOTHING: Mapping[str, float] = {}
 Report = TypeVar("Report")
@@ -31,27 +32,35 @@ class ProgressReader:
     """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One
     reader per stream.
 
-    `start` is what an earlier reader of the same stream came to, and `unfinished` the line that it
-    had not seen the end of.
+    `start` is what an earlier reader of the same stream came to, and `unfinished` what that reader
+    had left: the line that it had not seen the end of, below the header of a table.
+
+    A stream that names steps and no epochs is read as one that counts steps. Within the reader,
+    `position` is the epoch, or the step and one, so that 0 is before the first.
     """
 
     def __init__(self, start: Progress | None = None, unfinished: bytes = b"") -> None:
         start = start or Progress()
         self._progress = replace(start, as_of=None)  # as last reported
-        self._epoch = start.epoch
+        self._counts_steps = start.step is not None
+        counted = _by_position(start)
+        self._position = counted.epoch
         self._epochs = start.epochs
+        self._steps = start.steps
         self._metrics = start.metrics  # the last value of each
         self._not_finite = start.not_finite
-        self._first_not_finite = start.first_not_finite
+        self._first_not_finite = counted.first_not_finite
         self._eta_seconds = start.eta_seconds
         self._from_zero = start.counts_from_zero
-        self._history = _History(start.history)
-        self._bests = _Bests(start)
-        self._own_metrics: Mapping[str, float] = self._history.reopen_entry(
-            start.epoch
-        )  # what was said of the newest epoch
-        self._lines = _Lines(unfinished)
+        self._to_total = start.counts_to_total
+        self._history = _History(counted.history)
+        self._bests = _Bests(counted)
+        # what was said of the newest epoch
+        self._own_metrics: Mapping[str, float] = self._history.reopen_entry(counted.epoch)
         self._reader = LineReader()
+        header, _, line = unfinished.rpartition(b"\n")
+        self._reader.read(header)
+        self._lines = _Lines(line)
         self._pace = LivePace(start.eta_seconds)
 
     @property
@@ -60,8 +69,11 @@ class ProgressReader:
 
     @property
     def unfinished(self) -> bytes:
-        """The start of the line whose end has not come yet."""
-        return self._lines.unfinished
+        """What the next reader of the stream needs beside the progress: the start of the line whose
+        end has not come yet, and before it the header of a table whose rows may follow.
+        """
+        line = start_that_counts(self._lines.unfinished)
+        return self._reader.header + b"\n" + line if self._reader.header else line
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
         """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was
@@ -73,7 +85,7 @@ class ProgressReader:
         """
         finished = self._feed_lines(data, self._progress_now)
         self._eta_seconds = self._pace.estimate_left(
-            self._epoch, self._epochs, self._eta_seconds, at
+            self._position, self._total_position(), self._eta_seconds, at
         )
         return [*finished, self._progress] if self._renew_progress() else finished
 
@@ -93,8 +105,8 @@ class ProgressReader:
         reports: list[Report] = []
         before = report()
         read, take = self._reader.read, self._take_sighting
-        for line in self._lines.split_lines(data):
-            sighting = read(line, self._epoch > 0)
+        for line in self._lines.split_lines(data, self._reader.may_say_something):
+            sighting = read(line, self._position > 0)
             if sighting is None:
                 continue
             finished = take(sighting, report)
@@ -104,87 +116,186 @@ class ProgressReader:
 
     def _renew_progress(self) -> bool:
         """True where the progress is not what it was."""
-        history = self._history.entries_with(self._epoch, self._own_metrics)
-        now = replace(self._progress_now(), history=history)
+        history = self._history.entries_with(self._position, self._own_metrics)
+        now = self._progress_now(history)
         changed = now != self._progress
         self._progress = now
         return changed
 
-    def _progress_now(self) -> Progress:
-        """The progress with the entry of the newest epoch alone as history."""
+    def _progress_now(self, history: Sequence[EpochMetrics] | None = None) -> Progress:
+        """The progress with this history; without one, with the entry of the newest epoch alone."""
         own = self._own_metrics
-        return Progress(
-            self._epoch,
+        if history is None:
+            newest = EpochMetrics(self._position, own)
+            history = (newest,) if own else self._history.latest_entry()
+        counted = Progress(
+            self._position,
             self._epochs,
             self._metrics,
-            self._bests.best_epoch(self._epoch, own),
+            self._bests.best_epoch(self._position, own),
             self._eta_seconds,
-            (EpochMetrics(self._epoch, own),) if own else self._history.latest_entry(),
+            tuple(history),
             self._not_finite,
             self._from_zero,
             first_not_finite=self._first_not_finite,
+            counts_to_total=self._to_total,
         )
+        return _by_step(counted, self._steps) if self._counts_steps else counted
 
     def _metrics_now(self) -> EpochMetrics:
-        return EpochMetrics(self._epoch, self._metrics)
+        return EpochMetrics(0 if self._counts_steps else self._position, self._metrics)
+
+    def _total_position(self) -> int | None:
+        return self._steps if self._counts_steps else self._epochs
 
     def _take_sighting(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
         """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
+        if sighting.epoch is None:
+            self._take_other(sighting)
+            return None
+        if self._counts_steps:
+            self._forget_steps()
         finished = None
-        from_zero = self._from_zero or sighting.counts_from_zero
-        epochs = sighting.epochs or self._epochs
-        epoch = _as_people_count(sighting, from_zero, epochs, self._epoch)
-        if epoch > self._epoch:
+        from_zero = (self._from_zero or sighting.counts_from_zero) and not sighting.is_fraction
+        epoch = self._position_of(sighting, from_zero)
+        if epoch > self._position:
             finished = report()
-            self._begin_epoch(epoch)
-        self._from_zero, self._epochs = from_zero, epochs
+            self._begin_position(epoch)
+        self._from_zero = from_zero
+        self._note_totals(sighting)
         if sighting.eta_seconds is not None:
             self._eta_seconds = sighting.eta_seconds
         if sighting.metrics:
             self._take_metrics(epoch, sighting.metrics)
         return finished
 
-    def _begin_epoch(self, epoch: int) -> None:
-        if self._own_metrics:
-            self._history.append_entry(self._epoch, self._own_metrics)
-            self._bests.note_epoch(self._epoch, self._own_metrics)
-            self._own_metrics = NOTHING
-        self._epoch = epoch
+    def _take_other(self, sighting: Sighting) -> None:
+        """Add what a line says that names no epoch."""
+        if sighting.step is not None and (self._counts_steps or not self._position):
+            self._take_step(sighting.step, sighting.steps)
+        self._note_totals(sighting)
+        if sighting.eta_seconds is not None:
+            self._eta_seconds = sighting.eta_seconds
+        if sighting.metrics:
+            self._take_metrics(self._position, sighting.metrics)
 
-    def _take_metrics(self, epoch: int, metrics: Mapping[str, float]) -> None:
+    def _take_step(self, step: int, steps: int | None) -> None:
+        """Go to this step. A smaller one than the newest begins to count anew, as in a further
+        epoch that has no name.
+        """
+        self._counts_steps = True
+        self._steps = steps or self._steps
+        position = step + 1
+        if position < self._position:
+            self._forget_history()
+        if position > self._position:
+            self._begin_position(position)
+
+    def _forget_steps(self) -> None:
+        """The log names an epoch, so that its steps count no more."""
+        self._forget_history()
+        self._counts_steps, self._steps = False, None
+        self._first_not_finite = dict.fromkeys(self._not_finite, 1)
+
+    def _forget_history(self) -> None:
+        self._position, self._own_metrics = 0, NOTHING
+        self._history, self._bests = _History(()), _Bests(Progress())
+
+    def _position_of(self, seen: Sighting, from_zero: bool) -> int:
+        """The epoch a line speaks of, counted from 1. One that cannot be is the current one."""
+        epochs = seen.epochs or self._told_total()
+        if seen.epoch is None or (epochs and seen.epoch > epochs):
+            return self._position
+        return seen.epoch + 1 if from_zero else seen.epoch
+
+    def _told_total(self) -> int | None:
+        """The number of epochs in the job's own words."""
+        if self._epochs is None or not self._to_total:
+            return self._epochs
+        return self._epochs - 1
+
+    def _note_totals(self, sighting: Sighting) -> None:
+        """Note how many epochs there are: one more than are told where the job counts from 0 and
+        reaches that number.
+        """
+        told = sighting.epochs or self._told_total()
+        if told is None:
+            return
+        if self._from_zero and sighting.epoch == told:
+            self._to_total = True
+        self._epochs = told + 1 if self._to_total else told
+
+    def _begin_position(self, position: int) -> None:
+        if self._own_metrics:
+            self._history.append_entry(self._position, self._own_metrics)
+            self._bests.note_epoch(self._position, self._own_metrics)
+            self._own_metrics = NOTHING
+        self._position = position
+
+    def _take_metrics(self, position: int, metrics: Mapping[str, float]) -> None:
         finite = metrics
         if not isfinite(sum(metrics.values())):  # of all at once, as most lines have nothing else
             finite = {name: value for name, value in metrics.items() if isfinite(value)}
-        if epoch < self._epoch:
-            self._take_late(epoch, finite)
+        if position < self._position:
+            self._take_late(position, finite)
             return
         if self._not_finite or len(finite) < len(metrics):
-            self._take_not_finite(epoch, metrics, finite)
+            self._take_not_finite(position, metrics, finite)
         self._metrics = _join_metrics(self._metrics, finite)
-        if epoch:
+        if position:
             self._own_metrics = _join_metrics(self._own_metrics, finite)
 
     def _take_not_finite(
-        self, epoch: int, metrics: Mapping[str, float], finite: Mapping[str, float]
+        self, position: int, metrics: Mapping[str, float], finite: Mapping[str, float]
     ) -> None:
         """Name the metrics that are NaN or infinite now; their last values count no more."""
         broken = dict.fromkeys(name for name in (*self._not_finite, *metrics) if name not in finite)
         self._not_finite = tuple(broken)[:METRICS]
         first = dict(self._first_not_finite)
         for name in self._not_finite:
-            first.setdefault(name, max(epoch, 1))
+            first.setdefault(name, max(position, 1))
         self._first_not_finite = dict(islice(first.items(), METRICS))
         self._metrics = {name: value for name, value in self._metrics.items() if name not in broken}
 
-    def _take_late(self, epoch: int, metrics: Mapping[str, float]) -> None:
+    def _take_late(self, position: int, metrics: Mapping[str, float]) -> None:
         """Add news of an epoch that is over."""
-        if not epoch or not metrics:
+        if not position or not metrics:
             return
-        if self._history.is_after_all(epoch):
-            self._history.append_entry(epoch, metrics)
-            self._bests.note_epoch(epoch, metrics)
-        elif (entry := self._history.take_late(epoch, metrics)) is not None:
+        if self._history.is_after_all(position):
+            self._history.append_entry(position, metrics)
+            self._bests.note_epoch(position, metrics)
+        elif (entry := self._history.take_late(position, metrics)) is not None:
             self._bests.correct_epoch(entry, metrics, self._history.entries)
+
+
+def _by_position(progress: Progress) -> Progress:
+    """A progress that counts steps, with positions for epochs. Any other as it is."""
+    if progress.step is None:
+        return progress
+    best = progress.best
+    return replace(
+        progress,
+        epoch=progress.step + 1,
+        history=tuple(
+            EpochMetrics((entry.step or 0) + 1, entry.metrics) for entry in progress.history
+        ),
+        best=best and Best((best.step or 0) + 1, best.metric, best.value),
+        first_not_finite={name: step + 1 for name, step in progress.first_not_finite.items()},
+    )
+
+
+def _by_step(counted: Progress, steps: int | None) -> Progress:
+    """What `_by_position` made, with its steps again."""
+    best = counted.best
+    return replace(
+        counted,
+        epoch=0,
+        step=counted.epoch - 1,
+        steps=steps,
+        history=tuple(EpochMetrics(0, entry.metrics, entry.epoch - 1) for entry in counted.history),
+        best=best and Best(0, best.metric, best.value, best.epoch - 1),
+        first_not_finite={name: at - 1 for name, at in counted.first_not_finite.items()},
+    )
 
 
 class _History:
@@ -334,31 +445,24 @@ class _Lines:
     def __init__(self, unfinished: bytes = b"") -> None:
         self.unfinished = unfinished[:LINE_LIMIT]
 
-    def split_lines(self, data: bytes) -> Iterable[bytes]:
+    def split_lines(
+        self, data: bytes, may_say_something: Callable[[bytes], bool]
+    ) -> Iterator[bytes]:
+        """The lines that have ended. Of those that begin in `data`, none where they say nothing."""
         first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
         head = self.unfinished + first[: LINE_LIMIT - len(self.unfinished)]
         if not end:
             self.unfinished = head
-            return ()
+            return
         inner, _, last = others.rpartition(b"\n")
         self.unfinished = last[:LINE_LIMIT]
-        if not may_say_something(inner):
-            return (head,)
+        yield head
+        if not may_say_something(inner):  # asked after the head, which may begin a table
+            return
         lines = inner.split(b"\n")
         if len(max(lines, key=len)) > LINE_LIMIT:
             lines = [line[:LINE_LIMIT] for line in lines]
-        return (head, *lines)
-
-
-def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
-    """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the
-    current one.
-    """
-    if seen.epoch is None or (epochs and seen.epoch > epochs):
-        return current
-    if not from_zero or seen.completed or seen.epoch == epochs:
-        return seen.epoch
-    return seen.epoch + 1
+        yield from lines
 
 
 def _join_metrics(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:

@@ -31,9 +31,9 @@ def _metric_values(progress: Progress, metric: str) -> Iterator[Best]:
         yield progress.best
     for entry in progress.history:
         if metric in entry.metrics:
-            yield Best(entry.epoch, metric, entry.metrics[metric])
+            yield Best(entry.epoch, metric, entry.metrics[metric], entry.step)
     if metric in progress.metrics:
-        yield Best(progress.epoch, metric, progress.metrics[metric])
+        yield Best(progress.epoch, metric, progress.metrics[metric], progress.step)
 
 
 def metrics_of(progresses: Iterable[Progress]) -> list[str]:
