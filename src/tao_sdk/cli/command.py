@@ -249,6 +249,17 @@ def newest(client: Client, out: Output, job: str) -> str:
     return named[0]
 
 
+def all_named(client: Client, out: Output, job: str) -> list[str]:
+    """What a verb takes a name for that compares jobs: all jobs of that name, and it says how
+    many.
+    """
+    named = ids_named(client, job)
+    if len(named) < 2:
+        return [job]
+    out.note(f"{len(named)} jobs are named {job}; all of them are compared.")
+    return named
+
+
 def one_or_list(values: list[Any], asked: int) -> Any:
     """What --json prints: the object when one was asked for, else the list."""
     return values[0] if asked == 1 and len(values) == 1 else values
