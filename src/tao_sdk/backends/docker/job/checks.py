@@ -67,11 +67,17 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
             "image.missing",
             f"The daemon has no image {image}.",
             "pull is never.",
+            near_words(facts.near_images),
             command=f"docker pull {shlex.quote(image)}",
         )
         return
     what = f"{image} is not on the daemon's machine yet. It is pulled before the job starts."
     yield Finding(Severity.OK, "image.pulled", what)
+
+
+def near_words(names: tuple[str, ...]) -> str:
+    """`Did you mean python:3.12?`; "" for none."""
+    return f"Did you mean {' or '.join(names)}?" if names else ""
 
 
 def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:

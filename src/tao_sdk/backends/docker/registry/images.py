@@ -24,7 +24,8 @@ from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import address, survey
 from tao_sdk.backends.docker.daemon.address import is_open
-from tao_sdk.backends.docker.job.checks import line_findings
+from tao_sdk.backends.docker.daemon.near_images import near_images
+from tao_sdk.backends.docker.job.checks import line_findings, near_words
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.image_name import NGC, registry_of
 from tao_sdk.backends.registry_login import find_login
@@ -112,7 +113,7 @@ class Images:
             said: Mapping[str, Any] = {} if anew else self.says(pull)
             if said.get("error"):
                 pull.unlink(missing_ok=True)
-                raise rules.pull_refused(name, str(said["error"]))
+                raise self.pull_refused(name, str(said["error"]))
             if said.get("done"):
                 return None
             if not is_busy(pull):
@@ -121,6 +122,15 @@ class Images:
             if time.monotonic() > until:
                 return Pulled.of(said).text(name, quiet_for(pull))
             time.sleep(0.05)
+
+    def pull_refused(self, name: str, words: str) -> Refused:
+        """The error for a pull that failed with these words. It names images of the daemon whose
+        names are like this one.
+        """
+        refused = rules.pull_refused(name, words)
+        if near_names := near_images(self.daemon, name):
+            refused.add_advice(near_words(near_names))
+        return refused
 
     def says(self, pull: Path) -> Mapping[str, Any]:
         return address.read_json(pull)
@@ -173,7 +183,7 @@ class Images:
                 "GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS
             )
         except DaemonError as error:
-            refused = rules.pull_refused(
+            refused = self.pull_refused(
                 name, f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip()
             )
             if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
