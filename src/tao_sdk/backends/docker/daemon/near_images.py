@@ -10,7 +10,7 @@ from tao_sdk.model.errors import TaoError
 from tao_sdk.transports.dockerd import Daemon
 
 MOST_SEARCHED = 1000  # images of the daemon
-LIKENESS = 0.75  # from 0 to 1, of two names
+LIKENESS = 0.8  # from 0 to 1, of two names
 DEFAULT_TAG = ":latest"
 
 

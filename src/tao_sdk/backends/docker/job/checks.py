@@ -63,11 +63,12 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
     if not image or facts.image is not None:
         return
     if plan.request.pull == "never":
+        near = near_words(facts.near_images)
         yield error(
             "image.missing",
             f"The daemon has no image {image}.",
             "pull is never.",
-            near_words(facts.near_images),
+            f"{near} To pull it:" if near else "",
             command=f"docker pull {shlex.quote(image)}",
         )
         return
