@@ -49,10 +49,10 @@ def test_cancel_lists_the_live_jobs_of_a_name_that_several_have(tao: Tao) -> Non
 def test_canceling_a_name_again_changes_nothing_and_is_no_error(tao: Tao) -> None:
     tao("wait", tao.run_detached("true", "--name", "twin"))
     newest = tao.run_detached("sleep 60", "--name", "twin")
-    for _ in range(2):
-        ran = tao("cancel", "twin", "--grace", "1s")
+    first, again = (tao("cancel", "twin", "--grace", "1s") for _ in range(2))
+    for ran in (first, again):
         assert (ran.code, ran.out.split()[:2]) == (0, [newest, "Canceled"])
-    assert f"{newest}: of 2 jobs named twin, none is live; this is the newest." in ran.err
+    assert f"{newest}: of 2 jobs named twin, none is live; this is the newest." in again.err
 
 
 def test_retry_takes_the_only_failed_job_of_a_name(tao: Tao) -> None:
