@@ -33,6 +33,22 @@ Typed = Callable[..., Ran]
         (("logs", "-50"), "tao logs JOB --tail N"),
         (("logs", "-F", "try"), "tao logs -f JOB"),
         (("results", "try", "-o", "here"), "tao results JOB --fetch DIR"),
+        (("results", "try", "-o", "json"), "tao results JOB --json"),
+        (("ls", "-o", "json"), "For programs: --json"),
+        (("-o", "json", "ls"), "For programs: --json"),
+        (("status", "try", "--output", "json"), "For programs: --json"),
+        (("status", "try", "--output=json"), "For programs: --json"),
+        (("status", "try", "--format", "json"), "For programs: --json"),
+        (("--format", "json", "ls"), "For programs: --json"),
+        (("run", "-o", "log.txt", "job.yaml"), "tao logs JOB"),
+        (("run", "--output", "json", "job.yaml"), "tao run --json"),
+        (("compare", "a", "b", "-o", "x.svg"), "tao compare JOB JOB --out FILE"),
+        (("init", "-o", "x.yaml"), "tao init job.yaml"),
+        (("run", "--parent", "try", "job.yaml"), "create_job(..., parent_job_id=JOB)"),
+        (("ls", "-q"), "tao ls --jsonl"),
+        (("ls", "--quiet"), "tao ls --jsonl"),
+        (("rm", "-y", "try"), "leave it out"),
+        (("gc", "--yes"), "leave it out"),
         (("help", "run"), "tao run --help"),
         (("-v",), "tao --version"),
         (("run", "-g", "2", "job.yaml"), "tao run --gpus N"),
@@ -168,6 +184,24 @@ def test_a_status_that_is_misspelt_or_called_otherwise_names_ours(
     assert "pending, running" in typed("ls", "--status", "xyzzy").err
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("run", "--label", "a", "--", "true"), "Write --label a=VALUE"),
+        (("ls", "--label", "a"), "Write --label a=VALUE"),
+        (("ls", "--label", "two words"), "Write --label 'two words=VALUE'"),
+        (("cancel", "--label", "=x"), "Write --label NAME=x"),
+        (("run", "--label", "", "--", "true"), "Write --label NAME=VALUE"),
+    ],
+)
+def test_a_label_without_an_equals_sign_is_told_what_to_write(
+    typed: Typed, args: tuple[str, ...], told: str
+) -> None:
+    ran = typed(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1] == f"next:  {told}"
+
+
 def test_a_wrong_value_is_told_of_the_flag_as_it_is_typed(typed: Typed) -> None:
     assert typed("run", "--gpus", "two", "--", "true").err.startswith("error: --gpus is 'two';")
 
@@ -184,6 +218,12 @@ def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) ->
         (("plot", "try"), "tao compare JOB JOB"),
         (("metrics", "try"), "tao status JOB"),
         (("get", "jobs"), "All jobs: tao ls"),
+        (("describe", "try"), "Did you mean tao status?"),
+        (("apply", "-f", "job.yaml"), "Did you mean tao run?"),
+        (("port-forward", "try", "6006"), "No port of a job is opened here."),
+        (("edit", "try"), "tao run job.yaml"),
+        (("rename", "try", "other"), "tao run --name NAME"),
+        (("env", "try"), "tao plan --full"),
         (("start", "try"), "tao retry JOB"),
         (("sinfo",), "tao doctor slurm"),
         (("nodes",), "tao doctor slurm"),

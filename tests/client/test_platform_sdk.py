@@ -274,8 +274,22 @@ def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: Lo
     sdk.wait(job.id, timeout=120)
     assert [one.id for one in sdk.list_jobs(statuses=["Complete"])] == [job.id]
     assert sdk.list_jobs(statuses="Error") == []
-    with pytest.raises(UsageError, match="invalid status: 'Completed'. Known are: Pending, "):
-        sdk.list_jobs(statuses=["Completed"])
+    assert sdk.list_jobs(statuses="Complete") == sdk.list_jobs(statuses=["Complete"])
+    with pytest.raises(UsageError, match="invalid status: 'xyzzy'. Known are: Pending, "):
+        sdk.list_jobs(statuses=["xyzzy"])
+    nothing: Any = None
+    assert len(sdk.list_jobs(statuses=nothing)) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [("Failed", "Error"), ("Completed", "Complete"), ("running", "Running"), ("done", "Complete")],
+)
+def test_a_status_that_another_tool_has_or_that_is_misspelt_names_ours(
+    sdk: LocalSDK, word: str, status: str
+) -> None:
+    with pytest.raises(UsageError, match=f"invalid status: '{word}'. Did you mean '{status}'?"):
+        sdk.list_jobs(statuses=word)
 
 
 def test_a_job_given_for_its_id_is_told(sdk: LocalSDK) -> None:

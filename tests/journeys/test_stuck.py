@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -92,20 +94,37 @@ def test_a_paused_job_stands_still_and_has_no_time_left(tao: Tao) -> None:
 
 
 def test_why_of_a_silent_job_says_since_when_and_what_its_process_waits_in(tao: Tao) -> None:
-    hang = "import os, time; print('epoch 2/10 loss 0.1', flush=True); time.sleep(60)"
+    hang = "import os, time; print('epoch 2/10 loss 0.1', flush=True); time.sleep(900)"
     job = tao.run_detached(f'echo epoch 1/10 loss 0.2; python3 -c "{hang}"; true')
     tao.until("epoch 2/10", "logs", job)
     tao.until("2/10", "status", job)
     told = tao("why", job).out
-    assert re.search(r"Its log last grew \d+s ago, at \d{4}-", told)
-    assert re.search(r"Its newest epoch is 2/10, told \d+s ago, at \d{4}-\S+ \S+ or earlier", told)
+    assert re.search(r"Its log last grew \d+[smh] ago, at \d{4}-", told)
+    assert re.search(
+        r"Its newest epoch is 2/10, told \d+[smh] ago, at \d{4}-\S+ \S+ or earlier", told
+    )
     assert "It uses " in told and " of CPU time." in told
     pid = tao("why", "--json", job).json["activity"]["process"]["pid"]
-    assert b"time.sleep(60)" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert b"time.sleep(900)" in Path(f"/proc/{pid}/cmdline").read_bytes()
     assert f"See where its Python code is: py-spy dump --pid {pid}" in told
     assert f"Its process {pid} (python" in told
     assert tao("cancel", job, "--grace", "1s").code == 0
     assert tao("why", "--json", job).json["activity"] is None
+
+
+def test_why_says_how_the_program_is_installed_that_shows_python_code(tao: Tao) -> None:
+    job = tao.run_detached("exec python3 -c 'import time; print(1, flush=True); time.sleep(900)'")
+    tao.until("1", "logs", job)
+    tao.until("py-spy dump", "why", job)
+    hint = f"py-spy is not installed: {sys.executable} -m pip install py-spy"
+    places = f"{tao.env['PATH']}:{Path(sys.executable).parent}"
+    is_here = shutil.which("py-spy", path=places) is not None
+    assert (hint in tao("why", job).out) is not is_here
+    program = tao.write("bin/py-spy", "#!/bin/sh\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{tao.env['PATH']}"
+    assert "not installed" not in tao("why", job, PATH=path).out
+    assert tao("cancel", job, "--grace", "1s").code == 0
 
 
 def test_why_in_json_tells_when_the_log_and_the_epochs_fell_silent(tao: Tao) -> None:

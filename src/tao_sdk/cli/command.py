@@ -13,13 +13,11 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from tao_sdk.cli.habits import STATUS_WORDS
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.client.known_jobs import ids_named
@@ -143,8 +141,12 @@ class StatusName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
 
     def advice(self, word: str) -> str:
         """Which status was meant by the word; else all that there are."""
-        meant = STATUS_WORDS.get(word) or next(iter(get_close_matches(word, self.NAMES, n=1)), "")
-        return f"Did you mean {meant}?" if meant else f"Known are: {', '.join(self.NAMES)}."
+        from tao_sdk.client.status_words import meant_status
+
+        meant = meant_status(word)
+        if meant:
+            return f"Did you mean {meant.value.lower()}?"
+        return f"Known are: {', '.join(self.NAMES)}."
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
@@ -245,6 +247,17 @@ def newest(client: Client, out: Output, job: str) -> str:
         return job
     out.note(f"{named[0]}, the newest of {len(named)} jobs named {job}.")
     return named[0]
+
+
+def all_named(client: Client, out: Output, job: str) -> list[str]:
+    """What a verb takes a name for that compares jobs: all jobs of that name, and it says how
+    many.
+    """
+    named = ids_named(client, job)
+    if len(named) < 2:
+        return [job]
+    out.note(f"{len(named)} jobs are named {job}; all of them are compared.")
+    return named
 
 
 def one_or_list(values: list[Any], asked: int) -> Any:

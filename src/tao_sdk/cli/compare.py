@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tao_sdk.cli import show
-from tao_sdk.cli.command import JobId, command, newest
+from tao_sdk.cli.command import JobId, all_named, command
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
@@ -59,7 +59,7 @@ def compare(
     picture: Path | None,
 ) -> None:
     """Show in which settings jobs differ, and the best and last values they came to, with a picture
-    of their curves.
+    of their curves. A name that several jobs have means all of them.
     """
     from tao_sdk.client.compare import (
         PICTURE,
@@ -69,7 +69,7 @@ def compare(
         write_picture,
     )
 
-    named = [newest(client, out, job) for job in jobs]
+    named = [job_id for job in jobs for job_id in all_named(client, out, job)]
     labelled = labelled_jobs(client, read_pairs("--label", labels), named)
     comparison = client.compare([*named, *labelled], metric)
     if sort:

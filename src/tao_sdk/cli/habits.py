@@ -34,19 +34,13 @@ MEANT: Mapping[str, str] = {
     for word in words.split()
 }
 
-# What other tools call a status.
-STATUS_WORDS: Mapping[str, str] = {
-    "failed": "error",
-    "done": "complete",
-    "finished": "complete",
-    "succeeded": "complete",
-    "queued": "pending",
-    "waiting": "pending",
-    "stopped": "canceled",
-}
-
 EVALUATION = (
     "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
+)
+
+PORTS = (
+    "No port of a job is opened here. A local job's ports are those of this machine; "
+    "a container's: docker or kubectl. A job's curve: tao attach JOB"
 )
 
 # What other tools have and this one does not: what is done instead.
@@ -75,7 +69,23 @@ INSTEAD: Mapping[str, str] = {
     ),
     "eval": EVALUATION,
     "evaluate": EVALUATION,
+    "port-forward": PORTS,
+    "port": PORTS,
+    "edit": "A job stays as it was started. To run a changed job file: tao run job.yaml",
+    "rename": "A job gets its name when it starts: tao run --name NAME",
+    "env": "What a job was started with: tao status JOB --json. What it would be: tao plan --full",
 }
+
+FETCH_OR_JSON = (
+    "To copy them here: tao results JOB --fetch DIR. For programs: tao results JOB --json"
+)
+PICTURE_OR_JSON = (
+    "The picture: tao compare JOB JOB --out FILE. For programs: tao compare JOB JOB --json"
+)
+LOG_OR_JSON = (
+    "What a job prints: tao logs JOB. What it writes: tao run --outputs DIR. "
+    "For programs: tao run --json"
+)
 
 # Flags that other tools have, by verb ("" for all): what is done instead.
 FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
@@ -112,8 +122,25 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
         "results",
         "--best",
     ): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
-    ("results", "--output"): "To copy them here: tao results JOB --fetch DIR",
-    ("results", "-o"): "To copy them here: tao results JOB --fetch DIR",
+    ("results", "--output"): FETCH_OR_JSON,
+    ("results", "-o"): FETCH_OR_JSON,
+    ("run", "--output"): LOG_OR_JSON,
+    ("run", "-o"): LOG_OR_JSON,
+    ("compare", "--output"): PICTURE_OR_JSON,
+    ("compare", "-o"): PICTURE_OR_JSON,
+    ("init", "--output"): "The job file is an argument: tao init job.yaml",
+    ("init", "-o"): "The job file is an argument: tao init job.yaml",
+    ("", "--output"): "For programs: --json, with any verb.",
+    ("", "-o"): "For programs: --json, with any verb.",
+    ("", "--format"): "For programs: --json, with any verb.",
+    ("run", "--parent"): (
+        "A parent is named in Python: create_job(..., parent_job_id=JOB). "
+        "Jobs that belong together: tao run --label NAME=VALUE"
+    ),
+    ("ls", "-q"): "Ids for a program: tao ls --jsonl, of each line the key id.",
+    ("ls", "--quiet"): "Ids for a program: tao ls --jsonl, of each line the key id.",
+    ("", "-y"): "No verb asks back: leave it out.",
+    ("", "--yes"): "No verb asks back: leave it out.",
     ("cancel", "--all"): "Name the jobs that are to end; tao ls --status running lists them.",
     ("cancel", "--force"): "To give it no time to end by itself: tao cancel JOB --grace 0s",
     ("rm", "-f"): "To end a live job and forget it: tao rm --force JOB",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +34,7 @@ from tao_sdk.model.status import Status
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
+    from tao_sdk.model.activity import Activity
     from tao_sdk.model.job import Job
 
 MANY = 50
@@ -54,7 +59,11 @@ LAST_BYTES = 8192  # of them: a progress bar can be one long line
     metavar="NAME=VALUE",
     help="Only jobs with this label; may be given several times.",
 )
-@click.option("--parent", metavar="JOB", help="Only jobs that this one started.")
+@click.option(
+    "--parent",
+    metavar="JOB",
+    help="Only jobs that this one started (parent_job_id of Python's create_job).",
+)
 @click.option(
     "--limit",
     type=click.IntRange(0),
@@ -215,9 +224,23 @@ def why(client: Client, out: Output, job: str | None) -> None:
     lines = show.why(found, diagnosis, out)
     if found.status is Status.RUNNING:
         lines += show.standstill(found, activity, epoch_told_at(found, activity))
+        lines += missing_program(activity)
         lines += last_words(client, found, out)
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])
+
+
+def missing_program(activity: Activity | None) -> list[str]:
+    """How the program is installed that shows where a Python process is; none where it is there."""
+    command = activity.main.command if activity and activity.main else ""
+    if not command:
+        return []
+    program = command.split()[0]
+    beside_python = str(Path(sys.executable).parent)
+    if shutil.which(program) or shutil.which(program, path=beside_python):
+        return []
+    python = shlex.quote(sys.executable or "python3")
+    return [f"{program} is not installed: {python} -m pip install {program}"]
 
 
 def last_words(client: Client, job: Job, out: Output) -> list[str]:

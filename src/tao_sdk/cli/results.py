@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Sequence
 from glob import escape
@@ -12,6 +13,7 @@ import click
 
 from tao_sdk.cli import results_text, show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
+from tao_sdk.client.known_jobs import ids_named
 from tao_sdk.client.views import changed_at, path_view, results_view
 from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.units import format_size
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from tao_sdk.client import Client, FileStat, Results
     from tao_sdk.model.checkpoints import Checkpoint
     from tao_sdk.model.job import Job
+
+
+ONLY_TAKES = "It takes a pattern of names, such as '*.pth' or 'train/*'."
+NEWEST_WORDS = ("newest", "latest", "last")
 
 
 @command("results")
@@ -63,7 +69,9 @@ def results(
     """
     if only and (fetch is None or epoch is not None):
         raise UsageError(
-            "--only says what --fetch copies.", "", "Give --fetch DIR, and no --epoch."
+            "--only says what --fetch copies.",
+            ONLY_TAKES,
+            "Give --fetch DIR, and no --epoch. The best and the newest checkpoint: tao results JOB",
         )
     from tao_sdk.client.results import relative
 
@@ -76,6 +84,7 @@ def results(
     copied = None
     if fetch is not None:
         refuse_nothing_to_fetch(found, left)
+        refuse_checkpoint_words(found, left, only)
         copied = fetch_files(client, out, found.id, left, fetch, only)
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
@@ -92,8 +101,8 @@ def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
     try:
         return left.of_epoch(epoch)
     except PathNotFound as error:
-        command = f"tao results {job.id}"
-        raise PathNotFound(error.what, error.why, "All of them:", command) from None
+        words = "All of them:" if left.checkpoints else "What it left:"
+        raise PathNotFound(error.what, error.why, words, f"tao results {job.id}") from None
 
 
 def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
@@ -102,6 +111,32 @@ def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
         return
     live = not job.status.terminal
     raise PathNotFound(f"{job.id} has no results. {results_text.no_files(live)}")
+
+
+def refuse_checkpoint_words(job: Job, left: Results, only: Sequence[str]) -> None:
+    """Raise PathNotFound for `--only best` and the like where no file has that name, with the
+    command that copies the checkpoint.
+    """
+    from tao_sdk.client.results import fits, relative
+
+    names = [relative(file.path, left.dir) for file in left.files]
+    for word in only:
+        checkpoint = checkpoint_meant(left, word)
+        if checkpoint and not any(fits(name, word) for name in names):
+            pattern = shlex.quote("./" + escape(relative(checkpoint, left.dir)))
+            raise PathNotFound(
+                f"No file of the results fits --only {word}.",
+                ONLY_TAKES,
+                "That checkpoint alone:",
+                f"tao results {job.id} --fetch DIR --only {pattern}",
+            )
+
+
+def checkpoint_meant(left: Results, word: str) -> str | None:
+    """The path of the checkpoint that people call so; None for any other word."""
+    if word == "best":
+        return left.best
+    return left.newest if word in NEWEST_WORDS else None
 
 
 def fetch_files(
@@ -141,7 +176,8 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     try:
         stat = there.stat(path)
     except PathNotFound as error:
-        raise elsewhere(error, uri, client.platform_at(platform)) from None
+        error = elsewhere(error, uri, client.platform_at(platform))
+        raise results_of_job(client, error, uri) from None
     inside: list[FileStat] = []
     shown = [stat]
     if stat.is_dir:
@@ -157,6 +193,15 @@ def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
         return error
     why = f"{scheme}:// names a file system of a cluster, and {platform} was asked."
     return PathNotFound(error.what, why, "Ask the cluster: --platform slurm")
+
+
+def results_of_job(client: Client, error: PathNotFound, word: str) -> PathNotFound:
+    """The error, with the results to ask for where the word is a job's id or name."""
+    named = ids_named(client, word)
+    if not named:
+        return error
+    why = f"{word} is a job."
+    return PathNotFound(error.what, why, "What it left:", f"tao results {named[0]}")
 
 
 def file_line(stat: FileStat) -> str:

@@ -10,6 +10,7 @@ import click
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_argument
 from tao_sdk.cli.submit import detached, told, watched
+from tao_sdk.client.known_jobs import FAILED, failed_id, ids_named
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
@@ -35,12 +36,27 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
     It starts at once and is not counted towards the job's retries. Secrets are taken from the
     environment of now.
     """
+    job = job if anew else failed_one(client, out, job)
     first = client.get_job(job, look=False)
     anew_lines = [] if anew else not_resumed(first)
     for line in (*anew_lines, *sent_again(first), *read_again(first)):
         out.note(line)
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     return detached(out, again) if detach else watched(client, out, again)
+
+
+def failed_one(client: Client, out: Output, job: str) -> str:
+    """The id of the only failed or canceled one of several jobs of that name, and it says so; else
+    `job`.
+    """
+    named = ids_named(client, job)
+    if len(named) < 2:
+        return job
+    found = failed_id(client, job)
+    failed = client.get_job(found, look=False).status in FAILED
+    which = "the only one that failed or was canceled" if failed else "the newest; none failed"
+    out.note(f"{found}: of {len(named)} jobs named {job}, {which}.")
+    return found
 
 
 def not_resumed(job: Job) -> list[str]:

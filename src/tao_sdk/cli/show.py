@@ -244,9 +244,12 @@ def message(job: Job) -> str:
 
 
 def path(text: str) -> str:
-    """A path as short as it can be said from here."""
+    """A path below the current folder, relative to it. Any other is absolute, and so is each one
+    where the current folder is /.
+    """
     try:
-        return str(Path(text).relative_to(Path.cwd()))
+        here = Path.cwd()
+        return text if here == Path("/") else str(Path(text).relative_to(here))
     except (ValueError, OSError):
         return text
 

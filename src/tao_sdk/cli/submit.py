@@ -191,6 +191,9 @@ def run(
 
     What the command writes to $TAO_RESULTS_DIR, or to a folder of --outputs, is kept.
 
+    Jobs that belong together get one --label, which ls, compare, wait, cancel and rm take. A parent
+    is named in Python: create_job(..., parent_job_id=JOB).
+
     Ctrl-C leaves the job running, and says how to come back.
     """
     wanted = asked(job_file, platform, option, params, values)

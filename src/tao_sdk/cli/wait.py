@@ -23,11 +23,11 @@ from tao_sdk.cli.command import (
     refuse_two_choices,
 )
 from tao_sdk.cli.failure import Detached
-from tao_sdk.client.known_jobs import count_live, id_of, jobs_labelled
+from tao_sdk.client.known_jobs import count_live, id_of, ids_named, jobs_labelled, live_id
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import watch_view
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
@@ -111,7 +111,12 @@ def standing_message(job: Job, now: datetime) -> str:
 @command("cancel")
 @jobs_argument
 @click.option(
-    "--parent", metavar="JOB", help="All live jobs that this one started, instead of naming them."
+    "--parent",
+    metavar="JOB",
+    help=(
+        "All live jobs that this one started (parent_job_id of Python's create_job), instead of "
+        "naming them."
+    ),
 )
 @labels_option("All live jobs with this label, instead of naming them.")
 @click.option(
@@ -131,7 +136,7 @@ def cancel(
 ) -> int:
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
     refuse_two_choices("cancel", CANCELS, jobs, parent, labels)
-    named = list(jobs)
+    named = [live_one(client, out, job) for job in dict.fromkeys(jobs)]
     if parent:
         named = [job.id for job in client.live_children(parent)]
     if labels:
@@ -156,6 +161,21 @@ def cancel(
     if errors:
         raise errors[0]
     return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
+
+
+def live_one(client: Client, out: Output, job: str) -> str:
+    """The id of the only live one of several jobs of that name, and it says so; else `job`."""
+    named = ids_named(client, job)
+    if len(named) < 2:
+        return job
+    try:
+        found = live_id(client, job)
+    except UsageError:  # several are live: the others that were named are ended first
+        return job
+    ended = client.get_job(found, look=False).status.terminal
+    which = "none is live; this is the newest" if ended else "the only live one"
+    out.note(f"{found}: of {len(named)} jobs named {job}, {which}.")
+    return found
 
 
 def live_labelled(client: Client, labels: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +16,7 @@ from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platform_at, platforms
 from tao_sdk.client import call_checks, cleaning, listing, results
 from tao_sdk.client.background import BackgroundWatch
+from tao_sdk.client.known_jobs import live_id
 from tao_sdk.client.waiting import Follower
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
@@ -400,10 +402,10 @@ class Client:
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
         """True when the job is over, by this or before it; False when that could not be seen in
-        time.
+        time. Of several jobs of that name, the only live one is meant.
         """
         call_checks.refuse_no_seconds("grace", grace, GRACE_MEANING)
-        known = self.store.resolve(job_id)
+        known = live_id(self, job_id)
         answer = self._end_jobs([known], grace)[known]
         if isinstance(answer, TaoError):
             raise answer
@@ -439,7 +441,8 @@ class Client:
         call_checks.refuse_one_text("job_ids", job_ids)
         call_checks.refuse_no_seconds("grace", grace, GRACE_MEANING)
         named = list(dict.fromkeys(job_ids))
-        meant = dict(zip(named, side_by_side(self.store.resolve, named), strict=True))
+        find_id = partial(live_id, self)
+        meant = dict(zip(named, side_by_side(find_id, named), strict=True))
         ids = list(dict.fromkeys(job for job in meant.values() if isinstance(job, str)))
         answers = self._end_jobs(ids, grace)
         return {name: answers[job] if isinstance(job, str) else job for name, job in meant.items()}

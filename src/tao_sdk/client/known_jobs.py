@@ -1,11 +1,15 @@
-"""Known jobs: what the store knows of jobs, without a look at any backend."""
+"""Known jobs: which jobs of the store a word or a label means.
+
+No backend is asked, except where the statuses of several jobs of one name decide which is meant.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tao_sdk.model.errors import JobNotFound
+from tao_sdk.model.errors import JobNotFound, UsageError
+from tao_sdk.model.status import TERMINAL, Status
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
@@ -13,6 +17,9 @@ if TYPE_CHECKING:
 
 
 MOST_LABELS = 10  # that an error names
+MOST_IDS = 5  # that an error names
+LIVE = frozenset(Status) - TERMINAL
+FAILED = frozenset({Status.ERROR, Status.CANCELED})  # a retry can begin another attempt of these
 LIST_BY_LABEL = "List jobs by a label: tao ls --label NAME=VALUE"
 
 
@@ -26,6 +33,53 @@ def id_of(client: Client, job: str) -> str:
 def ids_named(client: Client, name: str) -> list[str]:
     """The ids of the jobs of that name, the newest first; the id itself where it is a job's."""
     return client.store.named(name)
+
+
+def live_id(client: Client, job: str) -> str:
+    """The id of the job that is to be ended: of several jobs of that name the only live one, or the
+    newest where none is live. Raises JobNotFound, UsageError.
+    """
+    return only_id(client, job, LIVE, "live")
+
+
+def failed_id(client: Client, job: str) -> str:
+    """The id of the job that is to be tried again: of several jobs of that name the only one that
+    failed or was canceled, or the newest where none did. Raises JobNotFound, UsageError.
+    """
+    return only_id(client, job, FAILED, "failed or canceled")
+
+
+def only_id(client: Client, job: str, wanted: Collection[Status], adjective: str) -> str:
+    """The id that an id, a name, or the start of an id means. Of several jobs of that name, the
+    only one with a `wanted` status, or the newest where none has one.
+
+    Raises JobNotFound, and UsageError where several have one.
+    """
+    named = ids_named(client, job)
+    if len(named) < 2:
+        return id_of(client, job)
+    fitting = [each.id for each in looked_at(client, named) if each.status in wanted]
+    if len(fitting) > 1:
+        raise UsageError(
+            f"{len(fitting)} {adjective} jobs are named {job!r}.",
+            "",
+            f"Say which: {first_ids(fitting)}",
+        )
+    return fitting[0] if fitting else named[0]
+
+
+def looked_at(client: Client, ids: Sequence[str]) -> list[Job]:
+    """The jobs of these ids, in their order; the live ones as they are now."""
+    from tao_sdk.engine.look import look
+
+    jobs = [client.store.get(job_id) for job_id in ids]
+    return [seen.job for seen in look(client.engine, jobs)]
+
+
+def first_ids(ids: Sequence[str]) -> str:
+    """`a, b, ...`: the first MOST_IDS of them."""
+    rest = ["..."] if len(ids) > MOST_IDS else []
+    return ", ".join([*ids[:MOST_IDS], *rest])
 
 
 def jobs_labelled(client: Client, labels: Mapping[str, str]) -> list[Job]:

@@ -41,7 +41,7 @@ class JobQuery:
     @property
     def read_statuses(self) -> list[Status]:
         """Raises UsageError for a word that is no status."""
-        named = [self.statuses] if isinstance(self.statuses, str) else self.statuses
+        named = [self.statuses] if isinstance(self.statuses, str) else self.statuses or ()
         return [read_status(status) for status in named]
 
 
@@ -112,8 +112,17 @@ def parent_id(engine: Engine, parent: str | None) -> str | None:
 
 
 def read_status(name: Status | str) -> Status:
+    """Raises UsageError that names the status that was meant, or all that there are."""
     try:
         return Status(name)
     except ValueError:
-        known = ", ".join(status.value for status in Status)
-        raise UsageError(f"invalid status: {name!r}", "", f"Known are: {known}") from None
+        raise UsageError(f"invalid status: {name!r}", "", status_advice(name)) from None
+
+
+def status_advice(name: object) -> str:
+    from tao_sdk.client.status_words import meant_status
+
+    meant = meant_status(name) if isinstance(name, str) else None
+    if meant:
+        return f"Did you mean {meant.value!r}?"
+    return f"Known are: {', '.join(status.value for status in Status)}"

@@ -21,6 +21,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, cast
@@ -57,6 +58,8 @@ PART = re.compile(r"(\..*\.)([0-9]+)\.part", re.DOTALL)  # what `part_of` begins
 MORE_ROOM = "Free space there, fetch into a larger disk, or copy less:"
 TRIES = 3  # at a file that changes while it is copied
 NAMED = 12  # checkpoints that an error names
+NAMES_SEARCHED = 1000  # files among which a wrong pattern is looked for
+NAMES_SHOWN = 3  # of them in an error
 DEEPEST = 100  # folders in one another
 FULL = (errno.ENOSPC, errno.EDQUOT)
 UNNAMEABLE = (
@@ -130,12 +133,18 @@ class Results:
         known_checkpoints = self.checkpoints
         checkpoint = checkpoints.of_epoch(known_checkpoints, epoch, self.progress)
         if checkpoint is None:
-            names = [relative(each.path, self.dir) for each in known_checkpoints]
-            why = f"There are: {', '.join(names[-NAMED:])}." if names else "There is none at all."
-            raise PathNotFound(
-                f"There is no checkpoint of epoch {epoch}.", why, "All of them:", "tao results JOB"
+            raise no_checkpoint(
+                epoch, [relative(each.path, self.dir) for each in known_checkpoints]
             )
         return checkpoint
+
+
+def no_checkpoint(epoch: int, names: Sequence[str]) -> PathNotFound:
+    """The error for an epoch without a checkpoint. `names` are those of all checkpoints."""
+    what, command = f"There is no checkpoint of epoch {epoch}.", "tao results JOB"
+    if not names:
+        return PathNotFound(what, "The job has no checkpoints.", "What it left:", command)
+    return PathNotFound(what, f"There are: {', '.join(names[-NAMED:])}.", "All of them:", command)
 
 
 def results(engine: Engine, job: Job) -> Results:
@@ -389,18 +398,29 @@ def chosen(all_files: list[FileStat], job: Job, only: Sequence[str]) -> list[Fil
         if any(fits(relative(stat.path, job.results_dir), pattern) for pattern in only)
     ]
     if only and not chosen_files:
-        why = (
-            f"There are {len(all_files)} other files."
-            if all_files
-            else "Nothing has been written there yet."
-        )
-        raise PathNotFound(
-            f"No file of the results fits {' or '.join(only)}.",
-            why,
-            "List them:",
-            f"tao results {job.id} --json",
-        )
+        names = [relative(stat.path, job.results_dir) for stat in all_files]
+        what = f"No file of the results fits {' or '.join(only)}."
+        why = why_nothing_fits(names, only)
+        raise PathNotFound(what, why, "List them:", f"tao results {job.id} --json")
     return chosen_files if only else all_files
+
+
+def why_nothing_fits(names: Sequence[str], only: Sequence[str]) -> str:
+    """What a pattern is, and which files there are: those whose names are near, else the first."""
+    if not names:
+        return "Nothing has been written there yet."
+    written = [name for name in names if not name.startswith(".tao/")]  # by the job's command
+    searched = (written or names)[:NAMES_SEARCHED]
+    near_names = [near for pattern in only for near in get_close_matches(pattern, searched)]
+    shown = ", ".join((near_names or searched)[:NAMES_SHOWN])
+    return (
+        f"A pattern is of names, such as '*.pth' or 'train/*'. There are: {shown}{more_of(names)}."
+    )
+
+
+def more_of(names: Sequence[str]) -> str:
+    """`, ... (28 files)` where there are more than are shown."""
+    return f", ... ({len(names)} files)" if len(names) > NAMES_SHOWN else ""
 
 
 def fits(name: str, pattern: str) -> bool:

@@ -96,12 +96,19 @@ def read_pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
         if not equals and flag == "--env":
             value = caller_variable(name)
         elif not equals or not name:
-            raise UsageError(f"{flag} is {text!r}; it must be NAME=VALUE.")
+            raise no_pair(flag, text)
         if flag == "--label" and found.get(name, value) != value:
             what = f"--label {name} has two values: {found[name]} and {value}."
             raise UsageError(what, "A job has one value of a label.", "Give one of them.")
         found[name] = value
     return found
+
+
+def no_pair(flag: str, text: str) -> UsageError:
+    """The error for a text that is no NAME=VALUE, with what to write."""
+    pair = f"{text}=VALUE" if text and "=" not in text else f"NAME={text.lstrip('=') or 'VALUE'}"
+    what = f"{flag} is {text!r}; it must be NAME=VALUE."
+    return UsageError(what, "", f"Write {flag} {shlex.quote(pair)}")
 
 
 def caller_variable(name: str) -> str:

@@ -40,6 +40,8 @@ AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 MOST_JSON = 64 << 20  # bytes of one answer
 LONGEST_LINE = 1 << 20  # bytes of one line of a pull or of events
 LONGEST_WORDS = 8000  # characters of a refusal
+LONGEST_ANSWER = 200  # characters that are shown of an answer which is none of Docker's
+OTHER_PROGRAM = "What answers there is no Docker daemon"
 BECOME_ONE = (
     "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
 )
@@ -337,7 +339,15 @@ def connect(address: Address) -> Session:
             answer.close()
         return session
     except (OSError, HTTPException, TooMuch) as error:
-        raise daemon_unreachable(address, cause_of(error)) from error
+        raise daemon_unreachable(address, failure_words(error)) from error
+
+
+def failure_words(error: Exception) -> str:
+    """Why no daemon was reached: the system's words, or what answered in place of HTTP."""
+    if isinstance(error, OSError) or not isinstance(error, HTTPException):
+        return cause_of(error)
+    words = " ".join(cause_of(error).split())
+    return f"{OTHER_PROGRAM}: {words[:LONGEST_ANSWER]}"
 
 
 def connect_by(address: Address) -> Connect:
@@ -412,8 +422,20 @@ def newest_api(address: Address, answer: Answer) -> str:
     try:
         return str(json.loads(said)["ApiVersion"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        shown = (words_of(said) or f"HTTP status {answer.status}")[:200]
-        raise daemon_unreachable(address, f"What answers there is none: {shown}") from None
+        words = f"{OTHER_PROGRAM}: {answer_words(answer, said)}"
+        raise daemon_unreachable(address, words) from None
+
+
+def answer_words(answer: Answer, said: bytes) -> str:
+    """`HTTP status 404 of nginx, not found`: what an answer says that is none of Docker's. A web
+    page is left out.
+    """
+    server = answer.headers.get("Server", "")
+    head = f"HTTP status {answer.status}" + (f" of {server}" if server else "")
+    words = " ".join(words_of(said).split())
+    if words and not words.startswith("<"):
+        head = f"{head}, {words}"
+    return head[:LONGEST_ANSWER]
 
 
 def daemon_unreachable(address: Address, why: str) -> Unreachable:

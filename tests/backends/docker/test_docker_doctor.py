@@ -110,10 +110,15 @@ def test_what_is_no_address_is_told_so_with_those_that_are(
     [
         (b"", "timed out."),
         (b"HTTP/1.0 400 Bad\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
-         "What answers there is none: Client sent an HTTP request to an HTTPS server."),
-        (b"HTTP/1.0 200 OK\r\n\r\n{}", "What answers there is none: {}."),
+         "What answers there is no Docker daemon: HTTP status 400, Client sent an HTTP request to an "
+         "HTTPS server."),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}",
+         "What answers there is no Docker daemon: HTTP status 200, {}."),
+        (b"HTTP/1.0 404 Not Found\r\nServer: nginx/1.2\r\n\r\n<html><body>404</body></html>",
+         "What answers there is no Docker daemon: HTTP status 404 of nginx/1.2."),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "What answers there is no Docker daemon: SSH-2.0-OpenSSH_9.2."),
     ],
-    ids=["nothing", "http-to-https", "another-service"],
+    ids=["nothing", "http-to-https", "another-service", "web-page", "ssh"],
 )  # fmt: skip
 def test_why_a_daemon_of_the_network_cannot_be_reached_is_told_in_words(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, why: str

@@ -120,6 +120,24 @@ def test_an_image_that_the_registry_does_not_have_is_told_so(
     assert refused.value.code == "docker.image_not_found"
 
 
+def test_a_misspelt_image_is_refused_with_the_one_that_the_daemon_has(
+    client: Client, here: Daemon
+) -> None:
+    local = "localhost:1/team/trainer:1"  # no registry is there
+    here.docker("tag", BUSYBOX, local)
+    wrong = local.replace("trainer", "tariner")
+    try:
+        for options in ({}, {"pull": "never"}):
+            with pytest.raises(Refused) as refused:
+                run(client, wrong, **options)
+            assert f"Did you mean {local}?" in refused.value.next
+        with pytest.raises(Refused) as refused:
+            run(client, "localhost:1/something/else", pull="never")
+        assert "Did you mean" not in refused.value.next
+    finally:
+        here.docker("rmi", local)
+
+
 def test_always_pulls_what_is_there_and_missing_does_not(
     surroundings: dict[str, str], image: str, registry: Registry, here: Daemon
 ) -> None:

@@ -36,6 +36,7 @@ from tao_sdk.backends.docker import render, rules
 from tao_sdk.backends.docker.daemon import doctor, gpus
 from tao_sdk.backends.docker.daemon import survey as look
 from tao_sdk.backends.docker.daemon.address import find_address, is_local, is_open, way_to
+from tao_sdk.backends.docker.daemon.near_images import near_images
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job import checks
 from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK
@@ -135,7 +136,17 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             facts,
             refusals=tuple(refusal for refusal in refusals if refusal),
             login_registry=registry,
+            near_images=self.near_images(spec, options, facts),
         )
+
+    def near_images(
+        self, spec: JobSpec, options: DockerOptions, facts: DockerFacts
+    ) -> tuple[str, ...]:
+        """The daemon's images of similar names, for an image that is neither there nor pulled."""
+        missing = spec.image and facts.image is None
+        if not missing or (options.pull or facts.pull) != "never":
+            return ()
+        return near_images(self.daemon, spec.image)
 
     def assume_facts(self, job: PreparedJob, options: DockerOptions) -> AssumedFacts:
         if job.spec.image:

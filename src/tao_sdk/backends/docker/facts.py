@@ -39,6 +39,7 @@ class DockerFacts:
     # The daemon
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its answer to GET /info
     image: Mapping[str, Any] | None = None  # None: it does not have the job's image yet
+    near_images: tuple[str, ...] = ()  # names like that of an image that is not pulled
     networks: tuple[str, ...] = ()
     # volume -> its folder on the daemon's machine
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])

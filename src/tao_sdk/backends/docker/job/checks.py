@@ -63,15 +63,22 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
     if not image or facts.image is not None:
         return
     if plan.request.pull == "never":
+        near = near_words(facts.near_images)
         yield error(
             "image.missing",
             f"The daemon has no image {image}.",
             "pull is never.",
+            f"{near} To pull it:" if near else "",
             command=f"docker pull {shlex.quote(image)}",
         )
         return
     what = f"{image} is not on the daemon's machine yet. It is pulled before the job starts."
     yield Finding(Severity.OK, "image.pulled", what)
+
+
+def near_words(names: tuple[str, ...]) -> str:
+    """`Did you mean python:3.12?`; "" for none."""
+    return f"Did you mean {' or '.join(names)}?" if names else ""
 
 
 def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:

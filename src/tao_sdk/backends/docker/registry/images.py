@@ -24,7 +24,8 @@ from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import address, survey
 from tao_sdk.backends.docker.daemon.address import is_open
-from tao_sdk.backends.docker.job.checks import line_findings
+from tao_sdk.backends.docker.daemon.near_images import near_images
+from tao_sdk.backends.docker.job.checks import line_findings, near_words
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.image_name import NGC, registry_of
 from tao_sdk.backends.registry_login import find_login
@@ -123,7 +124,7 @@ class Images:
             report: Mapping[str, Any] = {} if anew else address.read_json(pull)
             if report.get("error"):
                 pull.unlink(missing_ok=True)
-                raise rules.pull_refused(name, str(report["error"]))
+                raise self.pull_refused(name, str(report["error"]))
             if report.get("done"):
                 return None
             if not is_busy(pull):
@@ -132,6 +133,15 @@ class Images:
             if time.monotonic() > until:
                 return Pulled.from_report(report).describe(name, quiet_seconds(pull))
             time.sleep(0.05)
+
+    def pull_refused(self, name: str, words: str) -> Refused:
+        """The error for a pull that failed with these words. It names images of the daemon whose
+        names are like this one.
+        """
+        refused = rules.pull_refused(name, words)
+        if near_names := near_images(self.daemon, name):
+            refused.add_advice(near_words(near_names))
+        return refused
 
     def start_pull(self, pull: Path, name: str) -> None:
         """Start a process that pulls the image. Raises CredentialError, Refused."""
@@ -171,7 +181,7 @@ class Images:
             self.daemon.request("GET", path, headers=headers, timeout=ASKED_SECONDS)
         except DaemonError as error:
             words = f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip()
-            refused = rules.pull_refused(name, words)
+            refused = self.pull_refused(name, words)
             if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
                 raise no_key(name, refused.what) from error
             if refused.code not in rules.OF_REGISTRIES:

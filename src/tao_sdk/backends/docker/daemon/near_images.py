@@ -1,0 +1,32 @@
+"""Near images: what the daemon has under a name like that of an image which cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, cast
+
+from tao_sdk.model.errors import TaoError
+from tao_sdk.transports.dockerd import Daemon
+
+MOST_SEARCHED = 1000  # images of the daemon
+LIKENESS = 0.8  # from 0 to 1, of two names
+DEFAULT_TAG = ":latest"
+
+
+def near_images(daemon: Daemon, name: str) -> tuple[str, ...]:
+    """At most three names of images, the nearest first; none where the daemon cannot be asked."""
+    try:
+        images = daemon.get("/images/json")
+    except TaoError:
+        return ()
+    known_names = list(image_names(images))
+    return tuple(get_close_matches(name, known_names, cutoff=LIKENESS))
+
+
+def image_names(images: Any) -> Iterator[str]:
+    """The names in the daemon's answer, as people type them: without `:latest`."""
+    for image in cast("list[Any]", images)[:MOST_SEARCHED] if isinstance(images, list) else ():
+        tags: Any = cast("dict[str, Any]", image).get("RepoTags") or ()
+        for tag in tags:
+            yield str(tag).removesuffix(DEFAULT_TAG)
