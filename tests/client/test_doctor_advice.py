@@ -15,7 +15,7 @@ from tao_sdk.backends.docker.daemon import doctor as docker_doctor
 from tao_sdk.backends.docker.daemon.address import find_address
 from tao_sdk.backends.slurm.cluster import doctor as slurm_doctor
 from tao_sdk.backends.slurm.cluster.site import Site
-from tao_sdk.backends.slurm.scripts import shell
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.client import Client
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -80,7 +80,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_slurm(said: dict[str, str]) -> None:
-    sections = re.findall(r"^section (\w+)", shell.load_script("survey"), re.MULTILINE)
+    sections = re.findall(r"^section (\w+)", load_script("survey"), re.MULTILINE)
     seen = {
         **dict.fromkeys([*sections, "missing", "ping", "logins", "node", "quota", "space"], ""),
         "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n",

@@ -19,7 +19,7 @@ from support.cluster.facts_here import (
     staged,
 )
 from tao_sdk.backends.slurm.request import SlurmRequest
-from tao_sdk.backends.slurm.scripts import shell
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.plan import Plan
 
 
@@ -30,11 +30,11 @@ def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed
     attempt = f"{tmp_path}/attempts/1"
     (tmp_path / "jobs").mkdir()
     where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock"
-    functions = shell.load_script("submit").partition("trap unlock EXIT")[0]
+    functions = load_script("submit").partition("trap unlock EXIT")[0]
     lock = "\n".join(
         [
             where,
-            shell.load_script("attempt"),
+            load_script("attempt"),
             functions,
             "me=us",
             f"take_the_lock() {{ lock {tmp_path}/specs; }}",
@@ -61,9 +61,7 @@ def test_a_long_time_limit_is_written_in_digits() -> None:
 
 def limited_to(seconds: int, part: str) -> str:
     """Shell text that limits the time of what follows it; one second later that is killed."""
-    return (
-        f'{shell.load_script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
-    )
+    return f'{load_script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
 
 
 # In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its

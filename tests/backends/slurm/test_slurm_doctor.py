@@ -19,7 +19,7 @@ from support.cluster.cluster_images import NGC_KEY
 from support.cluster.facts_here import facts
 from tao_sdk.backends.slurm.cluster import doctor, site
 from tao_sdk.backends.slurm.cluster.site import Site
-from tao_sdk.backends.slurm.scripts import shell
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Ssh
@@ -191,7 +191,7 @@ def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visibl
 @pytest.fixture
 def seen() -> Iterator[dict[str, str]]:
     """What a small cluster has answered."""
-    asked = re.findall(r"^section (\w+)", shell.load_script("survey"), re.MULTILINE)
+    asked = re.findall(r"^section (\w+)", load_script("survey"), re.MULTILINE)
     yield {
         **dict.fromkeys(asked, ""), "missing": "sacct\nsqueue\n", "ping": "", "logins": "",
         "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n", "writable": "yes", "node": "",

@@ -22,7 +22,7 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.images.containers import Task
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts import shell
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.spec import JobSpec
@@ -200,7 +200,7 @@ class Job:
             (there / name).write_text(text)
         words = f"-o {self.folder}/out --mem=1G"
         self.submitted = cluster.login(
-            f"cd {self.folder}\nafter=\n{shell.load_script('answers')}\n{planned.prepare}\nsbatch "
+            f"cd {self.folder}\nafter=\n{load_script('answers')}\n{planned.prepare}\nsbatch "
             f"--parsable $after {words} job.sbatch"
         )
         self.slurm_id = self.submitted.stdout.strip()

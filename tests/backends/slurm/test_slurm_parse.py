@@ -13,7 +13,8 @@ import pytest
 from tao_sdk.backends.slurm import look, parse, rules
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.parse import PHASES, Answers, build_observation
-from tao_sdk.backends.slurm.scripts import handover, shell
+from tao_sdk.backends.slurm.scripts import handover
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.diagnosis import ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -396,7 +397,7 @@ def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
     (tmp_path / "slurm.out").write_text("out\n")
     (tmp_path / "slurm.err").write_text("the first run\nthe last run\n")
     (tmp_path / "started").write_text(started)
-    functions = shell.load_script("evidence").partition("capture squeue")[0]
+    functions = load_script("evidence").partition("capture squeue")[0]
     asked = f"attempt={tmp_path} logs={tmp_path}\n{functions}\nlast_words"
     assert (
         subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout

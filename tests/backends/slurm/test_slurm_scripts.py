@@ -13,6 +13,7 @@ import pytest
 
 from support.cluster.facts_here import ATTEMPT, BASE, facts, planned, staged
 from support.shellcheck import complaints, complaints_of_text
+from tao_sdk.backends import shell
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm import logs, look
 from tao_sdk.backends.slurm.cluster import doctor, survey
@@ -22,13 +23,14 @@ from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.images.containers import Task
 from tao_sdk.backends.slurm.logs import Offsets
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts import handover, shell
+from tao_sdk.backends.slurm.scripts import handover
+from tao_sdk.backends.slurm.scripts.script_files import SCRIPTS, load_script
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.ssh import Answer, Ssh
 
-FILES = sorted(shell.SCRIPTS.glob("*.sh"))
+FILES = sorted(SCRIPTS.glob("*.sh"))
 PLAN = planned(
     JobSpec(
         command="train",
@@ -133,7 +135,7 @@ def test_every_script_is_sent_by_somebody() -> None:
         ]
     )
     unquoted = sent.replace("'\"'\"'", "'")
-    assert [path.stem for path in FILES if shell.load_script(path.stem) not in unquoted] == []
+    assert [path.stem for path in FILES if load_script(path.stem) not in unquoted] == []
 
 
 def test_a_script_is_sent_without_its_head_and_the_words_for_shellcheck() -> None:
@@ -141,7 +143,7 @@ def test_a_script_is_sent_without_its_head_and_the_words_for_shellcheck() -> Non
         head, _, _ = path.read_text().partition("\n\n")
         assert re.match(r"# shellcheck shell=(sh|bash)", head)
         assert all(line.startswith("#") for line in head.splitlines())
-        assert "shellcheck" not in shell.load_script(path.stem)
+        assert "shellcheck" not in load_script(path.stem)
 
 
 ODD = ["", "a b", "it's", "$(touch ran)", "`touch ran`", "a\nb", "-n", "a\\", '"', "*", "~"]

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import FileStat
-from tao_sdk.backends.slurm.scripts.shell import export_variables, join_parts, load_script
+from tao_sdk.backends.shell import export_variables, join_parts
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.contract import KiB, LogChunk, LogRequest, MiB, NewLog
-from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
+from tao_sdk.backends.shell import assign_variables, join_parts
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.transports.ssh import Ssh
 

@@ -12,18 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from tao_sdk.backends.shell import assign_variables, define_function, join_parts
 from tao_sdk.backends.slurm import parse, rules
 from tao_sdk.backends.slurm.cluster.queue import waiting_events
 from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.scripts import handover
 from tao_sdk.backends.slurm.scripts.handover import plain_start
-from tao_sdk.backends.slurm.scripts.shell import (
-    assign_variables,
-    define_function,
-    join_parts,
-    load_script,
-)
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase

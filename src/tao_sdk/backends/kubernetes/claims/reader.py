@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from http.client import HTTPException
 from typing import Any
 
@@ -24,6 +23,7 @@ from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods.logs import BLOCK, broken, log_path
 from tao_sdk.backends.kubernetes.starting import create, resume, take_back
+from tao_sdk.backends.shell import load_script
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
 from tao_sdk.transports.kube import Kube, KubeError
@@ -40,13 +40,6 @@ ASKED = {"cpu": "100m", "memory": "64Mi"}
 ALLOWED = {"cpu": "1", "memory": "256Mi"}
 
 Login = Callable[[str], Mapping[str, str]]  # registry -> user name and password
-
-
-@cache
-def script() -> str:
-    """scripts/read_claim.sh without its head."""
-    text = (SCRIPTS / "read_claim.sh").read_text(encoding="utf-8")
-    return text.partition("\n\n")[2]
 
 
 @dataclass(frozen=True)
@@ -159,7 +152,7 @@ def reader_job(known: KnownClaim, arguments: tuple[str, ...], with_login: bool) 
 
 
 def pod_spec(known: KnownClaim, arguments: tuple[str, ...]) -> dict[str, Any]:
-    command = ["/bin/sh", "-c", script(), "tao", *arguments]
+    command = ["/bin/sh", "-c", load_script(SCRIPTS, "read_claim"), "tao", *arguments]
     container: dict[str, Any] = {
         "name": names.CONTAINER,
         "image": known.image,

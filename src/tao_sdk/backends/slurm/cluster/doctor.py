@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from tao_sdk.backends.image_name import NGC
+from tao_sdk.backends.shell import assign_variables, join_parts
 from tao_sdk.backends.slurm.cluster import site, survey
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.cluster.survey import Sections
@@ -20,7 +21,7 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, possible_accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings

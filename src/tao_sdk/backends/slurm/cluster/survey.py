@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from tao_sdk.backends.shell import assign_variables, join_parts
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
-from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import ControllerSilent
 from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.mounts import Mount
+from tao_sdk.backends.shell import join_parts
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import join_parts, load_script
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity
 

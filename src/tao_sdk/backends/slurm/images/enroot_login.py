@@ -11,8 +11,9 @@ import shlex
 import sys
 
 from tao_sdk.backends.image_name import NGC
+from tao_sdk.backends.shell import assign_variables, join_parts
 from tao_sdk.backends.slurm.cluster import site
-from tao_sdk.backends.slurm.scripts.shell import assign_variables, join_parts, load_script
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import CredentialError, Refused, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings

@@ -15,17 +15,13 @@ from typing import Any
 
 from tao_sdk.backends import image_name
 from tao_sdk.backends.image_name import ImageName
+from tao_sdk.backends.shell import assign_variables, define_function, join_parts
 from tao_sdk.backends.slurm.cluster.site import PLAIN_PATH, Site
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.images import containers
 from tao_sdk.backends.slurm.images.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.scripts.shell import (
-    assign_variables,
-    define_function,
-    join_parts,
-    load_script,
-)
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import SpecError
 
 CONVERSION_PARTITION = "cpu"  # the documented one

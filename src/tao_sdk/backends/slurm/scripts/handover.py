@@ -20,16 +20,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tao_sdk.backends.job_environment import grace_text
+from tao_sdk.backends.shell import assign_variables, define_function, join_parts
 from tao_sdk.backends.slurm import parse
 from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name, sbatch_command
 from tao_sdk.backends.slurm.request import Decisions
-from tao_sdk.backends.slurm.scripts.shell import (
-    assign_variables,
-    define_function,
-    join_parts,
-    load_script,
-)
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.plan import Attempt
 
 SUBMIT_SECONDS = 180  # after which the client gives up

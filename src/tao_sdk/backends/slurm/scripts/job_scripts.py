@@ -6,15 +6,10 @@ from __future__ import annotations
 
 from tao_sdk.backends.rendezvous import rendezvous, single_node
 from tao_sdk.backends.results_place import own_place
+from tao_sdk.backends.shell import assign_variables, define_function, export_variables, join_parts
 from tao_sdk.backends.slurm.job.paths import Paths
 from tao_sdk.backends.slurm.request import Decisions
-from tao_sdk.backends.slurm.scripts.shell import (
-    assign_variables,
-    define_function,
-    export_variables,
-    join_parts,
-    load_script,
-)
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.plan import Attempt
 
 NODE_VARIABLES = ("MASTER_ADDR", "NODE_RANK")  # task.sh sets them

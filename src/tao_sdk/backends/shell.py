@@ -1,7 +1,7 @@
-"""Shell: builds a script for the cluster from quoted variables, functions and the .sh files here.
+"""Shell: builds a script from quoted variables, functions and .sh files of a backend's folder.
 
 Shellcheck checks each file. Its head, up to the first empty line, names the variables and functions
-that it needs. Not here: their values (handover.py, job_scripts.py and the others that send one).
+that it needs. Not here: their values, and the files themselves (each backend's `scripts/`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parent
-
 
 @cache
-def load_script(name: str) -> str:
-    """scripts/NAME.sh without its head and its directives for shellcheck."""
-    _, _, body = (SCRIPTS / f"{name}.sh").read_text(encoding="utf-8").partition("\n\n")
+def load_script(folder: Path, name: str) -> str:
+    """FOLDER/NAME.sh without its head and its directives for shellcheck."""
+    _, _, body = (folder / f"{name}.sh").read_text(encoding="utf-8").partition("\n\n")
     return "\n".join(
         line for line in body.splitlines() if not line.lstrip().startswith("# shellcheck ")
     )
