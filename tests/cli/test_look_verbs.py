@@ -582,15 +582,13 @@ def test_results_show_the_best_so_far_while_the_best_epoch_is_not_whole(tao: Tao
     tao("cancel", job)
 
 
-def test_the_checkpoint_of_an_epoch_says_what_a_job_that_counts_from_zero_calls_it(
-    tao: Tao,
-) -> None:
+def test_an_epoch_is_asked_for_by_the_number_that_the_jobs_log_gives_it(tao: Tao) -> None:
     job = tao.run_detached(
         "mkdir -p $TAO_RESULTS_DIR/train; cd $TAO_RESULTS_DIR/train; "
         "for n in 0 1; do echo $n > epoch=$n.ckpt; echo epoch $n/2 accuracy 0.$n; done"
     )
     tao("wait", job)
-    told = tao("results", job, "--epoch", "1").out
-    assert "epoch=0.ckpt" in told
-    assert "The job calls it epoch 0: --epoch counts from 1, the job from 0." in told
+    assert "epoch=0.ckpt" in tao("results", job, "--epoch", "0").out
+    assert "epoch=1.ckpt" in tao("results", job, "--epoch", "1").out
+    assert "no checkpoint of epoch 2." in tao("results", job, "--epoch", "2").err
     assert "epoch=1.ckpt  (accuracy 0.100 at epoch 1)" in tao("results", job).out

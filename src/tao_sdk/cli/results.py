@@ -48,9 +48,9 @@ NEWEST_WORDS = ("newest", "latest", "last")
 )
 @click.option(
     "--epoch",
-    type=click.IntRange(1),
+    type=click.IntRange(0),
     metavar="N",
-    help="Show (and --fetch) the checkpoint of this epoch alone.",
+    help="Show (and --fetch) the checkpoint of this epoch alone, by the number of the job's log.",
 )
 def results(
     client: Client,
@@ -89,17 +89,17 @@ def results(
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
         out.line(results_text.checkpoint_line(checkpoint))
-        if epoch is not None:
-            out.lines(results_text.own_number_lines(left, epoch))
     elif not out.json:
         out.lines(results_text.results_lines(left, live=not found.status.terminal))
         out.lines(results_text.fetch_lines(found, left, fetch))
 
 
 def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
-    """The checkpoint of the epoch. Raises PathNotFound, which names the job's own command."""
+    """The checkpoint of the epoch, by the number of the job's log. Raises PathNotFound, which names
+    the command for this job.
+    """
     try:
-        return left.of_epoch(epoch)
+        return left.of_shown_epoch(epoch)
     except PathNotFound as error:
         words = "All of them:" if left.checkpoints else "What it left:"
         raise PathNotFound(error.what, error.why, words, f"tao results {job.id}") from None

@@ -147,14 +147,6 @@ def checkpoint_line(checkpoint: Checkpoint) -> str:
     return f"{show.path(checkpoint.path)}  {size}  {whole}"
 
 
-def own_number_lines(left: Results, epoch: int) -> list[str]:
-    """By which number the job itself calls the epoch that was asked for, where that is another."""
-    if not left.progress.counts_from_zero:
-        return []
-    own_number = left.progress.shown_epoch(epoch)
-    return [f"The job calls it epoch {own_number}: --epoch counts from 1, the job from 0."]
-
-
 def unsure_lines(left: Results) -> list[str]:
     """Why a checkpoint of an ended job is not known to be whole, and what a further attempt makes
     of it.

@@ -130,12 +130,22 @@ class Results:
         """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints
         that there are.
         """
+        return self._checkpoint(epoch, epoch)
+
+    def of_shown_epoch(self, number: int) -> checkpoints.Checkpoint:
+        """The checkpoint of an epoch by the number that the job's log gives it; of a job whose log
+        names no epoch, by the number in the checkpoint's name. Raises PathNotFound.
+        """
+        names_from_zero = checkpoints.counts_from_zero(self.checkpoints, self.progress)
+        from_zero = self.progress.counts_from_zero if self.progress.epoch else names_from_zero
+        return self._checkpoint(number + 1 if from_zero else number, number)
+
+    def _checkpoint(self, epoch: int, shown: int) -> checkpoints.Checkpoint:
         known_checkpoints = self.checkpoints
         checkpoint = checkpoints.of_epoch(known_checkpoints, epoch, self.progress)
         if checkpoint is None:
-            raise no_checkpoint(
-                epoch, [relative(each.path, self.dir) for each in known_checkpoints]
-            )
+            names = [relative(each.path, self.dir) for each in known_checkpoints]
+            raise no_checkpoint(shown, names)
         return checkpoint
 
 

@@ -187,7 +187,10 @@ def test_an_evicted_job_is_tried_again_where_retries_are_left(
         assert client.wait(job.id, timeout=240).status is Status.COMPLETE
         assert client.get_job(job.id).attempt == 2
         told = log_of(client, job).splitlines()
-        assert [line for line in told if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
+        assert [line for line in told if line.startswith("attempt")] == [
+            "attempt 1",
+            "attempt 2",
+        ], told
         client.remove(job.id)
 
 

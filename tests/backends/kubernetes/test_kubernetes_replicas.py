@@ -134,7 +134,11 @@ def test_a_pod_that_a_quota_forbids_is_a_replica_without_a_name(
     facts = backend.survey(prepared, backend.Options())
     attempt = Attempt(mint_id("quota"), 1, "kubernetes", backend.endpoint, "feedfeedfeedfeed")
     plan = backend.plan(prepared, backend.Options(), facts, attempt)
-    cluster.api.create(f"{namespaced(namespace)}/resourcequotas", QUOTA)
+    quotas = f"{namespaced(namespace)}/resourcequotas"
+    name = cluster.api.create(quotas, QUOTA)["metadata"]["name"]
+    until(
+        lambda: cluster.api.get(f"{quotas}/{name}")["status"].get("hard")
+    )  # it holds from then on
     ref = backend.submit(plan, {})
     until(lambda: "exceeded quota" in backend.replicas(ref)[0].issue_message)
     [replica] = backend.replicas(ref)

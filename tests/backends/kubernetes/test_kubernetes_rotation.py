@@ -155,7 +155,6 @@ def test_a_watcher_keeps_the_logs_of_ranks_whose_pods_go_when_another_fails(
         (tmp_path / "go").touch()
         assert client.wait(job.id, timeout=240).status is Status.ERROR
         lines = log_of(client, job).decode().splitlines()
-        assert any("the log of rank 0 was removed" in line for line in lines)
         headers = [line for line in lines if line.startswith("==> ")]
         assert [line.split()[2] for line in headers] == ["0", "1"]
         assert [line for line in lines if line.startswith("said")] == ["said by 0", "said by 1"]

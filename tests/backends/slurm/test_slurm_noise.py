@@ -105,7 +105,7 @@ def test_a_canceled_job_is_canceled(client: Client) -> None:
     job = start_running(client, "sleep 600")
     assert client.cancel_job(job.id, grace=0)
     ended = wait_until(client, job, has_ended)
-    assert (ended.status, ended.reason_code) == (Status.CANCELED, None)
+    assert (ended.status, ended.reason_code) == (Status.CANCELED, Reason.CANCELED)
     assert client.diagnose(job.id) is None
 
 
@@ -122,7 +122,7 @@ def test_a_job_that_slurm_ended_from_outside_is_canceled(client: Client, cluster
     job = start_running(client, "sleep 600")
     cluster.ask("scancel", slurm_id(client, job))
     ended = wait_until(client, job, has_ended)
-    assert (ended.status, ended.reason_code) == (Status.CANCELED, None)
+    assert (ended.status, ended.reason_code) == (Status.CANCELED, Reason.CANCELED)
 
 
 def test_a_job_that_cannot_be_seen_keeps_its_status(client: Client) -> None:
