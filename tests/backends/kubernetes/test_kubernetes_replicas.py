@@ -149,7 +149,7 @@ def test_a_pod_that_a_quota_forbids_is_a_replica_without_a_name(
 
 def test_a_rank_whose_pod_was_deleted_with_the_others_is_told_as_gone() -> None:
     job = {
-        "metadata": {},
+        "metadata": {"name": "tao-job-x"},
         "spec": {"completions": 2},
         "status": {"conditions": [{"type": "Failed", "status": "True"}]},
     }
