@@ -18,6 +18,7 @@ def test_an_epoch_is_shown_and_fetched_alone(ended: Ended, tmp_path: Path) -> No
     ran = ended.tao("results", ended.complete, "--epoch", "2", "--fetch", str(tmp_path / "copy"))
     assert ran.code == 0
     assert "train/model_epoch_002.pth" in ran.out
+    assert ran.out.splitlines()[-1] == f"here     {tmp_path}/copy/"
     assert copied(tmp_path / "copy") == {"train/model_epoch_002.pth"}
     told = ended.tao("results", "--json", ended.complete, "--epoch", "2").json
     assert (told["of_epoch"]["epoch"], told["of_epoch"]["path"].endswith("_002.pth")) == (2, True)

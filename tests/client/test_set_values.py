@@ -77,6 +77,7 @@ def test_a_key_that_only_begins_like_another_is_new() -> None:
         ("model.lr=1", "Did you mean model.learning_rate?"),
         ("model.lr.warmup=1", "Did you mean model.learning_rate.warmup?"),
         ("model.weight_decay=1", "Did you mean model.wd?"),
+        ("model.rate=1", "Did you mean model.learning_rate?"),
         ("nothing.like.it=1", "Known are: train, seed, eval, model."),
         ("train=1", "it is a mapping"),
         ("train.lr.x=1", "train.lr is a number"),

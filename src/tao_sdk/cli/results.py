@@ -89,6 +89,7 @@ def results(
     out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
         out.line(results_text.checkpoint_line(checkpoint))
+        out.lines(results_text.fetch_lines(found, left, fetch) if fetch else [])
     elif not out.json:
         out.lines(results_text.results_lines(left, live=not found.status.terminal))
         out.lines(results_text.fetch_lines(found, left, fetch))

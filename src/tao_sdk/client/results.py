@@ -154,7 +154,8 @@ def no_checkpoint(epoch: int, names: Sequence[str]) -> PathNotFound:
     what, command = f"There is no checkpoint of epoch {epoch}.", "tao results JOB"
     if not names:
         return PathNotFound(what, "The job has no checkpoints.", "What it left:", command)
-    return PathNotFound(what, f"There are: {', '.join(names[-NAMED:])}.", "All of them:", command)
+    there = "There are" if len(names) <= NAMED else f"There are {len(names)}, the last of them"
+    return PathNotFound(what, f"{there}: {', '.join(names[-NAMED:])}.", "All of them:", command)
 
 
 def results(engine: Engine, job: Job) -> Results:

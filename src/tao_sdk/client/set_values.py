@@ -148,12 +148,18 @@ def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) ->
     """
     beside = list(holder)[:MOST_SEARCHED]
     near = difflib.get_close_matches(rest[0], beside, n=1, cutoff=0.7)
+    near = near or [name for name in beside if ends_in_word(name, rest[0])]
     near = near or [
         name for name in beside if is_short_for(rest[0], name) or is_short_for(name, rest[0])
     ]
     if near:
         return ".".join([*above, near[0], *rest[1:]])
     return "" if above else ending_in(tree, rest)
+
+
+def ends_in_word(name: str, word: str) -> bool:
+    """True for the last word of a longer name, also in the singular: `epoch` of `num_epochs`."""
+    return name.endswith((f"_{word}", f"_{word}s"))
 
 
 def is_short_for(short: str, name: str) -> bool:
