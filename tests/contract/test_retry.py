@@ -149,9 +149,8 @@ def test_killing_the_client_at_any_step_of_a_retry_leaves_one_attempt(
         steps = crash.retry(counted, 0).steps
         assert steps > 200
         cuts = 4 if place.platform == "kubernetes" else 12  # its jobs start slowly
-        chosen = sorted(
-            {*range(1, steps, max(1, steps // cuts)), *random.Random(7).sample(range(1, steps), 4)}
-        )
+        anywhere = random.Random(7).sample(range(1, steps), 4)
+        chosen = sorted({*range(1, steps, max(1, steps // cuts)), *anywhere, steps - 1})
         markers = [tmp_path / f"started-{at}" for at in chosen]
         jobs = dict(zip(chosen, prepared(client, place, markers), strict=True))
         for at, job in jobs.items():

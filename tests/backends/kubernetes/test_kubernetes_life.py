@@ -294,7 +294,7 @@ def test_what_a_job_owns_goes_with_it(backend: KubernetesBackend) -> None:
         for item in items(backend.kube, core_path(ref.namespace, kind), labelSelector=selector)
     ]
     until(lambda: not left(), seconds=60)
-    assert backend.observe([ref])[ref].phase is Phase.ABSENT
+    until(lambda: backend.observe([ref])[ref].phase is Phase.ABSENT)  # the Job goes last
     backend.release(ref)
 
 
