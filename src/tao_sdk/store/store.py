@@ -171,15 +171,13 @@ class Store:
         """The id of the job whose id, or else name, is `text`, or else whose id begins with it.
         UsageError when several are.
         """
-        # a program may pass a Job
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            what = f"A job is named by its id, not by a {type(text).__name__}."
-            raise UsageError(what, "", "Pass job.id.")
+        refuse_no_text(text)
         with self._db.read() as db:
             return find_id(db, text)
 
     def named(self, text: str) -> Ids:
         """The jobs of that name, the newest first; the one whose id it is, if it is one's."""
+        refuse_no_text(text)
         with self._db.read() as db:
             return ids_named(db, text)
 
@@ -460,6 +458,13 @@ class Store:
         with self._db.read() as db:
             row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
+
+
+def refuse_no_text(job: object) -> None:
+    """Raise UsageError for a Job that a program has passed in place of its id."""
+    if not isinstance(job, str):
+        what = f"A job is named by its id, not by a {type(job).__name__}."
+        raise UsageError(what, "", "Pass job.id.")
 
 
 def _meta_name_of(endpoint: Endpoint) -> str:
