@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.places import Place, until_it_runs
+from support.signal_programs import COUNTS_SIGNALS
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
@@ -28,18 +29,6 @@ signal.signal(signal.SIGTERM, save)
 print("up", flush=True)
 while True:
     time.sleep(0.1)
-"""
-
-COUNTS_SIGNALS = """
-import signal, sys, time
-told = []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-print("up", flush=True)
-while not told:
-    time.sleep(0.1)
-for _ in range(15):
-    time.sleep(0.1)
-print("told", len(told), flush=True)
 """
 
 IGNORES_SIGNALS = """

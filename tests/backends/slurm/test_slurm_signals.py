@@ -9,22 +9,12 @@ from typing import Any
 import pytest
 
 from support.cluster.cluster_here import Cluster, until
+from support.signal_programs import COUNTS_SIGNALS
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-COUNTS_SIGNALS = """
-import signal, sys, time
-told = []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-print("up", flush=True)
-while not told:
-    time.sleep(0.1)
-for _ in range(10):
-    time.sleep(0.1)
-print("told", len(told), flush=True)
-"""
 PYTHON = f"python3 -c {shlex.quote(COUNTS_SIGNALS)}"
 
 
