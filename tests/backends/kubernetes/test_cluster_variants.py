@@ -19,7 +19,7 @@ from support.kubernetes import kube_files, kube_here, kube_images
 from support.kubernetes.kube_api import Api, ApiError
 from support.kubernetes.kube_files import Shape
 from support.kubernetes.kube_here import Cluster, namespaced
-from support.kubernetes.kube_jobs import end, job, printed, start
+from support.kubernetes.kube_jobs import end, job, printed, start, until_pods_are_refused
 from support.waiting import LIMIT_SECONDS, until
 
 
@@ -54,6 +54,7 @@ def test_a_quota_of_pods_lets_a_job_in_and_refuses_its_pods(
 ) -> None:
     quota = {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}}
     cluster.api.create(f"{namespaced(namespace)}/resourcequotas", quota)
+    until_pods_are_refused(cluster, namespace, "exceeded quota", job("one", "true"))
     start(cluster, namespace, job("one", "true"))
     assert "exceeded quota: no-pods" in events(cluster, namespace, "FailedCreate")
 
@@ -63,7 +64,9 @@ def test_a_limit_range_refuses_a_pod_that_wants_more(cluster: Cluster, namespace
     ranges = {"metadata": {"name": "small"}, "spec": {"limits": [limit]}}
     cluster.api.create(f"{namespaced(namespace)}/limitranges", ranges)
     wants = {"resources": {"limits": {"memory": "1Gi"}}}
-    start(cluster, namespace, job("one", "true", main=wants))
+    too_large = job("one", "true", main=wants)
+    until_pods_are_refused(cluster, namespace, "maximum memory usage", too_large)
+    start(cluster, namespace, too_large)
     assert "maximum memory usage" in events(cluster, namespace, "FailedCreate")
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from support.kubernetes.kube_here import Cluster, namespaced
+from support.kubernetes.kube_jobs import job as kube_job
+from support.kubernetes.kube_jobs import until_pods_are_refused
 from support.pages import ROOT
 from support.waiting import until
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
@@ -135,10 +137,8 @@ def test_a_pod_that_a_quota_forbids_is_a_replica_without_a_name(
     attempt = Attempt(mint_id("quota"), 1, "kubernetes", backend.endpoint, "feedfeedfeedfeed")
     plan = backend.plan(prepared, backend.Options(), facts, attempt)
     quotas = f"{namespaced(namespace)}/resourcequotas"
-    name = cluster.api.create(quotas, QUOTA)["metadata"]["name"]
-    until(
-        lambda: cluster.api.get(f"{quotas}/{name}")["status"].get("hard")
-    )  # it holds from then on
+    cluster.api.create(quotas, QUOTA)
+    until_pods_are_refused(cluster, namespace, "exceeded quota", kube_job("one", "true"))
     ref = backend.submit(plan, {})
     until(lambda: "exceeded quota" in backend.replicas(ref)[0].issue_message)
     [replica] = backend.replicas(ref)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.kubernetes.kube_api import ApiError
 from support.kubernetes.kube_files import BUSYBOX
 from support.kubernetes.kube_here import Cluster, namespaced
 
@@ -38,3 +39,21 @@ def printed(cluster: Cluster, namespace: str, job_name: str) -> str:
     found = cluster.api.get(f"{pods}?labelSelector=job-name={job_name}")["items"]
     logs = (cluster.api.read(f"{pods}/{each['metadata']['name']}/log") for each in found)
     return b"".join(logs).decode()
+
+
+def until_pods_are_refused(
+    cluster: Cluster, namespace: str, words: str, manifest: dict[str, Any]
+) -> None:
+    """Wait until the API server refuses the Job's pods with these words: a quota or a limit holds
+    a while after it was made.
+    """
+    pod = {"metadata": {"name": "try"}, "spec": manifest["spec"]["template"]["spec"]}
+
+    def is_refused() -> bool:
+        try:
+            cluster.api.create(f"{namespaced(namespace)}/pods?dryRun=All", pod)
+        except ApiError as refused:
+            return words in str(refused)
+        return False
+
+    cluster.wait_for(is_refused)
