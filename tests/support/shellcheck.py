@@ -8,6 +8,8 @@ from pathlib import Path
 
 from support.servers import debian
 
+PACKAGES = {"shellcheck": "shellcheck"}
+
 
 def complaints(paths: Iterable[Path]) -> list[str]:
     return checked([str(path) for path in paths])
@@ -19,7 +21,7 @@ def complaints_of_text(text: str, shell: str = "sh", only: str = "") -> list[str
 
 
 def checked(words: list[str], text: str = "") -> list[str]:
-    debian.need("shell text", {"shellcheck": "shellcheck"})
+    debian.need("shell text", PACKAGES)
     done = subprocess.run(
         ["shellcheck", "--format=gcc", *words], input=text, capture_output=True, text=True
     )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.forked_tao import run_tao
+
 TRAINING = "for i in 1 2 3; do echo epoch $i/3 loss 0.$((9 - i)) accuracy 0.$((6 + i)); done"
 COMMAND = [sys.executable, "-m", "tao_sdk.cli.main"]
 
@@ -36,6 +38,10 @@ class Ran:
         return json.loads(self.err)["error"]
 
 
+def readable(printed: bytes) -> str:
+    return printed.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
 class Tao:
     """`tao` as somebody would type it."""
 
@@ -54,16 +60,8 @@ class Tao:
         }
 
     def __call__(self, *args: str, timeout: float = 300, **env: str) -> Ran:
-        done = subprocess.run(
-            [*COMMAND, *args],
-            cwd=self.home,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        done = run_tao(args, self.home, {**self.env, **env}, timeout)
+        return Ran(done.returncode, readable(done.stdout), readable(done.stderr))
 
     def until(self, text: str, *args: str, seconds: float = 300) -> None:
         """Wait until this command prints the text."""
@@ -73,9 +71,7 @@ class Tao:
 
     def bytes(self, *args: str) -> bytes:
         """What it prints, byte for byte."""
-        return subprocess.run(
-            [*COMMAND, *args], cwd=self.home, env=self.env, stdout=subprocess.PIPE, timeout=300
-        ).stdout
+        return run_tao(args, self.home, self.env, 300).stdout
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

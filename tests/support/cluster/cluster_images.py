@@ -31,23 +31,31 @@ PACKAGES = {
     "/usr/bin/mksquashfs": "squashfs-tools", "/usr/bin/busybox": "busybox-static",
     "/usr/sbin/debootstrap": "debootstrap",
 }  # fmt: skip
+ROOTS = {PYTHON: dockerd_here.debian_root, BUSYBOX: dockerd_here.busybox_root}
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def place(cluster: Cluster) -> None:
-    """PYTHON and BUSYBOX are there. Made once for all sessions, of the same roots as the Docker
-    tests' images.
+    """PYTHON and BUSYBOX are there."""
+    for path, made in make_all().items():
+        there = cluster.path(path)
+        if not there.exists():
+            subprocess.run(["cp", "--reflink=auto", made, there], check=True)
+
+
+def make_all() -> dict[str, Path]:
+    """The images by their paths on a cluster. Made once for all sessions, of the same roots as the
+    Docker tests' images.
     """
     need(PACKAGES)
     dockerd_here.CACHE.mkdir(parents=True, exist_ok=True)
-    for path, root in ((PYTHON, dockerd_here.debian_root), (BUSYBOX, dockerd_here.busybox_root)):
-        there, made = cluster.path(path), CACHE / Path(path).name
+    images = {path: CACHE / Path(path).name for path in ROOTS}
+    for path, made in images.items():
         with dockerd_here.alone(CACHE):
             if not made.exists():
-                make(root(), made)
-        if not there.exists():
-            subprocess.run(["cp", "--reflink=auto", made, there], check=True)
+                make(ROOTS[path](), made)
+    return images
 
 
 def make(root: Path, made: Path) -> None:

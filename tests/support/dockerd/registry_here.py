@@ -18,8 +18,12 @@ from pathlib import Path
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import Daemon
+from support.servers import debian
 from support.servers.ports import free_port
 
+NEEDS = {
+    "docker-registry": "docker-registry", "openssl": "openssl", "htpasswd": "apache2-utils",
+}  # fmt: skip
 USER, PASSWORD = "somebody", "registry-Passwort-1"
 
 
@@ -34,7 +38,7 @@ class Registry:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        dockerd_here.need("docker-registry", "openssl", "htpasswd")
+        debian.need("docker", NEEDS)
         run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem",
              "-out", "cert.pem",
                "-days", "2", "-subj", "/CN=localhost", "-addext", f"subjectAltName=DNS:localhost,IP:{self.address}"]  # fmt: skip

@@ -19,6 +19,7 @@ from support.servers.ports import free_port
 from support.waiting import until
 from tao_sdk.transports.ssh import Login
 
+PACKAGES = {"/usr/sbin/sshd": "openssh-server"}
 HOST = "127.0.0.1"
 ME = pwd.getpwuid(os.getuid()).pw_name
 
@@ -155,4 +156,4 @@ class Sshd:
 
 
 def need() -> None:
-    debian.need("ssh", {"/usr/sbin/sshd": "openssh-server"})
+    debian.need("ssh", PACKAGES)
