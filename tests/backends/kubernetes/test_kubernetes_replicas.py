@@ -140,11 +140,19 @@ def test_a_pod_that_a_quota_forbids_is_a_replica_without_a_name(
     cluster.api.create(quotas, QUOTA)
     until_pods_are_refused(cluster, namespace, "exceeded quota", kube_job("one", "true"))
     ref = backend.submit(plan, {})
+    suspend_for_a_moment(cluster, f"{namespaced(namespace, 'batch/v1')}/jobs/{ref.native_id}")
     until(lambda: "exceeded quota" in backend.replicas(ref)[0].issue_message)
     [replica] = backend.replicas(ref)
     assert (replica.name, replica.node, replica.issue_reason) == ("", "", "FailedCreate")
     backend.release(ref)
     backend.close()
+
+
+def suspend_for_a_moment(cluster: Cluster, job: str) -> None:
+    """As a busy controller sees each Job of ours, which is made suspended."""
+    cluster.api.patch(job, {"spec": {"suspend": True}})
+    until(lambda: cluster.api.get(job)["status"].get("conditions"))
+    cluster.api.patch(job, {"spec": {"suspend": False}})
 
 
 def test_a_rank_whose_pod_was_deleted_with_the_others_is_told_as_gone() -> None:

@@ -162,8 +162,11 @@ def parse_safely(seen: Seen) -> Observation:
 
 
 def is_bare(job: Object) -> bool:
-    """True if the Job should have pods."""
-    return not job["spec"].get("suspend") and not job["status"].get("conditions")
+    """True if the Job should have pods. One that was suspended for a moment keeps a condition,
+    which is false by then.
+    """
+    ends = (parse.condition(job, name) for name in parse.ENDS)
+    return not job["spec"].get("suspend") and not any(ends)
 
 
 def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:
