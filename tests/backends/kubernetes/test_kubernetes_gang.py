@@ -81,6 +81,13 @@ class Place:
         [rank] = [parse.rank_of(pod) for pod in self.pods(ref) if parse.has_begun(pod)]
         return rank
 
+    def park(self, ref: Ref) -> None:
+        """Look until the job is suspended and has no pod any more."""
+        self.change_timeout(ref, 0.1)
+        until(lambda: self.look_at(ref).raw == "Suspended")
+        until(lambda: self.pods(ref) == [])
+        self.change_timeout(ref, 3600)
+
     def change_timeout(self, ref: Ref, seconds: float) -> None:
         """As if the job had been submitted with it, so that no test depends on its speed."""
         notes = {"metadata": {"annotations": {names.GANG_TIMEOUT: f"{seconds:g}"}}}
@@ -109,30 +116,36 @@ def test_ranks_that_wait_too_long_for_others_give_their_gpus_back_until_all_find
     monkeypatch.setattr(parking, "LONGEST_REST", 0.0)
     holder = place.submit(4, 1)
     until(lambda: place.runs(holder))
-    gang = place.submit(4, 2, gang="wait", gang_timeout=timedelta(hours=1))
-    until(lambda: place.look_at(gang).reason.startswith("1 of 2 ranks run; Unschedulable"))
-    rank = place.first_rank(gang)
+    older = place.submit(4, 2, gang="wait", gang_timeout=timedelta(hours=1))
+    until(lambda: place.look_at(older).reason.startswith("1 of 2 ranks run; Unschedulable"))
+    rank = place.first_rank(older)
     said = f"rank {rank} is here\n" if rank == 0 else ""  # other ranks wait for rank 0's name
-    until(lambda: place.log(gang, rank)[0] == said)
+    until(lambda: place.log(older, rank)[0] == said)
 
-    place.change_timeout(gang, 0.1)
-    until(lambda: place.look_at(gang).raw == "Suspended")
-    seen = place.look_at(gang)
+    place.park(older)
+    seen = place.look_at(older)
     assert seen.phase is Phase.PENDING
     assert "holds no node until all 2 ranks find room" in seen.reason
-    until(lambda: place.pods(gang) == [])
-    text, cursor = place.log(gang, rank)
+    text, cursor = place.log(older, rank)
     assert text == said
-    assert place.log(gang, rank, cursor) == ("", cursor)
-    assert place.submit_again(gang).ready  # a submit that was cut short does not resume it
-    place.change_timeout(gang, 3600)
-    assert place.look_at(gang).raw == "Suspended"
+    assert place.log(older, rank, cursor) == ("", cursor)
+    assert place.submit_again(older).ready  # a submit that was cut short does not resume it
+    assert place.look_at(older).raw == "Suspended"
 
+    younger = place.submit(4, 2, gang="wait", gang_timeout=timedelta(hours=1))
+    until(lambda: place.look_at(younger).reason.startswith("1 of 2 ranks run"))
+    place.park(younger)
     place.backend.release(holder)
-    until(lambda: place.runs(gang))
+    both = [younger, older]
+    until(lambda: place.backend.observe(both)[older].phase is Phase.RUNNING)
     again = f"rank {rank} is here\n"
-    until(lambda: place.log(gang, rank, cursor)[0] == again)
-    assert place.log(gang, rank)[0] == said + again
+    until(lambda: place.log(older, rank, cursor)[0] == again)
+    assert place.log(older, rank)[0] == said + again
+
+    assert place.backend.observe(both)[younger].raw == "Suspended"
+    assert place.pods(younger) == []
+    place.backend.release(older)
+    until(lambda: place.runs(younger))
 
 
 # Gang schedulers

@@ -21,7 +21,11 @@ from tao_sdk.model.status import Status
 GROUP, VERSION = "kueue.x-k8s.io", "v1beta1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 KINDS = {"workloads": "Workload", "localqueues": "LocalQueue"}
-WORDS = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor small"
+# What Kueue 0.12.3 has written into such a Workload.
+WORDS = (
+    "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in "
+    "flavor flavor-a, 4 more needed"
+)
 
 
 @pytest.fixture
