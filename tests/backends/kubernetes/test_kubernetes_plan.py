@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.backends.kubernetes import render
+from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import checks, manifests
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
@@ -335,3 +336,29 @@ def test_more_pods_than_the_empty_cluster_takes_are_refused() -> None:
 def test_a_role_that_may_not_list_nodes_is_told_that_nothing_was_checked() -> None:
     found = guard(KubernetesFacts(nodes_unseen="Your role may not list the cluster's nodes."))
     assert found["kubernetes.nodes_unseen"].severity is Severity.WARNING
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("term", "named"),
+    [
+        ({"matchExpressions": [expression("zone", "In", "a", "b")]}, True),
+        ({"matchExpressions": [expression("zone", "NotIn", "a")]}, False),
+        ({"matchExpressions": [expression("rack", "NotIn", "a")]}, True),
+        ({"matchExpressions": [expression("zone", "Exists")]}, True),
+        ({"matchExpressions": [expression("zone", "DoesNotExist")]}, False),
+        ({"matchExpressions": [expression("disks", "Gt", "3")]}, True),
+        ({"matchExpressions": [expression("disks", "Lt", "3")]}, False),
+        ({"matchExpressions": [expression("zone", "Gt", "3")]}, False),
+        ({"matchFields": [expression("metadata.name", "In", "other")]}, False),
+        ({"matchExpressions": [expression("zone", "Of-Later", "z")]}, True),
+        ({}, False),
+    ],
+)
+def test_an_affinity_names_nodes_by_their_labels(term: dict[str, Any], named: bool) -> None:
+    node = gpu_node(labels={"zone": "a", "disks": "4"})
+    assert is_named(node, {"nodeSelectorTerms": [term]}) is named
+    assert is_named(node, {})

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.kubernetes import look, render
 from tao_sdk.backends.kubernetes.cluster import gang_scheduler, nodes, rights
-from tao_sdk.backends.kubernetes.cluster.claims import claim_findings, waits_for_a_pod
-from tao_sdk.backends.kubernetes.facts import KubernetesFacts
+from tao_sdk.backends.kubernetes.cluster.claims import (
+    claim_findings,
+    place_findings,
+    volume_of,
+    waits_for_a_pod,
+)
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
+from tao_sdk.backends.kubernetes.job.fitting import has_labels, repelling
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount, read_volume_mounts
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.options import WAIT, KubernetesOptions
@@ -32,7 +38,7 @@ def survey(
     attempt = Attempt("dry-run-0000000000", 1, "kubernetes", facts.cluster, "")
     request = render.plan(job, options, facts, attempt).request
     denied = list(rights.missing_rights(kube, request.namespace, rights.rights_of(request)))
-    found = [*denied, *storage_findings(kube, job, request)]
+    found = [*denied, *storage_findings(kube, job, request, usable_nodes(request, facts))]
     found += pull_secret_findings(kube, job, options, request.namespace, facts.pull_registry)
     found += queue_findings(kube, request.namespace, options.queue)
     if not any(finding.severity is Severity.ERROR for finding in denied):
@@ -121,17 +127,27 @@ def would_refuse(what: str, refused: KubeError) -> Finding:
     )
 
 
-def storage_findings(kube: Kube, job: PreparedJob, request: KubernetesRequest) -> Iterator[Finding]:
+def usable_nodes(request: KubernetesRequest, facts: KubernetesFacts) -> list[Node]:
+    """The nodes that the pods' selector and tolerations allow, as far as nodes are known."""
+    pod = request.job["spec"]["template"]["spec"]
+    selector, tolerations = pod.get("nodeSelector") or {}, pod.get("tolerations") or ()
+    allowed = [node for node in facts.nodes or () if has_labels(node, selector)]
+    return [node for node in allowed if not repelling(node, tolerations)]
+
+
+def storage_findings(
+    kube: Kube, job: PreparedJob, request: KubernetesRequest, usable: Sequence[Node]
+) -> Iterator[Finding]:
     """What is wrong with what the job mounts. Nothing is said of what the role may not see."""
     for mount in read_volume_mounts(job.spec.mounts):
         if mount.scheme not in KINDS:
             continue
         with ignored(FORBIDDEN):
-            yield from object_findings(kube, mount, request)
+            yield from object_findings(kube, mount, request, usable)
 
 
 def object_findings(
-    kube: Kube, mount: VolumeMount, request: KubernetesRequest
+    kube: Kube, mount: VolumeMount, request: KubernetesRequest, usable: Sequence[Node]
 ) -> Iterator[Finding]:
     """An error for a claim, secret or configmap that is not there, or cannot be mounted."""
     kind, namespace = KINDS[mount.scheme], request.namespace
@@ -145,6 +161,9 @@ def object_findings(
         )
     elif mount.scheme == "pvc":
         yield from claim_findings(found, waits_for_a_pod(kube, found), request.decisions.nodes)
+        volume = volume_of(kube, found)
+        if volume is not None:
+            yield from place_findings(found, volume, usable)
 
 
 def queue_findings(kube: Kube, namespace: str, queue: str) -> Iterator[Finding]:
