@@ -114,6 +114,7 @@ def test_ranks_that_wait_too_long_for_others_give_their_gpus_back_until_all_find
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parking, "LONGEST_REST", 0.0)
+    monkeypatch.setattr(parking, "NODES_SECONDS", 0.0)
     holder = place.submit(4, 1)
     until(lambda: place.runs(holder))
     older = place.submit(4, 2, gang="wait", gang_timeout=timedelta(hours=1))

@@ -10,6 +10,7 @@ from tao_sdk.backends.kubernetes import parse, rules
 from tao_sdk.backends.kubernetes.parse import Seen
 from tao_sdk.backends.kubernetes.pods import parking, pulls
 from tao_sdk.backends.kubernetes.pods.events import events_of_pod
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -239,6 +240,37 @@ def test_a_job_holds_nodes_in_vain_while_only_some_of_its_ranks_have_one(
     pods: list[dict[str, Any]], since: str | None
 ) -> None:
     assert parse.held_since(Seen(job(completions=3), pods)) == parse.moment(since)
+
+
+def test_ranks_that_cannot_find_rank_0_are_parked_before_they_fail() -> None:
+    waiting = job(completions=2)
+    waiting["metadata"]["annotations"] = {"tao-sdk/gang-timeout": "300"}
+    assert parse.patience(Seen(waiting, [placed(0, EARLY), placed(1)])) == 300
+    assert parse.patience(Seen(waiting, [placed(0), placed(1, EARLY)])) < 300
+
+
+def filling(ready: int, **more: Any) -> dict[str, Any]:
+    """A Job that has just been resumed, of which so many ranks run."""
+    found = job(completions=2, ready=ready, startTime=utc_now().isoformat())
+    found["metadata"]["annotations"] = {"tao-sdk/gang-timeout": "300"}
+    return {**found, **more}
+
+
+@pytest.mark.parametrize(
+    ("other", "fills"),
+    [
+        (filling(ready=1), True),
+        (filling(ready=2), False),
+        (filling(ready=0, spec={"suspend": True, "completions": 2}), False),
+        (filling(ready=1, status={"ready": 1, "startTime": EARLY}), False),  # nobody watches it
+        (filling(ready=1, metadata={"annotations": {}}), False),
+        (filling(ready=1, metadata={"annotations": {"tao-sdk/gang-timeout": "x"}}), True),
+    ],
+)
+def test_a_job_is_not_resumed_while_another_ones_ranks_find_their_nodes(
+    other: dict[str, Any], fills: bool
+) -> None:
+    assert parking.is_filling(other) is fills
 
 
 def parked(name: str = "tao-job-a") -> dict[str, Any]:

@@ -36,13 +36,13 @@ from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
-from tao_sdk.backends.kubernetes.pods import parking, pulls
+from tao_sdk.backends.kubernetes.pods import pulls
 from tao_sdk.backends.kubernetes.pods.ending import Ending
 from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
-from tao_sdk.backends.kubernetes.pods.parking import ParkedLogs, cursor_in
+from tao_sdk.backends.kubernetes.pods.parking import ParkedLogs, Parking, cursor_in
 from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
@@ -121,6 +121,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @cached_property
     def kube(self) -> Kube:
         return Kube(self.cluster, self.settings.environ)
+
+    @cached_property
+    def parking(self) -> Parking:
+        return Parking(self.kube, self.parked)
 
     @cached_property
     def watches(self) -> Watches:
@@ -234,7 +238,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         try:
             seen = look.look(self.kube, here)
             pulls.end_overdue(self.kube, seen)
-            parking.attend(self.kube, self.parked, seen)
+            self.parking.attend(seen)
             return answers | seen | starting.restart_without_bash(self.kube, seen)
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)

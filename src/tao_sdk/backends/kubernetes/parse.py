@@ -46,6 +46,7 @@ NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunCon
 NO_BASH = "its image has no /bin/bash"  # the words for an attempt that is made anew
 MISSING = re.compile("no such file|not found", re.IGNORECASE)
 NEVER = "1970-01-01"  # the start of a container that never started
+WITHOUT_RANK0 = 200.0  # seconds; scripts/start.sh gives up after 300
 TIMED_OUT = (124, 137, 143)
 LATE = timedelta(seconds=2)
 
@@ -144,7 +145,7 @@ def waits_for_let_go(job: Object) -> bool:
 
 def pull_timeout(job: Object) -> float:
     """Seconds; of a Job without one, for ever."""
-    return float(part(job["metadata"], "annotations").get(names.PULL_TIMEOUT) or "inf")
+    return noted_seconds(job, names.PULL_TIMEOUT)
 
 
 def exit_code(done: Object, phase: Phase) -> int | None:
@@ -290,7 +291,24 @@ def parked_at(job: Object) -> datetime | None:
 
 def gang_timeout(job: Object) -> float:
     """Seconds; of a Job whose ranks do not wait for each other, for ever."""
-    return float(part(job["metadata"], "annotations").get(names.GANG_TIMEOUT) or "inf")
+    return noted_seconds(job, names.GANG_TIMEOUT)
+
+
+def noted_seconds(job: Object, name: str) -> float:
+    """The seconds in an annotation of the Job; for ever where there are none."""
+    try:
+        return float(part(job["metadata"], "annotations").get(name) or "inf")
+    except ValueError:
+        return float("inf")
+
+
+def patience(seen: Seen) -> float:
+    """Seconds for which ranks hold their nodes while others have none. Ranks that do not find rank
+    0 fail soon, and have to go before.
+    """
+    has_rank0 = any(rank_of(pod) == 0 and pod["spec"].get("nodeName") for pod in seen.pods)
+    limit = gang_timeout(seen.job)
+    return limit if has_rank0 else min(limit, WITHOUT_RANK0)
 
 
 def held_since(seen: Seen) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.kubernetes import look, render
@@ -130,7 +130,8 @@ def would_refuse(what: str, refused: KubeError) -> Finding:
 def usable_nodes(request: KubernetesRequest, facts: KubernetesFacts) -> list[Node]:
     """The nodes that the pods' selector and tolerations allow, as far as nodes are known."""
     pod = request.job["spec"]["template"]["spec"]
-    selector, tolerations = pod.get("nodeSelector") or {}, pod.get("tolerations") or ()
+    selector: Mapping[str, str] = pod.get("nodeSelector") or {}
+    tolerations: Sequence[Mapping[str, str]] = pod.get("tolerations") or ()
     allowed = [node for node in facts.nodes or () if has_labels(node, selector)]
     return [node for node in allowed if not repelling(node, tolerations)]
 

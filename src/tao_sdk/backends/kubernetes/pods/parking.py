@@ -33,21 +33,32 @@ from tao_sdk.transports.kube import MERGE, Kube, ignored
 
 LOG_SECONDS = 10.0  # for the last words of the pods that go
 LONGEST_REST = 30.0  # seconds after which a parked job may run again
+NODES_SECONDS = 5.0  # between two looks at all nodes and pods of the cluster
+MALFORMED = (KeyError, TypeError, ValueError)  # somebody has written into the Job
 FILL_SECONDS = 60.0  # beyond its gang timeout, in which another job's ranks may still find room
 
 
 # When
 
 
-def attend(kube: Kube, logs: ParkedLogs, observed: Mapping[Ref, Observation]) -> None:
-    """Park the jobs whose ranks have waited too long for others. Resume one that fits."""
-    parked: list[Seen] = []
-    for ref in filter(is_gang, observed):
-        if observed[ref].phase is Phase.PENDING:
-            with suppress(TaoError):  # the next look tries again
-                parked += park_overdue(kube, logs, ref)
-    with suppress(TaoError):
-        resume_first(kube, parked)
+class Parking:
+    """Parks and resumes the jobs of one cluster, for one client."""
+
+    def __init__(self, kube: Kube, logs: ParkedLogs) -> None:
+        self.kube, self.logs = kube, logs
+        self._nodes_at = -NODES_SECONDS  # when it was last seen whether a job fits
+
+    def attend(self, observed: Mapping[Ref, Observation]) -> None:
+        """Park the jobs whose ranks have waited too long for others. Resume one that fits."""
+        waiting = [ref for ref, seen in observed.items() if seen.phase is Phase.PENDING]
+        parked: list[Seen] = []
+        for ref in filter(is_gang, waiting):
+            with suppress(TaoError, *MALFORMED):  # the next look tries again
+                parked += park_overdue(self.kube, self.logs, ref)
+        if parked and time.monotonic() - self._nodes_at >= NODES_SECONDS:
+            self._nodes_at = time.monotonic()
+            with suppress(TaoError, *MALFORMED):
+                resume_first(self.kube, parked)
 
 
 def is_gang(ref: Ref) -> bool:
@@ -62,7 +73,7 @@ def park_overdue(kube: Kube, logs: ParkedLogs, ref: Ref) -> list[Seen]:
     if parse.is_parked(seen.job):
         return [seen]
     since = parse.held_since(seen)
-    if since and (utc_now() - since).total_seconds() >= parse.gang_timeout(seen.job):
+    if since and (utc_now() - since).total_seconds() >= parse.patience(seen):
         park(kube, logs, ref, seen)
     return []
 
@@ -96,7 +107,9 @@ def has_rested(seen: Seen) -> bool:
     not take each other's room again.
     """
     since = parse.parked_at(seen.job)
-    return since is None or utc_now() - since >= rest_of(seen.job)
+    if since is None or since > utc_now():  # by another clock
+        return True
+    return utc_now() - since >= rest_of(seen.job)
 
 
 def rest_of(job: Object) -> timedelta:
@@ -125,7 +138,7 @@ def is_filling(job: Object) -> bool:
         return False
     lasted = (utc_now() - began).total_seconds()
     is_late = lasted > parse.gang_timeout(job) + FILL_SECONDS
-    return int(status.get("ready") or 0) < job["spec"]["completions"] and not is_late
+    return int(status.get("ready") or 0) < int(job["spec"].get("completions") or 1) and not is_late
 
 
 def change(kube: Kube, job: Object, notes: Mapping[str, str | None], suspend: bool) -> bool:
