@@ -140,19 +140,6 @@ def test_the_audit_log_has_each_request_and_no_body(cluster: Cluster, namespace:
     assert data["password"] not in "".join(cluster.audit())
 
 
-def test_gates_open_the_workload_api_of_kubernetes_own_gang_scheduling(
-    cluster: Cluster,
-) -> None:
-    gates = {"GenericWorkload": True, "GangScheduling": True, "WorkloadWithJob": True}
-    api = "scheduling.k8s.io/v1alpha2"
-    with pytest.raises(ApiError, match="404"):
-        cluster.api.get(f"/apis/{api}")
-    shape = Shape(level="control", feature_gates=gates, more_apis=(f"{api}=true",))
-    with kube_here.shaped(shape) as gated:
-        served = gated.api.get(f"/apis/{api}")["resources"]
-        assert {"Workload", "PodGroup"} <= {each["kind"] for each in served}
-
-
 SESSION = """\
 from support.kubernetes import kube_here
 from support.kubernetes.kube_files import Shape

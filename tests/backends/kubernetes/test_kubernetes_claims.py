@@ -35,9 +35,14 @@ echo $TAO_RESULTS_ROOT
 
 
 def make_claim(
-    cluster: Cluster, namespace: str, name: str, folder: Path | None = None, **spec: Any
+    cluster: Cluster,
+    namespace: str,
+    name: str,
+    folder: Path | None = None,
+    nodes: list[str] | None = None,
+    **spec: Any,
 ) -> None:
-    """A claim; with a folder of the node, one that is bound to it."""
+    """A claim; with a folder of the node, one that is bound to it. `nodes`: those of its volume."""
     wants: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "",
@@ -45,7 +50,8 @@ def make_claim(
         **spec,
     }
     if folder is not None:
-        make_volume(cluster, f"{namespace}-{name}", folder, {"namespace": namespace, "name": name})
+        claim = {"namespace": namespace, "name": name}
+        make_volume(cluster, f"{namespace}-{name}", folder, claim, nodes or [])
         wants["volumeName"] = f"{namespace}-{name}"
     claims = f"{namespaced(namespace)}/persistentvolumeclaims"
     cluster.api.create(claims, {"metadata": {"name": name}, "spec": wants})
@@ -53,8 +59,12 @@ def make_claim(
         until(lambda: cluster.api.get(f"{claims}/{name}")["status"].get("phase") == "Bound")
 
 
-def make_volume(cluster: Cluster, name: str, folder: Path, claim: dict[str, str]) -> None:
-    spec = {
+def make_volume(
+    cluster: Cluster, name: str, folder: Path, claim: dict[str, str], nodes: list[str]
+) -> None:
+    on_them = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}
+    terms = [{"matchExpressions": [on_them]}]
+    spec: dict[str, Any] = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain",
@@ -62,6 +72,8 @@ def make_volume(cluster: Cluster, name: str, folder: Path, claim: dict[str, str]
         "hostPath": {"path": str(folder)},
         "claimRef": claim,
     }
+    if nodes:
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     cluster.api.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
 
 
@@ -105,6 +117,19 @@ def test_a_claim_without_a_volume_is_refused_before_submit(
     with pytest.raises((Refused, SpecError)):
         client.submit(job_with("pvc://unbound:/data"), "kubernetes")
     assert findings(client, "pvc://nobody:/data").keys() == {"mount.missing"}
+
+
+def test_a_claim_whose_volume_is_on_no_node_that_the_job_may_use_is_refused(
+    client: Client, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    make_claim(cluster, namespace, "far", tmp_path, nodes=["somewhere-else"])
+    found = findings(client, "pvc://far:/data")["mount.elsewhere"]
+    assert found.severity is Severity.ERROR
+    assert "real-node" in found.why
+    cluster.api.delete(f"/api/v1/persistentvolumes/{namespace}-far")
+    make_claim(cluster, namespace, "near", tmp_path, nodes=["real-node"])
+    assert findings(client, "pvc://near:/data") == {}
+    cluster.api.delete(f"/api/v1/persistentvolumes/{namespace}-near")
 
 
 def test_a_claim_whose_volume_is_made_for_its_first_pod_is_taken(

@@ -8,8 +8,9 @@ import pytest
 
 from tao_sdk.backends.kubernetes import parse, rules
 from tao_sdk.backends.kubernetes.parse import Seen
-from tao_sdk.backends.kubernetes.pods import pulls
+from tao_sdk.backends.kubernetes.pods import parking, pulls
 from tao_sdk.backends.kubernetes.pods.events import events_of_pod
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -188,6 +189,109 @@ def test_a_suspended_job_names_its_queue() -> None:
     waiting["spec"]["suspend"] = True
     waiting["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
     assert "team-a" in seen(waiting).reason
+
+
+def workload(*conditions: tuple[str, str, str], **spec: Any) -> dict[str, Any]:
+    told = [{"type": name, "status": is_so, "message": why} for name, is_so, why in conditions]
+    return {"spec": spec, "status": {"conditions": told}}
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (workload(("QuotaReserved", "False", "no quota")), "no quota"),
+        (workload(("QuotaReserved", "True", ""), ("Admitted", "False", "a check")), "a check"),
+        (workload(("Evicted", "True", "old"), ("QuotaReserved", "False", "new")), "new"),
+        (workload(("Evicted", "True", "deactivated"), active=False), "deactivated"),
+        (workload(), ""),
+    ],
+)
+def test_kueue_says_in_its_workload_why_it_does_not_start_a_job(
+    said: dict[str, Any], words: str
+) -> None:
+    assert parse.workload_words(said) == words
+
+
+# Ranks that wait for each other
+
+
+def placed(rank: int, at: str = "", state: Any = None) -> dict[str, Any]:
+    """A pod that has its node since then; without a time it has none."""
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    found = pod(state, rank, conditions=[scheduled if at else refused])
+    return {**found, "spec": {"nodeName": "node-a"} if at else {}}
+
+
+EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+
+
+@pytest.mark.parametrize(
+    ("pods", "since"),
+    [
+        ([placed(0, LATE), placed(1, EARLY), placed(2)], EARLY),
+        ([placed(0, EARLY)], EARLY),  # the others' pods could not even be created
+        ([placed(0), placed(1), placed(2)], None),
+        ([placed(0, EARLY), placed(1, EARLY), placed(2, LATE)], None),
+        ([placed(0, EARLY, done(0)), placed(1), placed(2)], None),
+    ],
+)
+def test_a_job_holds_nodes_in_vain_while_only_some_of_its_ranks_have_one(
+    pods: list[dict[str, Any]], since: str | None
+) -> None:
+    assert parse.held_since(Seen(job(completions=3), pods)) == parse.moment(since)
+
+
+def test_ranks_that_cannot_find_rank_0_are_parked_before_they_fail() -> None:
+    waiting = job(completions=2)
+    waiting["metadata"]["annotations"] = {"tao-sdk/gang-timeout": "300"}
+    assert parse.patience(Seen(waiting, [placed(0, EARLY), placed(1)])) == 300
+    assert parse.patience(Seen(waiting, [placed(0), placed(1, EARLY)])) < 300
+
+
+def filling(ready: int, **more: Any) -> dict[str, Any]:
+    """A Job that has just been resumed, of which so many ranks run."""
+    found = job(completions=2, ready=ready, startTime=utc_now().isoformat())
+    found["metadata"]["annotations"] = {"tao-sdk/gang-timeout": "300"}
+    return {**found, **more}
+
+
+@pytest.mark.parametrize(
+    ("other", "fills"),
+    [
+        (filling(ready=1), True),
+        (filling(ready=2), False),
+        (filling(ready=0, spec={"suspend": True, "completions": 2}), False),
+        (filling(ready=1, status={"ready": 1, "startTime": EARLY}), False),  # nobody watches it
+        (filling(ready=1, metadata={"annotations": {}}), False),
+        (filling(ready=1, metadata={"annotations": {"tao-sdk/gang-timeout": "x"}}), True),
+    ],
+)
+def test_a_job_is_not_resumed_while_another_ones_ranks_find_their_nodes(
+    other: dict[str, Any], fills: bool
+) -> None:
+    assert parking.is_filling(other) is fills
+
+
+def parked(name: str = "tao-job-a") -> dict[str, Any]:
+    found = job(completions=2)
+    found["metadata"] |= {"name": name, "annotations": {"tao-sdk/parked-at": EARLY}}
+    found["spec"]["suspend"] = True
+    return found
+
+
+@pytest.mark.parametrize("name", ["tao-job-a", "tao-job-a-sh"])
+def test_a_parked_job_waits_until_all_its_ranks_find_room(name: str) -> None:
+    told = seen(parked(name))
+    assert (told.phase, told.raw) == (Phase.PENDING, "Suspended")
+    assert told.reason == "it holds no node until all 2 ranks find room"
+
+
+def test_two_jobs_that_were_parked_at_once_run_again_at_different_times() -> None:
+    jobs = [parked() for _ in range(20)]
+    for number, each in enumerate(jobs):
+        each["metadata"]["uid"] = str(number)
+    assert len(set(map(parking.rest_of, jobs))) > 10
 
 
 def test_a_container_that_never_started_has_no_time_of_start() -> None:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from tao_sdk.backends.kubernetes import render
+from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import checks, manifests
+from tao_sdk.backends.kubernetes.job.documents import plan_documents
+from tao_sdk.backends.kubernetes.job.pod_group import collection_path, pod_group_path
 from tao_sdk.backends.kubernetes.job.storage import read_mount
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
@@ -196,6 +199,91 @@ def test_results_that_go_with_the_pod_are_warned_about() -> None:
     assert "output.ephemeral" in codes
 
 
+# Ranks that need each other
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "noted"),
+    [
+        ({"gang": "wait"}, 2, "300"),
+        ({"gang": "wait", "gang_timeout": "90s"}, 2, "90"),
+        ({"gang": "wait"}, 1, None),
+        ({"gang": "none"}, 2, None),
+        ({}, 2, None),
+    ],
+)
+def test_a_job_whose_ranks_wait_for_each_other_says_how_long(
+    options: dict[str, Any], nodes: int, noted: str | None
+) -> None:
+    job = planned(num_nodes=nodes, options=options).request.job
+    assert job["metadata"]["annotations"].get("tao-sdk/gang-timeout") == noted
+
+
+def test_a_queue_takes_all_ranks_at_once_and_lets_nobody_else_suspend_the_job() -> None:
+    with pytest.raises(SpecError, match="Leave gang out"):
+        planned(num_nodes=2, options={"gang": "wait", "queue": "team"})
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        KubernetesFacts(nodes_unseen="Your role may not list the cluster's nodes."),
+        replace(FACTS, use_unseen=True),
+    ],
+)
+def test_a_job_that_nobody_could_resume_is_refused(facts: KubernetesFacts) -> None:
+    found = guard(facts, num_nodes=2, options={"gang": "wait"})["kubernetes.gang"]
+    assert found.severity is Severity.ERROR
+    assert "kubernetes.gang" not in guard(facts, num_nodes=2)
+
+
+def test_kubernetes_own_gang_scheduling_knows_the_ranks_by_a_group_of_the_jobs_name() -> None:
+    request = planned(replace(FACTS, gang_scheduler="workload"), num_nodes=2).request
+    assert request.pod_group is not None
+    assert request.pod_group["apiVersion"] == "scheduling.k8s.io/v1alpha2"
+    assert request.pod_group["metadata"]["name"] == request.name
+    assert request.pod_group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    pod = request.job["spec"]["template"]["spec"]
+    assert pod["schedulingGroup"] == {"podGroupName": request.name}
+
+
+def test_volcano_knows_the_ranks_by_a_group_and_schedules_them() -> None:
+    facts = replace(FACTS, gang_scheduler="volcano")
+    options = {"priority_class": "high", "annotations": {"a": "b"}}
+    request = planned(facts, num_nodes=2, options=options).request
+    assert request.pod_group is not None
+    assert request.pod_group["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+    assert request.pod_group["spec"] == {"minMember": 2, "priorityClassName": "high"}
+    template = request.job["spec"]["template"]
+    assert template["spec"]["schedulerName"] == "volcano"
+    group = {"scheduling.k8s.io/group-name": request.name}
+    assert template["metadata"]["annotations"] == {"a": "b", **group}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "options"), [(1, {}), (2, {"gang": "none"}), (2, {"queue": "team"})]
+)
+def test_a_gang_scheduler_is_left_out_where_there_is_no_gang(
+    nodes: int, options: dict[str, Any]
+) -> None:
+    facts = replace(FACTS, gang_scheduler="workload")
+    request = planned(facts, num_nodes=nodes, options=options).request
+    assert request.pod_group is None
+    assert "schedulingGroup" not in request.job["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("scheduler", ["workload", "volcano"])
+def test_the_group_of_a_jobs_ranks_goes_with_its_second_job(scheduler: str) -> None:
+    plan = planned(replace(FACTS, gang_scheduler=scheduler), num_nodes=2)
+    [group] = [each for each in plan_documents(plan).documents if each["kind"] == "PodGroup"]
+    assert pod_group_path(plan.request.job) == f"{collection_path(group)}/{plan.request.name}"
+
+
+def test_a_group_of_the_callers_own_is_not_the_jobs() -> None:
+    options = {"annotations": {"scheduling.k8s.io/group-name": "mine"}}
+    assert pod_group_path(planned(num_nodes=2, options=options).request.job) == ""
+
+
 # The guard: what fits nowhere is refused, what has to wait is told
 
 
@@ -248,3 +336,29 @@ def test_more_pods_than_the_empty_cluster_takes_are_refused() -> None:
 def test_a_role_that_may_not_list_nodes_is_told_that_nothing_was_checked() -> None:
     found = guard(KubernetesFacts(nodes_unseen="Your role may not list the cluster's nodes."))
     assert found["kubernetes.nodes_unseen"].severity is Severity.WARNING
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("term", "named"),
+    [
+        ({"matchExpressions": [expression("zone", "In", "a", "b")]}, True),
+        ({"matchExpressions": [expression("zone", "NotIn", "a")]}, False),
+        ({"matchExpressions": [expression("rack", "NotIn", "a")]}, True),
+        ({"matchExpressions": [expression("zone", "Exists")]}, True),
+        ({"matchExpressions": [expression("zone", "DoesNotExist")]}, False),
+        ({"matchExpressions": [expression("disks", "Gt", "3")]}, True),
+        ({"matchExpressions": [expression("disks", "Lt", "3")]}, False),
+        ({"matchExpressions": [expression("zone", "Gt", "3")]}, False),
+        ({"matchFields": [expression("metadata.name", "In", "other")]}, False),
+        ({"matchExpressions": [expression("zone", "Of-Later", "z")]}, True),
+        ({}, False),
+    ],
+)
+def test_an_affinity_names_nodes_by_their_labels(term: dict[str, Any], named: bool) -> None:
+    node = gpu_node(labels={"zone": "a", "disks": "4"})
+    assert is_named(node, {"nodeSelectorTerms": [term]}) is named
+    assert is_named(node, {})

@@ -42,6 +42,7 @@ from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
+from tao_sdk.backends.kubernetes.pods.parking import ParkedLogs, Parking, cursor_in
 from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
@@ -104,6 +105,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     def __init__(self, settings: Settings, state_dir: Path) -> None:
         self.settings = settings
         self.kept = KeptLogs(state_dir / "kubernetes" / "logs")
+        self.parked = ParkedLogs(state_dir / "kubernetes" / "parked-logs")
         self.claims = KnownClaims(state_dir / "kubernetes" / "claims")
 
     @cached_property
@@ -119,6 +121,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @cached_property
     def kube(self) -> Kube:
         return Kube(self.cluster, self.settings.environ)
+
+    @cached_property
+    def parking(self) -> Parking:
+        return Parking(self.kube, self.parked)
 
     @cached_property
     def watches(self) -> Watches:
@@ -194,7 +200,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         job = look.find_job(self.kube, namespace, attempt)
         if job is None:
             return None
-        waits = names.is_second(job) or (plan is not None and plan.request.waits_in_queue)
+        waits = names.is_second(job) or parse.is_parked(job)
+        waits = waits or (plan is not None and plan.request.waits_in_queue)
         return self.ref(job, attempt, ready=waits or not job["spec"].get("suspend"))
 
     def ref(self, job: Object, attempt: Attempt, ready: bool) -> Ref:
@@ -215,6 +222,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
                 "context": self.cluster.context,
                 "created": metadata.get("creationTimestamp"),
                 "pull_timeout": parse.part(metadata, "annotations").get(names.PULL_TIMEOUT),
+                "gang_timeout": parse.part(metadata, "annotations").get(names.GANG_TIMEOUT),
                 "ttl": job["spec"].get("ttlSecondsAfterFinished"),
             },
         )
@@ -223,13 +231,14 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """Two lists a namespace, however many there are. Those whose image has no bash are
-        started anew.
+        started anew; those of which only some ranks found room are parked, and resumed.
         """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
             seen = look.look(self.kube, here)
             pulls.end_overdue(self.kube, seen)
+            self.parking.attend(seen)
             return answers | seen | starting.restart_without_bash(self.kube, seen)
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
@@ -251,6 +260,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             yield from self.rank_log(ref, request)
 
     def rank_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        for chunk in self.earlier_log(ref, request):
+            yield chunk
+            request = replace(request, cursor=chunk.cursor)
         if self.kept.has(ref.unique_id, request.rank):
             yield from self.kept.read(ref.unique_id, request.rank, request)
             return
@@ -272,8 +284,16 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             parse.moment(parse.begun_at(pod)),
         )
         source = replica_of_pod(request.rank, pod).source
-        for chunk in log.read(request):
+        begun = parse.moment(parse.begun_at(pod))
+        for chunk in log.read(replace(request, cursor=cursor_in(request.cursor, begun))):
             yield replace(chunk, source=source)
+
+    def earlier_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        """What the rank has said before its job was parked. Of a tail nothing, if it runs again."""
+        if not self.parked.keys(ref, request.rank):
+            return
+        if request.tail is None or self.pod_of(ref, request) is None:
+            yield from self.parked.read(ref, request)
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
@@ -339,6 +359,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         if job is not None:
             ending.delete(job, [], 0)
         self.kept.forget(ref.unique_id)
+        self.parked.forget(ref)
 
     # Explaining
 

@@ -36,4 +36,6 @@ class KubernetesFacts:
     nodes_unseen: str = ""  # why they are not known
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     # node -> `namespace/pod (n)` of the pods that hold GPUs there
+    use_unseen: bool = False  # what the pods of the nodes hold is not known
+    gang_scheduler: str = ""  # the one that starts all ranks at once (job/pod_group.py), or ""
     refusals: tuple[Finding, ...] = ()  # what the cluster would refuse, and what is missing there

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,8 @@ from tao_sdk.transports.kube import Kube, KubeError
 
 ABSENT = Observation(Phase.ABSENT, "no such Job")
 MOST_EVENTS = 500
+KUEUE = "kueue.x-k8s.io"
+KUEUE_VERSIONS = ("v1beta1", "v1beta2")
 LONGEST_EVENT = 4 * 1024 * 1024  # bytes of one object that a watch tells
 
 
@@ -82,8 +85,7 @@ def see(kube: Kube, ref: Ref) -> Seen | None:
     if job is None:
         return None
     pods = pods_of(kube, ref.namespace, ref.attempt, job)
-    said = {} if pods else create_words(kube, ref.namespace, [job])
-    return Seen(job, pods, said.get(job["metadata"]["name"], ""))
+    return seen_of(job, pods, said_of(kube, ref.namespace, [] if pods else [job]))
 
 
 def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Observation]:
@@ -129,12 +131,12 @@ def observe_listed(
         of_attempt[key_of(pod)].append(pod)
     found = {ref: pick_job(by_name, ref.attempt) for ref in refs}
     ours = {ref: job for ref, job in found.items() if job is not None}
-    bare = [job for job in ours.values() if is_bare(job) and not of_attempt[key_of(job)]]
-    said = create_words(kube, namespace, bare)
+    bare = [job for job in ours.values() if not of_attempt[key_of(job)]]
+    said = said_of(kube, namespace, bare)
     answers = {ref: absent(ref) for ref in refs}
     for ref, job in ours.items():
         own = parse.pods_of_job(job, of_attempt[key_of(job)])
-        answers[ref] = parse_safely(Seen(job, own, said.get(job["metadata"]["name"], "")))
+        answers[ref] = parse_safely(seen_of(job, own, said))
     return answers
 
 
@@ -159,6 +161,23 @@ def parse_safely(seen: Seen) -> Observation:
             f"what the cluster says of it cannot be understood ({type(error).__name__}: {error})"
         )
         return Observation(Phase.UNREACHABLE, "", reason=reason)
+
+
+@dataclass(frozen=True)
+class Said:
+    """Of Jobs without pods, by their names: why there are none."""
+
+    by_events: Mapping[str, str]
+    by_queues: Mapping[str, str]
+
+
+def said_of(kube: Kube, namespace: str, jobs: Sequence[Object]) -> Said:
+    return Said(create_words(kube, namespace, jobs), queue_words(kube, namespace, jobs))
+
+
+def seen_of(job: Object, pods: Sequence[Object], said: Said) -> Seen:
+    name = job["metadata"]["name"]
+    return Seen(job, pods, said.by_events.get(name, ""), said.by_queues.get(name, ""))
 
 
 def is_bare(job: Object) -> bool:
@@ -187,3 +206,29 @@ def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str
         if name:
             found[name] = str(event.get("message") or "").removeprefix("Error creating: ")
     return found
+
+
+def queue_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:
+    """Job -> why Kueue does not start it, as its Workload tells."""
+    wanted = {
+        job["metadata"]["uid"]: job["metadata"]["name"]
+        for job in jobs
+        if job["spec"].get("suspend") and parse.queue_of(job)
+    }
+    if not wanted:
+        return {}
+    found: dict[str, str] = {}
+    for workload in workloads(kube, namespace, list(wanted)):
+        for uid in wanted.keys() & parse.owners_of(workload):
+            found[wanted[uid]] = parse.workload_words(workload)
+    return found
+
+
+def workloads(kube: Kube, namespace: str, uids: Sequence[str]) -> list[Object]:
+    """Kueue's Workloads of these Jobs. None without Kueue, or without the right to list them."""
+    selector = f"{KUEUE}/job-uid={uids[0]}" if len(uids) == 1 else ""
+    for version in KUEUE_VERSIONS:
+        path = f"/apis/{KUEUE}/{version}/namespaces/{namespace}/workloads"
+        with suppress(KubeError):
+            return items(kube, path, labelSelector=selector)
+    return []

@@ -12,7 +12,7 @@ from tao_sdk.model import fields as f
 from tao_sdk.model.fields import Kind, setting
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-AUTO, NONE = "auto", "none"
+AUTO, WAIT, NONE = "auto", "wait", "none"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
@@ -112,6 +112,17 @@ class KubernetesOptions:
     annotations: Mapping[str, str] = setting(f.MAP_OF_TEXT, {}, "Annotations of the job's pods.")
     queue: str = setting(
         NAME, "", "Queue (Kueue) that starts the job. It stays suspended until the queue does."
+    )
+    gang: str = setting(
+        f.choice(AUTO, WAIT, NONE),
+        AUTO,
+        "How the ranks of a job start together. auto: by the cluster's gang scheduler, if it has "
+        "one. wait: ranks that run give their nodes back if the others find none in time.",
+    )
+    gang_timeout: timedelta = setting(
+        f.DURATION,
+        timedelta(minutes=5),
+        "With gang wait: how long ranks hold their nodes while others find none.",
     )
     ttl: int = setting(
         f.integer(0), 3600, "Seconds after its end until Kubernetes removes the job."

@@ -46,6 +46,7 @@ NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunCon
 NO_BASH = "its image has no /bin/bash"  # the words for an attempt that is made anew
 MISSING = re.compile("no such file|not found", re.IGNORECASE)
 NEVER = "1970-01-01"  # the start of a container that never started
+WITHOUT_RANK0 = 200.0  # seconds; scripts/start.sh gives up after 300
 TIMED_OUT = (124, 137, 143)
 LATE = timedelta(seconds=2)
 
@@ -57,6 +58,7 @@ class Seen:
     job: Object
     pods: Sequence[Object]
     create_words: str = ""  # why its pods could not be created
+    queue_words: str = ""  # why its queue does not start it
 
     @property
     def ranks(self) -> int:
@@ -137,12 +139,13 @@ def misses_bash(pod: Object) -> bool:
 def waits_for_let_go(job: Object) -> bool:
     """True of a second Job that nobody has started yet."""
     is_queued = QUEUE in part(job["metadata"], "labels")
-    return names.is_second(job) and bool(job["spec"].get("suspend")) and not is_queued
+    is_suspended = bool(job["spec"].get("suspend")) and not is_parked(job)
+    return names.is_second(job) and is_suspended and not is_queued
 
 
 def pull_timeout(job: Object) -> float:
     """Seconds; of a Job without one, for ever."""
-    return float(part(job["metadata"], "annotations").get(names.PULL_TIMEOUT) or "inf")
+    return noted_seconds(job, names.PULL_TIMEOUT)
 
 
 def exit_code(done: Object, phase: Phase) -> int | None:
@@ -227,7 +230,7 @@ def living(seen: Seen) -> Observation:
     if seen.job["metadata"].get("deletionTimestamp"):
         return Observation(Phase.RUNNING if seen.pods else Phase.PENDING, "being deleted")
     if seen.job["spec"].get("suspend"):
-        return suspended(seen.job)
+        return suspended(seen)
     if not seen.pods:
         return without_pods(seen)
     running = [pod for pod in seen.pods if has_begun(pod)]
@@ -239,14 +242,83 @@ def living(seen: Seen) -> Observation:
     return waiting(seen, len(running))
 
 
-def suspended(job: Object) -> Observation:
-    queue = part(job["metadata"], "labels").get(QUEUE)
-    if queue:
-        text = f"it waits in the queue {queue}"
-        return Observation(Phase.PENDING, "Suspended", reason=text, reason_code=Reason.QUEUED)
+def suspended(seen: Seen) -> Observation:
+    text = why_suspended(seen)
     return Observation(
-        Phase.PENDING, "Suspended", reason="it is suspended", reason_code=Reason.QUEUED
+        Phase.PENDING,
+        "Suspended",
+        reason=text,
+        reason_code=Reason.QUEUED,
+        backend_words=seen.queue_words,
     )
+
+
+def why_suspended(seen: Seen) -> str:
+    if queue := queue_of(seen.job):
+        text = f"it waits in the queue {queue}"
+        return f"{text}: {seen.queue_words}" if seen.queue_words else text
+    if is_parked(seen.job):
+        return f"it holds no node until all {seen.ranks} ranks find room"
+    return "it is suspended"
+
+
+def queue_of(job: Object) -> str:
+    """The queue that starts the Job; "" where none does."""
+    return str(part(job["metadata"], "labels").get(QUEUE) or "")
+
+
+def workload_words(workload: Object) -> str:
+    """What Kueue says of a Workload that it has not let in."""
+    if not workload["spec"].get("active", True):
+        return str((condition(workload, "Evicted") or {}).get("message") or "")
+    waits = [pod_condition(workload, name) or {} for name in ("QuotaReserved", "Admitted")]
+    told = [each.get("message") for each in waits if each.get("status") == "False"]
+    return str(next(filter(None, told), ""))
+
+
+# Ranks that wait for each other
+
+
+def is_parked(job: Object) -> bool:
+    """True if the Job was suspended because only some of its ranks found room."""
+    noted = names.PARKED_AT in part(job["metadata"], "annotations")
+    return noted and bool(job["spec"].get("suspend"))
+
+
+def parked_at(job: Object) -> datetime | None:
+    return moment(part(job["metadata"], "annotations").get(names.PARKED_AT))
+
+
+def gang_timeout(job: Object) -> float:
+    """Seconds; of a Job whose ranks do not wait for each other, for ever."""
+    return noted_seconds(job, names.GANG_TIMEOUT)
+
+
+def noted_seconds(job: Object, name: str) -> float:
+    """The seconds in an annotation of the Job; for ever where there are none."""
+    try:
+        return float(part(job["metadata"], "annotations").get(name) or "inf")
+    except ValueError:
+        return float("inf")
+
+
+def patience(seen: Seen) -> float:
+    """Seconds for which ranks hold their nodes while others have none. Ranks that do not find rank
+    0 fail soon, and have to go before.
+    """
+    has_rank0 = any(rank_of(pod) == 0 and pod["spec"].get("nodeName") for pod in seen.pods)
+    limit = gang_timeout(seen.job)
+    return limit if has_rank0 else min(limit, WITHOUT_RANK0)
+
+
+def held_since(seen: Seen) -> datetime | None:
+    """Since when some ranks hold nodes while others have none. None if no rank waits in vain."""
+    placed = [pod for pod in seen.pods if pod["spec"].get("nodeName")]
+    if len(placed) >= seen.ranks or any(map(terminated, placed)):
+        return None
+    since = [pod_condition(pod, "PodScheduled") or {} for pod in placed]
+    times = [moment(each.get("lastTransitionTime")) for each in since]
+    return min(filter(None, times), default=None)
 
 
 def without_pods(seen: Seen) -> Observation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tao_sdk.backends.gpu_spread import spread_gpus
 from tao_sdk.backends.job_environment import (
@@ -26,6 +27,7 @@ from tao_sdk.backends.kubernetes.job.manifests import (
     service_manifest,
 )
 from tao_sdk.backends.kubernetes.job.native import patched_job
+from tao_sdk.backends.kubernetes.job.pod_group import SCHEDULERS, joined_job
 from tao_sdk.backends.kubernetes.job.start_script import start_script
 from tao_sdk.backends.kubernetes.job.storage import (
     RESULTS,
@@ -34,7 +36,7 @@ from tao_sdk.backends.kubernetes.job.storage import (
     read_volume_mounts,
     results_mount,
 )
-from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.options import AUTO, WAIT, KubernetesOptions
 from tao_sdk.backends.kubernetes.request import Decisions, KubernetesRequest
 from tao_sdk.backends.rendezvous import rendezvous, single_node
 from tao_sdk.backends.results_place import ROOT, named_folder, named_root, own_place
@@ -59,6 +61,7 @@ def plan(
 
 def decide(spec: JobSpec, options: KubernetesOptions, facts: KubernetesFacts) -> Decisions:
     nodes, gpus = pods_and_gpus(spec, options, facts)
+    refuse_gang_in_queue(options)
     return Decisions(
         namespace=options.namespace or facts.namespace,
         nodes=nodes,
@@ -66,7 +69,23 @@ def decide(spec: JobSpec, options: KubernetesOptions, facts: KubernetesFacts) ->
         cluster=facts.cluster,
         context=facts.context,
         pull_registry=facts.pull_registry,
+        gang_scheduler=facts.gang_scheduler if wants_scheduler(options, nodes) else "",
     )
+
+
+def wants_scheduler(options: KubernetesOptions, nodes: int) -> bool:
+    """True if a gang scheduler may start the ranks. A queue takes all ranks at once itself."""
+    return nodes > 1 and options.gang == AUTO and not options.queue
+
+
+def refuse_gang_in_queue(options: KubernetesOptions) -> None:
+    if options.gang == WAIT and options.queue:
+        raise FieldError(
+            "gang",
+            "gang is wait, and queue is given too.",
+            "The queue alone suspends and resumes the job; it takes all ranks at once.",
+            "Leave gang out.",
+        )
 
 
 def pods_and_gpus(
@@ -125,7 +144,7 @@ def build(
     return Plan(
         attempt=attempt,
         request=KubernetesRequest(
-            job=patched_job(job_manifest(needs), spec.native),
+            job=planned_job(needs, decisions),
             service=service_manifest(needs),
             environment={n: v for n, v in variables.items() if isinstance(v, SecretRef)},
             parts=len(parts),
@@ -148,6 +167,14 @@ def build(
             "num_nodes": decisions.nodes,
         },
     )
+
+
+def planned_job(needs: PodNeeds, decisions: Decisions) -> dict[str, Any]:
+    """The Job with its gang scheduler and with what `native` changes."""
+    body = job_manifest(needs)
+    if decisions.gang_scheduler:
+        body = joined_job(body, decisions.gang_scheduler)
+    return patched_job(body, needs.spec.native)
 
 
 def command_parts(command: str) -> list[bytes]:
@@ -249,5 +276,7 @@ def results_at(needs: PodNeeds) -> str:
 def plan_notes(options: KubernetesOptions, decisions: Decisions) -> Iterator[str]:
     if decisions.pull_registry:
         yield f"Your login to {decisions.pull_registry} goes into a Secret of the job."
+    if decisions.gang_scheduler:
+        yield f"{SCHEDULERS[decisions.gang_scheduler].title} starts all ranks at once, or none."
     if options.queue:
         yield f"The queue {options.queue} starts the job when it has room for it."

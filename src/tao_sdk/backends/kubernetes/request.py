@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
+from tao_sdk.backends.kubernetes.job.pod_group import pod_group
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,14 @@ class Decisions:
     cluster: str  # the endpoint that was planned for
     context: str = ""
     pull_registry: str = ""  # a Secret with the login to it is made; "" where none is
+    gang_scheduler: str = ""  # starts all ranks at once; "": none does
+
+    def to_json(self) -> dict[str, Any]:
+        """Without a gang scheduler as plans were before there were any."""
+        data = asdict(self)
+        if not self.gang_scheduler:
+            del data["gang_scheduler"]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decisions:
@@ -44,6 +53,12 @@ class KubernetesRequest:
     def namespace(self) -> str:
         return self.job["metadata"]["namespace"]
 
+    @property
+    def pod_group(self) -> Mapping[str, Any] | None:
+        """By which a gang scheduler knows the ranks."""
+        scheduler = self.decisions.gang_scheduler
+        return pod_group(self.job, scheduler) if scheduler else None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "job": dict(self.job),
@@ -51,7 +66,7 @@ class KubernetesRequest:
             "environment": variables_to_json(self.environment),
             "parts": self.parts,
             "waits_in_queue": self.waits_in_queue,
-            "decisions": asdict(self.decisions),
+            "decisions": self.decisions.to_json(),
         }
 
     @classmethod

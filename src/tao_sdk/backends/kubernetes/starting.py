@@ -14,6 +14,11 @@ from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.kubernetes import parse
 from tao_sdk.backends.kubernetes.job import manifests, names, plain_shell
 from tao_sdk.backends.kubernetes.job.manifests import QUEUE
+from tao_sdk.backends.kubernetes.job.pod_group import (
+    collection_path,
+    owned_pod_group,
+    pod_group_path,
+)
 from tao_sdk.backends.kubernetes.look import core_path, get_job, jobs_path, see
 from tao_sdk.backends.kubernetes.parse import Object
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
@@ -67,6 +72,9 @@ def complete(
         create(kube, request.namespace, "configmaps", manifests.config_map(job, part, file.content))
     if request.service is not None:
         create(kube, request.namespace, "services", manifests.service(job, request.service))
+    if request.pod_group is not None:
+        group = owned_pod_group(job, request.pod_group)
+        create_at(kube, collection_path(group), group)
     return job if request.waits_in_queue else resume(kube, job)
 
 
@@ -105,24 +113,27 @@ def create_job(kube: Kube, manifest: Object) -> Object:
 
 def has_started(job: Object, request: KubernetesRequest) -> bool:
     """True if nothing is left to do. One in a queue may have been let go by the queue."""
+    if parse.is_parked(job):
+        return True
     return not job["spec"].get("suspend") and not request.waits_in_queue
 
 
 def create(kube: Kube, namespace: str, kind: str, body: Mapping[str, Any]) -> None:
+    """One object of the Job's."""
+    create_at(kube, core_path(namespace, kind), body)
+
+
+def create_at(kube: Kube, path: str, body: Object) -> None:
     """One object of the Job's. One of that name that another Job of the same name has left is made
     this Job's.
     """
+    metadata = body["metadata"]
     try:
-        kube.ask("POST", core_path(namespace, kind), body)
+        kube.ask("POST", path, body)
     except KubeError as error:
         if error.status != CONFLICT:
             raise
-        adopt(kube, namespace, kind, body)
-
-
-def adopt(kube: Kube, namespace: str, kind: str, body: Mapping[str, Any]) -> None:
-    path = core_path(namespace, kind, body["metadata"]["name"])
-    change_owner(kube, path, body["metadata"]["ownerReferences"])
+        change_owner(kube, f"{path}/{metadata['name']}", metadata["ownerReferences"])
 
 
 def change_owner(kube: Kube, path: str, owners: Sequence[Object]) -> None:
@@ -203,6 +214,8 @@ def hand_over(kube: Kube, first: Object, second: Object) -> None:
     namespace = second["metadata"]["namespace"]
     for kind, name in plain_shell.owned_objects(first):
         change_owner(kube, core_path(namespace, kind, name), [manifests.owner_of(second)])
+    if path := pod_group_path(first):
+        change_owner(kube, path, [manifests.owner_of(second)])
     service = plain_shell.second_service(second)
     if service is not None:
         create(kube, namespace, "services", service)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tao_sdk.backends.kubernetes import look
+from tao_sdk.backends.kubernetes import look, parse
+from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
+from tao_sdk.backends.kubernetes.facts import Node
 from tao_sdk.backends.kubernetes.parse import Object
 from tao_sdk.model.finding import Finding, error, warning
-from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kube import Kube, KubeError, ignored
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+FORBIDDEN = 403
+MOST_NAMED = 5  # nodes in one finding
 ONE_NODE = {"ReadWriteOnce", "ReadWriteOncePod"}
 
 
@@ -35,6 +39,32 @@ def claim_findings(claim: Object, waits: bool, pods: int) -> Iterator[Finding]:
             "Only pods of one node can mount it; the others wait.",
             "Use a claim that is ReadWriteMany, or one node.",
         )
+
+
+def place_findings(claim: Object, volume: Object, nodes: Sequence[Node]) -> Iterator[Finding]:
+    """An error where the volume can be mounted on none of the nodes that the job may use."""
+    affinity = parse.part(parse.part(volume["spec"], "nodeAffinity"), "required")
+    if not nodes or any(is_named(node, affinity) for node in nodes):
+        return
+    name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
+    may_use = ", ".join(node.name for node in nodes[:MOST_NAMED])
+    yield error(
+        "mount.elsewhere",
+        f"The claim {name} cannot be mounted on any node that the job may use.",
+        f"Its volume {volume['metadata']['name']} is tied to other nodes than {may_use}.",
+        "Change node_selector or tolerations, or mount another claim: kubectl describe pv "
+        f"{volume['metadata']['name']}; kubectl describe pvc {name} -n {namespace}",
+    )
+
+
+def volume_of(kube: Kube, claim: Object) -> Object | None:
+    """The claim's volume; None without one, and where the role may not see it."""
+    name = claim["spec"].get("volumeName")
+    if not name:
+        return None
+    with ignored(FORBIDDEN):
+        return look.get(kube, f"/api/v1/persistentvolumes/{name}")
+    return None
 
 
 def waits_for_a_pod(kube: Kube, claim: Object) -> bool:

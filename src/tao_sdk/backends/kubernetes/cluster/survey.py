@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.kubernetes import look, render
-from tao_sdk.backends.kubernetes.cluster import nodes, rights
-from tao_sdk.backends.kubernetes.cluster.claims import claim_findings, waits_for_a_pod
-from tao_sdk.backends.kubernetes.facts import KubernetesFacts
+from tao_sdk.backends.kubernetes.cluster import gang_scheduler, nodes, rights
+from tao_sdk.backends.kubernetes.cluster.claims import (
+    claim_findings,
+    place_findings,
+    volume_of,
+    waits_for_a_pod,
+)
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
+from tao_sdk.backends.kubernetes.job.fitting import has_labels, repelling
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount, read_volume_mounts
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
-from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.options import WAIT, KubernetesOptions
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Attempt
@@ -27,35 +33,58 @@ def survey(
     kube: Kube, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts
 ) -> KubernetesFacts:
     """`facts` with what the cluster says. Raises SpecError, Unreachable, CredentialError."""
-    facts = with_nodes(kube, options, facts, job.spec.gpu_count != 0)
+    facts = with_nodes(kube, options, facts, sees_use(job, options))
+    facts = with_gang_scheduler(kube, job, options, facts)
     attempt = Attempt("dry-run-0000000000", 1, "kubernetes", facts.cluster, "")
     request = render.plan(job, options, facts, attempt).request
     denied = list(rights.missing_rights(kube, request.namespace, rights.rights_of(request)))
-    found = [*denied, *storage_findings(kube, job, request)]
+    found = [*denied, *storage_findings(kube, job, request, usable_nodes(request, facts))]
     found += pull_secret_findings(kube, job, options, request.namespace, facts.pull_registry)
+    found += queue_findings(kube, request.namespace, options.queue)
     if not any(finding.severity is Severity.ERROR for finding in denied):
         found += dry_run_findings(kube, request)
-    return replace(facts, refusals=tuple(found))
+    return replace(facts, refusals=(*facts.refusals, *found))
+
+
+def sees_use(job: PreparedJob, options: KubernetesOptions) -> bool:
+    """True if it matters what pods hold on the nodes."""
+    return job.spec.gpu_count != 0 or options.gang == WAIT
+
+
+def with_gang_scheduler(
+    kube: Kube, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts
+) -> KubernetesFacts:
+    """The gang scheduler of a job with several ranks. A warning where the role may not use it."""
+    decisions = render.decide(job.spec, options, facts)
+    if not render.wants_scheduler(options, decisions.nodes):
+        return facts
+    scheduler = gang_scheduler.find_scheduler(kube)
+    if scheduler is None:
+        return facts
+    if gang_scheduler.may_use(kube, decisions.namespace, scheduler):
+        return replace(facts, gang_scheduler=scheduler.name)
+    refusal = gang_scheduler.not_yours(decisions.namespace, scheduler)
+    return replace(facts, refusals=(*facts.refusals, refusal))
 
 
 def with_nodes(
-    kube: Kube, options: KubernetesOptions, facts: KubernetesFacts, wants_gpus: bool
+    kube: Kube, options: KubernetesOptions, facts: KubernetesFacts, with_pods: bool
 ) -> KubernetesFacts:
-    """Nodes as far as the role may see them; who holds GPUs, where the job wants some."""
+    """Nodes as far as the role may see them; who holds GPUs, where it matters."""
     try:
         known = nodes.list_nodes(kube)
     except KubeError as refused:
         if refused.status != FORBIDDEN:
             raise
         return replace(facts, nodes_unseen="Your role may not list the cluster's nodes.")
-    if not wants_gpus:
+    if not with_pods:
         return replace(facts, nodes=known)
     try:
         used, holders = nodes.with_use(kube, known, options.gpu_resource)
     except KubeError as refused:
         if refused.status != FORBIDDEN:
             raise
-        return replace(facts, nodes=known)
+        return replace(facts, nodes=known, use_unseen=True)
     return replace(facts, nodes=used, holders=holders)
 
 
@@ -98,17 +127,28 @@ def would_refuse(what: str, refused: KubeError) -> Finding:
     )
 
 
-def storage_findings(kube: Kube, job: PreparedJob, request: KubernetesRequest) -> Iterator[Finding]:
+def usable_nodes(request: KubernetesRequest, facts: KubernetesFacts) -> list[Node]:
+    """The nodes that the pods' selector and tolerations allow, as far as nodes are known."""
+    pod = request.job["spec"]["template"]["spec"]
+    selector: Mapping[str, str] = pod.get("nodeSelector") or {}
+    tolerations: Sequence[Mapping[str, str]] = pod.get("tolerations") or ()
+    allowed = [node for node in facts.nodes or () if has_labels(node, selector)]
+    return [node for node in allowed if not repelling(node, tolerations)]
+
+
+def storage_findings(
+    kube: Kube, job: PreparedJob, request: KubernetesRequest, usable: Sequence[Node]
+) -> Iterator[Finding]:
     """What is wrong with what the job mounts. Nothing is said of what the role may not see."""
     for mount in read_volume_mounts(job.spec.mounts):
         if mount.scheme not in KINDS:
             continue
         with ignored(FORBIDDEN):
-            yield from object_findings(kube, mount, request)
+            yield from object_findings(kube, mount, request, usable)
 
 
 def object_findings(
-    kube: Kube, mount: VolumeMount, request: KubernetesRequest
+    kube: Kube, mount: VolumeMount, request: KubernetesRequest, usable: Sequence[Node]
 ) -> Iterator[Finding]:
     """An error for a claim, secret or configmap that is not there, or cannot be mounted."""
     kind, namespace = KINDS[mount.scheme], request.namespace
@@ -122,6 +162,24 @@ def object_findings(
         )
     elif mount.scheme == "pvc":
         yield from claim_findings(found, waits_for_a_pod(kube, found), request.decisions.nodes)
+        volume = volume_of(kube, found)
+        if volume is not None:
+            yield from place_findings(found, volume, usable)
+
+
+def queue_findings(kube: Kube, namespace: str, queue: str) -> Iterator[Finding]:
+    """A warning where nothing would start the job."""
+    if not queue:
+        return
+    if look.get(kube, f"/apis/{look.KUEUE}") is None:
+        what = f"The cluster has no Kueue: nothing starts a job of the queue {queue}."
+        yield warning("kubernetes.queue", what, "", "Leave queue out, or install Kueue.")
+        return
+    path = f"/apis/{look.KUEUE}/{look.KUEUE_VERSIONS[0]}/namespaces/{namespace}/localqueues"
+    with ignored(FORBIDDEN):
+        if look.get(kube, f"{path}/{queue}") is None:
+            what = f"Namespace {namespace} has no queue {queue}: the job waits until it has."
+            yield warning("kubernetes.queue", what, "", f"kubectl get localqueues -n {namespace}")
 
 
 def pull_secret_findings(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
+from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.fitting import has_labels, quantity, repelling
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.model.finding import Finding, error, warning
@@ -23,6 +24,7 @@ def check(plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding
     return [
         *facts.refusals,
         *fit_findings(plan.request, facts),
+        *gang_findings(plan.request, facts),
         *results_findings(plan),
     ]
 
@@ -37,11 +39,24 @@ def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
         )
 
 
+def gang_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator[Finding]:
+    """An error where nobody could see when all ranks of a suspended job would find room."""
+    waits = names.GANG_TIMEOUT in request.job["metadata"]["annotations"]
+    if not waits or (facts.nodes is not None and not facts.use_unseen):
+        return
+    yield error(
+        "kubernetes.gang",
+        "gang is wait, and your role may not list the cluster's nodes and pods.",
+        "Nobody could see when all ranks find room.",
+        "A ClusterRole with get and list of nodes and pods allows it; or use gang: none.",
+    )
+
+
 # Whether a node can take one pod of it
 
 
 def fit_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator[Finding]:
-    asked = asked_of(request)
+    asked = asked_of(request.job)
     if facts.nodes is None:
         if facts.nodes_unseen and request.decisions.gpus:
             yield warning(
@@ -67,10 +82,10 @@ def fit_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator
     yield from wait_findings(request, facts, usable, asked)
 
 
-def asked_of(request: KubernetesRequest) -> dict[str, float]:
-    """What each pod asks for, also by `native`."""
+def asked_of(job: Mapping[str, Any]) -> dict[str, float]:
+    """What each pod of the Job asks for, also by `native`."""
     total: dict[str, float] = {}
-    for container in request.job["spec"]["template"]["spec"]["containers"]:
+    for container in job["spec"]["template"]["spec"]["containers"]:
         given: Mapping[str, Any] = container.get("resources") or {}
         asked: dict[str, Any] = {**(given.get("limits") or {}), **(given.get("requests") or {})}
         for name, text in asked.items():
@@ -166,8 +181,7 @@ def wait_findings(
     asked: dict[str, float],
 ) -> Iterator[Finding]:
     """A warning where the job will have to wait, with what it waits for."""
-    open_nodes = [node for node in usable if node.ready and not node.cordoned]
-    if total_pods(open_nodes, asked, free=True) >= request.decisions.nodes:
+    if room_for(usable, asked) >= request.decisions.nodes:
         return
     reasons = [reason for node in usable if (reason := why_later(node, facts, asked))]
     yield warning(
@@ -176,6 +190,19 @@ def wait_findings(
         "; ".join(reasons[:10]),
         "Submit it and wait, or ask for less.",
     )
+
+
+def room_for(usable: Sequence[Node], asked: dict[str, float]) -> int:
+    """How many such pods these nodes take now."""
+    open_nodes = [node for node in usable if node.ready and not node.cordoned]
+    return total_pods(open_nodes, asked, free=True)
+
+
+def fits_now(job: Mapping[str, Any], nodes: Sequence[Node]) -> bool:
+    """True if the nodes have room for all pods of the Job."""
+    asked, pod = asked_of(job), job["spec"]["template"]["spec"]
+    usable = [node for node in nodes if can_ever_take(node, pod, asked)]
+    return room_for(usable, asked) >= job["spec"]["completions"]
 
 
 def why_later(node: Node, facts: KubernetesFacts, asked: dict[str, float]) -> str:

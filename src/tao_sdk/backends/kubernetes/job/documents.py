@@ -37,6 +37,8 @@ def owned_documents(plan: Plan[KubernetesRequest]) -> Iterator[Document]:
         yield manifests.config_map(job, part, file.content)
     if request.service is not None:
         yield manifests.service(job, request.service)
+    if request.pod_group is not None:
+        yield request.pod_group
 
 
 def without_login(secret: Document) -> Document:

@@ -15,7 +15,7 @@ from typing import Any
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.start_script import PARTS, RUN
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount
-from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.options import WAIT, KubernetesOptions
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.spec import JobSpec
@@ -86,7 +86,13 @@ def job_annotations(needs: PodNeeds) -> dict[str, str]:
     limit = needs.spec.time_limit
     timed = {names.TIME_LIMIT: f"{limit.total_seconds():g}"} if limit else {}
     pull = {names.PULL_TIMEOUT: f"{needs.options.pull_timeout.total_seconds():g}"}
-    return {names.RESULTS: needs.results_dir, **pull, **timed}
+    return {names.RESULTS: needs.results_dir, **pull, **timed, **gang_annotation(needs)}
+
+
+def gang_annotation(needs: PodNeeds) -> dict[str, str]:
+    if needs.nodes == 1 or needs.options.gang != WAIT:
+        return {}
+    return {names.GANG_TIMEOUT: f"{needs.options.gang_timeout.total_seconds():g}"}
 
 
 def pod_template(needs: PodNeeds) -> dict[str, Any]:

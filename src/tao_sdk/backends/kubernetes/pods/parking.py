@@ -1,0 +1,215 @@
+"""Parking: a job of which only some ranks find room gives their nodes back, and waits until all do.
+
+The Job is suspended, so that it holds nothing, and resumed. Any client may do either step again.
+Here: when, and the logs of the pods that go. Not here: what is said of such a job (parse.py).
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Thread
+
+from tao_sdk.backends.contract import LogChunk, LogRequest
+from tao_sdk.backends.kubernetes import look, parse
+from tao_sdk.backends.kubernetes.cluster.nodes import list_nodes, with_use
+from tao_sdk.backends.kubernetes.job import names
+from tao_sdk.backends.kubernetes.job.checks import fits_now
+from tao_sdk.backends.kubernetes.look import jobs_path
+from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
+from tao_sdk.backends.kubernetes.pods.logs import STAMP as SECOND
+from tao_sdk.backends.kubernetes.pods.logs import Position, time_of, zone_of
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Ref
+from tao_sdk.transports.kube import MERGE, Kube, ignored
+
+LOG_SECONDS = 10.0  # for the last words of the pods that go
+LONGEST_REST = 30.0  # seconds after which a parked job may run again
+NODES_SECONDS = 5.0  # between two looks at all nodes and pods of the cluster
+MALFORMED = (KeyError, TypeError, ValueError)  # somebody has written into the Job
+FILL_SECONDS = 60.0  # beyond its gang timeout, in which another job's ranks may still find room
+
+
+# When
+
+
+class Parking:
+    """Parks and resumes the jobs of one cluster, for one client."""
+
+    def __init__(self, kube: Kube, logs: ParkedLogs) -> None:
+        self.kube, self.logs = kube, logs
+        self._nodes_at = -NODES_SECONDS  # when it was last seen whether a job fits
+
+    def attend(self, observed: Mapping[Ref, Observation]) -> None:
+        """Park the jobs whose ranks have waited too long for others. Resume one that fits."""
+        waiting = [ref for ref, seen in observed.items() if seen.phase is Phase.PENDING]
+        parked: list[Seen] = []
+        for ref in filter(is_gang, waiting):
+            with suppress(TaoError, *MALFORMED):  # the next look tries again
+                parked += park_overdue(self.kube, self.logs, ref)
+        if parked and time.monotonic() - self._nodes_at >= NODES_SECONDS:
+            self._nodes_at = time.monotonic()
+            with suppress(TaoError, *MALFORMED):
+                resume_first(self.kube, parked)
+
+
+def is_gang(ref: Ref) -> bool:
+    return bool(ref.details.get("gang_timeout"))
+
+
+def park_overdue(kube: Kube, logs: ParkedLogs, ref: Ref) -> list[Seen]:
+    """The job, if it is parked already."""
+    seen = look.see(kube, ref)
+    if seen is None:
+        return []
+    if parse.is_parked(seen.job):
+        return [seen]
+    since = parse.held_since(seen)
+    if since and (utc_now() - since).total_seconds() >= parse.patience(seen):
+        park(kube, logs, ref, seen)
+    return []
+
+
+def park(kube: Kube, logs: ParkedLogs, ref: Ref, seen: Seen) -> None:
+    """Suspend the Job. The cluster deletes its pods, and counts none of them as failed."""
+    if change(kube, seen.job, {names.PARKED_AT: utc_now().isoformat()}, suspend=True):
+        logs.keep(kube, ref, [pod for pod in seen.pods if parse.may_have_log(pod)])
+
+
+def resume_first(kube: Kube, parked: Sequence[Seen]) -> None:
+    """Resume the oldest job whose ranks all find room. One at a time: its pods are not seen on
+    their nodes at once.
+    """
+    rested = sorted(filter(has_rested, parked), key=age_of)
+    if not rested or any(another_fills(kube, seen.job) for seen in rested):
+        return
+    nodes, _ = with_use(kube, list_nodes(kube), "")
+    for seen in rested:
+        if not seen.pods and fits_now(seen.job, nodes):
+            change(kube, seen.job, {names.PARKED_AT: None}, suspend=False)
+            return
+
+
+def age_of(seen: Seen) -> str:
+    return str(seen.job["metadata"].get("creationTimestamp"))
+
+
+def has_rested(seen: Seen) -> bool:
+    """True after a time that differs from job to job, so that two jobs that were parked at once do
+    not take each other's room again.
+    """
+    since = parse.parked_at(seen.job)
+    if since is None or since > utc_now():  # by another clock
+        return True
+    return utc_now() - since >= rest_of(seen.job)
+
+
+def rest_of(job: Object) -> timedelta:
+    """Between nothing and LONGEST_REST, or the gang timeout if that is shorter."""
+    notes = parse.part(job["metadata"], "annotations")
+    number = zlib.crc32(f"{job['metadata']['uid']} {notes.get(names.PARKED_AT)}".encode())
+    longest = min(LONGEST_REST, parse.gang_timeout(job))
+    return timedelta(seconds=longest * (number % 1000) / 1000)
+
+
+def another_fills(kube: Kube, job: Object) -> bool:
+    """True while another such job of the namespace has been resumed and not all its ranks run."""
+    jobs = look.items(kube, jobs_path(job["metadata"]["namespace"]), labelSelector=names.OURS)
+    return any(map(is_filling, jobs))
+
+
+def is_filling(job: Object) -> bool:
+    """True of a Job whose ranks are finding their nodes. One that nobody watches does not count
+    for ever.
+    """
+    status = job["status"]
+    began = parse.moment(status.get("startTime"))
+    if names.GANG_TIMEOUT not in parse.part(job["metadata"], "annotations") or began is None:
+        return False
+    if job["spec"].get("suspend") or any(parse.condition(job, end) for end in parse.ENDS):
+        return False
+    lasted = (utc_now() - began).total_seconds()
+    is_late = lasted > parse.gang_timeout(job) + FILL_SECONDS
+    return int(status.get("ready") or 0) < int(job["spec"].get("completions") or 1) and not is_late
+
+
+def change(kube: Kube, job: Object, notes: Mapping[str, str | None], suspend: bool) -> bool:
+    """True if the Job was still as it was seen, and is changed."""
+    metadata = job["metadata"]
+    same = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    patch = {"metadata": {**same, "annotations": notes}, "spec": {"suspend": suspend}}
+    with ignored(404, 409):
+        kube.ask(
+            "PATCH", jobs_path(metadata["namespace"], metadata["name"]), patch, content_type=MERGE
+        )
+        return True
+    return False
+
+
+# The logs of pods that were parked
+
+
+class ParkedLogs:
+    """Copies of the logs of pods that went when their jobs were parked, one a rank and time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.copies = KeptLogs(folder)
+
+    def keep(self, kube: Kube, ref: Ref, pods: Sequence[Object]) -> None:
+        """Follow the logs to their ends. What comes after LOG_SECONDS may be lost."""
+        give_up = time.monotonic() + LOG_SECONDS
+        copies = [self._begin(kube, ref, pod) for pod in pods]
+        for copy in copies:
+            copy.join(max(give_up - time.monotonic(), 0))
+
+    def _begin(self, kube: Kube, ref: Ref, pod: Object) -> Thread:
+        rank, metadata = parse.rank_of(pod), pod["metadata"]
+        key = f"{ref.unique_id}-{len(self.keys(ref, rank)):03}"
+        return self.copies.begin(kube, metadata["namespace"], metadata["name"], key, rank)
+
+    def keys(self, ref: Ref, rank: int) -> list[str]:
+        """What the copies of a rank's logs are called, the oldest first."""
+        found = self.copies.folder.glob(f"{ref.unique_id[:64]}-???-{rank}.log")
+        return sorted(path.name.removesuffix(f"-{rank}.log") for path in found)
+
+    def read(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        """What the rank's earlier pods have said, from the cursor on; of a tail the last one's. The
+        last chunk's cursor goes on in the log of the newer pod.
+        """
+        keys = self.keys(ref, request.rank)
+        for key in keys if request.tail is None else keys[-1:]:
+            path = self.copies.path(key, request.rank)
+            begun = first_moment(path)
+            request = replace(request, cursor=cursor_in(request.cursor, begun))
+            for chunk in self.copies.read(key, request.rank, request):
+                yield chunk
+                request = replace(request, cursor=chunk.cursor)
+
+    def forget(self, ref: Ref) -> None:
+        for path in self.copies.folder.glob(f"{ref.unique_id[:64]}-???-*.log"):
+            path.unlink(missing_ok=True)
+
+
+def first_moment(path: Path) -> datetime | None:
+    """When the first line of a copy was written."""
+    with path.open("rb") as file:
+        return moment_of(time_of(file.readline(100)))
+
+
+def moment_of(time: str) -> datetime | None:
+    """The second of a line's time."""
+    return parse.moment(f"{time[:SECOND]}{zone_of(time)}")
+
+
+def cursor_in(cursor: str, begun: datetime | None) -> str:
+    """The cursor in a log that begins then: "" where it belongs to an earlier pod's."""
+    last = moment_of(Position.parse(cursor).last)
+    return "" if last and begun and last < begun else cursor
