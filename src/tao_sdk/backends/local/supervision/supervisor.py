@@ -396,10 +396,35 @@ def is_full(folder: str) -> bool:
 
 
 def oom_kills() -> int:
-    """How often this machine's kernel has ended a process for want of memory."""
+    """How often the kernel has ended a process for want of memory in the control group of this
+    process; on the whole machine, where the group does not tell.
+    """
     try:
-        with open("/proc/vmstat", "rb") as file:
-            lines = [line for line in file if line.startswith(b"oom_kill ")]
+        with open("/proc/self/cgroup") as file:
+            groups = file.read()
     except OSError:
-        return 0
-    return int(lines[0].split()[1]) if lines else 0
+        groups = ""
+    counts = map(count_oom_kills, [*memory_counters(groups), "/proc/vmstat"])
+    return next((count for count in counts if count is not None), 0)
+
+
+def memory_counters(groups: str) -> list[str]:
+    """The files that count for the groups of /proc/self/cgroup: of version 2, else of version 1."""
+    counters: dict[int, str] = {}
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            counters[2] = f"/sys/fs/cgroup{path.rstrip('/')}/memory.events"
+        if "memory" in controllers.split(","):
+            counters[1] = f"/sys/fs/cgroup/memory{path.rstrip('/')}/memory.oom_control"
+    return [counters[version] for version in (2, 1) if version in counters]
+
+
+def count_oom_kills(path: str) -> int | None:
+    """The number behind `oom_kill` in a file of the kernel; None where it has none."""
+    try:
+        with open(path) as file:
+            words = [line.split() for line in file]
+    except OSError:
+        return None
+    return next((int(line[1]) for line in words if line[:1] == ["oom_kill"]), None)
