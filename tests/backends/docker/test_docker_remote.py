@@ -221,6 +221,17 @@ def test_the_context_in_use_names_the_daemon_unless_docker_host_does(tmp_path: P
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "named_by"),
+    [
+        (Settings({"DOCKER_HOST": "tcp://far:1"}), "DOCKER_HOST"),
+        (Settings({}).at_place("docker", {"DOCKER_HOST": "tcp://far:1"}), ""),
+    ],
+)
+def test_an_address_knows_the_setting_that_names_it(settings: Settings, named_by: str) -> None:
+    assert find_address(settings).named_by == named_by
+
+
 def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine(
     tmp_path: Path,
 ) -> None:
