@@ -24,7 +24,7 @@ def test_a_job_that_left_nothing_is_not_said_to_have_written_nothing_yet(tao: Ta
     tao.until("Running", "status", job)
     assert "Nothing has been written there yet." in tao("results", job).out
     assert tao("cancel", job, "--grace", "1s").code == 0
-    assert "The job left nothing there." in tao("results", job).out
+    assert "The job left no results." in tao("results", job).out
 
 
 def test_a_canceled_training_says_which_checkpoints_count_and_a_retry_goes_on(
