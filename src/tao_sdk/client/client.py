@@ -270,7 +270,7 @@ class Client:
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
             several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
-            what = "One job is named." if ids else "No job is named."
+            what = named_jobs_words(list(ids), len(jobs))
             raise UsageError(what, "Two jobs or more are compared.", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see(
@@ -626,6 +626,13 @@ class Client:
         path = self.path_at(remote_path, place)
         found = self.files(place, remote_path).list(path)
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def named_jobs_words(ids: Sequence[str], words: int) -> str:
+    """What was named by so many words, where that are not two jobs."""
+    if not ids:
+        return "No job is named."
+    return "One job is named." if words == 1 else f"All the words name one job, {ids[0]}."
 
 
 def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
