@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 ONLY_TAKES = "It takes a pattern of names, such as '*.pth' or 'train/*'."
+LONGEST_NUMBER = 9  # digits of an epoch
 BEST = "best"
 NEWEST_WORDS = ("newest", "latest", "last")
 
@@ -41,7 +42,7 @@ class EpochName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] 
         word = str(value).lower()
         if word == BEST or word in NEWEST_WORDS:
             return word
-        if word.isdecimal():
+        if word.isdecimal() and len(word) <= LONGEST_NUMBER:
             return int(word)
         self.fail(f"{value!r} is no epoch. Give its number, best or last.", param, ctx)
 
@@ -135,6 +136,9 @@ def named_checkpoint(job: Job, left: Results, word: str) -> Checkpoint:
     for checkpoint in left.checkpoints:
         if checkpoint.path == path:
             return checkpoint
+    moving = [each for each in left.checkpoints if each.is_latest and each.complete]
+    if moving and word != BEST:  # `last.pth`, and none that keeps its name
+        return max(moving, key=lambda checkpoint: checkpoint.mtime)
     which = BEST if word == BEST else "newest whole"
     words = "All of them:" if left.checkpoints else "What it left:"
     why = results_text.why_none(left, word)

@@ -117,8 +117,10 @@ def why_none(left: Results, word: str) -> str:
     """Why there is no best or no newest whole checkpoint, as a sentence."""
     if not left.checkpoints:
         return "The job has no checkpoints."
+    if word != "best" and any(checkpoint.complete for checkpoint in left.checkpoints):
+        return "Those that are whole are exported: no training can go on from them."
     if word != "best":
-        return f"There are {show.known_whole(left.checkpoints)}."
+        return f"{show.known_whole(left.checkpoints)}."
     reason = why_no_best(left)
     return f"{reason[0].upper()}{reason[1:]}."
 
