@@ -133,16 +133,28 @@ def checkpoint_of(job: Job, left: Results, epoch: int | str) -> Checkpoint:
 def named_checkpoint(job: Job, left: Results, word: str) -> Checkpoint:
     """The best or the newest checkpoint. Raises PathNotFound where there is none for certain."""
     path = checkpoint_meant(left, word)
-    for checkpoint in left.checkpoints:
-        if checkpoint.path == path:
-            return checkpoint
-    moving = [each for each in left.checkpoints if each.is_latest and each.complete]
-    if moving and word != BEST:  # `last.pth`, and none that keeps its name
-        return max(moving, key=lambda checkpoint: checkpoint.mtime)
+    meant = next((each for each in left.checkpoints if each.path == path), None)
+    if word != BEST:
+        meant = called_last(left, meant) or meant
+    if meant:
+        return meant
     which = BEST if word == BEST else "newest whole"
     words = "All of them:" if left.checkpoints else "What it left:"
     why = results_text.why_none(left, word)
     raise PathNotFound(f"There is no {which} checkpoint.", why, words, f"tao results {job.id}")
+
+
+def called_last(left: Results, newest: Checkpoint | None) -> Checkpoint | None:
+    """The whole checkpoint that is called `last` or `latest`, unless the newest other one has a
+    number or is newer.
+    """
+    if newest and (newest.epoch is not None or newest.step is not None):
+        return None
+    called = [each for each in left.checkpoints if each.is_latest and each.complete]
+    found = max(called, key=lambda checkpoint: checkpoint.mtime, default=None)
+    if found and newest and not newest.is_best and newest.mtime > found.mtime:
+        return None
+    return found
 
 
 def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
