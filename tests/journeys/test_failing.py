@@ -57,4 +57,4 @@ def test_who_wrote_nothing_to_the_results_is_told_how_to_keep_files(tao: Tao) ->
     assert "$TAO_RESULTS_DIR" in tao("run", "--help").out
     kept = 'echo 1 > "$TAO_RESULTS_DIR/a.txt"'
     assert tao("run", "--gpus", "0", "--name", "kept", "--", kept).code == 0
-    assert "(1 files" in tao("results", "kept").out
+    assert "(1 file," in tao("results", "kept").out

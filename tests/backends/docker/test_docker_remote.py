@@ -117,7 +117,7 @@ def test_the_command_shows_and_fetches_what_lies_far_away(
         command,
     )
     said = tao("results", "away")
-    assert "(1 files, 2 B)" in said
+    assert "(1 file, 2 B)" in said
     fetch = next(line for line in said.splitlines() if line.startswith("fetch"))
     tao(*fetch.split()[2:])
     assert (tmp_path / fetch.split()[-1] / "a").read_text() == "1\n"
