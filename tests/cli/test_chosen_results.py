@@ -9,6 +9,12 @@ import pytest
 
 from support.tao_command import COMMAND, Ended, Tao
 
+CHECKPOINTS = (
+    'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do echo $i > '
+    '"$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; done'
+)
+LOSSES = "echo epoch 1 loss 0.9; echo epoch 2 loss 0.1; echo epoch 3 loss 0.5"
+
 
 def copied(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
@@ -22,6 +28,75 @@ def test_an_epoch_is_shown_and_fetched_alone(ended: Ended, tmp_path: Path) -> No
     assert copied(tmp_path / "copy") == {"train/model_epoch_002.pth"}
     told = ended.tao("results", "--json", ended.complete, "--epoch", "2").json
     assert (told["of_epoch"]["epoch"], told["of_epoch"]["path"].endswith("_002.pth")) == (2, True)
+    assert told["checkpoints"] == [told["of_epoch"]]
+
+
+def test_the_best_and_the_last_checkpoint_are_shown_and_fetched_by_a_word(
+    tao: Tao, tmp_path: Path
+) -> None:
+    job = tao.run_detached(f"{CHECKPOINTS}; {LOSSES}")
+    tao("wait", job)
+    for word, name, said in (
+        ("best", "train/model_epoch_002.pth", "The best: loss 0.100 at epoch 2."),
+        ("last", "train/model_epoch_003.pth", "The newest that is whole: epoch 3."),
+        ("newest", "train/model_epoch_003.pth", "The newest that is whole: epoch 3."),
+    ):
+        ran = tao("results", job, "--epoch", word, "--fetch", word)
+        assert (ran.code, said in ran.err.splitlines()) == (0, True), ran.err
+        assert name in ran.out.splitlines()[0]
+        assert copied(tmp_path / word) == {name}
+        assert (
+            tao("results", job, "--json", "--epoch", word).json["of_epoch"]["path"].endswith(name)
+        )
+
+
+def test_a_word_for_a_checkpoint_says_the_epoch_as_the_log_counts(tao: Tao) -> None:
+    from_zero = "; ".join(f"echo epoch {n} loss 0.{9 - n}" for n in range(3))
+    job = tao.run_detached(f"{CHECKPOINTS.replace('1 2 3', '0 1 2')}; {from_zero}")
+    tao("wait", job)
+    assert "The newest that is whole: epoch 2." in tao("results", job, "--epoch", "last").err
+    assert "The best: loss 0.700 at epoch 2." in tao("results", job, "--epoch", "best").err
+
+
+def test_a_file_that_is_called_last_is_the_last_where_no_other_has_a_number(tao: Tao) -> None:
+    folder = 'mkdir "$TAO_RESULTS_DIR/weights"; cd "$TAO_RESULTS_DIR/weights"'
+    job = tao.run_detached(f"{folder}; echo 1 > best.pt; echo 1 > last.pt")
+    tao("wait", job)
+    for word in ("best", "last"):
+        assert f"weights/{word}.pt" in tao("results", job, "--epoch", word).out
+
+
+def test_why_there_is_no_best_checkpoint_is_told_with_3(tao: Tao) -> None:
+    job = tao.run_detached(CHECKPOINTS)
+    tao("wait", job)
+    ran = tao("results", job, "--epoch", "best", "--fetch", "copy")
+    assert (ran.code, ran.out, (tao.home / "copy").exists()) == (3, "", False)
+    assert ran.err.splitlines() == [
+        "error: There is no best checkpoint.",
+        "why:   The job told no metric by which one is the best.",
+        f"next:  All of them: tao results {job}",
+    ]
+
+
+def test_another_word_for_an_epoch_is_refused(ended: Ended) -> None:
+    for word in ("first", "-1", "9" * 20):
+        refused = ended.tao("results", ended.complete, "--epoch", word)
+        assert (refused.code, refused.out) == (2, "")
+        assert "is no epoch. Give its number, best or last." in refused.err
+
+
+def test_a_single_file_is_counted_as_one(tao: Tao) -> None:
+    job = tao.run_detached('printf 42 > "$TAO_RESULTS_DIR/answer"')
+    tao("wait", job)
+    assert tao("results", job).out.splitlines()[0].endswith("(1 file, 2 B)")
+
+
+def test_a_job_that_left_nothing_has_no_folder_named(tao: Tao) -> None:
+    job = tao.run_detached("true")
+    tao("wait", job)
+    folder = tao("status", "--json", job).json["results_dir"]
+    assert not Path(folder).exists()
+    assert Path(folder).name not in tao("results", job).out
 
 
 def test_an_epoch_without_a_checkpoint_ends_with_3_and_names_those_there_are(ended: Ended) -> None:
@@ -125,7 +200,7 @@ def test_only_without_fetch_is_refused(ended: Ended) -> None:
     refused = ended.tao("results", ended.complete, "--only", "best")
     assert (refused.code, refused.out) == (2, "")
     assert "It takes a pattern of names, such as '*.pth'" in refused.err
-    assert "The best and the newest checkpoint: tao results JOB" in refused.err
+    assert "The best checkpoint: tao results JOB --epoch best" in refused.err
 
 
 def test_after_a_copy_it_is_said_where_the_files_now_lie(ended: Ended) -> None:
@@ -152,5 +227,5 @@ def test_nothing_to_fetch_makes_no_folder_and_ends_with_3(tao: Tao) -> None:
     assert tao("wait", job).code == 0
     ran = tao("results", job, "--fetch", "copy")
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith(f"error: {job} has no results.")
+    assert ran.err.startswith(f"error: {job} left no results.")
     assert not (tao.home / "copy").exists()

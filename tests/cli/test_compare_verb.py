@@ -250,3 +250,41 @@ def test_the_metric_that_jobs_are_sorted_by_has_a_column(tried: Typed) -> None:
     assert head("--sort", "name").count("BEST") == 1
     rows = tried("compare", "--sort", "loss", FIRST, SECOND).out.splitlines()
     assert rows[1].split()[2:4] == ["1.100", "@2"]
+
+
+@pytest.mark.parametrize("name", ["sub.png", "sub.PDF", "sub.v2"])
+def test_a_picture_is_not_written_under_the_ending_of_another_format(
+    tried: Typed, tmp_path: Path, name: str
+) -> None:
+    ran = tried("compare", FIRST, SECOND, "--out", name)
+    assert (ran.code, ran.out, (tmp_path / name).exists()) == (2, "", False)
+    assert ran.err.splitlines() == [
+        f"error: The picture is an SVG, and {name} ends in {Path(name).suffix}.",
+        "next:  Name it: --out sub.svg",
+    ]
+
+
+def test_one_job_under_several_words_is_told(tried: Typed) -> None:
+    ran = tried("compare", FIRST, FIRST[:8])
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[0] == f"error: All the words name one job, {FIRST}."
+
+
+def test_jobs_with_the_same_settings_are_said_to_have_them(typed: Typed, tmp_path: Path) -> None:
+    for job in (FIRST, SECOND):
+        sweep.add(tmp_path, job, (0.5, 0.9), spec=spec(0.1, "python train.py"))
+    ran = typed("compare", FIRST, SECOND)
+    assert (ran.code, "Their settings do not differ." in ran.err.splitlines()) == (0, True)
+
+
+def test_of_many_settings_that_differ_the_table_shows_the_first(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for value, job in enumerate((FIRST, SECOND)):
+        specs = {f"layer{number:03}": value for number in range(100)}
+        sweep.add(tmp_path, job, (0.5, 0.9), spec={"command": "x", "specs": specs})
+    ran = typed("compare", FIRST, SECOND)
+    assert "specs.layer011" in ran.out
+    assert "specs.layer012" not in ran.out
+    assert f"88 more settings differ: tao compare --json {FIRST} {SECOND}" in ran.err
+    assert len(typed("compare", "--json", FIRST, SECOND).json["differ"]) == 100

@@ -145,6 +145,19 @@ def test_canceling_a_job_that_is_over_changes_nothing(ended: Ended) -> None:
     assert ended.tao("cancel", "--json", ended.complete).json["status"] == "Complete"
 
 
+def test_a_cancel_names_the_results_folder_only_where_it_is_there(ended: Ended) -> None:
+    assert "results" not in ended.tao("cancel", ended.canceled).err
+    assert "results  " in ended.tao("cancel", ended.complete).err
+
+
+def test_a_log_without_a_byte_is_said_to_be_empty_on_stderr(ended: Ended, tao: Tao) -> None:
+    ran = ended.tao("logs", ended.canceled)
+    assert (ran.code, ran.out, ran.err) == (0, "", f"{ended.canceled} has printed nothing.\n")
+    assert ended.tao("logs", ended.complete).err == ""
+    live = tao.run_detached("sleep 60")
+    assert f"{live} has printed nothing yet. Follow it: tao logs -f" in tao("logs", live).err
+
+
 def test_watch_ends_when_no_job_is_live(tao: Tao) -> None:
     job = tao.run_detached("sleep 1")
     ran = tao("watch", "--json")

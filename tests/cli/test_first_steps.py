@@ -122,7 +122,8 @@ def test_the_version_is_told_to_people_and_programs(typed: Callable[..., Ran]) -
         (("ls", "--filter", "a"), "--label NAME=VALUE"),
         (("ls", "--watch"), "tao events --follow"),
         (("logs", "x", "--lines", "3"), "tao logs JOB --tail N"),
-        (("results", "x", "--best"), "--epoch N"),
+        (("results", "x", "--best"), "tao results JOB --epoch best"),
+        (("results", "x", "--latest"), "tao results JOB --epoch last"),
         (("run", "--background", "job.yaml"), "tao run --detach"),
         (("run", "--lr", "0.1", "job.yaml"), "--set KEY=VALUE"),
         (("cancel", "--all"), "tao ls"),
@@ -198,7 +199,7 @@ def test_the_end_of_a_log_can_be_asked_for_as_tail_does(ended: Ended) -> None:
 def test_without_a_job_the_newest_is_meant_and_named_on_stderr(ended: Ended, verb: str) -> None:
     ran = ended.tao(verb)
     assert ran.code == 0, ran.err
-    assert ran.err == f"{ended.canceled}, the newest job.\n"
+    assert ran.err.splitlines()[0] == f"{ended.canceled}, the newest job."
     assert ran.out == ended.tao(verb, ended.canceled).out
     told = ended.tao(verb, "--json").err
     assert json.loads(told) == {"note": f"{ended.canceled}, the newest job."}

@@ -9,17 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from support import sweep
 from support.machine import until
 from support.servers import s3_here
 from support.tao_command import COMMAND, TRAINING, Ended, Ran, Tao
 from tao_sdk.backends.this_machine import this_machine
 from tao_sdk.model.clock import to_iso, utc_now
-from tao_sdk.store import Store
+from tao_sdk.model.log_reading import LogReading
+from tao_sdk.model.progress_reader import ProgressReader
+from tao_sdk.store import NewEvent, Store
 
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
@@ -103,6 +107,25 @@ def test_events_tell_every_status_in_order_and_since_leaves_out_what_was_seen(en
     assert numbers == sorted(set(numbers))
     later = ended.tao("events", "--json", ended.complete, "--since", str(numbers[0])).json
     assert [event["seq"] for event in later] == numbers[1:]
+
+
+def test_events_show_an_epoch_as_the_log_counts_and_json_counts_from_one(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    reader = ProgressReader()
+    reader.feed(b"epoch 0 loss 0.5\nepoch 1 loss 0.4\n")
+    sweep.add(tmp_path, "zero-1111111111")
+    with Store.open(tmp_path / "state" / "jobs.db") as store:
+        job = store.get("zero-1111111111")
+        data = {"epoch": 2, "loss": 0.4}
+        store.update(
+            replace(job, reading=LogReading(reader.progress)),
+            [NewEvent(job.id, "progress", data=data), NewEvent(job.id, "hook-due", data=data)],
+        )
+    for follow in ((), ("--follow",)):
+        lines = typed("events", "zero", *follow).out.splitlines()
+        assert [line.split("  ")[-2] for line in lines[-2:]] == ["epoch=1", "epoch=1"]
+    assert typed("events", "--json", "zero").json[-1]["data"]["epoch"] == 2
 
 
 def test_following_the_events_of_an_ended_job_ends(ended: Ended) -> None:
@@ -308,10 +331,11 @@ def test_a_full_disk_under_the_output_is_told_in_the_systems_words(ended: Ended)
     assert len(done.stderr.splitlines()) == 2
 
 
-def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:
+def test_looking_loads_neither_yaml_nor_rich_nor_what_prepares_a_job(ended: Ended) -> None:
+    unused = ("yaml", "rich", "tao_sdk.payload", "tao_sdk.engine.prepare", "tao_sdk.client.results")
     script = (
         "import sys, json; from tao_sdk.cli.main import run; code = run(['ls', '--json']);"
-        "print(json.dumps([name for name in ('yaml', 'rich') if name in sys.modules]), file=sys.stderr)"
+        f"print(json.dumps([name for name in {unused} if name in sys.modules]), file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

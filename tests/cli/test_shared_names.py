@@ -37,9 +37,10 @@ def test_cancel_lists_the_live_jobs_of_a_name_that_several_have(tao: Tao) -> Non
     other = tao.run_detached("sleep 60", "--name", "other")
     ran = tao("cancel", "twin", "other", "--grace", "1s")
     assert ran.code == 2
-    assert ran.err.splitlines()[-2:] == [
+    assert ran.err.splitlines()[-3:] == [
         "error: 2 live jobs are named 'twin'.",
-        f"next:  Say which: {live[1]}, {live[0]}",
+        f"why:   They are {live[1]}, {live[0]}.",
+        f"next:  The newest of them: tao cancel {live[1]}",
     ]
     assert ended not in ran.err
     statuses = [tao("status", "--json", job).json["status"] for job in (*live, other)]
@@ -70,7 +71,8 @@ def test_retry_lists_the_failed_jobs_of_a_name_that_several_have(tao: Tao) -> No
     ran = tao("retry", "twin")
     assert (ran.code, ran.out) == (2, "")
     assert "2 failed or canceled jobs are named 'twin'." in ran.err
-    assert f"Say which: {failed[1]}, {failed[0]}" in ran.err
+    assert f"They are {failed[1]}, {failed[0]}." in ran.err
+    assert tao("retry", "twin", "--json").error["next"] == f"tao retry {failed[1]}"
 
 
 def test_a_program_ends_the_only_live_job_of_a_name_too(tao: Tao) -> None:

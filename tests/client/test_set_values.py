@@ -28,7 +28,41 @@ def set_in_specs(*typed: str) -> Any:
      ("[1, 2]", [1, 2]), ("a=b", "a=b"), ("x#y", "x#y")],
 )  # fmt: skip
 def test_a_value_is_read_as_in_yaml(typed: str, value: object) -> None:
+    assert set_in_specs(f"train.optim.name={typed}")["train"]["optim"]["name"] == value
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"), [("train.lr=abc", "0.01"), ("seed=a b", "1"), ("model.wd=''", "0")]
+)
+def test_a_text_in_the_place_of_a_number_is_refused_with_that_number(
+    typed: str, number: str
+) -> None:
+    with pytest.raises(UsageError, match="is a text") as refused:
+        set_in_specs(typed)
+    assert refused.value.why == f"{number} stood there."
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("null", None), ("true", True), ("'7'", "7"), ("${train.base_lr}", "${train.base_lr}"),
+     ("[0.1, 0.2]", [0.1, 0.2])],
+)  # fmt: skip
+def test_what_can_become_a_number_or_is_no_text_takes_its_place(typed: str, value: object) -> None:
     assert set_in_specs(f"train.lr={typed}")["train"]["lr"] == value
+
+
+def test_a_text_takes_the_place_of_what_is_no_number() -> None:
+    assert set_in_specs("eval=all")["eval"] == "all"
+    assert set_in_specs("train.steps=all")["train"]["steps"] == "all"
+    with_flag = with_values(JobSpec(command="x", args={"amp": True}), ["amp=auto"])
+    assert with_flag.spec.args == {"amp": "auto"}
+
+
+def test_numbers_with_commas_in_the_place_of_a_number_are_refused_with_what_to_write() -> None:
+    with pytest.raises(UsageError, match="is a text") as refused:
+        set_in_specs("train.lr=0.1,0.2")
+    assert "--set 'train.lr=[0.1, 0.2]'" in refused.value.next
+    assert "for value in" in refused.value.next
 
 
 def test_everything_else_stays_and_the_last_of_several_wins() -> None:
@@ -110,7 +144,7 @@ def test_a_job_without_specs_and_args_has_nothing_to_set() -> None:
 
 
 def test_numbers_with_commas_are_one_text_and_the_note_says_what_to_write_instead() -> None:
-    job = JobSpec(command="x", args={"lr": 1, "names": "a"})
+    job = JobSpec(command="x", args={"lr": None, "names": "a"})
     done = with_values(job, ["lr=0.1,0.2", "names=a,b"])
     assert done.spec.args == {"lr": "0.1,0.2", "names": "a,b"}
     assert len(done.notes) == 1

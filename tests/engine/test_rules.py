@@ -229,6 +229,26 @@ CASES = [
         False,
     ),
     (
+        "path_not_here",
+        Evidence(
+            exit_code=1,
+            log_tail=NO_CSV.replace("'data.csv'", "'/data/a.csv'"),
+            start_folder="/home/ada/digits",
+            unused_fields=LocalBackend.capabilities.unused_fields,
+        ),
+        "not there on this machine: FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/data/a.csv'",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "traceback",
+        Evidence(exit_code=1, log_tail=NO_CSV.replace("'data.csv'", "'/data/a.csv'")),
+        "FileNotFoundError",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
         "traceback",
         Evidence(exit_code=1, log_tail=NO_CSV),
         "FileNotFoundError",
@@ -281,7 +301,13 @@ CASES = [
         ErrClass.PROGRAM,
         False,
     ),
-    ("killed", Evidence(exit_code=137), "killed (SIGKILL", ErrClass.PROGRAM, False),
+    (
+        "killed",
+        Evidence(exit_code=137),
+        "SIGKILL (exit code 137): by hand, by itself, or by the kernel if the memory ran out",
+        ErrClass.PROGRAM,
+        False,
+    ),
     ("signal", Evidence(exit_code=139), "SIGSEGV", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=143), "SIGTERM", ErrClass.PROGRAM, False),
     (

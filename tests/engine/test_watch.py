@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -23,9 +24,11 @@ from tao_sdk.engine.look import look
 from tao_sdk.engine.watch import Watcher, lease_of
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError, Unreachable
-from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.job import AttemptRow, Event, Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -82,6 +85,14 @@ def watch(client: Client, seconds: float = 30) -> None:
     assert not stop.is_set(), "the watcher did not come to an end"
 
 
+def test_the_message_of_a_milestone_has_the_epochs_number_in_the_log() -> None:
+    from_zero = LogReading(Progress(epoch=12, counts_from_zero=True))
+    job = Job(id="x-1111111111", name="x", platform="local", reading=from_zero)
+    milestone = Event(1, job.id, "hook-due", utc_now(), data={"epoch": 10})
+    assert hooks.epoch_in_log(job, milestone) == {"log_epoch": 9}
+    assert hooks.epoch_in_log(job, replace(milestone, data={})) == {}
+
+
 @pytest.mark.slow
 def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(
     client: Client, receiver: Any
@@ -96,6 +107,7 @@ def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(
         ("on_epoch_milestone", 20),
         ("on_complete", None),
     ]
+    assert [got.get("log_epoch") for got in receiver.got] == [10, 20, None]
     assert len({got["event_id"] for got in receiver.got}) == 3
     assert {got["job"]["id"] for got in receiver.got} == {job}
 

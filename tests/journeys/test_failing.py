@@ -24,7 +24,7 @@ def test_a_job_that_left_nothing_is_not_said_to_have_written_nothing_yet(tao: Ta
     tao.until("Running", "status", job)
     assert "Nothing has been written there yet." in tao("results", job).out
     assert tao("cancel", job, "--grace", "1s").code == 0
-    assert "The job left nothing there." in tao("results", job).out
+    assert "The job left no results." in tao("results", job).out
 
 
 def test_a_canceled_training_says_which_checkpoints_count_and_a_retry_goes_on(
@@ -57,4 +57,4 @@ def test_who_wrote_nothing_to_the_results_is_told_how_to_keep_files(tao: Tao) ->
     assert "$TAO_RESULTS_DIR" in tao("run", "--help").out
     kept = 'echo 1 > "$TAO_RESULTS_DIR/a.txt"'
     assert tao("run", "--gpus", "0", "--name", "kept", "--", kept).code == 0
-    assert "(1 files" in tao("results", "kept").out
+    assert "(1 file," in tao("results", "kept").out

@@ -158,6 +158,23 @@ def test_a_socket_path_is_taken_as_the_docker_command_takes_it(tmp_path: Path) -
         (tmp_path / "s").unlink()
 
 
+@pytest.mark.parametrize(
+    ("address", "advice"),
+    [
+        (
+            Address("tcp://127.0.0.1:1", named_by="DOCKER_HOST"),
+            "DOCKER_HOST names it: correct that",
+        ),
+        (Address("tcp://127.0.0.1:1"), "Start the daemon there."),
+        (Address("unix:///no/such.sock"), "Start Docker, or set DOCKER_HOST"),
+    ],
+)
+def test_what_names_a_daemon_that_does_not_answer_is_said(address: Address, advice: str) -> None:
+    with pytest.raises(Unreachable, match=f"at {address.url} cannot be reached") as told:
+        Daemon(address).get("/info")
+    assert told.value.next.startswith(advice)
+
+
 def test_a_pipe_of_windows_is_told_as_that() -> None:
     with pytest.raises(Unreachable) as told:
         Daemon(Address("npipe:////./pipe/docker_engine")).get("/info")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.progress import Best, Progress
 
 CELL = 32  # letters of a setting on a terminal
+MOST_SETTINGS = 12  # columns of the table; --json has all
 
 
 @command("compare")
@@ -47,7 +48,7 @@ CELL = 32  # letters of a setting on a terminal
     "picture",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The picture. Default: compare.svg here.",
+    help="The picture, an SVG. Default: compare.svg here.",
 )
 def compare(
     client: Client,
@@ -65,10 +66,13 @@ def compare(
         PICTURE,
         draw,
         labelled_jobs,
+        refuse_other_format,
         sorted_comparison,
         write_picture,
     )
 
+    if picture:
+        refuse_other_format(picture)
     named = [job_id for job in jobs for job_id in all_named(client, out, job)]
     labelled = labelled_jobs(client, read_pairs("--label", labels), named)
     comparison = client.compare([*named, *labelled], metric)
@@ -79,6 +83,7 @@ def compare(
     out.object(comparison_view(comparison, written))
     head, *rows = table(comparison, CELL if out.width else None, sort)
     out.table(head, rows)
+    out.note(settings_note(comparison))
     if written:
         out.line(f"picture  {show.path(str(written.absolute()))}")
     else:
@@ -95,9 +100,26 @@ def table(
     values = [f"BEST {comparison.metric}", "LAST"] if comparison.metric else []
     sorted_by = sort_metric(comparison, sort)
     sort_head = [f"BEST {sorted_by}"] if sorted_by else []
-    head = ("ID", "STATUS", *sort_head, *values, *comparison.differ)
+    head = ("ID", "STATUS", *sort_head, *values, *shown_settings(comparison))
     rows = [row(job, comparison, width, sorted_by) for job in comparison.jobs]
     return [head, *rows]
+
+
+def shown_settings(comparison: Comparison) -> tuple[str, ...]:
+    """The settings that have a column: unrelated jobs differ in hundreds."""
+    return comparison.differ[:MOST_SETTINGS]
+
+
+def settings_note(comparison: Comparison) -> str:
+    """That the jobs have the same settings, or that there are more than the table shows."""
+    if not comparison.differ:
+        return "Their settings do not differ."
+    hidden = len(comparison.differ) - MOST_SETTINGS
+    if hidden <= 0:
+        return ""
+    verb = "differs" if hidden == 1 else "differ"
+    ids = " ".join(compared.job.id for compared in comparison.jobs)
+    return f"{show.plural(hidden, 'more setting')} {verb}: tao compare --json {ids}"
 
 
 def sort_metric(comparison: Comparison, sort: str | None) -> str | None:
@@ -113,7 +135,9 @@ def row(
     progress = compared.job.progress
     sort_cells = [best(progress, best_value(progress, sorted_by))] if sorted_by else []
     values = [best(progress, compared.best), last(compared)] if comparison.metric else []
-    settings = [cut(cell(compared.settings.get(name)), width) for name in comparison.differ]
+    settings = [
+        cut(cell(compared.settings.get(name)), width) for name in shown_settings(comparison)
+    ]
     return (compared.job.id, compared.job.status.value, *sort_cells, *values, *settings)
 
 

@@ -121,7 +121,11 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "results",
         "--best",
-    ): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
+    ): "The best checkpoint: tao results JOB --epoch best. To copy it here: --fetch DIR as well",
+    (
+        "results",
+        "--latest",
+    ): "The newest checkpoint: tao results JOB --epoch last. To copy it here: --fetch DIR as well",
     ("results", "--output"): FETCH_OR_JSON,
     ("results", "-o"): FETCH_OR_JSON,
     ("run", "--output"): LOG_OR_JSON,

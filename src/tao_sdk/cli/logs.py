@@ -17,6 +17,7 @@ ALL = "all"
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
+    from tao_sdk.model.job import Job
 
 
 class Rank(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  generic since click 8.4 only
@@ -80,23 +81,44 @@ def logs(
         found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=one
     )
     try:
-        pieces(out, found.id, chunks) if out.json else raw(out, chunks)
+        printed = pieces(out, found.id, chunks) if out.json else raw(out, chunks)
     except KeyboardInterrupt:
         raise Detached(
             f"Detached; {found.id} is left as it is.", f"tao logs -f {found.id}"
         ) from None
+    if not printed and tail != 0:
+        out.note(empty_log(client.get_job(found.id, look=False), stream, one))
 
 
-def raw(out: Output, chunks: Iterable[bytes]) -> None:
+def empty_log(job: Job, stream: str | None, rank: int | None) -> str:
+    """That there is nothing to print, which looks like a log that was not found."""
+    who = job.id if rank is None else f"Rank {rank} of {job.id}"
+    where = f" to {stream}" if stream else ""
+    if job.status.terminal:
+        return f"{who} has printed nothing{where}."
+    return f"{who} has printed nothing{where} yet. Follow it: tao logs -f {job.id}"
+
+
+def raw(out: Output, chunks: Iterable[bytes]) -> bool:
+    """Print the log. True if there was any."""
+    printed = False
     for chunk in chunks:
+        printed = printed or bool(chunk)
         out.bytes(chunk)
+    return printed
 
 
-def pieces(out: Output, job_id: str, chunks: Iterable[bytes]) -> None:
-    """A character whose bytes come in two chunks stays whole."""
+def pieces(out: Output, job_id: str, chunks: Iterable[bytes]) -> bool:
+    """Print the log as JSON lines. True if there was any.
+
+    A character whose bytes come in two chunks stays whole.
+    """
+    printed = False
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     for chunk in chunks:
+        printed = printed or bool(chunk)
         if text := decode(chunk):
             out.json_line(log_view(job_id, text))
     if rest := decode(b"", True):
         out.json_line(log_view(job_id, rest))
+    return printed

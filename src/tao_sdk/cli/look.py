@@ -26,7 +26,7 @@ from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable
 from tao_sdk.model.ranking import FIXED_ORDERS
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.model.activity import Activity
-    from tao_sdk.model.job import Job
+    from tao_sdk.model.job import Event, Job
+    from tao_sdk.model.progress import Progress
 
 MANY = 50
 LAST_WORDS = 3  # lines of a running job's log
@@ -192,21 +193,38 @@ def events(client: Client, out: Output, job: str | None, since: int, follow: boo
     --since takes.
     """
     happened = client.events(newest(client, out, job) if job else None, since, follow)
+    progress_by_job: dict[str, Progress] = {}
     if not follow:
         listed = list(happened)
         out.object([event.to_json() for event in listed])
-        out.lines(show.event(event, out) for event in listed)
+        out.lines(
+            show.event(event, out, progress_of(client, event, progress_by_job)) for event in listed
+        )
         return
     last = since
     try:
         for event in happened:
             last = event.seq
             out.json_line(event.to_json())
-            out.line(show.event(event, out))
+            out.line(show.event(event, out, progress_of(client, event, progress_by_job)))
     except KeyboardInterrupt:
         raise Detached(
             "Detached.", f"tao events {job or ''} --since {last} --follow".replace("  ", " ")
         ) from None
+
+
+def progress_of(client: Client, event: Event, known: dict[str, Progress]) -> Progress | None:
+    """The progress of the job of an event that names an epoch, each read once; None for any other
+    event, and where the job was removed meanwhile.
+    """
+    if "epoch" not in event.data:
+        return None
+    if event.job_id not in known:
+        try:
+            known[event.job_id] = client.get_job(event.job_id, look=False).progress
+        except JobNotFound:
+            return None
+    return known[event.job_id]
 
 
 @command("why")

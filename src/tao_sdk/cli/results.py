@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,25 @@ if TYPE_CHECKING:
 
 
 ONLY_TAKES = "It takes a pattern of names, such as '*.pth' or 'train/*'."
+LONGEST_NUMBER = 9  # digits of an epoch
+BEST = "best"
 NEWEST_WORDS = ("newest", "latest", "last")
+
+
+class EpochName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  generic since click 8.4 only
+    """The number of an epoch, or a word for the best or the newest checkpoint."""
+
+    name = "epoch"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        word = str(value).lower()
+        if word == BEST or word in NEWEST_WORDS:
+            return word
+        if word.isdecimal() and len(word) <= LONGEST_NUMBER:
+            return int(word)
+        self.fail(f"{value!r} is no epoch. Give its number, best or last.", param, ctx)
 
 
 @command("results")
@@ -43,14 +61,17 @@ NEWEST_WORDS = ("newest", "latest", "last")
     metavar="PATTERN",
     help=(
         "Of what --fetch copies, only this: '*.pth', 'train/*', a "
-        "folder; may be given several times."
+        "folder; may be given several times. Not together with --epoch."
     ),
 )
 @click.option(
     "--epoch",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Show (and --fetch) the checkpoint of this epoch alone, by the number of the job's log.",
+    type=EpochName(),
+    metavar="N|best|last",
+    help=(
+        "Show (and --fetch) one checkpoint alone: that of this epoch, by the number of the job's "
+        "log, the best by the job's metric, or the newest that is whole. Not together with --only."
+    ),
 )
 def results(
     client: Client,
@@ -58,7 +79,7 @@ def results(
     job: str | None,
     fetch: Path | None,
     only: tuple[str, ...],
-    epoch: int | None,
+    epoch: int | str | None,
 ) -> None:
     """Show where a job's results are, and its best and newest whole checkpoint; --fetch copies them
     here.
@@ -71,7 +92,7 @@ def results(
         raise UsageError(
             "--only says what --fetch copies.",
             ONLY_TAKES,
-            "Give --fetch DIR, and no --epoch. The best and the newest checkpoint: tao results JOB",
+            "Give --fetch DIR, and no --epoch. The best checkpoint: tao results JOB --epoch best",
         )
     from tao_sdk.client.results import relative
 
@@ -80,6 +101,7 @@ def results(
     checkpoint = None
     if epoch is not None:
         checkpoint = checkpoint_of(found, left, epoch)
+        out.note(results_text.choice_line(left, checkpoint, epoch))
         only = ("./" + escape(relative(checkpoint.path, left.dir)),)
     copied = None
     if fetch is not None:
@@ -95,10 +117,12 @@ def results(
         out.lines(results_text.fetch_lines(found, left, fetch))
 
 
-def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
-    """The checkpoint of the epoch, by the number of the job's log. Raises PathNotFound, which names
-    the command for this job.
+def checkpoint_of(job: Job, left: Results, epoch: int | str) -> Checkpoint:
+    """The checkpoint of the epoch, by the number of the job's log, or the best or newest. Raises
+    PathNotFound, which names the command for this job.
     """
+    if isinstance(epoch, str):
+        return named_checkpoint(job, left, epoch)
     try:
         return left.of_shown_epoch(epoch)
     except PathNotFound as error:
@@ -106,12 +130,40 @@ def checkpoint_of(job: Job, left: Results, epoch: int) -> Checkpoint:
         raise PathNotFound(error.what, error.why, words, f"tao results {job.id}") from None
 
 
+def named_checkpoint(job: Job, left: Results, word: str) -> Checkpoint:
+    """The best or the newest checkpoint. Raises PathNotFound where there is none for certain."""
+    path = checkpoint_meant(left, word)
+    meant = next((each for each in left.checkpoints if each.path == path), None)
+    if word != BEST:
+        meant = called_last(left, meant) or meant
+    if meant:
+        return meant
+    which = BEST if word == BEST else "newest whole"
+    words = "All of them:" if left.checkpoints else "What it left:"
+    why = results_text.why_none(left, word)
+    raise PathNotFound(f"There is no {which} checkpoint.", why, words, f"tao results {job.id}")
+
+
+def called_last(left: Results, newest: Checkpoint | None) -> Checkpoint | None:
+    """The whole checkpoint that is called `last` or `latest`, unless the newest other one has a
+    number or is newer.
+    """
+    if newest and (newest.epoch is not None or newest.step is not None):
+        return None
+    called = [each for each in left.checkpoints if each.is_latest and each.complete]
+    found = max(called, key=lambda checkpoint: checkpoint.mtime, default=None)
+    if found and newest and not newest.is_best and newest.mtime > found.mtime:
+        return None
+    return found
+
+
 def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
     """Raise PathNotFound where there is neither a file to copy nor a curve to write."""
     if left.can_be_fetched:
         return
-    live = not job.status.terminal
-    raise PathNotFound(f"{job.id} has no results. {results_text.no_files(live)}")
+    if job.status.terminal:
+        raise PathNotFound(f"{job.id} left no results.", "", results_text.KEEP)
+    raise PathNotFound(f"{job.id} has no results.", results_text.no_files(live=True))
 
 
 def refuse_checkpoint_words(job: Job, left: Results, only: Sequence[str]) -> None:
@@ -135,7 +187,7 @@ def refuse_checkpoint_words(job: Job, left: Results, only: Sequence[str]) -> Non
 
 def checkpoint_meant(left: Results, word: str) -> str | None:
     """The path of the checkpoint that people call so; None for any other word."""
-    if word == "best":
+    if word == BEST:
         return left.best
     return left.newest if word in NEWEST_WORDS else None
 

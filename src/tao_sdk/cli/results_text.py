@@ -25,12 +25,15 @@ WHOLE = {True: "whole", False: "not known to be whole"}
 def results_lines(left: Results, live: bool) -> list[str]:
     """All that is worth knowing; `live` where the job has not ended."""
     size = sum(file.size for file in left.files)
-    head = f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})"
+    count = show.plural(len(left.files), "file")
+    head = f"results  {show.path(left.dir)}  ({count}, {format_size(size)})"
     progress = progress_line(left) if live else []
     outputs = [f"output   {show.path(path)}" for path in left.elsewhere]
     also = [*progress, *outputs, *missing_results(left), *unreadable_lines(left)]
-    if not left.files:
+    if not left.files and live:
         return [head, no_files(live), *also]
+    if not left.files:
+        return [no_files(live), *also]
     lines = [head, best_line(left), newest_line(left), *also, *checkpoint_lines(left)]
     return lines if live else [*lines, *unsure_lines(left)]
 
@@ -38,7 +41,7 @@ def results_lines(left: Results, live: bool) -> list[str]:
 def no_files(live: bool) -> str:
     if live:
         return "Nothing has been written there yet."
-    return f"The job left nothing there. {KEEP}"
+    return f"The job left no results. {KEEP}"
 
 
 def best_line(left: Results) -> str:
@@ -89,6 +92,37 @@ def why_no_best(left: Results) -> str:
         place = show.best_place(left.progress, best)
         return f"{best_value(left)}; no checkpoint file names {place}"
     return f"{best_value(left)}, which has no checkpoint that is known to be whole"
+
+
+def choice_line(left: Results, checkpoint: Checkpoint, epoch: int | str) -> str:
+    """`The best: accuracy 0.986 at epoch 19.`: what a word chose; "" for the number of an epoch."""
+    if isinstance(epoch, int):
+        return ""
+    if epoch == "best":
+        return f"The best: {best_so_far(left) or best_value(left) or 'its name says so'}."
+    return f"The newest that is whole: {training_place(left, checkpoint)}."
+
+
+def training_place(left: Results, checkpoint: Checkpoint) -> str:
+    """`epoch 20` or `step 500` of a checkpoint, as the job's log counts them; else its name."""
+    number = left.shown_epoch(checkpoint)
+    if number is not None:
+        return f"epoch {number}"
+    if checkpoint.step is not None:
+        return f"step {checkpoint.step}"
+    return show.one_line(below(checkpoint.path, left.dir))
+
+
+def why_none(left: Results, word: str) -> str:
+    """Why there is no best or no newest whole checkpoint, as a sentence."""
+    if not left.checkpoints:
+        return "The job has no checkpoints."
+    if word != "best" and any(checkpoint.complete for checkpoint in left.checkpoints):
+        return "Those that are whole are exported: no training can go on from them."
+    if word != "best":
+        return f"{show.known_whole(left.checkpoints)}."
+    reason = why_no_best(left)
+    return f"{reason[0].upper()}{reason[1:]}."
 
 
 def newest_line(left: Results) -> str:

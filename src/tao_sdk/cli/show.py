@@ -311,18 +311,28 @@ def moment(when: datetime | None) -> str:
     return when.astimezone().strftime("%Y-%m-%d %H:%M:%S") if when else ""
 
 
-def event(happened: Event, out: Output) -> str:
-    """`   12  14:03:22  digits-...  status  Running`."""
+def event(happened: Event, out: Output, progress: Progress | None = None) -> str:
+    """`   12  14:03:22  digits-...  status  Running`. With the job's progress, an epoch has the
+    number that the job's log gives it.
+    """
     words = [out.status(happened.status.value)] if happened.status else []
     words += [one_line(happened.raw)] if happened.raw else []
     words += [
         f"{name}={one_line(str(value))}"
-        for name, value in happened.data.items()
+        for name, value in event_facts(happened, progress).items()
         if value not in (None, "", {}, [])
     ]
     when = happened.time.astimezone().strftime("%H:%M:%S")
     head = f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}"
     return "  ".join([head, *words]).rstrip()
+
+
+def event_facts(happened: Event, progress: Progress | None) -> Mapping[str, Any]:
+    """The data of an event, with its epoch as the job's log counts."""
+    epoch = happened.data.get("epoch")
+    if progress is None or not isinstance(epoch, int):
+        return happened.data
+    return {**happened.data, "epoch": progress.shown_epoch(epoch)}
 
 
 def finding(found: Finding, out: Output | None = None) -> str:

@@ -23,6 +23,7 @@ from tao_sdk.cli.command import (
     refuse_two_choices,
 )
 from tao_sdk.cli.failure import Detached
+from tao_sdk.client.job_end import has_results_folder
 from tao_sdk.client.known_jobs import count_live, id_of, ids_named, jobs_labelled, live_id
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import watch_view
@@ -134,7 +135,11 @@ def cancel(
     labels: tuple[str, ...],
     grace: timedelta,
 ) -> int:
-    """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
+    """End jobs. Their logs and results are kept. A job that is over already stays what it is.
+
+    A name that several jobs have means the only live one of them. Where several of them are live,
+    none of these is ended, and their ids are listed.
+    """
     refuse_two_choices("cancel", CANCELS, jobs, parent, labels)
     named = [live_one(client, out, job) for job in dict.fromkeys(jobs)]
     if parent:
@@ -153,7 +158,7 @@ def cancel(
         out.note("No job with that label is live.")
     for job in found:
         out.line(standing(job, out))
-        out.note(left_behind(job))
+        out.note(left_behind(client, job))
         if not over[job.id]:
             out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
     for error in errors[1:]:
@@ -184,9 +189,11 @@ def live_labelled(client: Client, labels: Sequence[str]) -> list[str]:
     return [job.id for job in jobs if not job.status.terminal]
 
 
-def left_behind(job: Job) -> str:
+def left_behind(client: Client, job: Job) -> str:
     """Where to look for what an ended job has left."""
-    results = f"results  {show.path(job.results_dir)}  " if job.results_dir else ""
+    results = ""
+    if has_results_folder(client, job):
+        results = f"results  {show.path(job.results_dir)}  "
     return f"  {results}log  tao logs {job.id}"
 
 

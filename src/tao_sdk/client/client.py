@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platform_at, platforms
-from tao_sdk.client import call_checks, cleaning, listing, results
+from tao_sdk.client import call_checks, cleaning, listing
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.client.known_jobs import live_id
 from tao_sdk.client.waiting import Follower
-from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
+from tao_sdk.engine import cancel, diagnose, hooks, progress, submit
 from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
@@ -41,6 +41,9 @@ from tao_sdk.store import Store, open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
+
+    from tao_sdk.client.results import Results
+    from tao_sdk.engine.prepare import Planned, Request
 
 SHORTEST_PAUSE = 1e-9  # seconds between two looks: more than none
 GRACE_MEANING = "It is the time that the command has to end."
@@ -136,10 +139,10 @@ class Client:
         spec = call_checks.read_job("submit", spec, keywords)
         platform = platform or self._own_place("submit")
         call_checks.refuse_no_image(spec, platform, self.settings)
+        from tao_sdk.engine.prepare import Request  # what only looks needs none of it
+
         callables, stored = hooks.split(spec.hooks)
-        request = prepare.Request(
-            replace(spec, hooks=stored), platform, dict(options or {}), parent
-        )
+        request = Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
         submission = self._submitted(request)
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
@@ -167,7 +170,7 @@ class Client:
         most = submits_at_once(capabilities, map(call_checks.gpus_of, jobs))
         return in_threads(lambda job: self.submit(job, place, options, parent=parent), jobs, most)
 
-    def _submitted(self, request: prepare.Request) -> submit.Submission:
+    def _submitted(self, request: Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
         return replace(submission, job=listing.named_jobs(self.engine, [submission.job])[0])
 
@@ -177,7 +180,7 @@ class Client:
         platform: str = "",
         options: Mapping[str, Any] | None = None,
         **keywords: Any,
-    ) -> prepare.Planned:
+    ) -> Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
         stored. Raises as `submit`.
 
@@ -187,6 +190,8 @@ class Client:
         spec = call_checks.read_job("plan", spec, keywords)
         platform = platform or self._own_place("plan")
         call_checks.refuse_no_image(spec, platform, self.settings)
+        from tao_sdk.engine import prepare
+
         request = prepare.Request(spec, platform, dict(options or {}))
         planned = prepare.prepare(self.engine, request, ask_or_assume)
         return prepare.with_documents(self.engine, planned)
@@ -270,7 +275,7 @@ class Client:
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
             several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
-            what = "One job is named." if ids else "No job is named."
+            what = named_jobs_words(list(ids), len(jobs))
             raise UsageError(what, "Two jobs or more are compared.", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see(
@@ -419,6 +424,8 @@ class Client:
         It is not counted towards `retries`. Raises UsageError for a live or Complete job;
         CredentialError, SpecError and Unreachable, then nothing has changed; Refused.
         """
+        from tao_sdk.engine import try_again
+
         job = try_again.retry(self.engine, self.get_job(job_id).id)
         if self._watch:
             self._background.start()
@@ -426,6 +433,8 @@ class Client:
 
     def submit_again(self, job_id: str) -> submit.Submission:
         """Hand over a new job that is the same as this one. Raises as `submit`."""
+        from tao_sdk.engine import try_again
+
         request = try_again.request_anew(self.engine, self.get_job(job_id, look=False))
         submission = self._submitted(request)
         if self._watch:
@@ -566,8 +575,10 @@ class Client:
         """Where the job's results are, as the backend sees it."""
         return self.get_job(job_id, look=False).results_dir
 
-    def results(self, job_id: str) -> results.Results:
+    def results(self, job_id: str) -> Results:
         """Where the results are, what is there, and the best and the newest whole checkpoint."""
+        from tao_sdk.client import results
+
         job = self.get_job(job_id)
         self.engine.file_looks.pop(job.id, None)  # who asks for results wants them as they are now
         return results.results(self.engine, self.refresh_progress(job))
@@ -589,6 +600,8 @@ class Client:
         `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be
         copied, and why.
         """
+        from tao_sdk.client import results
+
         return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip, only)
 
     def files(self, platform: str, path: str = "") -> Files:
@@ -601,6 +614,8 @@ class Client:
         """The path of an address as `files` of the platform take it. Raises UsageError for one that
         cannot be looked at there.
         """
+        from tao_sdk.client import results
+
         return results.path_at(self.engine, uri, platform)
 
     @property
@@ -626,6 +641,13 @@ class Client:
         path = self.path_at(remote_path, place)
         found = self.files(place, remote_path).list(path)
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def named_jobs_words(ids: Sequence[str], words: int) -> str:
+    """What was named by so many words, where that are not two jobs."""
+    if not ids:
+        return "No job is named."
+    return "One job is named." if words == 1 else f"All the words name one job, {ids[0]}."
 
 
 def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:

@@ -6,6 +6,7 @@ Not here: in which settings they differ, and how they did (model/comparison.py).
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
 
 PICTURE = "compare.svg"
+ENDING = ".svg"
 HEAD_BYTES = 1024  # of a picture: its mark is in them
 NAME_LETTERS = 56  # of a job with its settings, beside the plot
 
@@ -56,6 +58,15 @@ def sorted_comparison(comparison: Comparison, order: str) -> Comparison:
     places = {job.id: place for place, job in enumerate(in_order(newest_first, order))}
     jobs = sorted(comparison.jobs, key=lambda compared: places[compared.job.id])
     return replace(comparison, jobs=tuple(jobs))
+
+
+def refuse_other_format(path: Path) -> None:
+    """Raises UsageError for a file whose name ends as another format's than SVG."""
+    if path.suffix.lower() in ("", ENDING):
+        return
+    name = shlex.quote(str(path.with_suffix(ENDING)))
+    what = f"The picture is an SVG, and {path.name} ends in {path.suffix}."
+    raise UsageError(what, "", f"Name it: --out {name}")
 
 
 def draw(comparison: Comparison) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tao_sdk.engine.bucket_files import files_of, in_bucket
 from tao_sdk.engine.curve_file import leave_curve
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
@@ -33,6 +34,26 @@ def results_of(client: Client, job: Job) -> SeenResults:
         return SeenResults()
     except PathNotFound as error:
         return SeenResults(refusal=str(error))
+
+
+def has_results_folder(client: Client, job: Job) -> bool:
+    """False where the folder of the results is not there.
+
+    A place that costs a question is not asked: there, a job that has run is taken to have one.
+    """
+    if not job.results_dir:
+        return False
+    if in_bucket(job.results_dir):
+        return job.started is not None
+    try:
+        if client.engine.backend_of(job).capabilities.files_seconds:
+            return job.started is not None
+        files_of(client.engine, job).stat(job.results_dir)
+    except PathNotFound:
+        return False
+    except TaoError:
+        return True
+    return True
 
 
 def curve_of(job: Job, progress: Progress) -> Path | None:

@@ -39,21 +39,24 @@ def live_id(client: Client, job: str) -> str:
     """The id of the job that is to be ended: of several jobs of that name the only live one, or the
     newest where none is live. Raises JobNotFound, UsageError.
     """
-    return only_id(client, job, LIVE, "live")
+    return only_id(client, job, LIVE, "live", "tao cancel")
 
 
 def failed_id(client: Client, job: str) -> str:
     """The id of the job that is to be tried again: of several jobs of that name the only one that
     failed or was canceled, or the newest where none did. Raises JobNotFound, UsageError.
     """
-    return only_id(client, job, FAILED, "failed or canceled")
+    return only_id(client, job, FAILED, "failed or canceled", "tao retry")
 
 
-def only_id(client: Client, job: str, wanted: Collection[Status], adjective: str) -> str:
+def only_id(
+    client: Client, job: str, wanted: Collection[Status], adjective: str, command: str
+) -> str:
     """The id that an id, a name, or the start of an id means. Of several jobs of that name, the
     only one with a `wanted` status, or the newest where none has one.
 
-    Raises JobNotFound, and UsageError where several have one.
+    Raises JobNotFound, and UsageError where several have one. It names them, and the `command` for
+    the newest.
     """
     named = ids_named(client, job)
     if len(named) < 2:
@@ -62,8 +65,9 @@ def only_id(client: Client, job: str, wanted: Collection[Status], adjective: str
     if len(fitting) > 1:
         raise UsageError(
             f"{len(fitting)} {adjective} jobs are named {job!r}.",
-            "",
-            f"Say which: {first_ids(fitting)}",
+            f"They are {first_ids(fitting)}.",
+            "The newest of them:",
+            f"{command} {fitting[0]}",
         )
     return fitting[0] if fitting else named[0]
 

@@ -140,6 +140,15 @@ class Results:
         from_zero = self.progress.counts_from_zero if self.progress.epoch else names_from_zero
         return self._checkpoint(number + 1 if from_zero else number, number)
 
+    def shown_epoch(self, checkpoint: checkpoints.Checkpoint) -> int | None:
+        """The number that `of_shown_epoch` takes for a checkpoint; None where no epoch is known."""
+        if checkpoint.epoch is None:
+            return None
+        if not self.progress.epoch:
+            return checkpoint.epoch
+        names_from_zero = checkpoints.counts_from_zero(self.checkpoints, self.progress)
+        return self.progress.shown_epoch(checkpoint.epoch + names_from_zero)
+
     def _checkpoint(self, epoch: int, shown: int) -> checkpoints.Checkpoint:
         known_checkpoints = self.checkpoints
         checkpoint = checkpoints.of_epoch(known_checkpoints, epoch, self.progress)

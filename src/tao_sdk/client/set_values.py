@@ -101,7 +101,21 @@ def set_one(tree: Tree, text: str, name: str) -> Iterator[str]:
             "A value would take the place of all in it.",
             f"In it: {inside}.",
         )
+    refuse_text_for_number(key, holder[rest[0]], value)
     holder[rest[0]] = value
+
+
+def refuse_text_for_number(key: str, number: Any, text: Any) -> None:
+    """Raises UsageError for a text in the place of a number. A text that reads as a number, and one
+    with a reference (`${...}`) that may become one, are taken.
+    """
+    if not isinstance(number, (int, float)) or isinstance(number, bool):
+        return
+    if not isinstance(text, str) or is_number(text) or "${" in text:
+        return
+    notes = list(text_notes("--set", key, text))
+    advice = notes[0] if notes else "Give a number. A text is written in the specs themselves."
+    raise UsageError(f"--set {key}: {text!r} is a text.", f"{number} stood there.", advice)
 
 
 def holder_of(tree: Tree, parts: Sequence[str]) -> tuple[Tree, list[str]]:

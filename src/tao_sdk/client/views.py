@@ -98,8 +98,9 @@ def results_view(
     job_id: str, left: Results, copied: Sequence[Path] | None, of_epoch: Checkpoint | None
 ) -> View:
     """What a job left, the copies that were made of it, and the checkpoint of an epoch that was
-    asked for.
+    asked for, which is then the only one.
     """
+    checkpoints = [of_epoch] if of_epoch else left.checkpoints
     return {
         "schema": 1,
         "job": job_id,
@@ -107,7 +108,7 @@ def results_view(
         "elsewhere": list(left.elsewhere),
         "best": left.best,
         "newest": left.newest,
-        "checkpoints": [checkpoint_view(checkpoint) for checkpoint in left.checkpoints],
+        "checkpoints": [checkpoint_view(checkpoint) for checkpoint in checkpoints],
         "unsent": left.unsent,
         "lost": left.lost,
         "unreadable": list(left.unreadable),

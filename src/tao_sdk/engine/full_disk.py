@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.this_machine import room_left
-from tao_sdk.engine.prepare import texts
 from tao_sdk.model.job import Job
 
 FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
@@ -33,6 +32,8 @@ def full_disks(job: Job, request: Mapping[str, Any]) -> tuple[str, ...]:
 
 def named_paths(spec: Mapping[str, Any]) -> Iterator[str]:
     """The absolute paths in the job's texts, as far as they are looked at."""
+    from tao_sdk.engine.prepare import texts
+
     given = texts([spec.get(name) for name in NAMING_FIELDS])
     found = (path for text in given for path in ABSOLUTE_PATH.findall(text))
     return islice(found, MOST_PATHS)

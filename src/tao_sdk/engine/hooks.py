@@ -167,6 +167,7 @@ def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
         message = {
             "event_id": f"{engine.store.store_id}-{event.seq}",
             **event.data,
+            **epoch_in_log(job, event),
             "job": job.to_json(),
         }
         _send(target, message, engine.settings.environ)
@@ -179,6 +180,12 @@ def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
         engine.store.record([failed, given_up] if is_last else [failed])
     else:
         engine.store.record([NewEvent(job.id, DONE, data={"of": event.seq})])
+
+
+def epoch_in_log(job: Job, event: Event) -> dict[str, int]:
+    """The number that the job's log gives the epoch of a milestone; empty for another hook."""
+    epoch = event.data.get("epoch")
+    return {} if epoch is None else {"log_epoch": job.progress.shown_epoch(epoch)}
 
 
 def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -> None:

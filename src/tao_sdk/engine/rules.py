@@ -99,6 +99,17 @@ def file_not_there(evidence: Evidence) -> str | None:
     return f"{exception} (the job ran in {evidence.start_folder})\n{frame}"
 
 
+def path_not_here(evidence: Evidence) -> str | None:
+    """The exception of an absolute path that was not found, in a job that sees this machine's
+    paths, and the frame.
+    """
+    seen = traceback(evidence) or ""
+    missing = _NO_SUCH_FILE.match(seen)
+    if "image" not in evidence.unused_fields or missing is None:
+        return None
+    return seen if (missing[1] or missing[2]).startswith("/") else None
+
+
 _ENDS_IN_NO_FILE = re.compile(r"\S+: \S.*: No such file or directory$")
 
 
@@ -578,13 +589,23 @@ RULES: Sequence[Rule] = (
     Rule(
         code="killed",
         when=exit_code(137),
-        what="The command was killed (SIGKILL, {seen}), most often for lack of memory{limit}.",
+        what=(
+            "The command was killed by SIGKILL ({seen}): by hand, by itself, or by the kernel if "
+            "the memory{limit} ran out."
+        ),
         fault=PROGRAM,
-        next="Ask for more memory (--memory), or see the node's kernel log for who killed it.",
+        next=(
+            "Look at the node's kernel log. If it names a process that was killed for want of "
+            "memory, ask for more (--memory). Otherwise submit it again."
+        ),
         limit="memory",
-        after="there is enough memory",
+        after="it is known who killed it",
         next_without={
-            "memory": f"See this machine's kernel log (dmesg) for who killed it. {LESS_MEMORY}"
+            "memory": (
+                "Look at this machine's kernel log (dmesg). If it names a process that was killed "
+                "for want of memory, use fewer data-loader workers or a smaller batch. Otherwise "
+                "submit it again."
+            )
         },
     ),
     Rule(
@@ -636,6 +657,16 @@ RULES: Sequence[Rule] = (
         next=(
             "A relative path starts in the folder that the job ran in. Type tao run in the folder "
             "that has the file, or give the program the whole path."
+        ),
+    ),
+    Rule(
+        code="path_not_here",
+        when=path_not_here,
+        what="A path is not there on this machine: {seen}",
+        fault=USER,
+        next=(
+            "Correct the path. A local job sees the paths of this machine, without mounts. Data "
+            "from elsewhere is brought under a name: --inputs NAME=ADDRESS."
         ),
     ),
     Rule(

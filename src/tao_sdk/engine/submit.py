@@ -15,11 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import AnyBackend, cancel_one, read_plan
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.prepare import Planned, Request, prepare
 from tao_sdk.model import words
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, Refused, StoreError, TaoError, Unreachable
@@ -31,6 +30,9 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.model.words import Why
 from tao_sdk.store import NewEvent
+
+if TYPE_CHECKING:
+    from tao_sdk.engine.prepare import Planned, Request
 
 SUBMIT_LEASE_SECONDS = (
     120.0  # after which a submit whose client is out of sight is finished by others
@@ -55,6 +57,8 @@ def submit(engine: Engine, request: Request) -> Submission:
 
     A lost reply does not raise: the job is returned Pending, and the next look finds out.
     """
+    from tao_sdk.engine.prepare import prepare  # looking at jobs needs none of it
+
     planned = prepare(engine, request)
     refuse_errors(planned.findings)
     job = keep(engine, planned, request)

@@ -19,7 +19,6 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.listening import Listener
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
-from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.engine.retry import is_due
 from tao_sdk.engine.side_by_side import side_by_side, submits_at_once
 from tao_sdk.engine.waiting import polite_seconds
@@ -192,6 +191,8 @@ class Watcher:
         side_by_side(lambda job: self._safely(partial(self._resubmit, job)), jobs, most)
 
     def _resubmit(self, job: Job) -> None:
+        from tao_sdk.engine.resubmit import resubmit
+
         if not self.stop.is_set():
             resubmit(self.engine, job)
 

@@ -80,12 +80,13 @@ def ignore_status(*statuses: int) -> Generator[None]:
 @dataclass(frozen=True)
 class Address:
     """Where a daemon listens. `certificates` is a folder with CERTIFICATES; `verify` checks its
-    name.
+    name. `named_by` is the setting that says so, where it is known.
     """
 
     url: str
     certificates: str = ""
     verify: bool = True
+    named_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -445,9 +446,18 @@ def daemon_unreachable(address: Address, why: str) -> Unreachable:
     what, cause = f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}."
     if "Permission denied" in why:
         return SocketDenied(what, cause, BECOME_ONE)
-    return Unreachable(
-        what, cause, "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs."
-    )
+    return Unreachable(what, cause, start_advice(address))
+
+
+def start_advice(address: Address) -> str:
+    """What to do about a daemon that does not answer: which setting names it, where that is
+    known.
+    """
+    if address.named_by:
+        return f"{address.named_by} names it: correct that, or start the daemon there."
+    if address.url.startswith(("unix://", "npipe://", "/")):
+        return "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs."
+    return "Start the daemon there. If an endpoint of config.yaml names it, correct that."
 
 
 def send_input(line: Any, data: bytes) -> None:

@@ -117,7 +117,7 @@ def test_the_command_shows_and_fetches_what_lies_far_away(
         command,
     )
     said = tao("results", "away")
-    assert "(1 files, 2 B)" in said
+    assert "(1 file, 2 B)" in said
     fetch = next(line for line in said.splitlines() if line.startswith("fetch"))
     tao(*fetch.split()[2:])
     assert (tmp_path / fetch.split()[-1] / "a").read_text() == "1\n"
@@ -219,6 +219,17 @@ def test_the_context_in_use_names_the_daemon_unless_docker_host_does(tmp_path: P
     assert find_address(Settings({**home, "DOCKER_HOST": "unix:///x"})) == Address(
         "unix:///x", "", False
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "named_by"),
+    [
+        (Settings({"DOCKER_HOST": "tcp://far:1"}), "DOCKER_HOST"),
+        (Settings({}).at_place("docker", {"DOCKER_HOST": "tcp://far:1"}), ""),
+    ],
+)
+def test_an_address_knows_the_setting_that_names_it(settings: Settings, named_by: str) -> None:
+    assert find_address(settings).named_by == named_by
 
 
 def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine(

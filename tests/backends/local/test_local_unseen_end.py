@@ -17,6 +17,7 @@ from support.machine import Machine, until
 from tao_sdk.backends.local import parse
 from tao_sdk.backends.local.job.folder import take
 from tao_sdk.backends.local.parse import Life, Seen
+from tao_sdk.backends.local.supervision.supervisor import count_oom_kills, memory_counters
 from tao_sdk.backends.outcome import parse_manifest
 from tao_sdk.model.observation import Outcome, Phase
 from tao_sdk.model.plan import Ref
@@ -252,3 +253,34 @@ def test_an_exit_code_that_no_process_can_have_is_not_known(code: float) -> None
     assert parse_manifest(
         json.dumps({"attempt": 1, "whole": True, "exit_code": code}), 1
     ) == Outcome(False, None)
+
+
+@pytest.mark.parametrize(
+    ("groups", "counters"),
+    [
+        ("0::/user.slice/a.scope\n", ["/sys/fs/cgroup/user.slice/a.scope/memory.events"]),
+        (
+            "4:cpu,memory:/box\n0::/\n",
+            ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/box/memory.oom_control"],
+        ),
+        ("1:cpu:/\n", []),
+        ("", []),
+    ],
+)
+def test_the_kernel_is_asked_for_kills_in_the_jobs_own_control_group(
+    groups: str, counters: list[str]
+) -> None:
+    assert memory_counters(groups) == counters
+
+
+def test_the_kernels_count_of_kills_is_read_in_each_of_its_forms(tmp_path: Path) -> None:
+    file = tmp_path / "memory.events"
+    assert count_oom_kills(str(file)) is None
+    for text, count in (
+        ("low 0\noom 3\noom_kill 2\noom_group_kill 1\n", 2),  # version 2
+        ("oom_kill_disable 0\nunder_oom 0\noom_kill 4\n", 4),  # version 1
+        ("oom_kill_disable 0\nunder_oom 0\n", None),  # a kernel before 4.13
+        ("", None),
+    ):
+        file.write_text(text)
+        assert count_oom_kills(str(file)) == count

@@ -42,9 +42,9 @@ def named(settings: Settings) -> Address:
     certificates = settings.get("DOCKER_CERT_PATH") or ""
     if host := settings.get("DOCKER_HOST"):
         secure = host.startswith("tcp://") and (verify or certificates)
-        return Address(
-            host, (certificates or str(docker_folder(settings))) if secure else "", verify
-        )
+        folder = (certificates or str(docker_folder(settings))) if secure else ""
+        named_by = "" if "DOCKER_HOST" in settings.only_explicit else "DOCKER_HOST"
+        return Address(host, folder, verify, named_by)
     return of_context(settings) or Address(SOCKET)
 
 
@@ -79,7 +79,8 @@ def of_context(settings: Settings) -> Address | None:
             why,
             "See docker context ls; set DOCKER_CONTEXT.",
         )
-    return Address(str(endpoint["Host"]), str(tls) if tls.is_dir() else "", verify)
+    certificates = str(tls) if tls.is_dir() else ""
+    return Address(str(endpoint["Host"]), certificates, verify, f"The docker context {name!r}")
 
 
 def way_to(address: Address) -> dict[str, str]:

@@ -103,7 +103,7 @@ class Supervisor:
         self.grace = request.grace  # seconds from being asked to end until it is killed
         self.started = 0.0
         self.log_cut = False  # the disk had no room for its log
-        self.oom_kills = oom_kills()
+        self.kill_counter, self.oom_kills = find_kill_counter()
 
     def run(self, tell: int) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -274,6 +274,11 @@ class Supervisor:
             return None
         return code
 
+    def new_oom_kills(self) -> int:
+        """How often the kernel has ended a process for want of memory since the start."""
+        count = count_oom_kills(self.kill_counter) or 0
+        return max(0, count - self.oom_kills)
+
     def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
         """Free the GPUs, then say that it is over."""
         gpu_locks.release(self.gpus)
@@ -288,7 +293,7 @@ class Supervisor:
                 "time_limit": self.request.time_limit if self.ended_by == "time_limit" else 0,
                 "told_to_end": self.ended_by == "signal",
                 "trouble": trouble,
-                "oom_kills": max(0, oom_kills() - self.oom_kills),
+                "oom_kills": self.new_oom_kills(),
                 "started": self.started or None,
                 "ended": time.time(),
                 "log_cut": log_cut,
@@ -395,11 +400,41 @@ def is_full(folder: str) -> bool:
     return False
 
 
-def oom_kills() -> int:
-    """How often this machine's kernel has ended a process for want of memory."""
+def find_kill_counter() -> tuple[str, int]:
+    """The file that counts how often the kernel ends a process for want of memory, and the count.
+
+    It is that of the control group of this process, or of the whole machine where the group does
+    not tell.
+    """
     try:
-        with open("/proc/vmstat", "rb") as file:
-            lines = [line for line in file if line.startswith(b"oom_kill ")]
+        with open("/proc/self/cgroup") as file:
+            groups = file.read()
     except OSError:
-        return 0
-    return int(lines[0].split()[1]) if lines else 0
+        groups = ""
+    for path in (*memory_counters(groups), "/proc/vmstat"):
+        count = count_oom_kills(path)
+        if count is not None:
+            return path, count
+    return "", 0
+
+
+def memory_counters(groups: str) -> list[str]:
+    """The files that count for the groups of /proc/self/cgroup: of version 2, else of version 1."""
+    counters: dict[int, str] = {}
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            counters[2] = f"/sys/fs/cgroup{path.rstrip('/')}/memory.events"
+        if "memory" in controllers.split(","):
+            counters[1] = f"/sys/fs/cgroup/memory{path.rstrip('/')}/memory.oom_control"
+    return [counters[version] for version in (2, 1) if version in counters]
+
+
+def count_oom_kills(path: str) -> int | None:
+    """The number behind `oom_kill` in a file of the kernel; None where it has none."""
+    try:
+        with open(path) as file:
+            words = [line.split() for line in file]
+    except OSError:
+        return None
+    return next((int(line[1]) for line in words if line[:1] == ["oom_kill"]), None)
