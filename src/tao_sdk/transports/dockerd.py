@@ -1,6 +1,6 @@
 """A Docker daemon over its API: requests and answers, nothing decided.
 
-How the bytes travel is dockerd_http.py's. The docker library reads addresses and logins, and is
+How the bytes travel is http_session.py's. The docker library reads addresses and logins, and is
 loaded at the first request.
 
 Errors: Unreachable when the daemon did not answer, DaemonError when it did and refused.
@@ -32,7 +32,8 @@ from tao_sdk.model.errors import (
     UsageError,
     install_command,
 )
-from tao_sdk.transports.dockerd_http import Answer, Connect, Session, Timeout, connect_to, words_of
+from tao_sdk.transports.dockerd_http import connect_to, words_of
+from tao_sdk.transports.http_session import Answer, Connect, Session, Timeout
 
 TIMEOUT = 60.0  # seconds for an answer to begin
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was

@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
 from tao_sdk.model.errors import Unreachable, UsageError
-from tao_sdk.transports.dockerd_http import Connect
+from tao_sdk.transports.http_session import Connect
 
 OPTIONS = {
     "BatchMode": "yes",
