@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shlex
 import shutil
 import socket
@@ -207,6 +208,7 @@ class Ssh:
         if is_listening(sock):
             return sock
         if self.login.reuse_only:
+            self._clear_path(sock)
             raise self._not_open(host, sock)
         began = time.time()
         with lock_file(f"{sock}.lock"):
@@ -214,6 +216,14 @@ class Ssh:
                 raise_if_failed_since(f"{sock}.failed", began)
                 self._open_connection(host, sock)
         return sock
+
+    def _clear_path(self, sock: str) -> None:
+        """Remove what an ended connection of ours has left: ssh opens none where a file is."""
+        if Path(sock).parent != self.folder:
+            return
+        with lock_file(f"{sock}.lock"):
+            if not is_listening(sock):
+                remove_socket(sock)
 
     def socket_path(self, host: str) -> str:
         """The path of the connection's socket: a short one, or for a connection that the user
@@ -247,9 +257,10 @@ class Ssh:
         return named[1]
 
     def _open_connection(self, host: str, sock: str) -> None:
-        Path(sock).unlink(missing_ok=True)
+        remove_socket(sock)
+        own = str(Path(sock).with_name(secrets.token_hex(8)))
         options = {
-            "ControlMaster": "yes", "ControlPath": sock, "ControlPersist": str(IDLE_SECONDS),
+            "ControlMaster": "yes", "ControlPath": own, "ControlPersist": str(IDLE_SECONDS),
             "BatchMode": "yes",
             "ConnectTimeout": str(self.login.connect_seconds), "ConnectionAttempts": "1",
             "ServerAliveInterval": str(ALIVE_SECONDS), "ServerAliveCountMax": "3",
@@ -269,9 +280,10 @@ class Ssh:
             done = self._call_ssh(argv, self.login.connect_seconds * 3.0)
         except Lost:
             raise self._noted_trouble(host, sock, "the log-in timed out") from None
-        if done.returncode != 0 or not is_listening(sock):
+        if done.returncode != 0 or not is_listening(own):
             words = done.stderr.decode("utf-8", "replace").strip()
             raise self._noted_trouble(host, sock, words or f"ssh ended with {done.returncode}")
+        lead_to(sock, own)
 
     def _noted_trouble(self, host: str, sock: str, words: str) -> Unreachable:
         """The error for a log-in that failed, noted for those who wait for the same one."""
@@ -313,7 +325,7 @@ class Ssh:
                         ],
                         PROBE_SECONDS,
                     )
-            Path(sock).unlink(missing_ok=True)
+            remove_socket(sock)
 
     def _carries_scripts(self, host: str, sock: str) -> bool:
         """Try a script that does nothing. A connection that is full carries those of others, unless
@@ -620,6 +632,25 @@ def abandon_process(process: subprocess.Popen[bytes]) -> None:
             with suppress(OSError):
                 pipe.close()
     process.wait()
+
+
+def lead_to(sock: str, own: str) -> None:
+    """Make `sock` a link to a connection's own socket.
+
+    When a connection ends, ssh removes the path that it was given, whoever listens there by then.
+    So no two connections are given the same path.
+    """
+    link = Path(f"{own}.link")
+    link.symlink_to(Path(own).name)
+    link.replace(sock)
+
+
+def remove_socket(sock: str) -> None:
+    """Remove a link and the socket that it leads to."""
+    path = Path(sock)
+    with suppress(OSError):
+        path.with_name(path.readlink().name).unlink()
+    path.unlink(missing_ok=True)
 
 
 def identify_socket(sock: str) -> SocketIdentity | None:
