@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tao_sdk.backends.contract import KiB, LogChunk, LogRequest
-from tao_sdk.backends.log_tail import find_tail
+from tao_sdk.backends.log_tail import find_tail_of_file
 from tao_sdk.model.errors import PathNotFound, UsageError
 
 CHUNK = 256 * KiB
@@ -64,4 +64,4 @@ def opened(path: Path):
 def first(fd: int, request: LogRequest) -> int:
     if request.cursor:
         return int(request.cursor)
-    return 0 if request.tail is None else find_tail(fd, request.tail)
+    return 0 if request.tail is None else find_tail_of_file(fd, request.tail)
