@@ -182,10 +182,15 @@ def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
     for name in ("name", "image", "command", "labels"):
         if not is_unicode(getattr(spec, name)):
             why = "They could be neither stored nor shown."
-            yield f.FieldError(name, f"{where}{name} contains bytes that are not UTF-8.", why)
+            yield f.FieldError(
+                name, f"{where}{name} contains bytes that are not UTF-8.", why, "Write it anew."
+            )
     if "\0" in spec.command:
         yield f.FieldError(
-            "command", f"{where}command contains a NUL byte.", "No shell can take one."
+            "command",
+            f"{where}command contains a NUL byte.",
+            "No shell can take one.",
+            "Remove it.",
         )
     if spec.specs is not None and spec.args is not None:
         why = "A command takes one of them."
@@ -211,6 +216,8 @@ def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterat
             yield f.FieldError(
                 "env_vars",
                 f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.",
+                "",
+                "Rename it.",
             )
     given = {
         name: value.value if isinstance(value, Secret) else value
@@ -218,7 +225,9 @@ def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterat
     }
     for name, value in given.items():
         if isinstance(value, str) and (wrong := why_no_variable(name, value)):
-            yield f.FieldError("env_vars", f"{where}env_vars[{name!r}] {wrong}.")
+            yield f.FieldError(
+                "env_vars", f"{where}env_vars[{name!r}] {wrong}.", "", "Correct the value."
+            )
 
 
 def why_no_variable(name: str, value: str) -> str:

@@ -206,7 +206,7 @@ class Daemon:
         try:
             yield answer.read_large_blocks()
         except (OSError, HTTPException) as error:
-            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+            raise connection_broke(self.address, error) from error
         finally:
             answer.close()
 
@@ -216,10 +216,11 @@ class Daemon:
         try:
             yield
         except (OSError, HTTPException, TooMuch) as error:
-            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+            raise connection_broke(self.address, error) from error
         except (ValueError, RecursionError, tarfile.TarError) as error:
             what = f"The answer of {self.address.url} cannot be understood."
-            raise Unreachable(what, str(error)[:LONGEST_WORDS]) from error
+            fix = "Check that a Docker daemon answers there."
+            raise Unreachable(what, str(error)[:LONGEST_WORDS], fix) from error
         finally:
             answer.close()
 
@@ -314,7 +315,7 @@ class Daemon:
             answer = session.request(method, where, timeout, params, headers, json, data)
         except (OSError, HTTPException) as error:
             what = f"The Docker daemon at {self.address.url} does not answer."
-            raise Unreachable(what, cause_of(error)) from error
+            raise Unreachable(what, cause_of(error), "Try again once it does.") from error
         if answer.status >= 400:
             with self.reading_answer(answer):
                 refusal = refusal_words(answer)
@@ -437,6 +438,11 @@ def answer_words(answer: Answer, said: bytes) -> str:
     if words and not words.startswith("<"):
         head = f"{head}, {words}"
     return head[:LONGEST_ANSWER]
+
+
+def connection_broke(address: Address, error: Exception) -> Unreachable:
+    """The error for an answer that broke off."""
+    return Unreachable(f"The connection to {address.url} broke.", str(error), "Try again.")
 
 
 def daemon_unreachable(address: Address, why: str) -> Unreachable:

@@ -135,7 +135,7 @@ class Answer:
             self._check_end(data)
         except (OSError, HTTPException) as error:
             raise Unreachable(
-                f"The connection to {self._session.url} broke.", str(error)
+                f"The connection to {self._session.url} broke.", str(error), "Try again."
             ) from error
         return data
 

@@ -34,7 +34,9 @@ def read(
     """
     if request.rank:
         raise UsageError(
-            f"There is no rank {request.rank}.", "A local job has one process group, rank 0."
+            f"There is no rank {request.rank}.",
+            "A local job has one process group, rank 0.",
+            "Leave the rank out.",
         )
     with opened(path) as file:
         offset, pause = first(file.fileno(), request), QUICK
@@ -58,7 +60,9 @@ def opened(path: Path):
     try:
         return path.open("rb", buffering=0)
     except FileNotFoundError:
-        raise PathNotFound(f"The log is gone: {path}", "The job's folder was removed.") from None
+        raise PathNotFound(
+            f"The log is gone: {path}", "The job's folder was removed.", "Submit the job again."
+        ) from None
 
 
 def first(fd: int, request: LogRequest) -> int:
