@@ -15,7 +15,7 @@ OWN_ARGUMENTS = {"FieldError": 1, "DocumentError": 1}
 MAKE_THEIR_TEXT = {"DaemonError", "KubeError", "Mistakes", "Detached"}
 # Words with which a text says what is allowed: to write that is the next step.
 SAYS_IT = (
-    *("must be", "has to be", "It can be", "Did you mean", "Keys are strings."),
+    *("must be", "has to be", "It can be", "are allowed", "Did you mean", "Keys are strings."),
     *("It is an absolute path", "An input is a", "An output is a", "a key is a path"),
 )
 INSIDE_THE_JOB = ("net", "runner")  # their errors are no TaoError

@@ -216,8 +216,6 @@ def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterat
             yield f.FieldError(
                 "env_vars",
                 f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.",
-                "",
-                "Rename it.",
             )
     given = {
         name: value.value if isinstance(value, Secret) else value
