@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import tao_sdk
@@ -39,7 +39,7 @@ def without_next(source: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno} {ast.unparse(node)}"
 
 
-def error_classes(trees: Iterator[ast.Module]) -> set[str]:
+def error_classes(trees: Iterable[ast.Module]) -> set[str]:
     """TaoError and the names of all classes below it."""
     bases = {
         node.name: {name_of(base) for base in node.bases}
