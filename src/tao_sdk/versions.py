@@ -113,7 +113,9 @@ def load_manifest(path: str | Path | None = None, settings: Settings | None = No
         ) from None
     if not isinstance(manifest, Mapping):
         raise ManifestError(
-            f"{found} holds no mapping.", "It should have the keys images and wheels."
+            f"{found} holds no mapping.",
+            "It should have the keys images and wheels.",
+            "Mend it, or name another in TAO_VERSIONS_FILE.",
         )
     return cast(Manifest, manifest)
 
@@ -146,7 +148,9 @@ def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
     manifest = load_manifest() if manifest is None else manifest
     if not isinstance(manifest, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
         raise ManifestError(
-            f"The manifest is a {type(manifest).__name__}.", "It has to be a mapping."
+            f"The manifest is a {type(manifest).__name__}.",
+            "It has to be a mapping.",
+            "Pass what load_manifest() gives.",
         )
     node: Any = manifest
     for part in [tree, *key.removeprefix(f"{tree}.").split(".")]:

@@ -80,6 +80,13 @@ def test_a_plan_of_an_earlier_store_says_where_to_fetch_the_results() -> None:
     assert opened("docker", "kept-0-near").results_at == ""
 
 
+def test_a_plan_of_an_earlier_store_says_where_its_command_started() -> None:
+    kept = recorded("local")["config-0"]
+    assert opened("local", "config-0").start_folder == "/work/my project"
+    assert AttemptRow(Attempt(**kept["attempt"]), kept["plan"]).start_folder == "/work/my project"
+    assert opened("docker", "config-0-near").start_folder == ""
+
+
 def test_a_further_attempt_of_an_earlier_stores_job_asks_for_the_same_and_starts_the_same() -> None:
     first = opened("slurm", "root-1")
     again = plan_attempt(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.ended_jobs import ending_jobs
 from support.places import PLACES, Place
 from tao_sdk.client import Client
 
@@ -26,8 +27,4 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture
 def client(place: Place) -> Iterator[Client]:
     """A client whose jobs are all ended when the test is over, whatever became of it."""
-    with place.client() as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            if not job.status.terminal:
-                client.cancel_job(job.id, grace=0.5)
+    yield from ending_jobs(place.client(), grace=0.5)

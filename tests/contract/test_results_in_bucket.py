@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.ended_jobs import ending_jobs
 from support.places import Place, until_it_runs
 from support.servers import link_here, s3_here
 from tao_sdk.client import Client
@@ -45,11 +46,7 @@ def exported(place: Place, server: s3_here.Server) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def client(place: Place, exported: dict[str, str]) -> Iterator[Client]:
-    with place.client(**exported) as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            if not job.status.terminal:
-                client.cancel_job(job.id, grace=0.5)
+    yield from ending_jobs(place.client(**exported), grace=0.5)
 
 
 def submit(

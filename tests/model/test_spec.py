@@ -16,7 +16,7 @@ from tao_sdk.model.secrets import (
     shown_target,
     split_secrets,
 )
-from tao_sdk.model.spec import JobSpec, dns_label, mint_id, read_spec, stored_spec
+from tao_sdk.model.spec import JobSpec, dns_label, is_job_id, mint_id, read_spec, stored_spec
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
 
 
@@ -120,6 +120,7 @@ def test_a_stored_spec_reads_back_without_its_secrets() -> None:
 @given(st.text(max_size=60))
 def test_an_id_is_a_dns_label_of_at_most_28_characters_whatever_the_name(name: str) -> None:
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", job_id := mint_id(name))
+    assert is_job_id(job_id) and not is_job_id(f"{job_id}/log")
     assert len(job_id) <= 28
     assert job_id.startswith(dns_label(name))
 

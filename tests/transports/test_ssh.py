@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -250,6 +252,36 @@ def test_a_connection_that_hangs_is_closed_and_another_opened(
             os.kill(pid, 9)
 
 
+def test_a_master_that_ends_late_leaves_the_next_connection_alone(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "PROBE_SECONDS", 0.5)
+    client = Ssh(sshd.login())
+    client.run("true")
+    old, carrying = master_of(client), sshd.connections()
+    os.kill(old, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unreachable):
+            client.run("true", seconds=0.5)
+        monkeypatch.undo()
+        assert client.run("echo here", seconds=120).out == b"here\n"
+    finally:
+        os.kill(old, signal.SIGCONT)
+        for pid in carrying:
+            with suppress(ProcessLookupError):  # it may have ended with the master
+                os.kill(pid, signal.SIGKILL)
+    until(lambda: not command_line(Path(f"/proc/{old}")))
+    assert client.run("echo still here").out == b"still here\n"
+    assert sshd.logins() == 2
+
+
+def master_of(client: Ssh) -> int:
+    """The process that holds the connection open."""
+    argv = ["ssh", "-S", client.socket_path("one"), "-O", "check", "one"]
+    words = subprocess.run(argv, check=True, capture_output=True, text=True).stderr
+    return int(words.partition("pid=")[2].partition(")")[0])
+
+
 def test_the_next_login_host_answers_when_the_first_refuses_and_at_every_call_anew(
     start: Callable[..., Sshd],
 ) -> None:
@@ -440,19 +472,6 @@ def test_host_and_port_may_stand_in_the_list(sshd: Sshd) -> None:
     assert Ssh(sshd.login(f"127.0.0.1:{sshd.port}")).run("true").rc == 0
 
 
-@pytest.mark.parametrize(
-    ("host", "parts"),
-    [
-        ("login", ("login", "")),
-        ("login:2222", ("login", "2222")),
-        ("[::1]:22", ("::1", "22")),
-        ("::1", ("::1", "")),
-    ],
-)
-def test_an_address_is_a_name_and_perhaps_a_port(host: str, parts: tuple[str, str]) -> None:
-    assert ssh.split_address(host) == parts
-
-
 def test_long_paths_of_home_and_state_do_not_lengthen_the_sockets(sshd: Sshd) -> None:
     long = sshd.folder / ("x" * 100) / ("y" * 100)
     long.mkdir(parents=True)
@@ -485,17 +504,29 @@ def test_a_folder_that_someone_else_has_opened_to_all_is_not_used(sshd: Sshd) ->
         sshd.drop()
 
 
-def test_where_connections_are_opened_by_hand_none_is_opened_by_us(sshd: Sshd) -> None:
-    login = sshd.login(reuse_only=True)
+@pytest.mark.parametrize("ours_came_first", [False, True])
+def test_where_connections_are_opened_by_hand_none_is_opened_by_us(
+    sshd: Sshd, ours_came_first: bool
+) -> None:
+    if ours_came_first:
+        leave_ended_connection(sshd)
+    login, earlier = sshd.login(reuse_only=True), sshd.logins()
     with pytest.raises(NotOpen) as told:
         Ssh(login).run("true")
-    assert sshd.logins() == 0
+    assert sshd.logins() == earlier
     by_hand = told.value.next.removeprefix("Open one: ").replace(
         "ssh ", f"ssh -F {sshd.folder}/ssh_config ", 1
     )
     subprocess.run(by_hand, shell=True, check=True, stdin=subprocess.DEVNULL, capture_output=True)
     assert Ssh(login).run("echo here").out == b"here\n"
-    assert sshd.logins() == 1
+    assert sshd.logins() == earlier + 1
+
+
+def leave_ended_connection(sshd: Sshd) -> None:
+    client = Ssh(sshd.login())
+    client.run("true")
+    sshd.drop()
+    until(lambda: not ssh.is_listening(client.socket_path("one")))
 
 
 def test_a_connection_that_the_users_configuration_names_is_used_by_those_who_open_none(

@@ -31,6 +31,10 @@ class LeadsOut(PathNotFound):
     code = "path.leads_out"
 
     @classmethod
+    def of_path(cls, path: str) -> LeadsOut:
+        return cls(f"{path} lies outside the results.", "", "Name a file of the results.")
+
+    @classmethod
     def by(cls, path: str) -> LeadsOut:
         return cls(
             f"not a file of the results: {path} (a link that leads out of them)",
@@ -197,7 +201,11 @@ class Walk:
         """What a link says, from where we are then. Raises LeadsOut."""
         self.links += 1
         if self.links > MOST_LINKS:
-            raise PathNotFound(f"not a file: {path} (a link that leads back to itself)")
+            raise PathNotFound(
+                f"not a file: {path} (a link that leads back to itself)",
+                "",
+                "Name the file itself.",
+            )
         said = os.readlink(name, dir_fd=self.folder)
         if not said.startswith("/"):
             return said
@@ -215,4 +223,6 @@ def names(path: str) -> list[str]:
 def refuse_endless(seen: os.stat_result, path: str) -> None:
     """Only what can be read to its end: a pipe would be waited for, a device may have no end."""
     if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):
-        raise PathNotFound(f"not a file: {path} (a pipe, a socket or a device)")
+        raise PathNotFound(
+            f"not a file: {path} (a pipe, a socket or a device)", "", "Name a plain file."
+        )

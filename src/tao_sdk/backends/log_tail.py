@@ -1,28 +1,41 @@
-"""The end of a log that lies in a file here: found backwards, in flat memory."""
+"""The end of a log: found backwards, in flat memory."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from tao_sdk.backends.contract import KiB
 
 CHUNK = 256 * KiB
 
 
-def find_tail(fd: int, lines: int) -> int:
-    """Where the last `lines` lines begin, reading backwards. A last line without its newline
+def find_tail(
+    size: int, read: Callable[[int, int], bytes], lines: int, chunk_size: int = CHUNK
+) -> int:
+    """The offset in bytes where the last `lines` lines begin. A last line without its newline
     counts.
+
+    `read` gives the bytes from a start to an end; it is called for `chunk_size` bytes at a time.
     """
-    end = os.fstat(fd).st_size
-    wanted = lines + (end > 0 and os.pread(fd, 1, end - 1) == b"\n")
-    while wanted and end:
-        start = max(0, end - CHUNK)
-        block = os.pread(fd, end - start, start)
-        found = block.count(b"\n")
-        if found >= wanted:
-            return start + find_nth_last(block, wanted) + 1
-        wanted, end = wanted - found, start
-    return 0 if wanted else os.fstat(fd).st_size
+    end, newlines = size, lines
+    if read(max(size - 1, 0), size) == b"\n":
+        newlines += 1
+    while newlines and end:
+        start = max(0, end - chunk_size)
+        chunk = read(start, end)
+        count = chunk.count(b"\n")
+        if count >= newlines:
+            return start + find_nth_last(chunk, newlines) + 1
+        newlines, end = newlines - count, start
+    return 0 if newlines else size
+
+
+def find_tail_of_file(fd: int, lines: int) -> int:
+    """`find_tail` of an open file."""
+    return find_tail(
+        os.fstat(fd).st_size, lambda start, end: os.pread(fd, end - start, start), lines
+    )
 
 
 def find_nth_last(block: bytes, number: int) -> int:

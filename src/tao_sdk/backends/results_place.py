@@ -2,15 +2,19 @@
 below either.
 
 Here: how every backend reads what the job says. Not here: which root a backend takes when the job
-names none.
+names none, except in a container.
 """
 
 from __future__ import annotations
+
+import posixpath
 
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.spec import JobSpec, remote_root
 
 ROOT = "TAO_RESULTS_ROOT"
+BUCKET = "S3_BUCKET_NAME"
+RESULTS = "/results"  # in a container: the results of all jobs, unless the job names a folder
 
 
 def named_root(spec: JobSpec) -> str:
@@ -24,6 +28,32 @@ def named_root(spec: JobSpec) -> str:
 def named_folder(spec: JobSpec) -> str:
     """The folder that the job names; "" for none, and for a prefix in a bucket."""
     return "" if remote_root(spec) else named_root(spec)
+
+
+def container_root(spec: JobSpec, has_mount: bool) -> str:
+    """The container's folder for the results of all jobs; "" where none outlives the container.
+
+    `has_mount`: what the job writes below RESULTS goes to a mount.
+    """
+    folder = named_folder(spec)
+    if folder:
+        return posixpath.normpath(folder)
+    if named_root(spec):
+        return ""
+    return RESULTS if has_mount else ""
+
+
+def bucket_root(spec: JobSpec, folder: str) -> str:
+    """The prefix in a bucket for the results of all jobs; "" where the container's `folder` keeps
+    them, or nothing does.
+    """
+    root = remote_root(spec)
+    if root or folder:
+        return root
+    bucket = spec.env_vars.get(BUCKET)
+    if not bucket or not isinstance(bucket, str):
+        return ""
+    return f"s3://{bucket}/results"
 
 
 def own_place(root: str, attempt: Attempt) -> str:

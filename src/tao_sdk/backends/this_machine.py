@@ -126,7 +126,7 @@ class ResultFiles:
     def _inside(self, path: str) -> str:
         inside = self.root.inside(whole(path))
         if inside is None:
-            raise LeadsOut(f"{path} lies outside the results.")
+            raise LeadsOut.of_path(path)
         return inside
 
     def _entry(self, path: str, entry: os.DirEntry[str]) -> FileStat | None:
@@ -152,7 +152,11 @@ def only_files(path: str, flags: int) -> int:
         refuse_endless(os.stat(path), path)  # noqa: PTH116
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise PathNotFound(f"not a file: {path} (a link that leads back to itself)") from None
+            raise PathNotFound(
+                f"not a file: {path} (a link that leads back to itself)",
+                "",
+                "Name the file itself.",
+            ) from None
         raise
     return os.open(path, flags | os.O_NONBLOCK)
 
@@ -193,7 +197,9 @@ def looking(path: str) -> Generator[None]:
     except (FileNotFoundError, NotADirectoryError):
         raise PathNotFound(f"There is nothing at {path}.", "", "Check the path.") from None
     except OSError as error:
-        raise Unreachable(f"{path} cannot be looked at: {error.strerror}.") from error
+        raise Unreachable(
+            f"{path} cannot be looked at: {error.strerror}.", "", "Check its permissions."
+        ) from error
 
 
 @contextmanager
@@ -205,6 +211,8 @@ def looking_below(path: str) -> Generator[None]:
         except OSError as error:
             if error.errno in SWAPPED:
                 raise PathNotFound(
-                    f"not a file: {path} (another thing was put in its place)"
+                    f"not a file: {path} (another thing was put in its place)",
+                    "",
+                    "List the folder anew.",
                 ) from None
             raise

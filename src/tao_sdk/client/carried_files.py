@@ -63,6 +63,7 @@ def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:
                     source.place,
                     f"{name} has two files for {place} in the job.",
                     "One would write over the other.",
+                    "Give one of them another place.",
                 )
             carried[place] = content(path, source, FILES_LIMIT - sum(map(len, carried.values())))
     return carried
@@ -112,6 +113,7 @@ def files_below(folder: Path, source: Value) -> Iterator[Path]:
                 source.place,
                 f"{root} is a link to a folder that is taken already.",
                 "The folder would have no end.",
+                "Remove the link, or name a folder beside it.",
             )
         seen.add(real)
         folders[:] = sorted(set(folders) - NOT_CARRIED)
@@ -131,7 +133,9 @@ def content(path: Path, source: Value, room: int) -> bytes:
         with path.open("rb") as file:
             data = file.read(room + 1)
     except OSError as error:
-        raise DocumentError(source.place, f"{path} cannot be read: {error.strerror}.") from None
+        raise DocumentError(
+            source.place, f"{path} cannot be read: {error.strerror}.", "", "Check its permissions."
+        ) from None
     if len(data) <= room:
         return data
     raise DocumentError(

@@ -135,7 +135,9 @@ def read_text(path: Path) -> str:
         found = f": {inside}" if inside.is_file() else "."
         raise DocumentError(whole, "this is a folder.", "", f"Name the file in it{found}") from None
     except OSError as error:
-        raise DocumentError(whole, f"cannot be read: {error.strerror}.") from None
+        raise DocumentError(
+            whole, f"cannot be read: {error.strerror}.", "", "Check its permissions."
+        ) from None
     if len(raw) > LARGEST:
         size = format_size(max(path.stat().st_size, len(raw)))
         raise DocumentError(
@@ -211,14 +213,19 @@ def read_json(text: str, path: str) -> Value:
         found = dict(pairs)
         if len(found) < len(pairs):
             twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-            raise DocumentError(whole, f"{twice} is given twice in one object.")
+            raise DocumentError(
+                whole, f"{twice} is given twice in one object.", "", "Leave one of them out."
+            )
         return found
 
     try:
         return value_of(json.loads(text, object_pairs_hook=once, parse_constant=refuse), whole)
     except json.JSONDecodeError as error:
         raise DocumentError(
-            Place(path, error.lineno, error.colno), f"this is not JSON: {error.msg}."
+            Place(path, error.lineno, error.colno),
+            f"this is not JSON: {error.msg}.",
+            "",
+            "Mend it there.",
         ) from None
     except RecursionError:
         raise too_deep(whole) from None
@@ -251,7 +258,9 @@ def not_finite(text: str, place: Place) -> DocumentError:
 
 
 def too_deep(place: Place) -> DocumentError:
-    return DocumentError(place, f"this is nested more than {DEEPEST} levels deep.")
+    return DocumentError(
+        place, f"this is nested more than {DEEPEST} levels deep.", "", "Write it flatter."
+    )
 
 
 def compose(text: str, path: str) -> Value:
@@ -269,7 +278,10 @@ def compose(text: str, path: str) -> Value:
     except yaml.reader.ReaderError as error:
         place = position(path, text[: error.position])
         raise DocumentError(
-            place, f"this character cannot be here: {code_point(error.character)}."
+            place,
+            f"this character cannot be here: {code_point(error.character)}.",
+            "",
+            "Remove it.",
         ) from None
     return builder.documents[0] if builder.documents else Value(Place(path, 1, 1), None)
 
@@ -368,7 +380,10 @@ class Builder:
         value = self.anchors[name]
         if value is None:
             raise DocumentError(
-                place, f"*{name} refers to what it is in.", "The value would have no end."
+                place,
+                f"*{name} refers to what it is in.",
+                "The value would have no end.",
+                "Write the value out there.",
             )
         return value
 
@@ -380,6 +395,7 @@ class Builder:
                 value.place,
                 f"this holds more than {MOST_VALUES:,} values.",
                 "Aliases count as often as they are used.",
+                "Split the file.",
             )
         (self.open[-1].items if self.open else self.documents).append(value)
 
@@ -394,7 +410,9 @@ def mapping(branch: Branch) -> Value:
     merged: dict[str, Value] = {}
     for key, value in zip(branch.items[::2], branch.items[1::2], strict=True):
         if isinstance(key.data, (dict, list)):
-            raise DocumentError(key.place, f"a key is {key.shape}.", "A key is a text.")
+            raise DocumentError(
+                key.place, f"a key is {key.shape}.", "A key is a text.", "Quote it."
+            )
         if key.text == "<<":
             for each in merge(value):
                 merged = {**each, **merged}
@@ -404,6 +422,7 @@ def mapping(branch: Branch) -> Value:
                 key.place,
                 f"{key.text} is given a second time.",
                 f"It stands in line {keys[key.text].line} already.",
+                "Remove one of them.",
             )
         items[key.text], keys[key.text] = value, key.place
     whole = {**merged, **items}
@@ -416,7 +435,12 @@ def merge(value: Value) -> Iterator[dict[str, Value]]:
     """
     for each in value.data if isinstance(value.data, list) else [value]:
         if not isinstance(each.data, dict):
-            raise DocumentError(each.place, f"<< takes over a mapping; this is {each.shape}.")
+            raise DocumentError(
+                each.place,
+                f"<< takes over a mapping; this is {each.shape}.",
+                "",
+                "Name a mapping there.",
+            )
         yield each.data
 
 

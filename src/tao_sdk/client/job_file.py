@@ -342,7 +342,9 @@ class Reader:
         known_platform(platform, place)
         known = platform_name(platform)
         if known in found:
-            raise DocumentError(place, f"{name} names {known} a second time, as {platform}.")
+            raise DocumentError(
+                place, f"{name} names {known} a second time, as {platform}.", "", "Join the two."
+            )
         if own.data is not None:
             wanted(own, f"{name}.{platform}", dict, "a mapping")
             found[known] = own.plain() if name == "native" else self.options(known, own)

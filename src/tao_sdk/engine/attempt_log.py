@@ -10,8 +10,10 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.backends.log_tail import find_tail
 from tao_sdk.engine.drain import MOST_UNREAD, saved_copy
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import KeptLog, kept_log
@@ -226,8 +228,7 @@ def read_as_asked(kept: KeptLog | None, request: LogRequest) -> Iterator[LogChun
             "The platform's own log is not to be had; our copy has stdout and stderr together.",
             LEAVE_STREAM_OUT,
         )
-    offset = 0 if request.tail is None else find_tail(kept, request.tail)
-    yield from read_from(kept, offset)
+    yield from read_from(kept, offset_of_tail(kept, request.tail))
 
 
 def read_from(kept: KeptLog | None, offset: int) -> Iterator[LogChunk]:
@@ -237,24 +238,11 @@ def read_from(kept: KeptLog | None, offset: int) -> Iterator[LogChunk]:
         yield LogChunk(data, "")
 
 
-def find_tail(kept: KeptLog, lines: int) -> int:
-    """The offset in bytes where the last `lines` lines begin. A last line without its newline
-    counts. Reads backwards, a MiB at a time.
-    """
-    size = kept.size()
-    ends_with_newline = read_between(kept, max(size - 1, 0), size) == b"\n"
-    end, newlines = size, lines + ends_with_newline
-    while newlines and end:
-        start = max(0, end - MiB)
-        block = read_between(kept, start, end)
-        position = len(block)
-        for _ in range(min(newlines, block.count(b"\n"))):
-            position = block.rindex(b"\n", 0, position)
-            newlines -= 1
-        if not newlines:
-            return start + position + 1
-        end = start
-    return 0 if newlines else size
+def offset_of_tail(kept: KeptLog, lines: int | None) -> int:
+    """Where the last `lines` lines of what is kept begin; 0 for None, all of it."""
+    if lines is None:
+        return 0
+    return find_tail(kept.size(), partial(read_between, kept), lines, MiB)
 
 
 def read_between(kept: KeptLog, start: int, end: int) -> bytes:

@@ -8,7 +8,6 @@ endpoint comes first.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -24,6 +23,7 @@ from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Outcome
 from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import is_job_id
 from tao_sdk.net.address import path_of, scheme
 from tao_sdk.net.failure import Failure
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tao_sdk.net.s3 import S3, Entry
     from tao_sdk.net.web import Web
 
-JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]*-[a-z0-9]{10}")
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
 
 
@@ -87,7 +86,7 @@ def results_around(engine: Engine, path: str, platform: str) -> str:
 
 
 def is_results_folder(engine: Engine, name: str, platform: str) -> bool:
-    if not JOB_ID.fullmatch(name):
+    if not is_job_id(name):
         return False
     try:
         job = engine.store.get(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sentences
-from tao_sdk.model.job import Job
+from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.progress import not_finite_words
 from tao_sdk.model.status import Status
@@ -150,20 +150,19 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    plan = engine.store.attempt(job.id, job.attempt).plan
+    row = engine.store.attempt(job.id, job.attempt)
     log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
-    evidence = replace(with_job(evidence, job, plan), log_tail=log_tail, runner=events)
-    if "image" in backend.capabilities.unused_fields:  # it runs in a folder of this machine
-        evidence = replace(evidence, start_folder=start_folder(job, plan.get("request") or {}))
+    evidence = replace(with_job(evidence, job, row), log_tail=log_tail, runner=events)
     if backend.capabilities.shared_filesystem and rules.FULL_DISK(evidence):
-        return replace(evidence, full_disks=full_disks(job, plan.get("request") or {}))
+        return replace(evidence, full_disks=full_disks(job, row.start_folder))
     return evidence
 
 
-def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
-    """The evidence, with what the store knows where the backend told nothing. `plan` is that of the
-    newest attempt.
+def with_job(evidence: Evidence, job: Job, row: AttemptRow) -> Evidence:
+    """The evidence, with what the store knows where the backend told nothing. `row` is the newest
+    attempt.
     """
+    files = tuple(str(path) for path in job.spec.get("files", ()))
     why = Why(job.reason_code, job.message)
     if evidence.reason:
         why = Why(evidence.reason_code, evidence.reason)
@@ -174,16 +173,10 @@ def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
         exit_code=job.exit_code if evidence.exit_code is None else evidence.exit_code,
         reason=why.text,
         reason_code=why.code,
-        limits={**plan.get("limits", {}), **limits_of(job)},
-        files=tuple(str(path) for path in job.spec.get("files", ())),
+        limits={**row.plan.get("limits", {}), **limits_of(job)},
+        files=files,
+        start_folder="" if files else row.start_folder,  # with files it is a folder of its own
     )
-
-
-def start_folder(job: Job, request: Mapping[str, Any]) -> str:
-    """The folder that the command started in, where the backend was told one; "" for a job with
-    files, which starts in a folder of its own.
-    """
-    return "" if job.spec.get("files") else str(request.get("cwd") or "")
 
 
 def limits_of(job: Job) -> dict[str, str]:

@@ -23,9 +23,9 @@ ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/[^\s'\"=:;|&<>(){}$*?]+")
 NAMING_FIELDS = ("command", "env_vars", "specs", "args", "inputs", "outputs", "files")
 
 
-def full_disks(job: Job, request: Mapping[str, Any]) -> tuple[str, ...]:
-    """The mount points without room. `request` is what the backend was sent."""
-    named = [job.results_dir, str(request.get("cwd") or ""), *named_paths(job.spec)]
+def full_disks(job: Job, start_folder: str) -> tuple[str, ...]:
+    """The mount points without room. `start_folder` is where the command started, or ""."""
+    named = [job.results_dir, start_folder, *named_paths(job.spec)]
     folders = (existing_folder(path) for path in named if path.startswith("/"))
     return tuple(dict.fromkeys(mount_point(each) for each in folders if room_left(each) < FULL))
 

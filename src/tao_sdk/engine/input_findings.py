@@ -11,7 +11,6 @@ gets, stops the submit.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tao_sdk.engine.bucket_files import advice, below, environment, in_bucket, i
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
+from tao_sdk.model.spec import is_job_id
 from tao_sdk.model.units import format_size
 from tao_sdk.net.address import MODULES, shown
 from tao_sdk.net.failure import Failure
@@ -33,7 +33,6 @@ from tao_sdk.payload.absolute_inputs import given_checkpoints, undeclared_paths
 if TYPE_CHECKING:
     from tao_sdk.net.web import Web
 
-JOB_ID = re.compile(r"[a-z][a-z0-9-]*-[a-z0-9]{10}")
 PATIENCE = "3"  # seconds that a submit waits for a server that does not answer
 ONLY_FROM_HERE = (
     "web.",
@@ -143,7 +142,7 @@ def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
     """Inputs that are the id of a job of ours, and no path."""
     for each in job.data.inputs:
         job_id = posixpath.basename(each.path)
-        if not JOB_ID.fullmatch(job_id) or job.brings_path(each.path) or there(each.path):
+        if not is_job_id(job_id) or job.brings_path(each.path) or there(each.path):
             continue
         for earlier in engine.store.named(job_id):
             results = engine.store.get(earlier).results_dir

@@ -11,7 +11,7 @@ from typing import Any
 
 from tao_sdk.model.clock import from_iso, to_iso, utc_now
 from tao_sdk.model.log_reading import UNREAD, LogReading
-from tao_sdk.model.plan import Attempt, Ref, ranks_of
+from tao_sdk.model.plan import Attempt, Ref, ranks_of, start_folder_of
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Standing, Status
@@ -195,6 +195,11 @@ class AttemptRow:
     def ranks(self) -> int:
         """How many logs it has."""
         return ranks_of(self.plan)
+
+    @property
+    def start_folder(self) -> str:
+        """The folder of this machine that a command without files started in, or ""."""
+        return start_folder_of(self.plan)
 
 
 @dataclass(frozen=True)

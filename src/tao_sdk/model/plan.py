@@ -87,6 +87,8 @@ class Plan(Generic[RequestT]):
     # what the backend limits beside what the job asks for: {"time_limit": "4h"}
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     ranks: int = 1  # how many logs there will be
+    # folder of this machine that a command without files starts in; "" where it starts elsewhere
+    start_folder: str = ""
     # what is left goes as soon as the end and the log are kept by us
     release_when_over: bool = False
 
@@ -108,6 +110,7 @@ class Plan(Generic[RequestT]):
             "backend_details": dict(self.backend_details),
             "limits": dict(self.limits),
             "ranks": self.ranks,
+            "start_folder": self.start_folder,
             "release_when_over": self.release_when_over,
         }
 
@@ -131,6 +134,7 @@ class Plan(Generic[RequestT]):
             backend_details=data["backend_details"],
             limits=data.get("limits", {}),
             ranks=ranks_of(data),
+            start_folder=start_folder_of(data),
             release_when_over=data.get("release_when_over", False),
         )
 
@@ -140,6 +144,13 @@ def ranks_of(data: Mapping[str, Any]) -> int:
     backend_details.
     """
     return int(data.get("ranks") or data.get("backend_details", {}).get("num_nodes") or 1)
+
+
+def start_folder_of(data: Mapping[str, Any]) -> str:
+    """Where a stored plan's command starts on this machine, or "". Older plans say it in the
+    request, as `cwd`.
+    """
+    return str(data.get("start_folder") or data.get("request", {}).get("cwd") or "")
 
 
 def results_at_of(data: Mapping[str, Any]) -> str:

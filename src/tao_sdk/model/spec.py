@@ -23,6 +23,7 @@ ID_LENGTH = 10  # 36**10: a chance of 1e-8 of a clash after 9 million jobs of on
 NAME_LENGTH = 28 - ID_LENGTH - 1  # a DNS label of at most 28 characters fits every backend's names
 LARGEST_VARIABLE = 128 * 1024 - 1  # bytes of NAME=value; MAX_ARG_STRLEN, less the NUL at its end
 HOOKS = ("on_complete", "on_error", "on_epoch_milestone")
+ID_PATTERN = rf"[a-z][a-z0-9-]*-[a-z0-9]{{{ID_LENGTH}}}"
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 EnvValue = str | Secret | SecretRef
@@ -181,10 +182,15 @@ def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
     for name in ("name", "image", "command", "labels"):
         if not is_unicode(getattr(spec, name)):
             why = "They could be neither stored nor shown."
-            yield f.FieldError(name, f"{where}{name} contains bytes that are not UTF-8.", why)
+            yield f.FieldError(
+                name, f"{where}{name} contains bytes that are not UTF-8.", why, "Write it anew."
+            )
     if "\0" in spec.command:
         yield f.FieldError(
-            "command", f"{where}command contains a NUL byte.", "No shell can take one."
+            "command",
+            f"{where}command contains a NUL byte.",
+            "No shell can take one.",
+            "Remove it.",
         )
     if spec.specs is not None and spec.args is not None:
         why = "A command takes one of them."
@@ -217,7 +223,9 @@ def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterat
     }
     for name, value in given.items():
         if isinstance(value, str) and (wrong := why_no_variable(name, value)):
-            yield f.FieldError("env_vars", f"{where}env_vars[{name!r}] {wrong}.")
+            yield f.FieldError(
+                "env_vars", f"{where}env_vars[{name!r}] {wrong}.", "", "Correct the value."
+            )
 
 
 def why_no_variable(name: str, value: str) -> str:
@@ -279,6 +287,11 @@ def mint_id(name: str) -> str:
     """`<name>-<10 random letters and digits>`: a DNS label of at most 28 characters."""
     tail = "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
     return f"{dns_label(name)}-{tail}"
+
+
+def is_job_id(text: str) -> bool:
+    """True for a text that `mint_id` may have made."""
+    return re.fullmatch(ID_PATTERN, text) is not None
 
 
 def dns_label(text: str) -> str:

@@ -499,6 +499,7 @@ def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
                 "args",
                 f"args.{name.replace(NUL, '?')} holds a NUL character.",
                 "No argument of a program can.",
+                "Remove it.",
             )
 
 

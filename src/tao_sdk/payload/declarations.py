@@ -152,7 +152,9 @@ def extract_option(place: str, about: Mapping[str, object]) -> str:
     extract, to_parent = about.get("extract"), about.get("extract_to_parent")
     if to_parent and extract is False:
         raise SpecError(
-            f"{place} has extract: false and extract_to_parent: true.", "One excludes the other."
+            f"{place} has extract: false and extract_to_parent: true.",
+            "One excludes the other.",
+            "Leave one of them out.",
         )
     if to_parent:
         return "parent"
@@ -162,7 +164,9 @@ def extract_option(place: str, about: Mapping[str, object]) -> str:
 def refuse_no_truth(place: str, name: str, value: object) -> None:
     """Raise SpecError for an attribute that is neither true nor false."""
     if value is not None and not isinstance(value, bool):
-        raise SpecError(f"{place} has {name}: {short(value)}.", "It is true or false.")
+        raise SpecError(
+            f"{place} has {name}: {short(value)}.", "It is true or false.", "Write one of these."
+        )
 
 
 EXTRACT_WORDS = {None: "", True: "yes", False: "no"}
@@ -183,7 +187,8 @@ def read_selective(place: str, about: object) -> Selective:
         )
     if form not in ("", *FORMATS):
         raise SpecError(
-            f"{place} has selective.format: {short(form)}.", f"It can be {', '.join(FORMATS)}."
+            f"{place} has selective.format: {short(form)}.",
+            f"It can be {', '.join(FORMATS)}.",
         )
     keys = read_texts(f"{place} has selective.keys", given.get("keys") or ["video"])
     return Selective(annotation=annotation, format=cast(str, form), keys=keys)
@@ -200,4 +205,4 @@ def read_texts(what: str, value: object) -> list[str]:
         texts = list(cast("Sequence[object]", items))
         if all(map(is_text, texts)):
             return cast("list[str]", texts)
-    raise SpecError(f"{what}: {short(value)}.", "It is a list of texts.")
+    raise SpecError(f"{what}: {short(value)}.", "It is a list of texts.", "Put it in brackets.")

@@ -145,7 +145,11 @@ class SpecKeys:
         self, key: str, way: Sequence[Step], value: Tree, about: Mapping[str, object]
     ) -> Input:
         if isinstance(value, Hole):
-            raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
+            raise SpecError(
+                f"{key} is declared twice.",
+                "A key is an input or an output, once.",
+                "Leave it out of one.",
+            )
         if not isinstance(value, str) or not value:
             raise FieldError(
                 self.name,
@@ -225,7 +229,11 @@ class SpecKeys:
         way = self.way(key)
         value = lookup(self.tree, way)
         if isinstance(value, Hole):
-            raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
+            raise SpecError(
+                f"{key} is declared twice.",
+                "A key is an input or an output, once.",
+                "Leave it out of one.",
+            )
         if value is not None and not isinstance(value, str):
             raise FieldError(
                 self.name,
@@ -371,6 +379,7 @@ def apart(inputs: list[Input]) -> list[Input]:
             raise SpecError(
                 f"The inputs {key} and {second} are to lie at {places}.",
                 "Each needs a place of its own.",
+                "Give one of them another target.",
             )
     return inputs
 

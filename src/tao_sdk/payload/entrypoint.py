@@ -219,7 +219,11 @@ def empty_document(
 
 def checked_job_id(job_id: str) -> str:
     if "/" in job_id or job_id in (".", ".."):
-        raise SpecError(f"job_id is {job_id!r}.", "It names a folder, so it holds no slash.")
+        raise SpecError(
+            f"job_id is {job_id!r}.",
+            "It names a folder, so it holds no slash.",
+            "Leave it out, or give another.",
+        )
     return job_id
 
 
@@ -227,7 +231,9 @@ def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise FieldError(name, f"{name} is a {type(value).__name__}.", "It has to be a string.")
     if "\0" in value:
-        raise FieldError(name, f"{name} holds a NUL character.", "No shell command can.")
+        raise FieldError(
+            name, f"{name} holds a NUL character.", "No shell command can.", "Remove it."
+        )
     return value
 
 

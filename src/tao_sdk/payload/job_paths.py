@@ -63,13 +63,17 @@ def path_input(path: object, about: object) -> Input:
         )
     if not isinstance(uri, str) or not uri:
         raise SpecError(
-            f"{place} is {short(about)}.", "Without specs and args it is the address to put there."
+            f"{place} is {short(about)}.",
+            "Without specs and args it is the address to put there.",
+            "Write an address.",
         )
     schemes.check(uri, place)
     told = read_options(place, given)
     if "selective" in told:
         raise SpecError(
-            f"{place} has selective.", "That names a key of specs or args, and there are none."
+            f"{place} has selective.",
+            "That names a key of specs or args, and there are none.",
+            "Leave it out.",
         )
     kind = str(given.get("type", ""))
     return Input(key=path, uri=uri, kind=kind, target=path, options=Options(extract="no") | told)

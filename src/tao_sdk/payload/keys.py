@@ -20,7 +20,7 @@ def steps(key: str) -> list[Step]:
         match = PART.fullmatch(part)
         if match is None:
             raise SpecError(
-                f"{key!r} is no key of a spec.", "A key reads like train.checkpoints[0].path."
+                f"{key!r} is no key of a spec.", "", "Write it like train.checkpoints[0].path."
             )
         way += [match[1], *(int(index) for index in re.findall(r"\d+", match[2]))]
     return way
@@ -65,7 +65,9 @@ def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
         parent = child(parent, step)
     if not set_child(parent, way[-1], value):
         raise SpecError(
-            f"{joined(way)} cannot be set: {joined(way[:-1])} in the spec cannot hold it."
+            f"{joined(way)} cannot be set: {joined(way[:-1])} in the spec cannot hold it.",
+            "",
+            "Set that key to a mapping or a list first.",
         )
 
 

@@ -67,7 +67,7 @@ def check(uri: str, place: str) -> None:
             next=f"Write {name}:///absolute/path, with three slashes.",
         )
     if "\0" in uri:
-        raise SpecError(f"{place} holds a NUL character.", "No path can.")
+        raise SpecError(f"{place} holds a NUL character.", "No path can.", "Leave it out.")
 
 
 def unknown_scheme(uri: str, name: str, place: str) -> SpecError:
@@ -93,6 +93,7 @@ def refuse_unprintable(uri: str, place: str) -> None:
         raise SpecError(
             f"{place} is {address}: it has a newline or another control character.",
             "No address has.",
+            "Leave it out.",
         )
 
 

@@ -91,9 +91,13 @@ def branch(
     value: Mapping[object, object] | list[object], place: str, above: tuple[int, ...]
 ) -> Tree:
     if id(value) in above:
-        raise SpecError(f"{place} contains itself.", "A spec is a tree.")
+        raise SpecError(
+            f"{place} contains itself.", "A spec is a tree.", "Copy the part that is in it twice."
+        )
     if len(above) >= DEEPEST:
-        raise SpecError(f"{place} is nested more than {DEEPEST} levels deep.")
+        raise SpecError(
+            f"{place} is nested more than {DEEPEST} levels deep.", "", "Write it flatter."
+        )
     if isinstance(value, Mapping):
         return plain_dict(value, place, above)
     above = (*above, id(value))
@@ -111,9 +115,10 @@ def plain_dict(
             raise SpecError(
                 f"{place} has the key {short(given)}, a {type(given).__name__}.",
                 "Keys are strings.",
+                f"Write it as a text: '{key}'.",
             )
         if key in result:
-            raise SpecError(f"{place} has the key {key!r} twice.")
+            raise SpecError(f"{place} has the key {key!r} twice.", "", "Leave one of them out.")
         result[str.__str__(key)] = plain(item, f"{place}.{key}", above)
     return result
 

@@ -198,7 +198,7 @@ def store_error(path: Path, error: sqlite3.DatabaseError) -> StoreError:
     for sign, (why, what_to_do) in CAUSES.items():
         if sign in words:
             return StoreError(what, why, what_to_do)
-    return StoreError(what)
+    return StoreError(what, "", "Make a copy of it, then choose another place with state_file.")
 
 
 def lies_read_only(folder: Path) -> bool:

@@ -79,13 +79,17 @@ def read_jobs(path: Path) -> list[Job]:
             ).fetchall()
     except (sqlite3.DatabaseError, OSError) as error:
         raise StoreError(
-            f"{path}, a database of the published SDK, cannot be read: {error}."
+            f"{path}, a database of the published SDK, cannot be read: {error}.",
+            "",
+            "Choose another place with state_file.",
         ) from error
     try:
         return [_job_of_row(dict(row), path) for row in rows]
     except (TypeError, AttributeError) as error:  # a value of another kind than that SDK writes
         raise StoreError(
-            f"{path}, a database of the published SDK, cannot be read: {error}."
+            f"{path}, a database of the published SDK, cannot be read: {error}.",
+            "",
+            "Choose another place with state_file.",
         ) from error
 
 

@@ -144,7 +144,9 @@ class Store:
                 self._insert_attempt(db, row)
                 insert_events(db, [first])
         except sqlite3.IntegrityError as error:
-            raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
+            raise StoreError(
+                f"A job {job.id} is in the store already.", str(error), "Submit it again."
+            ) from error
         return self.get(job.id)
 
     def remove(self, job_id: str) -> None:
@@ -301,7 +303,10 @@ class Store:
                 return changed
         except sqlite3.IntegrityError as error:
             raise StoreError(
-                f"{job.id} has an attempt {row.attempt.number} already.", str(error)
+                f"{job.id} has an attempt {row.attempt.number} already.",
+                str(error),
+                "Look again:",
+                f"tao status {job.id}",
             ) from error
 
     def reopen(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:

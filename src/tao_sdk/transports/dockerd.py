@@ -1,6 +1,6 @@
 """A Docker daemon over its API: requests and answers, nothing decided.
 
-How the bytes travel is dockerd_http.py's. The docker library reads addresses and logins, and is
+How the bytes travel is http_session.py's. The docker library reads addresses and logins, and is
 loaded at the first request.
 
 Errors: Unreachable when the daemon did not answer, DaemonError when it did and refused.
@@ -32,7 +32,8 @@ from tao_sdk.model.errors import (
     UsageError,
     install_command,
 )
-from tao_sdk.transports.dockerd_http import Answer, Connect, Session, Timeout, connect_to, words_of
+from tao_sdk.transports.dockerd_http import connect_to, words_of
+from tao_sdk.transports.http_session import Answer, Connect, Session, Timeout
 
 TIMEOUT = 60.0  # seconds for an answer to begin
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was
@@ -206,7 +207,7 @@ class Daemon:
         try:
             yield answer.read_large_blocks()
         except (OSError, HTTPException) as error:
-            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+            raise connection_broke(self.address, error) from error
         finally:
             answer.close()
 
@@ -216,10 +217,11 @@ class Daemon:
         try:
             yield
         except (OSError, HTTPException, TooMuch) as error:
-            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+            raise connection_broke(self.address, error) from error
         except (ValueError, RecursionError, tarfile.TarError) as error:
             what = f"The answer of {self.address.url} cannot be understood."
-            raise Unreachable(what, str(error)[:LONGEST_WORDS]) from error
+            fix = "Check that a Docker daemon answers there."
+            raise Unreachable(what, str(error)[:LONGEST_WORDS], fix) from error
         finally:
             answer.close()
 
@@ -314,7 +316,7 @@ class Daemon:
             answer = session.request(method, where, timeout, params, headers, json, data)
         except (OSError, HTTPException) as error:
             what = f"The Docker daemon at {self.address.url} does not answer."
-            raise Unreachable(what, cause_of(error)) from error
+            raise Unreachable(what, cause_of(error), "Try again once it does.") from error
         if answer.status >= 400:
             with self.reading_answer(answer):
                 refusal = refusal_words(answer)
@@ -437,6 +439,11 @@ def answer_words(answer: Answer, said: bytes) -> str:
     if words and not words.startswith("<"):
         head = f"{head}, {words}"
     return head[:LONGEST_ANSWER]
+
+
+def connection_broke(address: Address, error: Exception) -> Unreachable:
+    """The error for an answer that broke off."""
+    return Unreachable(f"The connection to {address.url} broke.", str(error), "Try again.")
 
 
 def daemon_unreachable(address: Address, why: str) -> Unreachable:

@@ -1,8 +1,7 @@
 """A Docker daemon behind ssh: every connection to it is an `ssh` of its own, which dials the daemon
 on the far side.
 
-OpenSSH's own client is run, so that ~/.ssh/config, agents and jump hosts hold; it never asks, and
-an unknown host key is refused.
+It never asks, and an unknown host key is refused. How ssh is started: ssh_client.py.
 """
 
 from __future__ import annotations
@@ -17,16 +16,28 @@ from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
 from tao_sdk.model.errors import Unreachable, UsageError
-from tao_sdk.transports.dockerd_http import Connect
+from tao_sdk.transports.http_session import Connect
+from tao_sdk.transports.ssh_client import (
+    INSTALL_COMMAND,
+    KEY_CHANGED,
+    KEY_UNKNOWN,
+    NO_ANSWER,
+    NO_SUCH_HOST,
+    QUIET_OPTIONS,
+    as_options,
+    forget_command,
+    last_line,
+    login_flags,
+    start_ssh,
+    typed_target,
+)
 
 OPTIONS = {
-    "BatchMode": "yes",
+    **QUIET_OPTIONS,
     "StrictHostKeyChecking": "yes",
     "ConnectTimeout": "20",
     "ServerAliveInterval": "15",
     "ServerAliveCountMax": "4",
-    "ForwardAgent": "no",
-    "ForwardX11": "no",
 }
 SOCKET = "/var/run/docker.sock"
 MOST_SAID = 64 * 1024  # bytes of what an ssh has said
@@ -84,16 +95,10 @@ class Target:
             host = host.removesuffix(f":{port}")
         return cls(host.strip("[]"), parts.username or "", port, parts.path.rstrip("/"))
 
-    def ssh_argv(self) -> list[str]:
-        """The ssh that leads to the daemon, as a program with its arguments."""
-        words = ["ssh", "-T"]
-        for name, value in OPTIONS.items():
-            words += ["-o", f"{name}={value}"]
-        if self.user:
-            words += ["-l", self.user]
-        if self.port:
-            words += ["-p", self.port]
-        return [*words, "--", self.host, f"exec sh -c {shlex.quote(self.dial_script())}"]
+    def ssh_arguments(self) -> list[str]:
+        """The arguments of the ssh that leads to the daemon."""
+        options = ["-T", *as_options(OPTIONS), *login_flags(self.user, self.port)]
+        return [*options, "--", self.host, f"exec sh -c {shlex.quote(self.dial_script())}"]
 
     def dial_script(self) -> str:
         """The shell text that connects to the daemon, on the far side."""
@@ -110,26 +115,18 @@ class Target:
 
     def ssh_command(self) -> str:
         """The command by which a person goes there."""
-        port = f"-p {self.port} " if self.port else ""
-        user = f"{self.user}@" if self.user else ""
-        return f"ssh {port}{user}{self.host}"
-
-    def known_as(self) -> str:
-        """The host's name in known_hosts."""
-        if self.port in ("", "22"):
-            return self.host
-        return shlex.quote(f"[{self.host}]:{self.port}")
+        return f"ssh {typed_target(self.user, self.host, self.port)}"
 
 
 # What ssh or the far side says -> (what it means, what to do). The first that fits is told.
 WORDS = (
-    (r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+    (KEY_CHANGED,
      (
          "the host key of {host} has changed: it is another machine, was set up "
          "anew, or someone is in between"
      ),
-     "If you know why it changed: ssh-keygen -R {known}, then {ssh}, and compare the key"),
-    (r"Host key verification failed|host key is known for",
+     "If you know why it changed: {forget}, then {ssh}, and compare the key"),
+    (KEY_UNKNOWN,
          "the host key of {host} is not known here",
      "Go there once by hand, and compare the key that it shows: {ssh}"),
     (r"Permission denied \(|Too many authentication failures",
@@ -148,10 +145,10 @@ WORDS = (
     ),
      "no Docker daemon answers on {host}", "There: sudo systemctl start docker"),
     (r"^ssh cannot be run", "there is no ssh program here",
-         "Install it: apt-get install openssh-client"),
-    (r"Could not resolve hostname", "there is no host {host}",
+         f"Install it: {INSTALL_COMMAND}"),
+    (NO_SUCH_HOST, "there is no host {host}",
          "Check the name in DOCKER_HOST, or in ~/.ssh/config"),
-    (r"Connection refused|timed out|No route to host|Network is unreachable|"
+    (rf"{NO_ANSWER}|"
      r"Connection (?:closed|reset)|not responding|kex_exchange_identification|Broken pipe",
      "{host} does not answer ssh",
      "Check that it is up, and its port: {ssh}"),
@@ -169,13 +166,8 @@ class Line:
         self.socket, theirs = socket.socketpair()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the line
         try:
-            self.process = subprocess.Popen(
-                target.ssh_argv(),
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=self.said,
-                start_new_session=True,
-            )
+            there = theirs.fileno()
+            self.process = start_ssh(target.ssh_arguments(), there, there, self.said)
         except OSError as error:
             self.socket.close()
             raise Ended(f"ssh cannot be run: {error.strerror}") from error
@@ -243,7 +235,8 @@ def connect_through(url: str) -> Connect:
 
 def explain_failure(url: str, target: Target, said: str) -> Unreachable:
     """The error for a far daemon that cannot be reached, by the words of ssh or of the far side."""
-    names = {"host": target.host, "known": target.known_as(), "ssh": target.ssh_command()}
+    forget = forget_command(target.host, target.port)
+    names = {"host": target.host, "forget": forget, "ssh": target.ssh_command()}
     for pattern, what, fix in WORDS:
         if re.search(pattern, said):
             return Unreachable(
@@ -253,9 +246,3 @@ def explain_failure(url: str, target: Target, said: str) -> Unreachable:
             )
     what = f"The Docker daemon at {url} cannot be reached: the ssh connection ended."
     return Unreachable(what, last_line(said), "Try:", f"{target.ssh_command()} docker info")
-
-
-def last_line(said: str) -> str:
-    """The last line of a text; "" for none."""
-    lines = said.splitlines() or [""]
-    return lines[-1].strip()

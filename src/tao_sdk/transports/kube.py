@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.net.proxy import proxy_for
 from tao_sdk.net.wire import split_url
-from tao_sdk.transports.dockerd_http import Answer, Session
+from tao_sdk.transports.http_session import Answer, Session
 from tao_sdk.transports.kube_login import Credential, KubeLogin, refused_login
 from tao_sdk.transports.kubeconfig import Cluster
 

@@ -3,8 +3,8 @@ uses.
 
 OpenSSH does the work, so the user's ssh_config, jump hosts, agent and Kerberos count. Here: opening
 that connection once, noticing that it is gone, and telling ssh's own failures from the script's.
-Not here: what a script says, and which settings make a login: who makes one names them in
-LoginSettings, for the errors.
+Not here: how ssh is started (ssh_client.py), what a script says, and which settings make a login:
+who makes one names them in LoginSettings, for the errors.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shlex
-import shutil
 import socket
 import stat
 import subprocess
@@ -28,6 +28,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tao_sdk.model.errors import LoginUnusable, Unreachable
+from tao_sdk.transports.ssh_client import (
+    INSTALL_COMMAND,
+    KEY_CHANGED,
+    KEY_UNKNOWN,
+    NO_ANSWER,
+    NO_SUCH_HOST,
+    QUIET_OPTIONS,
+    as_options,
+    forget_command,
+    last_line,
+    login_flags,
+    port_flag,
+    split_address,
+    start_ssh,
+    typed_target,
+)
 
 # at once over one connection: sshd's default allows 10, and the user may have some of his own
 SESSIONS = 8
@@ -207,6 +223,7 @@ class Ssh:
         if is_listening(sock):
             return sock
         if self.login.reuse_only:
+            self._clear_path(sock)
             raise self._not_open(host, sock)
         began = time.time()
         with lock_file(f"{sock}.lock"):
@@ -214,6 +231,14 @@ class Ssh:
                 raise_if_failed_since(f"{sock}.failed", began)
                 self._open_connection(host, sock)
         return sock
+
+    def _clear_path(self, sock: str) -> None:
+        """Remove what an ended connection of ours has left: ssh opens none where a file is."""
+        if Path(sock).parent != self.folder:
+            return
+        with lock_file(f"{sock}.lock"):
+            if not is_listening(sock):
+                remove_socket(sock)
 
     def socket_path(self, host: str) -> str:
         """The path of the connection's socket: a short one, or for a connection that the user
@@ -247,14 +272,14 @@ class Ssh:
         return named[1]
 
     def _open_connection(self, host: str, sock: str) -> None:
-        Path(sock).unlink(missing_ok=True)
+        remove_socket(sock)
+        own = str(Path(sock).with_name(secrets.token_hex(8)))
         options = {
-            "ControlMaster": "yes", "ControlPath": sock, "ControlPersist": str(IDLE_SECONDS),
-            "BatchMode": "yes",
+            "ControlMaster": "yes", "ControlPath": own, "ControlPersist": str(IDLE_SECONDS),
+            **QUIET_OPTIONS,
             "ConnectTimeout": str(self.login.connect_seconds), "ConnectionAttempts": "1",
             "ServerAliveInterval": str(ALIVE_SECONDS), "ServerAliveCountMax": "3",
-            "ForwardX11": "no",
-            "ForwardAgent": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
+            "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
             "RemoteCommand": "none",
             "RequestTTY": "no", "StdinNull": "yes",
         }  # fmt: skip
@@ -269,9 +294,10 @@ class Ssh:
             done = self._call_ssh(argv, self.login.connect_seconds * 3.0)
         except Lost:
             raise self._noted_trouble(host, sock, "the log-in timed out") from None
-        if done.returncode != 0 or not is_listening(sock):
+        if done.returncode != 0 or not is_listening(own):
             words = done.stderr.decode("utf-8", "replace").strip()
             raise self._noted_trouble(host, sock, words or f"ssh ended with {done.returncode}")
+        lead_to(sock, own)
 
     def _noted_trouble(self, host: str, sock: str, words: str) -> Unreachable:
         """The error for a log-in that failed, noted for those who wait for the same one."""
@@ -313,7 +339,7 @@ class Ssh:
                         ],
                         PROBE_SECONDS,
                     )
-            Path(sock).unlink(missing_ok=True)
+            remove_socket(sock)
 
     def _carries_scripts(self, host: str, sock: str) -> bool:
         """Try a script that does nothing. A connection that is full carries those of others, unless
@@ -369,8 +395,7 @@ class Ssh:
 
     def _login_options(self, host: str) -> list[str]:
         _, port = split_address(host)
-        flags = {"-F": self.login.config, "-l": self.login.user, "-p": port, "-i": self.login.key}
-        options = [word for flag, value in flags.items() if value for word in (flag, value)]
+        options = login_flags(self.login.user, port, self.login.key, self.login.config)
         if self.login.key:
             options += ["-o", "IdentitiesOnly=yes"]
         return options
@@ -382,16 +407,14 @@ class Ssh:
 
         Its words go to a file: a connection that stays open would hold a pipe open, and us with it.
         """
-        program = shutil.which("ssh", path=self.login.environ.get("PATH")) or "ssh"
         with tempfile.TemporaryFile() as words:
             try:
-                process = subprocess.Popen(
-                    [program, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
-                    env=dict(self.login.environ) or None, start_new_session=True,
-                )  # fmt: skip
+                process = start_ssh(
+                    argv, subprocess.PIPE, subprocess.PIPE, words, self.login.environ
+                )
             except FileNotFoundError:
                 why = f"Without it nobody can log in to {', '.join(self.login.hosts)}."
-                fix = "Install it, e.g. apt-get install openssh-client"
+                fix = f"Install it, e.g. {INSTALL_COMMAND}"
                 raise Unreachable("The program ssh is not installed.", why, fix) from None
             try:
                 out, _ = process.communicate(given, timeout=seconds)
@@ -430,9 +453,9 @@ class Ssh:
 
     def explain_trouble(self, host: str, words: str) -> Unreachable:
         """ssh's words about a log-in that failed, with what follows from them."""
-        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
+        if KEY_CHANGED in words:
             return self._changed_key(host, words)
-        last = words.splitlines()[-1]
+        last = last_line(words)
         advice = self._advice_values(host)
         for pattern, code, why, remedy, command in TROUBLES:
             if re.search(pattern, words):
@@ -450,7 +473,7 @@ class Ssh:
     def _target_words(self, host: str) -> str:
         """Words for ssh in a command that a person runs."""
         name, port = split_address(host)
-        return f"{port_flag(port)}{shlex.quote(self.login.user_at(name))}"
+        return typed_target(self.login.user, name, port)
 
     def _advice_values(self, host: str) -> dict[str, str]:
         """What the remedies of TROUBLES name."""
@@ -494,7 +517,7 @@ class Ssh:
         )
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
-        forget = f"ssh-keygen -R '{known_name(host)}'"
+        forget = forget_command(*split_address(host))
         said = re.search(r"ssh-keygen -f .+", words)
         if said:
             forget = said[0].strip()
@@ -511,7 +534,7 @@ DENIED = "ssh.denied"
 # ssh's words -> code, why, what to do, and the command that does it. Source: OpenSSH 9.2's own
 # messages.
 TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
-    ("Host key verification failed", "ssh.unknown_host_key", "This host's key is not known here.",
+    (KEY_UNKNOWN, "ssh.unknown_host_key", "This host's key is not known here.",
      (
          "Compare it with what its administrator says, then add it: ssh-keyscan {port}-H {host} >> "
          "~/.ssh/known_hosts"
@@ -525,11 +548,8 @@ TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
          "{give_key}: ssh-copy-id -i {key}.pub {target}, and try: ssh -o "
          "BatchMode=yes {target} true{by_hand}"
      ), ""),
-    ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check {hosts}.", ""),
-    ((
-        "Connection refused|Connection timed out|No route to host|Network is unreachable|timed "
-        "out|banner exchange"
-    ),
+    (NO_SUCH_HOST, "ssh.no_such_host", "No such host.", "Check {hosts}.", ""),
+    (f"{NO_ANSWER}|banner exchange",
      "ssh.host_down", "The host is down, takes no ssh there, or cannot be reached from here.",
      "Check {hosts}, the network and the VPN{second_host}.", ""),
     ("too long for Unix domain socket", "ssh.socket_path", "The socket's path is too long.",
@@ -581,35 +601,6 @@ def read_framed(out: bytes, mark: str) -> tuple[int, bytes] | None:
     return int(code[0]), out[begin + len(head) : max(end, begin + len(head))]
 
 
-def split_address(host: str) -> tuple[str, str]:
-    """(name, port) of `host`, `host:port` or `[v6]:port`; "" where none is named."""
-    has_port = host.count(":") == 1 or "]" in host  # else the colons are those of an IPv6 address
-    match = re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host)
-    if has_port and match:
-        return match[1], match[2]
-    return host.strip("[]"), ""
-
-
-def port_flag(port: str) -> str:
-    """`-p 2222 `, with a blank behind it; "" for the usual port."""
-    if not port:
-        return ""
-    return f"-p {port} "
-
-
-def known_name(host: str) -> str:
-    """The name of a host in known_hosts: `host`, or `[host]:2222`."""
-    name, port = split_address(host)
-    if port in ("", "22"):
-        return name
-    return f"[{name}]:{port}"
-
-
-def as_options(options: Mapping[str, str]) -> list[str]:
-    """`-o Name=value` for each."""
-    return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-
-
 def abandon_process(process: subprocess.Popen[bytes]) -> None:
     """End a session without waiting for its output: the shared connection holds the other end, and
     may hang.
@@ -620,6 +611,25 @@ def abandon_process(process: subprocess.Popen[bytes]) -> None:
             with suppress(OSError):
                 pipe.close()
     process.wait()
+
+
+def lead_to(sock: str, own: str) -> None:
+    """Make `sock` a link to a connection's own socket.
+
+    When a connection ends, ssh removes the path that it was given, whoever listens there by then.
+    So no two connections are given the same path.
+    """
+    link = Path(f"{own}.link")
+    link.symlink_to(Path(own).name)
+    link.replace(sock)
+
+
+def remove_socket(sock: str) -> None:
+    """Remove a link and the socket that it leads to."""
+    path = Path(sock)
+    with suppress(OSError):
+        path.with_name(path.readlink().name).unlink()
+    path.unlink(missing_ok=True)
 
 
 def identify_socket(sock: str) -> SocketIdentity | None:

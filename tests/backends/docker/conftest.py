@@ -10,6 +10,7 @@ import pytest
 from support import marks
 from support.dockerd import dockerd_here, registry_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
+from support.ended_jobs import ending_jobs
 from support.servers.ports import free_port
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
@@ -46,12 +47,7 @@ def surroundings(here: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def client(surroundings: dict[str, str]) -> Iterator[Client]:
     """A client whose jobs are all ended, and their containers removed, when the test is over."""
-    with Client(settings=Settings(surroundings)) as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            if not job.status.terminal:
-                client.cancel_job(job.id, grace=0)
-            client.remove(job.id)
+    yield from ending_jobs(Client(settings=Settings(surroundings)), remove=True)
 
 
 @pytest.fixture

@@ -18,12 +18,11 @@ from support.dockerd import dockerd_here
 from support.dockerd.dockerd_by_ssh import DockerHost
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Unreachable, UsageError
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.transports.dockerd import Address, connect
-from tao_sdk.transports.dockerd_ssh import Target
 
 
 @pytest.fixture
@@ -191,29 +190,6 @@ def there(sshd: DockerHost) -> list[str]:
         except OSError:
             continue
     return [each for each in found if "127.0.0.1" in each and str(sshd.port) in each]
-
-
-@pytest.mark.parametrize(
-    ("url", "target"),
-    [
-        ("ssh://far", Target("far")),
-        ("ssh://me@far:2222", Target("far", "me", "2222")),
-        (
-            "ssh://me@Far.Example/run/docker.sock",
-            Target("Far.Example", "me", "", "/run/docker.sock"),
-        ),
-        ("ssh://me@[::1]:22/", Target("::1", "me", "22")),
-    ],
-)
-def test_an_address_is_read(url: str, target: Target) -> None:
-    assert Target.parse(url) == target
-
-
-@pytest.mark.parametrize("url", ["ssh://", "ssh://me:secret@far", "ssh://far:port"])
-def test_an_address_that_ssh_cannot_take_is_refused_and_a_password_not_shown(url: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        Target.parse(url)
-    assert "secret" not in str(refused.value)
 
 
 RESULTS = """

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import marks
+from support.ended_jobs import ending_jobs
 from support.kubernetes import kube_here, programs
 from support.kubernetes.kube_here import Cluster
 from tao_sdk.client import Client
@@ -76,9 +77,4 @@ def surroundings(
 @pytest.fixture
 def client(surroundings: dict[str, str]) -> Iterator[Client]:
     """A client whose jobs are all ended and removed when the test is over."""
-    with Client(settings=Settings(surroundings)) as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            if not job.status.terminal:
-                client.cancel_job(job.id, grace=1)
-            client.remove(job.id)
+    yield from ending_jobs(Client(settings=Settings(surroundings)), grace=1, remove=True)

@@ -112,6 +112,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
         },
         "ranks": 1,
         "limits": {},
+        "start_folder": "/work/my project",
         "release_when_over": False,
     }
     assert "hidden" not in repr(planned)

@@ -10,6 +10,7 @@ import pytest
 from support import marks
 from support.cluster import cluster_here, cluster_images, known_here
 from support.cluster.cluster_here import Cluster
+from support.ended_jobs import ending_jobs
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
 
@@ -61,8 +62,4 @@ def lasting_client() -> Iterator[Client]:
 @pytest.fixture
 def client(surroundings: dict[str, str]) -> Iterator[Client]:
     """A client whose jobs are all ended when the test is over."""
-    with Client(settings=Settings(surroundings)) as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            if not job.status.terminal:
-                client.cancel_job(job.id, grace=0)
+    yield from ending_jobs(Client(settings=Settings(surroundings)))

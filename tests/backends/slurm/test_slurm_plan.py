@@ -30,7 +30,7 @@ from tao_sdk.client.platform_sdk import with_details
 from tao_sdk.engine.diagnose import with_job
 from tao_sdk.engine.prepare import Planned
 from tao_sdk.model.diagnosis import Evidence
-from tao_sdk.model.job import Job
+from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
@@ -165,7 +165,7 @@ def test_a_time_limit_that_the_job_does_not_name_is_told_where_it_is_reached(
     assert plan.limits == {"time_limit": limit}
     ended = Job(id="digits-0123456789", name="digits", platform="slurm", message="")
     seen = Evidence(phase="failed", reason="TIMEOUT on n1", reason_code=Reason.TIME_LIMIT)
-    found = rules.diagnose_job(with_job(seen, ended, plan.to_json()))
+    found = rules.diagnose_job(with_job(seen, ended, AttemptRow(plan.attempt, plan.to_json())))
     assert found is not None
     assert found.what == f"The job reached its time limit ({limit})."
 

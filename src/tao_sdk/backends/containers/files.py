@@ -217,7 +217,11 @@ class Reading:
         content = self.tar.tar.extractfile(member) if member else None
         if content is None:
             self.close()
-            raise PathNotFound(f"{path} is no file: another thing was put in its place.")
+            raise PathNotFound(
+                f"{path} is no file: another thing was put in its place.",
+                "",
+                "List the folder anew.",
+            )
         self.content = content
         while self.at < offset and self.take(min(BLOCK, offset - self.at)):
             pass
@@ -238,7 +242,9 @@ def looking(path: str) -> Generator[None]:
     except DaemonError as error:
         if re.search("source path does not exist|not a directory", error.backend_words):
             raise not_on_the_machine(path) from None
-        raise Unreachable(f"{path} cannot be looked at through the daemon.", error.what) from error
+        raise Unreachable(
+            f"{path} cannot be looked at through the daemon.", error.what, "Try again."
+        ) from error
 
 
 def not_on_the_machine(path: str) -> PathNotFound:

@@ -21,11 +21,11 @@ from tao_sdk.backends.containers.window import IS_DIR, IS_LINK, Window, file_sta
 from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
 from tao_sdk.backends.mounts import within
 from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.spec import ID_PATTERN
 from tao_sdk.net.address import path_of
 
-JOB_FOLDER = re.compile(
-    r"/(?:.*/)?([a-z0-9][a-z0-9-]*-[a-z0-9]{10})(?=/|$)"
-)  # a results directory ends with the job's id
+# a results directory ends with the job's id
+JOB_FOLDER = re.compile(rf"/(?:.*/)?({ID_PATTERN})(?=/|$)")
 SMALL = 1 * MiB  # a folder that is asked for with what its files hold
 MOST_FILES = 2000  # of one job: each is a question to the daemon
 NOT_PLAIN = (

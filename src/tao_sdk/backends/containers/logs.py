@@ -45,7 +45,9 @@ def read(
     """
     if request.rank:
         raise UsageError(
-            f"There is no rank {request.rank}.", "A container has one process group, rank 0."
+            f"There is no rank {request.rank}.",
+            "A container has one process group, rank 0.",
+            "Leave the rank out.",
         )
     try:
         yield from chunks(daemon, container, request, has_ended)

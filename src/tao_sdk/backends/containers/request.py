@@ -12,8 +12,6 @@ from tao_sdk.backends.job_environment import Variables
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.spec import JobSpec
 
-RESULTS = "/results"  # in the container: the results of all jobs, unless the job names a folder
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerRequest:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.containers import container_name
-from tao_sdk.backends.containers.request import RESULTS
 from tao_sdk.backends.containers.start_script import GRACE, GRACE_FILE, is_long
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.job.container_body import (
@@ -26,8 +25,8 @@ from tao_sdk.backends.docker.job.places import (
     all_mounts,
     container_user,
     folders_to_make,
+    keeps_results,
     results_dir,
-    results_root,
 )
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.request import DockerRequest, Surroundings
@@ -40,7 +39,7 @@ from tao_sdk.backends.job_environment import (
 )
 from tao_sdk.backends.mounts import mount_of
 from tao_sdk.backends.rendezvous import single_node
-from tao_sdk.backends.results_place import ROOT, own_place
+from tao_sdk.backends.results_place import RESULTS, ROOT, container_root, own_place
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
@@ -74,7 +73,7 @@ def container_needs(
     """Decide the mounts, the user, the GPUs, the place of the results and the variables."""
     mounts = all_mounts(job, options, facts, attempt.job_id)
     user = container_user(options, facts, mounts, attempt.job_id)
-    root = results_root(job.spec, mounts, attempt.job_id)
+    root = container_root(job.spec, keeps_results(mounts, attempt.job_id))
     return ContainerNeeds(
         mounts=mounts,
         user=user,

@@ -319,7 +319,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         if pods:
             return found or LOST_POD
         raise PathNotFound(
-            f"The pod of rank {request.rank} of {ref.native_id} is gone, and its log with it."
+            f"The pod of rank {request.rank} of {ref.native_id} is gone, and its log with it.",
+            "",
+            "See what the job left:",
+            f"tao results {ref.attempt.job_id}",
         )
 
     def has_ended(self, ref: Ref) -> bool:

@@ -30,7 +30,6 @@ from tao_sdk.backends.kubernetes.job.native import patched_job
 from tao_sdk.backends.kubernetes.job.pod_group import SCHEDULERS, joined_job
 from tao_sdk.backends.kubernetes.job.start_script import start_script
 from tao_sdk.backends.kubernetes.job.storage import (
-    RESULTS,
     VolumeMount,
     address_of,
     read_volume_mounts,
@@ -39,13 +38,13 @@ from tao_sdk.backends.kubernetes.job.storage import (
 from tao_sdk.backends.kubernetes.options import AUTO, WAIT, KubernetesOptions
 from tao_sdk.backends.kubernetes.request import Decisions, KubernetesRequest
 from tao_sdk.backends.rendezvous import rendezvous, single_node
-from tao_sdk.backends.results_place import ROOT, named_folder, named_root, own_place
+from tao_sdk.backends.results_place import RESULTS, ROOT, bucket_root, container_root, own_place
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
-from tao_sdk.model.spec import JobSpec, remote_root
+from tao_sdk.model.spec import JobSpec
 
 LONGEST_ARGUMENT = 96 * 1024  # bytes of a command in the Job; Linux takes 128 KiB
 PART = 900 * 1024  # bytes of a command in one ConfigMap; Kubernetes takes 1 MiB
@@ -231,31 +230,20 @@ def refuse_odd_names(variables: dict[str, str | SecretRef]) -> None:
 
 def results_root(spec: JobSpec, mounts: Sequence[VolumeMount]) -> str:
     """The pods' folder for the results of all jobs; "" where none outlives the pods."""
-    if folder := named_folder(spec):
-        return posixpath.normpath(folder)
-    if named_root(spec):
-        return ""
-    return RESULTS if results_mount(mounts) else ""
+    return container_root(spec, results_mount(mounts) is not None)
 
 
 def results_dir(spec: JobSpec, mounts: Sequence[VolumeMount], attempt: Attempt) -> str:
     """Where the results are: in a bucket, on a claim, else in the pod."""
-    bucket = remote_root(spec) or own_bucket(spec, mounts)
+    root = results_root(spec, mounts)
+    bucket = bucket_root(spec, root)
     if bucket:
         return own_place(bucket, attempt)
-    inside = own_place(results_root(spec, mounts) or RESULTS, attempt)
+    inside = own_place(root or RESULTS, attempt)
     mount = innermost(mounts, inside)
     if mount is None or not mount.scheme:
         return inside
     return f"{address_of(mount)}/{posixpath.relpath(inside, mount.target)}"
-
-
-def own_bucket(spec: JobSpec, mounts: Sequence[VolumeMount]) -> str:
-    """The root in the bucket of S3_BUCKET_NAME; "" where a mount keeps the results."""
-    bucket = spec.env_vars.get("S3_BUCKET_NAME")
-    if results_root(spec, mounts) or not bucket or not isinstance(bucket, str):
-        return ""
-    return f"s3://{bucket}/results"
 
 
 def innermost(mounts: Sequence[VolumeMount], path: str) -> VolumeMount | None:

@@ -107,6 +107,7 @@ def create_job(kube: Kube, manifest: Object) -> Object:
         raise Refused(
             f"The Job {name} in namespace {namespace} is that of another store.",
             "Nothing was submitted.",
+            "Submit the job again: it gets another id.",
         )
     return found
 

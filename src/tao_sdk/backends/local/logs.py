@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tao_sdk.backends.contract import KiB, LogChunk, LogRequest
-from tao_sdk.backends.log_tail import find_tail
+from tao_sdk.backends.log_tail import find_tail_of_file
 from tao_sdk.model.errors import PathNotFound, UsageError
 
 CHUNK = 256 * KiB
@@ -34,7 +34,9 @@ def read(
     """
     if request.rank:
         raise UsageError(
-            f"There is no rank {request.rank}.", "A local job has one process group, rank 0."
+            f"There is no rank {request.rank}.",
+            "A local job has one process group, rank 0.",
+            "Leave the rank out.",
         )
     with opened(path) as file:
         offset, pause = first(file.fileno(), request), QUICK
@@ -58,10 +60,12 @@ def opened(path: Path):
     try:
         return path.open("rb", buffering=0)
     except FileNotFoundError:
-        raise PathNotFound(f"The log is gone: {path}", "The job's folder was removed.") from None
+        raise PathNotFound(
+            f"The log is gone: {path}", "The job's folder was removed.", "Submit the job again."
+        ) from None
 
 
 def first(fd: int, request: LogRequest) -> int:
     if request.cursor:
         return int(request.cursor)
-    return 0 if request.tail is None else find_tail(fd, request.tail)
+    return 0 if request.tail is None else find_tail_of_file(fd, request.tail)

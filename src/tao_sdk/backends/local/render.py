@@ -52,6 +52,7 @@ def plan(
         secrets=secret_names(variables),
         results_dir=own_place(remote_root(spec) or results_root(spec, facts.cwd), attempt),
         notes=tuple(notes(spec)),
+        start_folder=facts.cwd,
         backend_details={
             "backend_type": "local",
             "num_gpu": gpus.count,

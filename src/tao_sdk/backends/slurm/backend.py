@@ -414,6 +414,7 @@ def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoErr
         return Refused(
             f"{attempt.job_id} is the job of another store.",
             "Its folder is on the cluster already.",
+            "Submit the job again: it gets another id.",
         )
     if reply.word == "NOROOM":
         fix = (

@@ -101,7 +101,7 @@ class SlurmResults:
 
     def _refuse_outside(self, path: str) -> None:
         if path.rstrip("/") != self.folder and not path.startswith(f"{self.folder}/"):
-            raise LeadsOut(f"{path} lies outside the results.")
+            raise LeadsOut.of_path(path)
 
 
 def read_file(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
@@ -127,15 +127,23 @@ def ask_cluster(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
     if answer.rc == LEADS_OUT:
         raise LeadsOut.by(path)
     if answer.rc == ENDLESS:
-        raise PathNotFound(f"{path} is no file: it is a folder, a pipe, a socket or a device.")
+        raise PathNotFound(
+            f"{path} is no file: it is a folder, a pipe, a socket or a device.",
+            "",
+            "Name a plain file.",
+        )
     if answer.rc == TOO_LONG:
         raise Unreachable(
-            f"{path} cannot be looked at: no answer of the file system within {SECONDS} s."
+            f"{path} cannot be looked at: no answer of the file system within {SECONDS} s.",
+            "",
+            "Try again later.",
         )
     if answer.rc and not (partly and answer.out):
         if GONE.search(answer.words):
             raise no_such_path(path)
-        raise Unreachable(f"{path} cannot be looked at: {answer.words or answer.rc}")
+        raise Unreachable(
+            f"{path} cannot be looked at: {answer.words or answer.rc}", "", "Try again."
+        )
     return answer
 
 

@@ -137,7 +137,9 @@ class LogReader:
         head, _, data = answer.out.partition(b"\n")
         words = head.decode("ascii", "replace").split()
         if answer.rc or len(words) != 6:
-            raise Unreachable(f"The log could not be read: {answer.words or answer.rc}")
+            raise Unreachable(
+                f"The log could not be read: {answer.words or answer.rc}", "", "Try again."
+            )
         over, more, *numbers = words
         out_at, out_size, err_at, err_size = map(int, numbers)
         out, err = data[:out_size], data[out_size : out_size + err_size]

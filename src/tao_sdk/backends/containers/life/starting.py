@@ -13,9 +13,10 @@ from tao_sdk.backends.containers.identity import must_be_the_daemon
 from tao_sdk.backends.containers.life.images import Images
 from tao_sdk.backends.containers.life.jobs import SETTLING_SECONDS, JobContainers
 from tao_sdk.backends.containers.life.networks import UNSETTLED, Networks
-from tao_sdk.backends.containers.request import RESULTS, ContainerRequest
+from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.containers.start_script import FOLDER, statements
 from tao_sdk.backends.job_environment import revealed
+from tao_sdk.backends.results_place import RESULTS
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports import dockerd

@@ -19,9 +19,10 @@ from tao_sdk.backends.docker.job.container_body import (
     DEFAULT_NETWORK,
     choose_network,
 )
-from tao_sdk.backends.docker.job.places import RESULTS, loses_results, requested_mounts
+from tao_sdk.backends.docker.job.places import loses_results, requested_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
+from tao_sdk.backends.results_place import RESULTS
 from tao_sdk.model.errors import PathNotFound, SpecError
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings

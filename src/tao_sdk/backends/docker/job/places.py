@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import posixpath
 
-from tao_sdk.backends.containers.request import RESULTS
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
-from tao_sdk.backends.results_place import ROOT, named_folder, named_root, own_place
+from tao_sdk.backends.results_place import BUCKET, RESULTS, ROOT, bucket_root, own_place
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.prepared_job import PreparedJob
-from tao_sdk.model.spec import JobSpec, remote_root
+from tao_sdk.model.spec import JobSpec
 
 RUNS_FOLDER = "runs"  # beside the caller, on this machine: one folder a job in it
 RUNS_VOLUME = "tao-runs"  # on a remote daemon: the start of the name of a job's volume
@@ -48,7 +47,7 @@ def needs_results_mount(spec: JobSpec, mounts: list[Mount]) -> bool:
 
 def names_results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
     """True if the job names a place for its results: a root, a mount at /results, a bucket."""
-    if spec.env_vars.get(ROOT) or spec.env_vars.get("S3_BUCKET_NAME"):
+    if spec.env_vars.get(ROOT) or spec.env_vars.get(BUCKET):
         return True
     return any(mount.target == RESULTS for mount in mounts)
 
@@ -76,21 +75,16 @@ def folders_to_make(facts: DockerFacts, mounts: list[Mount], job_id: str) -> lis
 # Results
 
 
-def results_root(spec: JobSpec, mounts: list[Mount], job_id: str) -> str:
-    """The container's folder for the results of all jobs; "" where none outlives the container."""
-    folder = named_folder(spec)
-    if folder:
-        return posixpath.normpath(folder)
-    if named_root(spec):
-        return ""
-    return RESULTS if any(holds_results(mount, job_id) for mount in mounts) else ""
-
-
 def loses_results(job: PreparedJob, mounts: list[Mount]) -> bool:
     """True for a job with outputs that end with its container."""
     if not job.data.has_outputs or job.spec.keep_results:
         return False
     return not names_results_place(job.spec, mounts)
+
+
+def keeps_results(mounts: list[Mount], job_id: str) -> bool:
+    """True if a mount keeps what the job writes below RESULTS."""
+    return any(holds_results(mount, job_id) for mount in mounts)
 
 
 def holds_results(mount: Mount, job_id: str) -> bool:
@@ -105,7 +99,7 @@ def results_dir(
 
     It is a path of the container where the daemon's machine does not have them.
     """
-    bucket = remote_root(spec) or own_bucket(spec, root)
+    bucket = bucket_root(spec, root)
     if bucket:
         return own_place(bucket, attempt)
     inside = own_place(root or RESULTS, attempt)
@@ -113,14 +107,6 @@ def results_dir(
     if mount is None:
         return inside
     return mount.on_host(inside, volume_folders(facts, mounts)) or inside
-
-
-def own_bucket(spec: JobSpec, root: str) -> str:
-    """The root in the bucket of S3_BUCKET_NAME; "" where a folder keeps the results."""
-    bucket = spec.env_vars.get("S3_BUCKET_NAME")
-    if root or not bucket or not isinstance(bucket, str):
-        return ""
-    return f"s3://{bucket}/results"
 
 
 def volume_folders(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.pods.ending import watch_events
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
-from tao_sdk.transports.dockerd_http import Answer
+from tao_sdk.transports.http_session import Answer
 from tao_sdk.transports.kube import Kube
 
 WATCH_SECONDS = 300  # after which the server ends a watch, and it is begun anew

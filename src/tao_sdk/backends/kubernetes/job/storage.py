@@ -13,9 +13,9 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from tao_sdk.backends.mounts import SOURCE, TARGET
+from tao_sdk.backends.results_place import RESULTS
 from tao_sdk.model.fields import FieldError
 
-RESULTS = "/results"
 SCHEMES = ("pvc", "configmap", "secret", "nfs")
 EXAMPLE = (
     "Write pvc://claim/folder:/place[:ro], configmap://name:/place, secret://name:/place, "

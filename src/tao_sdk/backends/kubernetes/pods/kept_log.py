@@ -14,7 +14,7 @@ from pathlib import Path
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.pods.logs import BLOCK, STAMP, Lines, Position, log_path
-from tao_sdk.backends.log_tail import find_tail
+from tao_sdk.backends.log_tail import find_tail_of_file
 from tao_sdk.model.errors import TaoError
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports.kube import Kube
@@ -83,7 +83,7 @@ def blocks_since(path: Path, since: bytes, tail: int | None) -> Iterator[bytes]:
     """The lines of a copy that were written at that second or later; of a tail the last ones."""
     with path.open("rb") as file:
         if tail is not None:
-            file.seek(find_tail(file.fileno(), tail))
+            file.seek(find_tail_of_file(file.fileno(), tail))
         for line in file:
             if line[:STAMP] >= since:
                 yield line
