@@ -57,7 +57,7 @@ class Event:
     joined: bool = False  # it stood behind a line that the command had not finished
 
 
-def parse(line: bytes) -> Event | None:
+def parse_event(line: bytes) -> Event | None:
     """The event of a line (with or without its newline); None for a line that only looks like one.
 
     A command can print such lines itself: what is taken for an event holds what events hold, and
@@ -69,10 +69,10 @@ def parse(line: bytes) -> Event | None:
         facts = json.loads(line[len(PREFIX) :])
     except (ValueError, RecursionError):
         return None
-    return event(cast("dict[str, Any]", facts)) if isinstance(facts, dict) else None
+    return make_event(cast("dict[str, Any]", facts)) if isinstance(facts, dict) else None
 
 
-def event(facts: dict[str, Any]) -> Event | None:
+def make_event(facts: dict[str, Any]) -> Event | None:
     """The event of such facts; None where the runner would not have written them: the line is the
     command's own.
     """
@@ -134,7 +134,7 @@ class EventFilter:
             end = data.find(b"\n", at) + 1
             if not end and len(data) - at <= LONGEST:
                 break
-            found = parse(data[at:end]) if end else None
+            found = parse_event(data[at:end]) if end else None
             if found:
                 seam = found.joined and data.endswith(SEAM, done, at)
                 out.append(data[done : at - len(SEAM) if seam else at])

@@ -11,7 +11,7 @@ from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
 from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
 from tao_sdk.runner.process import Command
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class FirstHalf:
         self.command.let_it_begin()
 
     def put_files(self, blobs: list[bytes]) -> None:
-        self.report.stage("files")
+        self.report.tell_stage("files")
         started = time.monotonic()
         self.prepare_results()
         if not self.document["files"]:
@@ -58,12 +58,12 @@ class FirstHalf:
         from tao_sdk.runner import files
 
         if self.starts_in_work():
-            make(self.place.work, "The job's work folder")
-            os.chdir(self.place.work)
-        size = files.unpack(self.document["files"], blobs)
+            make(self.place.work_folder, "The job's work folder")
+            os.chdir(self.place.work_folder)
+        size = files.write_files(self.document["files"], blobs)
         seconds = round(time.monotonic() - started, 3)
         rate = round(size / max(0.001, seconds))
-        self.report.event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
+        self.report.tell_event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
 
     def prepare_results(self) -> None:
         """The results folder, ready; when it cannot be made and need not be, a private one takes
@@ -75,14 +75,14 @@ class FirstHalf:
         try:
             make(self.place.folder, "This job's results")
             with private.Unshared():
-                make(self.place.own, "This job's results")
+                make(self.place.own_folder, "This job's results")
         except Failure as failure:
             if self.keeps_results() and not self.place.remote:
                 raise
             if not sends:
                 self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
             self.place.make_private(kept=sends)
-        start = self.place.work if self.starts_in_work() else os.getcwd()
+        start = self.place.work_folder if self.starts_in_work() else os.getcwd()
         for each in self.document["copies"]:
             each["path"] = os.path.join(start, each["path"])
         if self.document["copies"]:
@@ -107,8 +107,8 @@ class FirstHalf:
         """
         from tao_sdk.runner.outputs.bucket import SHARE, buckets
 
-        self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
-        self.report.flush()
+        self.buckets = buckets(self.document, self.place, self.env, self.report.queue_event)
+        self.report.tell_queued()
         self.signals.share = 1 - SHARE
 
     def keeps_results(self) -> bool:
@@ -117,7 +117,7 @@ class FirstHalf:
         return bool(self.document["copies"]) or not placed
 
     def fetch_inputs(self) -> None:
-        self.report.stage("inputs")
+        self.report.tell_stage("inputs")
         if self.document["inputs"]:
             from tao_sdk.runner.inputs import fetch
 
@@ -127,7 +127,7 @@ class FirstHalf:
             )
 
     def write_spec(self) -> None:
-        self.report.stage("spec")
+        self.report.tell_stage("spec")
         self.values.update(settle(self.document["outputs"], self.place))
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import make_folders
@@ -140,7 +140,7 @@ class FirstHalf:
         if self.document["spec"]:
             from tao_sdk.runner import spec
 
-            path = spec.write(
+            path = spec.write_spec(
                 self.document["spec"], self.values, self.place.folder, self.document["format"]
             )
             self.values["{config_path}"] = path
@@ -151,7 +151,7 @@ class FirstHalf:
             from tao_sdk.runner.trouble import warn_ephemeral
 
             warn_ephemeral(self.place.folder, self.report)
-        self.report.stage("command")
+        self.report.tell_stage("command")
         self.report.alone = False
         self.started = time.monotonic()
         self.command = Command(self.command_text(), self.report, self.signals)
@@ -160,7 +160,7 @@ class FirstHalf:
 
     def command_text(self) -> str:
         try:
-            return fill(self.document["command"], self.values)
+            return fill_template(self.document["command"], self.values)
         except ValueError as error:
             from tao_sdk.runner.trouble import no_word
 
@@ -175,11 +175,11 @@ class FirstHalf:
                 each.fetch_log()
             self.place.set_aside_log()
             return os.open(
-                self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+                self.place.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
             from tao_sdk.runner.trouble import unkept_log
 
-            what = f"The log cannot be kept: {self.place.log}"
-            self.report.event("warning", **unkept_log(what, f"{error.strerror}."))
+            what = f"The log cannot be kept: {self.place.log_path}"
+            self.report.tell_event("warning", **unkept_log(what, f"{error.strerror}."))
             return -1

@@ -17,18 +17,18 @@ NOT_OURS = (
 )  # what `read` raises for anything but a file of ours
 
 
-def name() -> str:
+def random_path() -> str:
     return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"tao-{os.urandom(12).hex()}")
 
 
-def folder() -> str:
-    path = name()
+def make_folder() -> str:
+    path = random_path()
     os.mkdir(path, 0o700)
     return path
 
 
-def file(content: bytes) -> str:
-    path = name()
+def write_file(content: bytes) -> str:
+    path = random_path()
     with open(
         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
     ) as opened:
@@ -36,7 +36,7 @@ def file(content: bytes) -> str:
     return path
 
 
-def remove(path: str) -> None:
+def remove_tree(path: str) -> None:
     """The folder and what is in it; links are removed, not followed. What cannot be
     removed stays.
     """
@@ -56,7 +56,7 @@ class Unshared:
         os.umask(self.before)
 
 
-def read(path: str, most: int) -> bytes:
+def read_file(path: str, most: int) -> bytes:
     """The first bytes of a regular file of this user or root. Raises OSError for anything else; a
     pipe is not waited for.
     """

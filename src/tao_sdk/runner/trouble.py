@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tao_sdk.runner.report import Report
 
 
-def crash(error: BaseException) -> Failure:
+def crash_failure(error: BaseException) -> Failure:
     """An error nobody foresaw, with its place, without the values it may quote."""
     trace = error.__traceback__
     while trace and trace.tb_next:

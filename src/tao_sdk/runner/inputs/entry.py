@@ -89,7 +89,7 @@ class Entry:
         with private.Unshared():
             os.makedirs(self.side, exist_ok=True)
             if not private.is_closed(self.side) and is_ours(self.side):
-                private.remove(
+                private.remove_tree(
                     self.side
                 )  # others could write to it, so nobody knows whose its content is
                 os.makedirs(self.side, exist_ok=True)
@@ -102,7 +102,7 @@ class Entry:
         part = os.path.join(self.side, "part")
         begun = os.path.join(part, "begun")
         if os.path.isdir(part) and read(begun) != version:
-            private.remove(part)
+            private.remove_tree(part)
         os.makedirs(part, exist_ok=True)
         atomic.write(begun, encoded(version), 0o644, atomic.unsettled)
         self.make_room()
@@ -117,7 +117,7 @@ class Entry:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise  # else another one, who thought us dead, was quicker
-        private.remove(part)
+        private.remove_tree(part)
 
     def settled(self, version: str) -> None:
         """The disk has it: write the mark that outlives a power cut."""
@@ -133,7 +133,7 @@ class Entry:
         """
         ours = bool(self.marked())
         old = os.path.join(self.side, "old")
-        private.remove(old)
+        private.remove_tree(old)
         if os.path.islink(self.path):
             os.unlink(self.path)
         elif os.path.isdir(self.path) and not os.listdir(self.path):
@@ -145,7 +145,7 @@ class Entry:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
         if ours:
             os.unlink(self.mark)
-        private.remove(old)
+        private.remove_tree(old)
 
     def failure(self, error: OSError) -> Failure:
         if error.errno in FULL:
@@ -245,7 +245,7 @@ def sync(path: str) -> None:
 def read(path: str) -> str:
     """What a small file of ours holds; "" when there is none."""
     try:
-        return private.read(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
+        return private.read_file(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -46,7 +46,7 @@ def fetch(
         if each["target"]:
             from tao_sdk.runner.inputs.target import put
 
-            path = put(each, path, place.work + "/")
+            path = put(each, path, place.work_folder + "/")
         values[each["key"]] = path
     if staging:
         staging.close()

@@ -91,7 +91,7 @@ class Lock:
         path = self.path(number)
         try:
             holder = (
-                private.read(path, MOST).decode("ascii", "replace").split()
+                private.read_file(path, MOST).decode("ascii", "replace").split()
             )  # opening makes NFS ask for the time
             touched = os.stat(path).st_mtime
         except OSError as error:

@@ -68,7 +68,7 @@ class Staging:
             from tao_sdk.net.web import Web
 
             self.web = Web(self.env)
-            self.web.tell = self.report.queue
+            self.web.tell = self.report.queue_event
         module = import_module("tao_sdk.net." + MODULES[scheme(wanted["uri"])])
         found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
         found.sources = self.chosen(found, wanted)
@@ -111,7 +111,9 @@ class Staging:
                 wanted, name, single, version
             )  # where the cache cannot be used, self.mount is empty then
             entry = Entry(place, None if self.mount else self.settling)
-            entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
+            entry.ensure(
+                version, make, lambda: self.report.tell_event("waiting", what=wanted["key"])
+            )
         return entry.path
 
     def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
@@ -123,7 +125,7 @@ class Staging:
             return os.path.abspath(
                 os.path.join(target, name) if single and target.endswith("/") else target
             )
-        return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
+        return os.path.join(self.place.own_folder, "inputs", safe(wanted["key"]), name)
 
     def cached(self, name: str, version: str) -> str:
         """The folder of an entry in the cache; "" where the cache has no place that only this user
@@ -206,8 +208,8 @@ class Staging:
             self.web.close()
             seconds = time.monotonic() - self.began
             rate = self.came / seconds if seconds else 0.0
-            self.report.flush()
-            self.report.event(
+            self.report.tell_queued()
+            self.report.tell_event(
                 "fetched",
                 what="inputs",
                 bytes=self.came,
@@ -262,7 +264,7 @@ class Progress:
         return max(0, self.total - self.bytes) / self.rate if self.fetched else -1.0
 
     def event(self) -> None:
-        self.report.event(
+        self.report.tell_event(
             "transfer",
             stage="inputs",
             what=self.what,

@@ -52,4 +52,4 @@ def warn_changed(path: str, report: Report) -> None:
     what = f"The input {path} was changed while the command ran."
     why = "Where an input is a link, writing to its name changes it."
     report.warn("input.changed", what, why, "Save under another name.")
-    report.say(what)
+    report.log_warning(what)

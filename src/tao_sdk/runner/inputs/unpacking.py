@@ -58,7 +58,7 @@ def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str
             made = archive.unpack(full, unpacked, env, "" if parent else stem(name))
             os.unlink(full)
             merge(made, top if parent else os.path.join(top, stem(name)))
-            private.remove(unpacked)
+            private.remove_tree(unpacked)
     return folder
 
 
@@ -143,5 +143,5 @@ def merge(folder: str, into: str) -> None:
 
 
 def anew(folder: str) -> str:
-    private.remove(folder)
+    private.remove_tree(folder)
     return folder

@@ -25,7 +25,7 @@ def stays(source: str, place: Place) -> bool:
     """It lies in the results already, though not where the command starts. All of a machine (/) is
     nobody's output.
     """
-    if source.startswith(place.work + "/"):
+    if source.startswith(place.work_folder + "/"):
         return False
     return source in ("/", place.folder) or source.startswith(place.folder + "/")
 

@@ -22,7 +22,7 @@ from tao_sdk.runner.outputs.manifest import parsed, written
 from tao_sdk.runner.outputs.remote import Remote, is_version
 from tao_sdk.runner.outputs.sending import Item, Sending
 from tao_sdk.runner.outputs.tree import Tree, covers, digest, growing, shape_of, whole_folders
-from tao_sdk.runner.trouble import crash
+from tao_sdk.runner.trouble import crash_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ class Bucket:
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
-        name = f"{OWN}/{os.path.basename(self.place.log)}"
-        if name in self.there and not os.path.exists(self.place.log):
-            self.remote.fetch(name, self.place.log, self.there[name][0])
+        name = f"{OWN}/{os.path.basename(self.place.log_path)}"
+        if name in self.there and not os.path.exists(self.place.log_path):
+            self.remote.fetch(name, self.place.log_path, self.there[name][0])
 
     def intact(self) -> list[Entry]:
         """The complete files of an earlier attempt that are still there as they were."""
@@ -205,10 +205,10 @@ class Bucket:
         return items, problems
 
     def logs(self) -> list[Source]:
-        own = os.path.basename(self.place.log)
-        found = os.listdir(self.place.own) if os.path.isdir(self.place.own) else []
+        own = os.path.basename(self.place.log_path)
+        found = os.listdir(self.place.own_folder) if os.path.isdir(self.place.own_folder) else []
         return [
-            (os.path.join(self.place.own, each), f"{OWN}/{each}")
+            (os.path.join(self.place.own_folder, each), f"{OWN}/{each}")
             for each in found
             if each.startswith(own)
         ]
@@ -270,7 +270,7 @@ class Bucket:
 
     def broke(self, item: Item, error: BaseException) -> None:
         """What nobody foresaw is told with the results that it costs."""
-        self.refused[item.name] = crash(error)
+        self.refused[item.name] = crash_failure(error)
 
     def ship(self, item: Item) -> None:
         if self.failure:
@@ -482,7 +482,7 @@ class Telling:
         if time.monotonic() - self.last >= TELL:
             self.last = time.monotonic()
             rate = size / (self.last - self.began)
-            self.report.event(
+            self.report.tell_event(
                 "transfer",
                 stage="outputs",
                 what=self.address,
@@ -498,7 +498,7 @@ class Telling:
     def end(self, size: int, files: int) -> None:
         seconds = time.monotonic() - self.began
         rate = round(size / max(0.001, seconds))
-        self.report.event(
+        self.report.tell_event(
             "sent", what="outputs", bytes=size, files=files, seconds=round(seconds, 3), rate=rate
         )
 

@@ -35,7 +35,7 @@ def download(bucket: Bucket, entries: list[Entry]) -> None:
     """Each file complete at its place, by way of a folder of the runner's own. Raises Failure,
     OSError.
     """
-    remote, aside = bucket.remote, os.path.join(bucket.place.own, "fetched")
+    remote, aside = bucket.remote, os.path.join(bucket.place.own_folder, "fetched")
     sources = [
         S3Source(
             remote.s3,

@@ -13,7 +13,7 @@ from tao_sdk.net import atomic
 from tao_sdk.net.crew import catch_error, start_thread
 from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.ending import Ending
-from tao_sdk.runner.trouble import crash
+from tao_sdk.runner.trouble import crash_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Keeper:
     def watch(self) -> None:
         error = catch_error(self.look_after)
         if error:  # what is not kept by now is kept at the end, or fails there
-            self.report.queue("warning", **crash(error).facts)
+            self.report.queue_event("warning", **crash_failure(error).facts)
 
     def look_after(self) -> None:
         while not self.wait():
@@ -92,7 +92,7 @@ class Keeper:
         new = [each for each in problems if each not in self.told]
         self.told.update(new)
         if new:
-            self.report.queue(
+            self.report.queue_event(
                 "warning",
                 code="output.left_out",
                 what=f"{len(new)} paths could not be kept.",
@@ -117,14 +117,14 @@ class Keeper:
         if not closing:
             self.close(ending, errors)
         elif not self.in_time(closing):
-            self.report.flush()
+            self.report.tell_queued()
             raise self.given_up(errors)
-        self.report.flush()
+        self.report.tell_queued()
         for each in errors:
             raise each
 
     def ending(self, exit_code: int) -> Ending:
-        ended = atomic.now(self.place.own)
+        ended = atomic.now(self.place.own_folder)
         told = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
         return Ending(exit_code, ended, told, self.signals.killed)
 
@@ -159,6 +159,6 @@ class Keeper:
         self.tell(each.finish(ending, self.told_to_end, self.report))
         each.closed = True
         for path in set(each.missing) - self.place.optional:
-            self.report.queue("warning", **never_written(path))
+            self.report.queue_event("warning", **never_written(path))
         if each.failure:
             raise each.failure

@@ -32,7 +32,7 @@ MOST_UNSENT = 100  # names of files that it lists as not sent
 def load(path: str) -> dict[str, Any]:
     """The manifest that an earlier attempt left here; empty when there is none."""
     try:
-        return parsed(private.read(path, LARGEST))
+        return parsed(private.read_file(path, LARGEST))
     except OSError:
         return {}
 
@@ -119,7 +119,7 @@ class Manifest:
         self.found: dict[str, Shape] = {}  # by the last look
         self.seen: dict[str, Shape] = {}  # by the look an interval ago
         self.hashes: dict[tuple[str, Shape], str] = {}
-        for each in load(place.manifest).get("files", []):
+        for each in load(place.manifest_path).get("files", []):
             self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
 
     def renew(
@@ -140,7 +140,7 @@ class Manifest:
         text = written(
             self.place, exit_code, whole, tree.problems, [each for each in files if each], folders
         )
-        atomic.write(self.place.manifest, text.encode(), 0o644)
+        atomic.write(self.place.manifest_path, text.encode(), 0o644)
         return tree.problems
 
     def entry(

@@ -42,9 +42,9 @@ def resumed(
     """
     path = checkpoint(place, document["files"], buckets)
     if path:
-        report.event("resumed", path=path)
+        report.tell_event("resumed", path=path)
         return {document["resume"]: path}
-    if os.path.exists(place.manifest) or any(each.entries for each in buckets):
+    if os.path.exists(place.manifest_path) or any(each.entries for each in buckets):
         report.warn(
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
@@ -61,7 +61,7 @@ def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> s
     is brought here first.
     """
     found: list[tuple[float, str, list[Entry], Fetch]] = []
-    manifest = load(place.manifest)
+    manifest = load(place.manifest_path)
     if manifest.get("job") == place.job:
         found += [
             (*each, in_folder(place.folder))
