@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.runner.outputs.ending import SETTLED
-from tao_sdk.runner.outputs.tree import WEIGHTS, growing, names_checkpoint
+from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
 
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
@@ -413,7 +413,7 @@ def _in_motion(manifest: Mapping[str, Any]) -> Iterator[str]:
     listed = dict(_listed_files(manifest))
     folders: Any = manifest.get("folders")  # older ones do not have it
     for path, told in cast(dict[str, Any], folders).items() if isinstance(folders, dict) else ():
-        there = [size for name, size in _sizes_inside(path, listed).items() if not growing(name)]
+        there = [size for name, size in _sizes_inside(path, listed).items() if not is_growing(name)]
         if told != [len(there), sum(there)]:
             yield path
 

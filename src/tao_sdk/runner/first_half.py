@@ -9,7 +9,7 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
-from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
+from tao_sdk.runner.outputs.destination import in_bucket, is_explicit, make_places, make_writable
 from tao_sdk.runner.process import Command
 from tao_sdk.runner.template import fill_template
 
@@ -58,7 +58,7 @@ class FirstHalf:
         from tao_sdk.runner import files
 
         if self.starts_in_work():
-            make(self.place.work_folder, "The job's work folder")
+            make_writable(self.place.work_folder, "The job's work folder")
             os.chdir(self.place.work_folder)
         size = files.write_files(self.document["files"], blobs)
         seconds = round(time.monotonic() - started, 3)
@@ -73,9 +73,9 @@ class FirstHalf:
             self.place.remote = ""
         sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
         try:
-            make(self.place.folder, "This job's results")
+            make_writable(self.place.folder, "This job's results")
             with private.Unshared():
-                make(self.place.own_folder, "This job's results")
+                make_writable(self.place.own_folder, "This job's results")
         except Failure as failure:
             if self.keeps_results() and not self.place.remote:
                 raise
@@ -105,15 +105,15 @@ class FirstHalf:
         """Before anything is fetched, so that a bucket that takes no results ends
         the job at once.
         """
-        from tao_sdk.runner.outputs.bucket import SHARE, buckets
+        from tao_sdk.runner.outputs.bucket import SHARE, open_buckets
 
-        self.buckets = buckets(self.document, self.place, self.env, self.report.queue_event)
+        self.buckets = open_buckets(self.document, self.place, self.env, self.report.queue_event)
         self.report.tell_queued()
         self.signals.share = 1 - SHARE
 
     def keeps_results(self) -> bool:
         """Whether the job names results whose place is ours to choose."""
-        placed = all(explicit(each) or in_bucket(each) for each in self.document["outputs"])
+        placed = all(is_explicit(each) or in_bucket(each) for each in self.document["outputs"])
         return bool(self.document["copies"]) or not placed
 
     def fetch_inputs(self) -> None:
@@ -122,13 +122,13 @@ class FirstHalf:
             from tao_sdk.runner.inputs import fetch
 
             mount = self.document["mount_path"]
-            self.values, self.tell_changed_inputs = fetch.fetch(
+            self.values, self.tell_changed_inputs = fetch.fetch_inputs(
                 self.document["inputs"], self.place, mount, self.env, self.report
             )
 
     def write_spec(self) -> None:
         self.report.tell_stage("spec")
-        self.values.update(settle(self.document["outputs"], self.place))
+        self.values.update(make_places(self.document["outputs"], self.place))
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import make_folders
 
@@ -136,7 +136,9 @@ class FirstHalf:
         if self.document["resume"] and self.place.resume:
             from tao_sdk.runner.outputs import resume
 
-            self.values.update(resume.resumed(self.document, self.place, self.buckets, self.report))
+            self.values.update(
+                resume.resume_values(self.document, self.place, self.buckets, self.report)
+            )
         if self.document["spec"]:
             from tao_sdk.runner import spec
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 
-from tao_sdk.runner.outputs.manifest import load
-from tao_sdk.runner.outputs.tree import WEIGHTS, checkpoint_folder, growing
+from tao_sdk.runner.outputs.manifest import load_manifest
+from tao_sdk.runner.outputs.tree import WEIGHTS, checkpoint_folder, is_growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ ALONE = tuple(
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
-def resumed(
+def resume_values(
     document: Document, place: Place, buckets: Sequence[Bucket], report: Report
 ) -> dict[str, str]:
     """The key that the checkpoint fills -> its path; nothing when there is none to trust, which is
     told.
     """
-    path = checkpoint(place, document["files"], buckets)
+    path = find_checkpoint(place, document["files"], buckets)
     if path:
         report.tell_event("resumed", path=path)
         return {document["resume"]: path}
@@ -54,21 +54,24 @@ def resumed(
     return {}
 
 
-def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
+def find_checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
     """Its path; "" when there is none to trust.
 
     `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket
     is brought here first.
     """
     found: list[tuple[float, str, list[Entry], Fetch]] = []
-    manifest = load(place.manifest_path)
+    manifest = load_manifest(place.manifest_path)
     if manifest.get("job") == place.job:
         found += [
             (*each, in_folder(place.folder))
-            for each in complete(manifest["files"], manifest["folders"])
+            for each in complete_checkpoints(manifest["files"], manifest["folders"])
         ]
     for bucket in buckets:
-        found += [(*each, in_bucket(bucket)) for each in complete(bucket.intact(), bucket.folders)]
+        found += [
+            (*each, in_bucket(bucket))
+            for each in complete_checkpoints(bucket.intact_entries(), bucket.folders)
+        ]
     ours = {"work/" + path for path in carried}
     for _, name, entries, fetch in sorted(found, key=lambda each: each[:2], reverse=True):
         path = "" if name in ours else fetch(name, entries)
@@ -77,7 +80,7 @@ def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> s
     return ""
 
 
-def complete(
+def complete_checkpoints(
     entries: list[Entry], folders: dict[str, list[int]]
 ) -> Iterator[tuple[float, str, list[Entry]]]:
     """(time, name, its files) of each checkpoint: a folder of files, or a file that is none of such
@@ -89,7 +92,7 @@ def complete(
         alone = folder not in folders or SAYS_WHICH.search(os.path.basename(each["path"]))
         if alone and each["path"].endswith(ALONE):
             yield each["mtime"], each["path"], [each]
-        elif not alone and not growing(each["path"]):
+        elif not alone and not is_growing(each["path"]):
             inside.setdefault(folder, []).append(each)
     for folder, files in inside.items():
         if folders[folder] == [len(files), sum(each["size"] for each in files)]:
@@ -118,14 +121,14 @@ def in_folder(folder: str) -> Fetch:
             os.path.join(top, each)
             for top, _, files in os.walk(path)
             for each in files
-            if not growing(each)
+            if not is_growing(each)
         }
-        return path if all(intact(each, folder) for each in entries) and there <= listed else ""
+        return path if all(is_intact(each, folder) for each in entries) and there <= listed else ""
 
     return fetch
 
 
-def intact(listed: Entry, folder: str) -> bool:
+def is_intact(listed: Entry, folder: str) -> bool:
     try:
         found = os.stat(os.path.join(folder, listed["path"]))
     except OSError:

@@ -48,9 +48,9 @@ class Tree:
         self.folders = [""]  # to enter, by their paths below the top
         self.links: list[str] = []
         while self.folders or self.links:
-            self.enter(self.folders.pop() if self.folders else self.links.pop())
+            self.enter_folder(self.folders.pop() if self.folders else self.links.pop())
 
-    def enter(self, folder: str) -> None:
+    def enter_folder(self, folder: str) -> None:
         """Take in a folder."""
         try:
             here = os.stat(os.path.join(self.top, folder))
@@ -63,10 +63,10 @@ class Tree:
             return
         for name in names:
             path = os.path.join(folder, name)
-            if not self.excluded(path):
-                self.take(path)
+            if not self.is_excluded(path):
+                self.take_path(path)
 
-    def take(self, path: str) -> None:
+    def take_path(self, path: str) -> None:
         full = os.path.join(self.top, path)
         try:
             found = os.stat(full)
@@ -84,11 +84,11 @@ class Tree:
         else:
             self.problems.append(f"{path}: not a file")
 
-    def excluded(self, path: str) -> bool:
+    def is_excluded(self, path: str) -> bool:
         """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the
         whole path.
         """
-        return path.endswith(PART_END) or any(covers(each, path) for each in self.excludes)
+        return path.endswith(PART_END) or any(covers_path(each, path) for each in self.excludes)
 
 
 def shape_of(path: str) -> Shape:
@@ -97,19 +97,19 @@ def shape_of(path: str) -> Shape:
     return found.st_size, found.st_mtime
 
 
-def covers(exclude: str, path: str) -> bool:
+def covers_path(exclude: str, path: str) -> bool:
     if path == exclude or path.startswith(exclude + "/"):
         return True
-    return any(sign in exclude for sign in "*?[") and matches(path, exclude)
+    return any(sign in exclude for sign in "*?[") and matches_pattern(path, exclude)
 
 
-def matches(path: str, pattern: str) -> bool:
+def matches_pattern(path: str, pattern: str) -> bool:
     from fnmatch import fnmatchcase  # it takes milliseconds to import, and few jobs have a pattern
 
     return fnmatchcase(path, pattern)
 
 
-def growing(path: str) -> bool:
+def is_growing(path: str) -> bool:
     """Whether a file of this name is only ever appended to."""
     return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
 
@@ -154,7 +154,7 @@ def whole_folders(
     weighty: set[str] = set()
     for path, size in files:
         folder = checkpoint_folder(path)
-        if not folder or growing(path):
+        if not folder or is_growing(path):
             continue
         known = found.setdefault(folder, [0, 0])
         found[folder] = (
@@ -164,7 +164,7 @@ def whole_folders(
     return {folder: found[folder] for folder in sorted(weighty)}
 
 
-def chunks(path: str) -> Iterator[bytes]:
+def read_chunks(path: str) -> Iterator[bytes]:
     """A file's bytes, a megabyte at a time."""
     with open(path, "rb", buffering=0) as file:
         while True:
@@ -174,9 +174,9 @@ def chunks(path: str) -> Iterator[bytes]:
             yield data
 
 
-def digest(path: str, algorithm: str) -> str:
+def file_digest(path: str, algorithm: str) -> str:
     """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
     found = hashlib.new(algorithm)
-    for data in chunks(path):
+    for data in read_chunks(path):
         found.update(data)
     return found.hexdigest()
