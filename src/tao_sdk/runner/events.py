@@ -69,7 +69,9 @@ def parse_event(line: bytes) -> Event | None:
         facts = json.loads(line[len(PREFIX) :])
     except (ValueError, RecursionError):
         return None
-    return make_event(cast("dict[str, Any]", facts)) if isinstance(facts, dict) else None
+    if not isinstance(facts, dict):
+        return None
+    return make_event(cast("dict[str, Any]", facts))
 
 
 def make_event(facts: dict[str, Any]) -> Event | None:
@@ -158,14 +160,18 @@ class EventFilter:
         at = data.find(START, at)
         while at > 0 and data[at - 1 : at] != b"\n":
             at = data.find(START, at + 1)
-        return at if at != 0 or self.fresh else self.next_start(data, 1)
+        if at != 0 or self.fresh:
+            return at
+        return self.next_start(data, 1)
 
     def keep_from(self, data: bytes, done: int, at: int) -> int:
         """From where the data has to be held: an event that is not complete, or an end that may be
         the start of one.
         """
         if at >= 0:
-            return at - len(SEAM) if data.endswith(SEAM, done, at) else at
+            if data.endswith(SEAM, done, at):
+                return at - len(SEAM)
+            return at
         opening = SEAM + START
         for length in range(min(len(opening) - 1, len(data) - done), 0, -1):
             if data.endswith(opening[:length], done):

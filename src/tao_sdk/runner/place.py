@@ -105,4 +105,6 @@ def bucket_address(root: str, bucket: str, job: str) -> str:
     """The address of this job's results, when they go to a bucket."""
     if root.startswith("s3://"):
         return f"{root.rstrip('/')}/{job}"
-    return "" if root or not bucket else f"s3://{bucket}/results/{job}"
+    if root or not bucket:
+        return ""
+    return f"s3://{bucket}/results/{job}"

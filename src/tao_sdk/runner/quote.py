@@ -13,7 +13,9 @@ PLAIN = frozenset("@%+=:,./-_").union(filter(str.isalnum, map(chr, range(128))))
 
 def quote_word(text: str) -> str:
     """One word of a shell command."""
-    return text if text and PLAIN.issuperset(text) else "'" + text.replace("'", "'\\''") + "'"
+    if text and PLAIN.issuperset(text):
+        return text
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def plain_word(text: str) -> str:
@@ -34,7 +36,9 @@ def double_quoted(text: str) -> str:
 
 def escape_char(char: str) -> str:
     """As in JSON, but for what is beyond 16 bits: neither knows two halves of a character."""
-    return jsontext.escape_char(char) if char <= "\uffff" else f"\\U{ord(char):08X}"
+    if char <= "\uffff":
+        return jsontext.escape_char(char)
+    return f"\\U{ord(char):08X}"
 
 
 def toml_string(text: str) -> str:

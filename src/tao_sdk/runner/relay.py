@@ -149,4 +149,6 @@ def alive_in(group: int) -> Callable[[str], bool]:
 
 def exit_code(status: int) -> int:
     """As a shell tells it: 128 + n when signal n ended the command."""
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)

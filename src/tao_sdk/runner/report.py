@@ -51,7 +51,9 @@ def encode_event(event: str, facts: dict[str, Value]) -> bytes:
 def shorten_value(value: Value) -> Value:
     if isinstance(value, list):
         return value[:20]
-    return value[:1000] + "…" if isinstance(value, str) and len(value) > 1000 else value
+    if isinstance(value, str) and len(value) > 1000:
+        return value[:1000] + "…"
+    return value
 
 
 def secrets_of(env: Mapping[str, str]) -> list[str]:

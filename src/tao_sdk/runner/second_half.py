@@ -105,4 +105,6 @@ def free_bytes(folder: str) -> float:
         disk = os.statvfs(folder)
     except OSError:
         return float("inf")
-    return disk.f_bavail * disk.f_frsize if disk.f_blocks else float("inf")
+    if disk.f_blocks:
+        return disk.f_bavail * disk.f_frsize
+    return float("inf")

@@ -94,7 +94,9 @@ class Signals:
 
     def time_left(self) -> float:
         """Seconds until the job has to be over; endless while nobody has told it to end."""
-        return self.told_at + self.place.grace - time.monotonic() if self.first else float("inf")
+        if self.first:
+            return self.told_at + self.place.grace - time.monotonic()
+        return float("inf")
 
     def command_started(self, group: int) -> None:
         """The command runs. A signal that came while it was being started reaches it too."""

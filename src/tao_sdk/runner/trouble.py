@@ -36,7 +36,9 @@ def file_of(frame: FrameType) -> str:
     """The file that a frame's code is from. boot.py gives a module its name alone."""
     name: str = frame.f_globals["__name__"]
     path = frame.f_code.co_filename
-    return f"<{name.replace('.', '/')}.py>" if path == "<string>" else path
+    if path == "<string>":
+        return f"<{name.replace('.', '/')}.py>"
+    return path
 
 
 def no_word(path: str) -> Failure:

@@ -90,7 +90,9 @@ def content_folder(folder: str, name: str) -> str:
     """
     inner = os.path.join(folder, name)
     alone = os.listdir(folder) == [name] and os.path.isdir(inner) and not os.path.islink(inner)
-    return inner if alone else folder
+    if alone:
+        return inner
+    return folder
 
 
 class Unpacked:
@@ -291,7 +293,9 @@ def set_time(path: str, time: float) -> None:
 
 def env_number(env: Mapping[str, str], name: str) -> int:
     text = env.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    if text.isascii() and text.isdigit() and len(text) < 20:
+        return int(text)
+    return 0
 
 
 class Watched:
@@ -460,4 +464,6 @@ def piece_size(entry: zipfile.ZipInfo) -> int:
     become 40 GB of memory.
     """
     stored, deflated = 0, 8
-    return CHUNK if entry.compress_type in (stored, deflated) else FEW
+    if entry.compress_type in (stored, deflated):
+        return CHUNK
+    return FEW

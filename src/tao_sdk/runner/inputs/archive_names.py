@@ -13,7 +13,9 @@ def archive_stem(name: str) -> str:
     """`images` of images.tar.gz; "" for what is no archive, going by its name."""
     lower = name.lower()
     suffix = max((each for each in ARCHIVES if lower.endswith(each)), key=len, default="")
-    return name[: -len(suffix)] if suffix and len(name) > len(suffix) else ""
+    if suffix and len(name) > len(suffix):
+        return name[: -len(suffix)]
+    return ""
 
 
 def must_unpack(wanted: Input) -> bool:

@@ -56,7 +56,9 @@ class Entry:
         return self.read_mark() in (version, unsettled_mark(version)) and is_ours(self.path)
 
     def read_mark(self) -> str:
-        return read_text(self.mark) if private.is_closed(self.side) else ""
+        if not private.is_closed(self.side):
+            return ""
+        return read_text(self.mark)
 
     def ensure_version(
         self, version: str, make: Callable[[str], str], waits: Callable[[], None]

@@ -155,11 +155,15 @@ def start_time(pid: int) -> str:
     """
     fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) > 19:
-        return fields[19] if fields[0] != "Z" else "-"
+        if fields[0] != "Z":
+            return fields[19]
+        return "-"
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return "" if isinstance(error, PermissionError) else "-"
+        if isinstance(error, PermissionError):
+            return ""
+        return "-"
     return "-"
 
 

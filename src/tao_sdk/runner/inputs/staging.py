@@ -82,7 +82,9 @@ class Staging:
             lambda part: self.fetch_into(found, wanted, part),
         )
         whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
-        return path if whole else found.meant(path)
+        if whole:
+            return path
+        return found.meant(path)
 
     def unpack_local(self, wanted: Input, path: str) -> str:
         """An archive of this machine, or a folder with archives, as a folder of its content."""
@@ -272,7 +274,9 @@ class Progress:
     @property
     def eta(self) -> float:
         """Seconds to go; -1 when nobody knows."""
-        return max(0, self.total - self.bytes) / self.rate if self.fetched_bytes else -1.0
+        if self.fetched_bytes:
+            return max(0, self.total - self.bytes) / self.rate
+        return -1.0
 
     def tell_progress(self) -> None:
         self.report.tell_event(

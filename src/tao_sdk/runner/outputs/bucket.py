@@ -105,7 +105,9 @@ class Bucket:
     def read_manifest(self) -> dict[str, Any]:
         """This job's manifest in the bucket."""
         found = parse_manifest(self.remote.read_object(MANIFEST) or b"")
-        return found if found.get("job") == self.place.job else {}
+        if found.get("job") != self.place.job:
+            return {}
+        return found
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
@@ -128,7 +130,9 @@ class Bucket:
             for path, inside in self.sources
             if not inside or covers_path(inside, name)
         )
-        return os.path.join(path, name[len(inside) :].lstrip("/")) if name != inside else path
+        if name != inside:
+            return os.path.join(path, name[len(inside) :].lstrip("/"))
+        return path
 
     # While it runs
 
@@ -313,11 +317,9 @@ class Bucket:
     def complete_entry(self, item: Item) -> Entry:
         """What is listed of it, if that was complete and is of the file as it is now."""
         listed = self.entries.get(item.name, {})
-        return (
-            listed
-            if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape
-            else {}
-        )
+        if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape:
+            return listed
+        return {}
 
     def is_at_rank_0(self, name: str, sha256: str | None) -> bool:
         return bool(sha256) and self.entries.get(name, {}).get("sha256") == sha256
@@ -334,7 +336,9 @@ class Bucket:
         same = size == item.size and (
             item.shape == sent or version == known or is_version(version, item.path)
         )
-        return version if same else ""
+        if not same:
+            return ""
+        return version
 
     def remote_name(self, name: str) -> str:
         """Its name in the bucket: what is not rank 0's lies in a folder of its
@@ -344,7 +348,9 @@ class Bucket:
             return name
         key, slash, rest = name.partition("/")
         own = f".rank-{self.place.rank}"
-        return f"{key}/{own}/{rest}" if slash else f"{own}/{name}"
+        if slash:
+            return f"{key}/{own}/{rest}"
+        return f"{own}/{name}"
 
     def put_manifest(self, exit_code: int | None, whole: bool, problems: list[str]) -> None:
         """Renew it, if it has something new to tell."""

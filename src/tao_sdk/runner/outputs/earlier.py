@@ -24,7 +24,9 @@ def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
     if missing:
         download_entries(bucket, missing)
     intact = [verify_file(bucket.local_path(each["path"]), each) for each in missing]
-    return bucket.local_path(name) if all(intact) else ""
+    if not all(intact):
+        return ""
+    return bucket.local_path(name)
 
 
 def is_here(bucket: Bucket, entry: Entry) -> bool:

@@ -40,7 +40,9 @@ class Folder:
         return problems
 
     def renew_copies(self, final: bool) -> list[str]:
-        return self.copies.renew(final) + self.copies.failed if self.copies else []
+        if not self.copies:
+            return []
+        return self.copies.renew(final) + self.copies.failed
 
     def finish(self, ending: Ending, *_: object) -> list[str]:
         """First the little that must be known, then what takes its time: the runner may be killed
@@ -78,17 +80,17 @@ class Folder:
 
     @property
     def missing(self) -> list[str]:
-        return self.copies.missing if self.copies else []
+        if not self.copies:
+            return []
+        return self.copies.missing
 
     @property
     def failure(self) -> Failure | None:
         """Why not everything was kept, once it is over."""
         failed = self.copies.failed if self.copies else []
-        return (
-            lost_failure(f"{len(failed)} files could not be kept.", failed, self.place)
-            if failed
-            else None
-        )
+        if not failed:
+            return None
+        return lost_failure(f"{len(failed)} files could not be kept.", failed, self.place)
 
 
 def lost_failure(what: str, paths: list[str], place: Place) -> Failure:

@@ -33,7 +33,9 @@ class Remote:
         self.bucket, _, self.prefix = address.partition("://")[2].partition("/")
 
     def full_key(self, name: str) -> str:
-        return f"{self.prefix}/{name}" if self.prefix else name
+        if self.prefix:
+            return f"{self.prefix}/{name}"
+        return name
 
     def check_writable(self) -> None:
         """Raise the Failure that tells why nothing can be written here. An upload that is begun and

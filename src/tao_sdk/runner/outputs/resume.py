@@ -123,7 +123,9 @@ def in_folder(folder: str) -> Fetch:
             for each in files
             if not is_growing(each)
         }
-        return path if all(is_intact(each, folder) for each in entries) and there <= listed else ""
+        if all(is_intact(each, folder) for each in entries) and there <= listed:
+            return path
+        return ""
 
     return fetch
 

@@ -94,7 +94,9 @@ class Sending:
         if not self.queue or (only_urgent and not self.queue[0].urgent):
             return None
         first = self.queue[0]
-        return first if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE else None
+        if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE:
+            return first
+        return None
 
     def wait(
         self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5

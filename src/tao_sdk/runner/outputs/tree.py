@@ -141,7 +141,9 @@ def counted_word(text: str) -> str:
     word = text.rstrip("0123456789")
     if word == text:
         return ""
-    return word[:-1] if word.endswith(("=", "_", "-")) else word
+    if word.endswith(("=", "_", "-")):
+        return word[:-1]
+    return word
 
 
 def whole_folders(
