@@ -58,7 +58,7 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
     The document is a Python literal of the packer's, as much ours as the modules beside it.
     """
-    pieces, (listed, *texts) = (each.split(b"\0") for each in modules.split(b"\0\0"))
+    pieces, (listed, *texts) = (part.split(b"\0") for part in modules.split(b"\0\0"))
     names = written_out(listed, pieces).decode().split()
     sys.meta_path.insert(0, Payload(dict(zip(names, texts)), pieces))
     parts = split_contents(job)

@@ -109,7 +109,7 @@ def is_number(value: object) -> bool:
 
 def is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(each, str) for each in cast("list[object]", value)
+        isinstance(item, str) for item in cast("list[object]", value)
     )
 
 
@@ -136,11 +136,11 @@ class EventFilter:
             end = data.find(b"\n", at) + 1
             if not end and len(data) - at <= LONGEST:
                 break
-            found = parse_event(data[at:end]) if end else None
-            if found:
-                seam = found.joined and data.endswith(SEAM, done, at)
+            event = parse_event(data[at:end]) if end else None
+            if event:
+                seam = event.joined and data.endswith(SEAM, done, at)
                 out.append(data[done : at - len(SEAM) if seam else at])
-                events.append(found)
+                events.append(event)
                 done = end
             at = self.next_start(data, end or at + 1)
         keep = self.keep_from(data, done, at)

@@ -83,16 +83,16 @@ class FirstHalf:
                 self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
             self.place.make_private(kept=sends)
         start = self.place.work_folder if self.starts_in_work() else os.getcwd()
-        for each in self.document["copies"]:
-            each["path"] = os.path.join(start, each["path"])
+        for copy in self.document["copies"]:
+            copy["path"] = os.path.join(start, copy["path"])
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import jobs_beside
 
             self.place.neighbours = jobs_beside(self.place)
             self.place.optional = frozenset(
-                os.path.abspath(each["path"])
-                for each in self.document["copies"]
-                if each["optional"]
+                os.path.abspath(copy["path"])
+                for copy in self.document["copies"]
+                if copy["optional"]
             )
         if sends:
             self.open_buckets()
@@ -113,7 +113,9 @@ class FirstHalf:
 
     def keeps_results(self) -> bool:
         """Whether the job names results whose place is ours to choose."""
-        placed = all(is_explicit(each) or in_bucket(each) for each in self.document["outputs"])
+        placed = all(
+            is_explicit(output) or in_bucket(output) for output in self.document["outputs"]
+        )
         return bool(self.document["copies"]) or not placed
 
     def fetch_inputs(self) -> None:
@@ -173,8 +175,8 @@ class FirstHalf:
         if self.place.nobodys:
             return -1
         try:
-            for each in self.buckets[-1:] if self.place.remote else ():
-                each.fetch_log()
+            for bucket in self.buckets[-1:] if self.place.remote else ():
+                bucket.fetch_log()
             self.place.set_aside_log()
             return os.open(
                 self.place.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600

@@ -62,16 +62,16 @@ def read_file(path: str, most: int) -> bytes:
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        ours = stat.S_ISREG(found.st_mode) and is_ours(found, os.path.dirname(path))
+        status = os.fstat(fd)
+        ours = stat.S_ISREG(status.st_mode) and is_ours(status, os.path.dirname(path))
         if not ours:
             raise PermissionError(errno.EPERM, "It is no file of this user", path)
         return file.read(most)
 
 
-def is_ours(found: os.stat_result, folder: str) -> bool:
+def is_ours(status: os.stat_result, folder: str) -> bool:
     """True for what belongs to root, or to this user as the file system of `folder` knows him."""
-    return found.st_uid in (0, os.geteuid()) or found.st_uid == owner_there(folder)
+    return status.st_uid in (0, os.geteuid()) or status.st_uid == owner_there(folder)
 
 
 def owner_there(folder: str) -> int:
@@ -93,8 +93,8 @@ def owner_there(folder: str) -> int:
 def is_closed(folder: str) -> bool:
     """True for a folder, no link to one, that is ours and that nobody else can write to."""
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:
         return False
-    closed = stat.S_ISDIR(found.st_mode) and not found.st_mode & OTHERS_WRITE
-    return closed and is_ours(found, folder)
+    closed = stat.S_ISDIR(status.st_mode) and not status.st_mode & OTHERS_WRITE
+    return closed and is_ours(status, folder)

@@ -59,7 +59,9 @@ def shorten_value(value: Value) -> Value:
 def secrets_of(env: Mapping[str, str]) -> list[str]:
     """The values that no event may quote, the longest first."""
     values = {value.strip() for name, value in env.items() if is_secret(name)}
-    return sorted((each for each in values if len(each) >= SHORTEST_SECRET), key=len, reverse=True)
+    return sorted(
+        (secret for secret in values if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
+    )
 
 
 def is_secret(name: str) -> bool:

@@ -84,12 +84,12 @@ class SecondHalf:
 
     def warn_missing(self) -> None:
         """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
-        for each in self.job.document["outputs"]:
-            path = self.job.values[each["key"]]
+        for output in self.job.document["outputs"]:
+            path = self.job.values[output["key"]]
             written = os.path.isfile(path) or any(
                 folders or files for _, folders, files in os.walk(path)
             )
-            if not written and not each["optional"]:
+            if not written and not output["optional"]:
                 self.report.queue_event("warning", **never_written(path))
 
 

@@ -50,9 +50,9 @@ class Signals:
         self.first = 0  # the first signal that asked for an end
         self.told_at = 0.0  # when that was, on the monotonic clock
         self.killed = False  # the command was, since its time was up
-        self.taken = [each for each in FORWARDED if signal.getsignal(each) != signal.SIG_IGN]
-        for each in self.taken:
-            signal.signal(each, self.forward)
+        self.taken = [number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
+        for number in self.taken:
+            signal.signal(number, self.forward)
         signal.signal(signal.SIGALRM, self.kill_command)
 
     def forward(self, number: int, _: FrameType | None) -> None:

@@ -37,7 +37,7 @@ def choose_sources(
     key = how["annotation"]
     paths = [path for name, path in values.items() if name == key or name.startswith(key + "[")]
     names = {name for path in paths for name in named_paths(path, how["format"], how["keys"])}
-    missing = sorted(names - {each.path for each in sources})
+    missing = sorted(names - {source.path for source in sources})
     if missing:
         raise Failure(
             "input.missing",
@@ -46,7 +46,7 @@ def choose_sources(
             f"They are not below {shown(uri)}.",
             "Correct the annotation, or the address of the folder.",
         )
-    return [each for each in sources if each.path in names]
+    return [source for source in sources if source.path in names]
 
 
 def named_paths(path: str, form: str, keys: list[str]) -> list[str]:
@@ -54,10 +54,10 @@ def named_paths(path: str, form: str, keys: list[str]) -> list[str]:
     that leads out.
     """
     form = form or FORMATS.get(os.path.splitext(path)[1].lower(), "json")
-    found: set[str] = set()
+    names: set[str] = set()
     try:
         for value in READERS[form](path, keys):
-            found.add(check_path(path, value))
+            names.add(check_path(path, value))
     except ImportError as error:
         raise annotation_failure(
             path,
@@ -69,13 +69,13 @@ def named_paths(path: str, form: str, keys: list[str]) -> list[str]:
             path, f"{error.strerror}.", "Name a file, or leave selective out to have all files."
         ) from error
     except (ValueError, ArithmeticError, RecursionError, MemoryError, csv_error()) as error:
-        said = str(error)[:200].rstrip(".") or type(error).__name__
-        raise annotation_failure(path, f"It is no {form} that can be read: {said}.") from error
-    if not found:
+        reason = str(error)[:200].rstrip(".") or type(error).__name__
+        raise annotation_failure(path, f"It is no {form} that can be read: {reason}.") from error
+    if not names:
         raise annotation_failure(
             path, f"Nothing in it stands under {' or '.join(keys)}.", "Correct selective.keys."
         )
-    return sorted(found)
+    return sorted(names)
 
 
 def csv_error() -> type[Exception]:

@@ -123,7 +123,7 @@ class Unpacked:
 
     def entry_path(self, name: str) -> str:
         """Where an entry goes. Its folder exists then, and is a folder."""
-        parts = [each for each in name.split("/") if each not in ("", ".")]
+        parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name:
             raise self.broken_failure(f"Its entry {name[:200]!r} would lie outside of its folder.")
         if len(parts) > DEEPEST:
@@ -157,11 +157,11 @@ class Unpacked:
             self.check_space(size)
 
     def check_limits(self, *limits: tuple[str, int, int]) -> None:
-        for many, limit, found in limits:
-            if found > limit:
+        for what, limit, count in limits:
+            if count > limit:
                 raise Failure(
                     "archive.limit",
-                    f"The archive {self.name} holds more than {limit} {many}.",
+                    f"The archive {self.name} holds more than {limit} {what}.",
                     "That is far more than an honest one of its size does: it "
                     "may be made to fill the disk.",
                     "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES "
@@ -424,7 +424,7 @@ def unpack_zip(path: str, tree: Unpacked) -> None:
     try:
         with open(path, "rb") as stream, zipfile.ZipFile(Bounded(stream, tree)) as archive:  # type: ignore[arg-type]
             entries = archive.infolist()
-            size = sum(each.file_size for each in entries)
+            size = sum(member.file_size for member in entries)
             tree.check_limits(
                 ("entries", tree.most_files, len(entries)), ("bytes", tree.most_bytes, size)
             )

@@ -12,7 +12,7 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 def archive_stem(name: str) -> str:
     """`images` of images.tar.gz; "" for what is no archive, going by its name."""
     lower = name.lower()
-    suffix = max((each for each in ARCHIVES if lower.endswith(each)), key=len, default="")
+    suffix = max((ending for ending in ARCHIVES if lower.endswith(ending)), key=len, default="")
     if suffix and len(name) > len(suffix):
         return name[: -len(suffix)]
     return ""

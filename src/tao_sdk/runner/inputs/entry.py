@@ -208,13 +208,13 @@ class Settling:
 
 def marks_by_disk(batch: list[tuple[Entry, str, Lock]]) -> dict[int, str]:
     """The device of each file system that entries lie on, and the mark of one of them."""
-    found: dict[int, str] = {}
+    marks: dict[int, str] = {}
     for entry, _, _ in batch:
         try:
-            found[os.stat(entry.mark).st_dev] = entry.mark
+            marks[os.stat(entry.mark).st_dev] = entry.mark
         except OSError:
             continue  # the job's folder is gone by now
-    return found
+    return marks
 
 
 def encode_version(version: str) -> bytes:
@@ -261,7 +261,7 @@ def is_ours(path: str) -> bool:
     one.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    return not stat.S_ISLNK(found.st_mode) and private.is_ours(found, os.path.dirname(path))
+    return not stat.S_ISLNK(status.st_mode) and private.is_ours(status, os.path.dirname(path))

@@ -33,21 +33,21 @@ def fetch_inputs(
     values: dict[str, str] = {}
     shapes: dict[str, object] = {}
     staging: Staging | None = None
-    for each in inputs:
-        local = MODULES[scheme(each["uri"])] == "local"
-        path = check_local(each, report) if local else ""
+    for wanted in inputs:
+        local = MODULES[scheme(wanted["uri"])] == "local"
+        path = check_local(wanted, report) if local else ""
         if path and not place.rank and not (place.folder + "/").startswith(path + "/"):
             shapes[path] = tree_shape(path)
-        if must_unpack(each) or not local:
+        if must_unpack(wanted) or not local:
             from tao_sdk.runner.inputs.staging import Staging
 
             staging = staging or Staging(place, mount, env, report, values)
-            path = staging.unpack_local(each, path) if local else staging.stage_input(each)
-        if each["target"]:
+            path = staging.unpack_local(wanted, path) if local else staging.stage_input(wanted)
+        if wanted["target"]:
             from tao_sdk.runner.inputs.target import put_input
 
-            path = put_input(each, path, place.work_folder + "/")
-        values[each["key"]] = path
+            path = put_input(wanted, path, place.work_folder + "/")
+        values[wanted["key"]] = path
     if staging:
         staging.close()
     return values, lambda: tell_changed(shapes, report)
@@ -70,8 +70,8 @@ def check_local(wanted: Input, report: Report) -> str:
 
 
 def is_empty(folder: str) -> bool:
-    with os.scandir(folder) as found:
-        return next(found, None) is None
+    with os.scandir(folder) as entries:
+        return next(entries, None) is None
 
 
 def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
@@ -102,8 +102,8 @@ def tree_shape(path: str) -> list[tuple[int, int]]:
     return shapes
 
 
-def size_and_time(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, found.st_mtime_ns
+def size_and_time(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
 def folder_entries(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -111,7 +111,7 @@ def folder_entries(folder: str) -> Iterator[os.DirEntry[str]]:
     read.
     """
     try:
-        with os.scandir(folder) as found:
-            yield from found
+        with os.scandir(folder) as entries:
+            yield from entries
     except OSError:
         return

@@ -46,14 +46,14 @@ class Lock:
         """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called
         once if we have to.
         """
-        told, pause = False, LOOK
+        is_told, pause = False, LOOK
         while not ready():
             number = self.newest_number()
             if (not number or self.is_dead(number)) and self.create_file(number + 1):
                 self.thread = start_thread(self.keep_touching)
                 return True
-            if not told:
-                told = True
+            if not is_told:
+                is_told = True
                 waits()
             time.sleep(pause)
             pause = min(RARELY, pause * 1.5)
@@ -97,9 +97,9 @@ class Lock:
         except OSError as error:
             return error.errno in private.NOT_OURS
         if len(holder) == 4 and tuple(holder[:2]) == process_identity(0)[:2] and is_pid(holder[2]):
-            found = process_identity(int(holder[2]))
-            if found[3]:
-                return found != tuple(holder)
+            identity = process_identity(int(holder[2]))
+            if identity[3]:
+                return identity != tuple(holder)
         return atomic.now(self.folder) - touched > DEAD
 
     def keep_touching(self) -> None:

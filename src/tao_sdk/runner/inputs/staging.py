@@ -72,7 +72,7 @@ class Staging:
         module = import_module("tao_sdk.net." + MODULES[scheme(wanted["uri"])])
         found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
         found.sources = self.choose_files(found, wanted)
-        parts = [(each.path, each.size, source_mark(each)) for each in found.sources]
+        parts = [(source.path, source.size, source_mark(source)) for source in found.sources]
         version = self.input_version(wanted, parts, found.asks)
         path = self.put_entry(
             wanted,
@@ -169,9 +169,9 @@ class Staging:
         if not found.folder:
             return found.sources
         sources = [
-            each
-            for each in found.sources
-            if matches_patterns(each.path, options.get("patterns", []))
+            source
+            for source in found.sources
+            if matches_patterns(source.path, options.get("patterns", []))
         ]
         if "selective" in options:
             from tao_sdk.runner.inputs import annotation
@@ -203,17 +203,13 @@ class Staging:
         )
         progress.tell_progress()
         self.came_bytes += progress.fetched_bytes
-        if not (
-            wanted["options"].get("extract") in ("yes", "parent")
-            if found.folder
-            else is_unpacked(wanted, found.name)
-        ):
+        if not has_archives(wanted, found):
             return path
         from tao_sdk.runner.inputs import unpacking  # packed only where an input may be an archive
 
-        return (unpacking.unpack_inside if found.folder else unpacking.unpack_whole)(
-            wanted, path, part, self.env
-        )
+        if found.folder:
+            return unpacking.unpack_inside(wanted, path, part, self.env)
+        return unpacking.unpack_whole(wanted, path, part, self.env)
 
     def close(self) -> None:
         """All are there: tell how much came, and how fast."""
@@ -236,7 +232,7 @@ class Progress:
 
     def __init__(self, report: Report, wanted: Input, sources: list[Source]) -> None:
         self.report, self.what, self.address = report, wanted["key"], shown(wanted["uri"])
-        self.total, self.total_files = sum(max(0, each.size) for each in sources), len(sources)
+        self.total, self.total_files = sum(max(0, source.size) for source in sources), len(sources)
         self.bytes = self.files = 0
         self.before = -1  # bytes that an earlier attempt had brought
         self.began = self.last = time.monotonic()
@@ -253,13 +249,7 @@ class Progress:
         if now - self.last >= TELL:
             self.last = now
             self.tell_progress()
-            if (
-                now - self.began > PATIENCE
-                and self.rate < SLOW
-                and self.eta > PATIENCE
-                and not self.slow
-            ):
-                self.slow = True
+            if now - self.began > PATIENCE and self.rate < SLOW and self.eta > PATIENCE:
                 self.warn_slow()
 
     @property
@@ -292,6 +282,10 @@ class Progress:
         )
 
     def warn_slow(self) -> None:
+        """Once."""
+        if self.slow:
+            return
+        self.slow = True
         self.report.warn(
             "input.slow",
             f"The input {self.what} comes slowly: {self.rate / 1024:.0f} KB/s, "
@@ -306,6 +300,13 @@ def is_unpacked(wanted: Input, name: str) -> bool:
     return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
 
 
+def has_archives(wanted: Input, found: Found) -> bool:
+    """Whether what was fetched is unpacked. Archives in a folder only if the job asks for it."""
+    if found.folder:
+        return wanted["options"].get("extract") in ("yes", "parent")
+    return is_unpacked(wanted, found.name)
+
+
 def source_mark(source: Source) -> str:
     """What changes when the source does; also of one that cannot be read in parts."""
     mark: str = source.version or getattr(source, "validator", "")
@@ -314,11 +315,11 @@ def source_mark(source: Source) -> str:
 
 def matches_patterns(path: str, patterns: list[str]) -> bool:
     """Wanted by one of the patterns, or there are none; and by no pattern with a ! refused."""
-    refused = [each[1:] for each in patterns if each.startswith("!")]
-    wanted = [each for each in patterns if not each.startswith("!")]
-    return not any(covers_path(each, path) for each in refused) and (
-        not wanted or any(covers_path(each, path) for each in wanted)
-    )
+    refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    if any(covers_path(pattern, path) for pattern in refused):
+        return False
+    return not wanted or any(covers_path(pattern, path) for pattern in wanted)
 
 
 def covers_path(pattern: str, path: str) -> bool:

@@ -72,8 +72,8 @@ def archive_shapes(path: str) -> list[tuple[str, int, str]]:
 
 
 def file_shape(path: str, name: str) -> tuple[str, int, str]:
-    found = os.stat(path)
-    return name, found.st_size, str(found.st_mtime_ns)
+    status = os.stat(path)
+    return name, status.st_size, str(status.st_mtime_ns)
 
 
 def files_below(folder: str) -> Iterator[tuple[str, str]]:
@@ -82,11 +82,11 @@ def files_below(folder: str) -> Iterator[tuple[str, str]]:
     """
     for top, folders, names in os.walk(folder, onerror=refuse_folder, followlinks=True):
         loops = [
-            each
-            for each in folders
-            if os.path.islink(os.path.join(top, each)) and is_loop(folder, top, each)
+            child
+            for child in folders
+            if os.path.islink(os.path.join(top, child)) and is_loop(folder, top, child)
         ]
-        folders[:] = [each for each in folders if each not in loops]
+        folders[:] = [child for child in folders if child not in loops]
         for name in names + loops + ([] if names or folders else [""]):
             yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
 

@@ -17,8 +17,8 @@ JOB_NAME = re.compile(r"[a-z0-9-]+-[a-z0-9]{10}")  # how the folders of jobs are
 
 def paths_to_bring(copies: list[Copy], place: Place) -> list[tuple[str, str]]:
     """Path and name of each that has to be brought to the results."""
-    found = [(os.path.abspath(each["path"]), each["name"]) for each in copies]
-    return [(path, name) for path, name in found if not is_in_results(path, place)]
+    pairs = [(os.path.abspath(copy["path"]), copy["name"]) for copy in copies]
+    return [(path, name) for path, name in pairs if not is_in_results(path, place)]
 
 
 def is_in_results(source: str, place: Place) -> bool:
@@ -72,7 +72,7 @@ def make_folders(copies: list[Copy]) -> None:
     """A path that ends in a slash is a folder that the command may expect; where it cannot be made,
     it is the command's.
     """
-    for each in copies:
-        if each["path"].endswith("/"):
+    for copy in copies:
+        if copy["path"].endswith("/"):
             with contextlib.suppress(OSError):
-                os.makedirs(each["path"], exist_ok=True)
+                os.makedirs(copy["path"], exist_ok=True)

@@ -99,15 +99,15 @@ class Bucket:
         if self.remote.address == self.place.remote and not self.place.rank:
             self.remote.sweep_uploads()
         self.remote_files = self.remote.list_files()
-        found = self.read_manifest()
-        self.entries, self.folders = by_path(found.get("files", [])), found.get("folders", {})
+        manifest = self.read_manifest()
+        self.entries, self.folders = by_path(manifest.get("files", [])), manifest.get("folders", {})
 
     def read_manifest(self) -> dict[str, Any]:
         """This job's manifest in the bucket."""
-        found = parse_manifest(self.remote.read_object(MANIFEST) or b"")
-        if found.get("job") != self.place.job:
+        manifest = parse_manifest(self.remote.read_object(MANIFEST) or b"")
+        if manifest.get("job") != self.place.job:
             return {}
-        return found
+        return manifest
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
@@ -118,9 +118,9 @@ class Bucket:
     def intact_entries(self) -> list[Entry]:
         """The complete files of an earlier attempt that are still there as they were."""
         return [
-            each
-            for each in self.entries.values()
-            if self.remote_files.get(each["path"]) == (each["size"], each.get("version"))
+            entry
+            for entry in self.entries.values()
+            if self.remote_files.get(entry["path"]) == (entry["size"], entry.get("version"))
         ]
 
     def local_path(self, name: str) -> str:
@@ -144,10 +144,10 @@ class Bucket:
         self.note_still(items)
         if self.place.rank:
             self.follow_rank_0()
-        due = [each for each in items.values() if self.is_due(each)]
+        due = [item for item in items.values() if self.is_due(item)]
         self.sending.add(due)
         latest = time.monotonic() + self.place.interval / 2
-        self.sending.wait([each.name for each in due], lambda: hurry() or time.monotonic() > latest)
+        self.sending.wait([item.name for item in due], lambda: hurry() or time.monotonic() > latest)
         self.put_manifest(None, False, problems)
         return problems + self.list_troubles()
 
@@ -156,11 +156,11 @@ class Bucket:
         ended.
         """
         try:
-            found = self.read_manifest()
+            manifest = self.read_manifest()
         except Failure:  # sending tells why, if that fails as well
             return False
-        self.trust_rank_0(found.get("files", []))
-        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
+        self.trust_rank_0(manifest.get("files", []))
+        return bool(manifest.get("whole")) and manifest["attempt"] == self.place.attempt
 
     def trust_rank_0(self, entries: list[Entry]) -> None:
         """That rank 0 has these, and no others."""
@@ -176,10 +176,10 @@ class Bucket:
         """
         looks = 3 if self.place.rank else 2
         before, self.seen_shapes = self.seen_shapes, {}
-        for name, each in items.items():
-            shape, count = before.get(name, (each.shape, 0))
-            self.seen_shapes[name] = each.shape, count + 1 if shape == each.shape else 1
-            each.still = self.seen_shapes[name][1] >= looks
+        for name, item in items.items():
+            shape, count = before.get(name, (item.shape, 0))
+            self.seen_shapes[name] = item.shape, count + 1 if shape == item.shape else 1
+            item.still = self.seen_shapes[name][1] >= looks
         self.note_folders(items)
 
     def note_folders(self, items: dict[str, Item]) -> None:
@@ -200,7 +200,9 @@ class Bucket:
         for source, inside in [*self.sources, *self.log_sources()]:
             if os.path.isdir(source):
                 tree = Tree(source, [*self.excludes, *other_results(source, self.place)])
-                problems += [f"{source}: {each}" if inside else each for each in tree.problems]
+                problems += [
+                    f"{source}: {problem}" if inside else problem for problem in tree.problems
+                ]
                 for path, shape in tree.files.items():
                     self.add_item(
                         os.path.join(inside, path),
@@ -219,18 +221,18 @@ class Bucket:
 
     def log_sources(self) -> list[Source]:
         own = os.path.basename(self.place.log_path)
-        found = os.listdir(self.place.own_folder) if os.path.isdir(self.place.own_folder) else []
+        names = os.listdir(self.place.own_folder) if os.path.isdir(self.place.own_folder) else []
         return [
-            (os.path.join(self.place.own_folder, each), f"{OWN}/{each}")
-            for each in found
-            if each.startswith(own)
+            (os.path.join(self.place.own_folder, name), f"{OWN}/{name}")
+            for name in names
+            if name.startswith(own)
         ]
 
     def add_item(
         self, name: str, path: str, shape: Shape, items: dict[str, Item], problems: list[str]
     ) -> None:
         if not name.startswith(OWN + "/") and any(
-            covers_path(each, name) for each in self.excludes
+            covers_path(pattern, name) for pattern in self.excludes
         ):
             return
         if name != name.encode("utf-8", "replace").decode():
@@ -251,9 +253,9 @@ class Bucket:
         sent = self.sent_shapes.get(item.name)
         if sent == item.shape:
             return False
-        if item.still or not item.urgent or sent is None:
-            return item.still or item.urgent
-        return item.size < SMALL or not sent[0] <= item.size < sent[0] + sent[0] // GROWTH
+        if item.still or not item.urgent:
+            return item.still
+        return sent is None or has_grown(sent[0], item.size)
 
     def send_item(self, item: Item) -> None:
         """One file, from one of the sending threads."""
@@ -295,7 +297,9 @@ class Bucket:
             raise self.failure
         name, shape = self.remote_name(item.name), item.shape
         known = {} if self.place.rank else self.complete_entry(item)
-        sha256 = (known.get("sha256") or file_digest(item.path, "sha256")) if item.still else None
+        sha256 = known.get("sha256") if item.still else None
+        if item.still and not sha256:
+            sha256 = file_digest(item.path, "sha256")
         if (
             self.place.rank
             and name not in self.remote_files
@@ -392,11 +396,11 @@ class Bucket:
         self.sending.drop_queued()
         self.ended = True
         items, problems = self.list_items()
-        for each in items.values():
-            each.still = ending.vouches_for(each.shape[1]) or bool(self.complete_entry(each))
+        for item in items.values():
+            item.still = ending.vouches_for(item.shape[1]) or bool(self.complete_entry(item))
         self.last_items = items
         self.note_folders(items)
-        self.ship_first([each for each in items.values() if each.urgent], report)
+        self.ship_first([item for item in items.values() if item.urgent], report)
         self.put_manifest(exit_code, False, problems)
         self.sending.wait(set(self.sending.busy))
         if self.place.rank and not self.failure:
@@ -412,16 +416,16 @@ class Bucket:
         """Send these, while what is on its way already goes on. One of them may be, as it was
         before.
         """
-        self.sending.wait([each.name for each in items])
+        self.sending.wait([item.name for item in items])
         self.ship_all(items, report, tell=False)
 
     def unsent_names(self, items: Iterable[Item]) -> list[str]:
         """The names of those that are not there."""
         excused = self.gone | set(self.unread)
         return sorted(
-            each.name
-            for each in items
-            if self.sent_shapes.get(each.name) != each.shape and each.name not in excused
+            item.name
+            for item in items
+            if self.sent_shapes.get(item.name) != item.shape and item.name not in excused
         )
 
     def given_up(self) -> Failure:
@@ -449,17 +453,17 @@ class Bucket:
         could not be sent.
         """
         due = [
-            each
-            for each in items
-            if self.sent_shapes.get(each.name) != each.shape or self.lacks_checksum(each)
+            item
+            for item in items
+            if self.sent_shapes.get(item.name) != item.shape or self.lacks_checksum(item)
         ]
-        telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
+        telling = Telling(report, self.remote.address, len(due), sum(item.size for item in due))
         self.done = self.done_files = 0
-        for each in self.gone, self.unread, self.refused:
-            each.clear()  # it may be otherwise by now, and is then told anew
+        for files in self.gone, self.unread, self.refused:
+            files.clear()  # it may be otherwise by now, and is then told anew
         self.sending.add(due)
         self.sending.wait(
-            [each.name for each in due], lambda: telling.tell_now(self.done, self.done_files)
+            [item.name for item in due], lambda: telling.tell_now(self.done, self.done_files)
         )
         if tell:
             telling.tell_end(self.done, self.done_files)
@@ -539,8 +543,13 @@ def list_names(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
+def has_grown(before: int, size: int) -> bool:
+    """True if a growing file is to be sent again, by the bytes that were sent and those it has."""
+    return size < SMALL or not before <= size < before + before // GROWTH
+
+
 def by_path(entries: list[Entry]) -> dict[str, Entry]:
-    return {each["path"]: each for each in entries}
+    return {entry["path"]: entry for entry in entries}
 
 
 def shape_now(path: str) -> Shape:
@@ -562,17 +571,17 @@ def open_buckets(
 
     s3 = S3(Web(env))
     s3.web.tell = tell
-    found = [
+    buckets = [
         Bucket(Remote(s3, at), sources, place, left)
         for at, sources, left in bucket_sources(document, place)
     ]
-    for bucket in found:
+    for bucket in buckets:
         try:
             bucket.open()
         except Failure as failure:
             what = f"Results cannot be written to {bucket.remote.address}/: {failure.what}"
             raise Failure(failure.code, what, failure.why, failure.next, failure.host) from failure
-    return found
+    return buckets
 
 
 def bucket_sources(document: Document, place: Place) -> list[tuple[str, list[Source], list[str]]]:
@@ -587,7 +596,7 @@ def bucket_sources(document: Document, place: Place) -> list[tuple[str, list[Sou
             if output["file"]:
                 path, address = os.path.dirname(path), address.rpartition("/")[0]
             named.setdefault(address, []).append((path, ""))
-    found = [(address, sources, document["excludes"]) for address, sources in named.items()]
+    prefixes = [(address, sources, document["excludes"]) for address, sources in named.items()]
     if place.remote:
         own = paths_to_bring(document["copies"], place)
         apart = [path for sources in [*named.values(), own] for path, _ in sources]
@@ -596,7 +605,7 @@ def bucket_sources(document: Document, place: Place) -> list[tuple[str, list[Sou
             for path in apart
             if path.startswith(place.folder + "/")
         ]
-        found.append(
+        prefixes.append(
             (place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere])
         )
-    return found
+    return prefixes

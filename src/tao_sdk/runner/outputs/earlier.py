@@ -20,10 +20,10 @@ def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
     """The path of a file or folder of such entries, here as it was; "" when it is not what the
     manifest says.
     """
-    missing = [each for each in entries if not is_here(bucket, each)]
+    missing = [entry for entry in entries if not is_here(bucket, entry)]
     if missing:
         download_entries(bucket, missing)
-    intact = [verify_file(bucket.local_path(each["path"]), each) for each in missing]
+    intact = [verify_file(bucket.local_path(entry["path"]), entry) for entry in missing]
     if not all(intact):
         return ""
     return bucket.local_path(name)
@@ -42,18 +42,18 @@ def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
         S3Source(
             remote.s3,
             remote.bucket,
-            remote.full_key(each["path"]),
-            each["path"],
-            each["size"],
-            each["version"],
+            remote.full_key(entry["path"]),
+            entry["path"],
+            entry["size"],
+            entry["version"],
         )
-        for each in entries
+        for entry in entries
     ]
     fetch(list(sources), aside, tell_nothing)
-    for each in entries:
-        path = bucket.local_path(each["path"])
+    for entry in entries:
+        path = bucket.local_path(entry["path"])
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.replace(os.path.join(aside, each["path"]), path)
+        os.replace(os.path.join(aside, entry["path"]), path)
 
 
 def verify_file(path: str, entry: Entry) -> bool:

@@ -75,21 +75,21 @@ class Keeper:
         """An interval, or less when the job is told to end: then it is high time. True when the
         command is over.
         """
-        latest, told = time.monotonic() + self.place.interval, self.signals.first
-        while time.monotonic() < latest and self.signals.first == told:
+        latest, last_signal = time.monotonic() + self.place.interval, self.signals.first
+        while time.monotonic() < latest and self.signals.first == last_signal:
             if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
                 return True
         return self.over.is_set()
 
     def sync_all(self) -> None:
-        for each in self.destinations:
+        for destination in self.destinations:
             try:
-                self.tell_problems(each.sync(self.over.is_set))
+                self.tell_problems(destination.sync(self.over.is_set))
             except OSError as error:
                 self.tell_problems([f"the manifest: {error.strerror}"])
 
     def tell_problems(self, problems: list[str]) -> None:
-        new = [each for each in problems if each not in self.told_problems]
+        new = [problem for problem in problems if problem not in self.told_problems]
         self.told_problems.update(new)
         if new:
             self.report.queue_event(
@@ -120,20 +120,24 @@ class Keeper:
             self.report.tell_queued()
             raise self.given_up(errors)
         self.report.tell_queued()
-        for each in errors:
-            raise each
+        for error in errors:
+            raise error
 
     def make_ending(self, exit_code: int) -> Ending:
         ended = atomic.now(self.place.own_folder)
-        told = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
-        return Ending(exit_code, ended, told, self.signals.killed)
+        told_at = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
+        return Ending(exit_code, ended, told_at, self.signals.killed)
 
     def end_all(self, ending: Ending, errors: list[BaseException]) -> None:
         """End every destination, in a thread of its own."""
         if self.thread:
             self.thread.join()
         errors += filter(
-            None, [catch_error(self.end_destination, each, ending) for each in self.destinations]
+            None,
+            [
+                catch_error(self.end_destination, destination, ending)
+                for destination in self.destinations
+            ],
         )
 
     def in_time(self, closing: threading.Thread) -> bool:
@@ -148,19 +152,21 @@ class Keeper:
     def given_up(self, errors: list[BaseException]) -> BaseException:
         """Leave nothing on its way, and say what was not kept."""
         abandoning = start_thread(self.abandon_all)
-        failures = [each.given_up() for each in self.destinations if not each.closed]
+        failures = [
+            destination.given_up() for destination in self.destinations if not destination.closed
+        ]
         if abandoning:
             abandoning.join(LAST)
         return [*errors, *failures][0]
 
     def abandon_all(self) -> None:
-        for each in self.destinations:
-            catch_error(each.abandon)
+        for destination in self.destinations:
+            catch_error(destination.abandon)
 
-    def end_destination(self, each: Destination, ending: Ending) -> None:
-        self.tell_problems(each.finish(ending, self.told_to_end, self.report))
-        each.closed = True
-        for path in set(each.missing) - self.place.optional:
+    def end_destination(self, destination: Destination, ending: Ending) -> None:
+        self.tell_problems(destination.finish(ending, self.told_to_end, self.report))
+        destination.closed = True
+        for path in set(destination.missing) - self.place.optional:
             self.report.queue_event("warning", **never_written(path))
-        if each.failure:
-            raise each.failure
+        if destination.failure:
+            raise destination.failure

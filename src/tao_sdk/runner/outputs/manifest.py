@@ -44,11 +44,11 @@ def parse_manifest(text: bytes) -> dict[str, Any]:
     try:
         import json
 
-        found: dict[str, Any] = json.loads(text.decode())
-        found["files"] = [entry for entry in found["files"] if is_usable(entry)]
-        found["folders"] = {
+        manifest: dict[str, Any] = json.loads(text.decode())
+        manifest["files"] = [entry for entry in manifest["files"] if is_usable(entry)]
+        manifest["folders"] = {
             path: [int(count), int(size)]
-            for path, (count, size) in found.get("folders", {}).items()
+            for path, (count, size) in manifest.get("folders", {}).items()
         }
     except (
         ImportError,
@@ -60,7 +60,7 @@ def parse_manifest(text: bytes) -> dict[str, Any]:
         AttributeError,
     ):
         return {}
-    return found
+    return manifest
 
 
 def manifest_text(
@@ -119,8 +119,8 @@ class Manifest:
         self.found_shapes: dict[str, Shape] = {}  # by the last look
         self.seen_shapes: dict[str, Shape] = {}  # by the look an interval ago
         self.hashes: dict[tuple[str, Shape], str] = {}
-        for each in load_manifest(place.manifest_path).get("files", []):
-            self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
+        for entry in load_manifest(place.manifest_path).get("files", []):
+            self.hashes[entry["path"], (entry["size"], entry["mtime"])] = entry["sha256"]
 
     def renew(
         self, exit_code: int | None, whole: bool, still: Callable[[str, Shape], bool]
@@ -134,12 +134,17 @@ class Manifest:
             for path in sorted(tree.files)
         ]
         self.found_shapes = tree.files
-        complete = {each["path"] for each in files if each and each["sha256"]}
+        complete = {entry["path"] for entry in files if entry and entry["sha256"]}
         folders = whole_folders(
             [(path, shape[0]) for path, shape in tree.files.items()], complete.__contains__
         )
         text = manifest_text(
-            self.place, exit_code, whole, tree.problems, [each for each in files if each], folders
+            self.place,
+            exit_code,
+            whole,
+            tree.problems,
+            [entry for entry in files if entry],
+            folders,
         )
         atomic.write(self.place.manifest_path, text.encode(), 0o644)
         return tree.problems
@@ -158,10 +163,10 @@ class Manifest:
         """Computed once for each shape of a file; None when it changed meanwhile."""
         if (path, shape) not in self.hashes:
             full = os.path.join(self.place.folder, path)
-            found = file_digest(full, "sha256")
+            checksum = file_digest(full, "sha256")
             if shape_of(full) != shape:
                 return None
-            self.hashes[path, shape] = found
+            self.hashes[path, shape] = checksum
         return self.hashes[path, shape]
 
     def is_known(self, path: str, shape: Shape) -> bool:

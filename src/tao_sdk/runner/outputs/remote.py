@@ -51,7 +51,7 @@ class Remote:
         """Name -> size and version of everything below the prefix."""
         below = self.full_key("")
         entries = self.s3.list(self.bucket, below)
-        return {each.key[len(below) :]: (each.size, each.version) for each in entries}
+        return {entry.key[len(below) :]: (entry.size, entry.version) for entry in entries}
 
     def read_object(self, name: str) -> bytes | None:
         """A small object; None when it is not there."""

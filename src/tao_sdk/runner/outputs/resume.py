@@ -44,7 +44,7 @@ def resume_values(
     if path:
         report.tell_event("resumed", path=path)
         return {document["resume"]: path}
-    if os.path.exists(place.manifest_path) or any(each.entries for each in buckets):
+    if os.path.exists(place.manifest_path) or any(bucket.entries for bucket in buckets):
         report.warn(
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
@@ -60,20 +60,22 @@ def find_checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket])
     `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket
     is brought here first.
     """
-    found: list[tuple[float, str, list[Entry], Fetch]] = []
+    candidates: list[tuple[float, str, list[Entry], Fetch]] = []
     manifest = load_manifest(place.manifest_path)
     if manifest.get("job") == place.job:
-        found += [
-            (*each, in_folder(place.folder))
-            for each in complete_checkpoints(manifest["files"], manifest["folders"])
+        candidates += [
+            (*candidate, in_folder(place.folder))
+            for candidate in complete_checkpoints(manifest["files"], manifest["folders"])
         ]
     for bucket in buckets:
-        found += [
-            (*each, in_bucket(bucket))
-            for each in complete_checkpoints(bucket.intact_entries(), bucket.folders)
+        candidates += [
+            (*candidate, in_bucket(bucket))
+            for candidate in complete_checkpoints(bucket.intact_entries(), bucket.folders)
         ]
     ours = {"work/" + path for path in carried}
-    for _, name, entries, fetch in sorted(found, key=lambda each: each[:2], reverse=True):
+    for _, name, entries, fetch in sorted(
+        candidates, key=lambda candidate: candidate[:2], reverse=True
+    ):
         path = "" if name in ours else fetch(name, entries)
         if path:
             return path
@@ -87,19 +89,19 @@ def complete_checkpoints(
     a folder's.
     """
     inside: dict[str, list[Entry]] = {}
-    for each in entries:
-        folder = checkpoint_folder(each["path"])
-        alone = folder not in folders or SAYS_WHICH.search(os.path.basename(each["path"]))
-        if alone and each["path"].endswith(ALONE):
-            yield each["mtime"], each["path"], [each]
-        elif not alone and not is_growing(each["path"]):
-            inside.setdefault(folder, []).append(each)
+    for entry in entries:
+        folder = checkpoint_folder(entry["path"])
+        alone = folder not in folders or SAYS_WHICH.search(os.path.basename(entry["path"]))
+        if alone and entry["path"].endswith(ALONE):
+            yield entry["mtime"], entry["path"], [entry]
+        elif not alone and not is_growing(entry["path"]):
+            inside.setdefault(folder, []).append(entry)
     for folder, files in inside.items():
-        if folders[folder] == [len(files), sum(each["size"] for each in files)]:
+        if folders[folder] == [len(files), sum(entry["size"] for entry in files)]:
             name = (
                 files[0]["path"] if len(files) == 1 and files[0]["path"].endswith(ALONE) else folder
             )
-            yield max(each["mtime"] for each in files), name, files
+            yield max(entry["mtime"] for entry in files), name, files
 
 
 def in_bucket(bucket: Bucket) -> Fetch:
@@ -116,23 +118,23 @@ def in_folder(folder: str) -> Fetch:
 
     def fetch(name: str, entries: list[Entry]) -> str:
         path = os.path.join(folder, name)
-        listed = {os.path.join(folder, each["path"]) for each in entries}
-        there = {
-            os.path.join(top, each)
-            for top, _, files in os.walk(path)
-            for each in files
-            if not is_growing(each)
-        }
-        if all(is_intact(each, folder) for each in entries) and there <= listed:
+        listed = {os.path.join(folder, entry["path"]) for entry in entries}
+        if all(is_intact(entry, folder) for entry in entries) and whole_files(path) <= listed:
             return path
         return ""
 
     return fetch
 
 
+def whole_files(folder: str) -> set[str]:
+    """The files in it, at any depth, but for those that are only appended to."""
+    paths = {os.path.join(top, name) for top, _, names in os.walk(folder) for name in names}
+    return {path for path in paths if not is_growing(path)}
+
+
 def is_intact(listed: Entry, folder: str) -> bool:
     try:
-        found = os.stat(os.path.join(folder, listed["path"]))
+        status = os.stat(os.path.join(folder, listed["path"]))
     except OSError:
         return False
-    return (found.st_size, found.st_mtime) == (listed["size"], listed["mtime"])
+    return (status.st_size, status.st_mtime) == (listed["size"], listed["mtime"])

@@ -52,9 +52,9 @@ class Sending:
     def add(self, items: Iterable[Item]) -> None:
         """Queue those that are not on their way already."""
         with self.changed:
-            new = [each for each in items if each.name not in self.busy]
-            self.busy.update(each.name for each in new)
-            self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
+            new = [item for item in items if item.name not in self.busy]
+            self.busy.update(item.name for item in new)
+            self.queue = sorted(self.queue + new, key=lambda item: (not item.urgent, item.size))
             self.changed.notify_all()
         for number in range(self.threads, min(THREADS, len(new) + 1)):
             if start_thread(self.send_queued, number == 0) is None:
@@ -112,7 +112,7 @@ class Sending:
     def drop_queued(self) -> None:
         """Forget what is queued: it has no prospects now."""
         with self.changed:
-            self.busy.difference_update(each.name for each in self.queue)
+            self.busy.difference_update(item.name for item in self.queue)
             self.queue = []
             self.changed.notify_all()
 

@@ -69,18 +69,18 @@ class Tree:
     def take_path(self, path: str) -> None:
         full = os.path.join(self.top, path)
         try:
-            found = os.stat(full)
+            status = os.stat(full)
         except OSError as error:
             self.problems.append(f"{path}: {error.strerror}")
             return
-        folder = stat.S_ISDIR(found.st_mode)
+        folder = stat.S_ISDIR(status.st_mode)
         link = os.path.realpath(full) if folder and os.path.islink(full) else ""
         if link and self.real.startswith(os.path.join(link, "")):
             self.problems.append(f"{path}: a link to {link}, which holds all of this")
         elif folder:
             (self.links if link else self.folders).append(path)
-        elif stat.S_ISREG(found.st_mode):
-            self.files[path] = found.st_size, found.st_mtime
+        elif stat.S_ISREG(status.st_mode):
+            self.files[path] = status.st_size, status.st_mtime
         else:
             self.problems.append(f"{path}: not a file")
 
@@ -88,13 +88,15 @@ class Tree:
         """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the
         whole path.
         """
-        return path.endswith(PART_END) or any(covers_path(each, path) for each in self.excludes)
+        return path.endswith(PART_END) or any(
+            covers_path(pattern, path) for pattern in self.excludes
+        )
 
 
 def shape_of(path: str) -> Shape:
     """Raises OSError where nothing is."""
-    found = os.stat(path)
-    return found.st_size, found.st_mtime
+    status = os.stat(path)
+    return status.st_size, status.st_mtime
 
 
 def covers_path(exclude: str, path: str) -> bool:
@@ -152,18 +154,18 @@ def whole_folders(
     """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while
     one is in motion.
     """
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
     weighty: set[str] = set()
     for path, size in files:
         folder = checkpoint_folder(path)
         if not folder or is_growing(path):
             continue
-        known = found.setdefault(folder, [0, 0])
-        found[folder] = (
-            [known[0] + 1, known[1] + size] if known[0] >= 0 and still(path) else [-1, -1]
-        )
-        weighty.update([folder] if path.endswith(WEIGHTS) else [])
-    return {folder: found[folder] for folder in sorted(weighty)}
+        known, total = counts.get(folder, [0, 0])
+        in_motion = known < 0 or not still(path)
+        counts[folder] = [-1, -1] if in_motion else [known + 1, total + size]
+        if path.endswith(WEIGHTS):
+            weighty.add(folder)
+    return {folder: counts[folder] for folder in sorted(weighty)}
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
@@ -178,7 +180,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
 
 def file_digest(path: str, algorithm: str) -> str:
     """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
-    found = hashlib.new(algorithm)
+    checksum = hashlib.new(algorithm)
     for data in read_chunks(path):
-        found.update(data)
-    return found.hexdigest()
+        checksum.update(data)
+    return checksum.hexdigest()
