@@ -208,7 +208,7 @@ def test_another_machine_waits_for_the_disk_of_the_one_that_made_an_entry(tmp_pa
     Entry(str(path), settling).ensure_version("1", make, lambda: None)
     inode = path.stat().st_ino
     monkeypatch.setattr(
-        entry, "machine", lambda: here if threading.current_thread() is not other else "elsewhere"
+        entry, "boot_id", lambda: here if threading.current_thread() is not other else "elsewhere"
     )
     other = threading.Thread(
         target=lambda: Entry(str(path)).ensure_version(
