@@ -167,7 +167,7 @@ def test_a_local_archive_that_is_written_anew_while_it_is_unpacked_is_not_used(
         os.utime(path, (1, 1))
         return made
 
-    monkeypatch.setattr(unpacking.archive, "unpack", unpack)
+    monkeypatch.setattr(unpacking.archive, "unpack_archive", unpack)
     with pytest.raises(Failure) as failure:
         unpacking.unpack_local(
             wanted, str(path if single else path.parent), str(tmp_path / "part"), {}
