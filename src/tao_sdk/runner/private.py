@@ -14,7 +14,7 @@ NOT_OURS = (
     errno.ELOOP,
     errno.ENXIO,
     errno.EISDIR,
-)  # what `read` raises for anything but a file of ours
+)  # what `read_file` raises for anything but a file of ours
 
 
 def random_path() -> str:

@@ -42,7 +42,7 @@ def escape_char(char: str) -> str:
 
 
 def toml_string(text: str) -> str:
-    """As `escaped`; a name that is not Unicode cannot stand in TOML: UnicodeEncodeError."""
+    """As `double_quoted`; a name that is not Unicode cannot stand in TOML: UnicodeEncodeError."""
     text.encode()
     return double_quoted(text)
 

@@ -78,7 +78,7 @@ class Relay:
             self.report.queue_event("warning", **facts)
 
     def wake_up(self) -> None:
-        """Make a waiting `turn` look again; from any thread. A full pipe will do that already."""
+        """Make a waiting `relay_once` look again; from any thread. A full pipe will do that already."""
         try:
             os.write(self.command.alarm, b"\0")
         except BlockingIOError:
