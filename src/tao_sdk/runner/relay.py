@@ -78,7 +78,7 @@ class Relay:
             self.report.queue_event("warning", **facts)
 
     def wake_up(self) -> None:
-        """Make a waiting `relay_once` look again; from any thread. A full pipe will do that already."""
+        """Wake a waiting `relay_once`, from any thread. A full pipe does that already."""
         try:
             os.write(self.command.alarm, b"\0")
         except BlockingIOError:

@@ -50,7 +50,7 @@ def unpack_whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) ->
     )
 
 
-def unpack_inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  like `unpack_whole`
+def unpack_inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  as unpack_whole
     """The same folder, its archives replaced by their content."""
     parent = wanted["options"].get("extract") == "parent"
     for top, _, names in list(os.walk(folder)):
