@@ -373,9 +373,7 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
     `asked`: it was to end. One that failed by itself may have failed at writing.
     """
     by_itself = exit_code == 0 or (asked and exit_code is not None and exit_code < 128)
-    if by_itself:
-        return math.inf
-    return ended - SETTLED
+    return math.inf if by_itself else ended - SETTLED
 
 
 def _complete_by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str], bool]:
