@@ -71,8 +71,8 @@ def test_a_page_is_no_object_no_listing_and_no_upload_to_anyone(portal, tmp_path
         "get all": lambda: list(s3.get("b", "k", 0, len(PAGE), etag(PAGE), {})),
         "put": lambda: s3.put("b", "k", b"x"),
         "put in parts": lambda: s3.put("b", "k", str(large)),
-        "probe": remote.probe,
-        "read": lambda: remote.read("manifest.json"),
+        "probe": remote.check_writable,
+        "read": lambda: remote.read_object("manifest.json"),
         "look": lambda: s3_source.look("s3://b/k", "", s3.web),
         "look at a folder": lambda: s3_source.look("s3://b/k/", "", s3.web),
     }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.commands import with_arguments, with_config_path
 from tao_sdk.payload.values import Hole
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 ARGV = f"{sys.executable} -ISc 'import sys,json; print(json.dumps(sys.argv[1:]))'"
 SHOW = f'show() {{ {ARGV} "$@"; }}\n'
@@ -21,7 +21,7 @@ SHOW = f'show() {{ {ARGV} "$@"; }}\n'
 
 def words(command, arguments=None, flags=(), values=None):
     """What the program `show` is called with."""
-    text = fill(with_arguments(SHOW + command, arguments or {}, flags), values or {})
+    text = fill_template(with_arguments(SHOW + command, arguments or {}, flags), values or {})
     done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -146,7 +146,7 @@ def test_a_here_document_gets_the_value_as_it_is():
         "cat {config_path} <<'PY'\nopen('{config_path}') $HOME `id` \\ "
         "$(id)\nPY\necho {config_path}"
     )
-    text = fill(with_config_path(command), {"{config_path}": "/a b"})
+    text = fill_template(with_config_path(command), {"{config_path}": "/a b"})
     done = subprocess.run(
         ["bash", "-c", f'cat() {{ echo "$1"; command cat; }}\n{text}'],
         capture_output=True,
@@ -157,7 +157,7 @@ def test_a_here_document_gets_the_value_as_it_is():
 
 def test_config_mode_replaces_nothing_but_the_config_path():
     command = "printf '{print $1}'; printf ' %s' {} {x} ${EMPTY} {{config_path}} -e {config_path}"
-    text = fill(with_config_path(command), {"{config_path}": "/s.yaml"})
+    text = fill_template(with_config_path(command), {"{config_path}": "/s.yaml"})
     done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "{print $1} {} {x} {/s.yaml} -e /s.yaml"
 
@@ -169,4 +169,4 @@ def test_a_command_that_goes_over_lines_gets_its_arguments_at_its_end():
 @settings(max_examples=200)
 @given(st.text(alphabet="'\"\\ \n#<EOF{a}$`|;x", max_size=30))
 def test_a_command_of_any_shape_is_only_changed_at_its_placeholders(command):
-    assert fill(with_arguments(command, {"zz": None}, ()), {}) == command
+    assert fill_template(with_arguments(command, {"zz": None}, ()), {}) == command

@@ -13,6 +13,7 @@ import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,34 @@ def test_a_packed_module_is_the_same_program_on_the_same_lines(path):
     assert short.isascii()
     assert first_lines(short.decode()) <= first_lines(text)
     assert program(short.decode()) == program(text)
+    assert passed_by_keyword().isdisjoint(renamed_parameters(text, short.decode()))
+
+
+@cache
+def passed_by_keyword():
+    """The keywords of all calls in packed modules."""
+    nodes = (node for path in PACKED for node in ast.walk(ast.parse(path.read_text())))
+    return {node.arg for node in nodes if isinstance(node, ast.keyword)}
+
+
+def renamed_parameters(text, short):
+    """The names in the text of those parameters that are called otherwise in the short one."""
+    before = parameters(text)
+    return {before[place] for place, name in parameters(short).items() if before[place] != name}
+
+
+def parameters(text):
+    """(line of a function, number of a parameter) -> name."""
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return {
+        (function.lineno, number): node.arg
+        for function in functions
+        for number, node in enumerate(arguments_of(function))
+    }
+
+
+def arguments_of(function):
+    return [node for node in ast.walk(function.args) if isinstance(node, ast.arg)]
 
 
 def first_lines(text):
@@ -208,7 +237,7 @@ def test_all_that_can_be_packed_is_written_out_as_it_was():
 
 def program(text):
     """What Python runs: the syntax tree without docstrings, annotations, what only a type
-    checker reads, and the names of local variables.
+    checker reads, and the names of local variables and parameters.
     """
 
     class Strip(ast.NodeTransformer):
@@ -242,13 +271,18 @@ def program(text):
 
 
 def with_numbered_variables(tree, text):
-    """The syntax tree with the local variables of each function numbered as they come."""
+    """The syntax tree with the local variables of each function numbered as they come, its
+    parameters among them.
+    """
     variables = variables_by_line(compile(text, "m", "exec"))
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         numbers = {}
         for node in ast.walk(function):
-            if isinstance(node, ast.Name) and node.id in variables.get(first_line(function), ()):
-                node.id = numbers.setdefault(node.id, f"variable {len(numbers)}")
+            attribute = {ast.Name: "id", ast.arg: "arg"}.get(type(node), "")
+            name = getattr(node, attribute, "")
+            if name in variables.get(first_line(function), ()):
+                number = numbers.setdefault(name, f"variable {len(numbers)}")
+                setattr(node, attribute, number)
     return tree
 
 
@@ -268,13 +302,8 @@ def variables_by_line(code):
 
 
 def local_variables(code):
-    """What a function's own code and that of functions inside it assign to."""
-    parameters = code.co_argcount + code.co_kwonlyargcount
-    parameters += bool(code.co_flags & inspect.CO_VARARGS)
-    parameters += bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    yield from {*code.co_varnames[parameters:], *code.co_cellvars} - set(
-        code.co_varnames[:parameters]
-    )
+    """What a function's own code and that of functions inside it assign to, or take."""
+    yield from {*code.co_varnames, *code.co_cellvars}
     for each in (const for const in code.co_consts if isinstance(const, types.CodeType)):
         yield from local_variables(each)
 

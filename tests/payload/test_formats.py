@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.formats import template
 from tao_sdk.payload.values import Hole
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -137,7 +137,7 @@ def trees(leaves):
 
 
 def reads_back(tree, config_format):
-    text = fill(template(tree, config_format), {})
+    text = fill_template(template(tree, config_format), {})
     assert text.isascii()
     return same(READERS[config_format](text), tree), text
 
@@ -216,13 +216,13 @@ def test_a_shape_stays_that_shape(tree, config_format):
 @pytest.mark.parametrize("path", ["/plain", '/it\'s a "path" \\ $x', "/日本/😀", "/a\nb", "yes"])
 def test_a_path_that_only_the_job_knows_is_filled_in_as_a_string(path, config_format):
     tree = {"a": Hole("a", "given"), "l": [Hole("l[0]", ""), "x"], "t": {"b": Hole("t.b", "kept")}}
-    text = fill(template(tree, config_format), {"a": path, "l[0]": path})
+    text = fill_template(template(tree, config_format), {"a": path, "l[0]": path})
     assert READERS[config_format](text) == {"a": path, "l": [path, "x"], "t": {"b": "kept"}}
 
 
 @pytest.mark.parametrize("config_format", ["json", "yaml"])
 def test_a_name_that_is_no_unicode_survives(config_format):
-    text = fill(template({"a": Hole("a", "")}, config_format), {"a": "/x\udcff"})
+    text = fill_template(template({"a": Hole("a", "")}, config_format), {"a": "/x\udcff"})
     assert READERS[config_format](text) == {"a": "/x\udcff"}
 
 

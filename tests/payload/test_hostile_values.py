@@ -17,7 +17,7 @@ from support.hostile_commands import run_hostile_command
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.commands import with_arguments
 from tao_sdk.payload.values import Hole, Tree
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 INSTALLED = [["bash"], ["bash", "--posix"], ["dash"], ["busybox", "sh"]]
 SHELLS = [each for each in INSTALLED if shutil.which(each[0])]
@@ -71,7 +71,9 @@ VALUES = st.one_of(
 def run(shell, folder, command, value, known=True):
     """What a shell prints for the command, in a folder where nothing new may appear."""
     x = value if known else Hole("x", "")
-    text = fill(with_arguments(SHOW + command, {"x": x}, ()), {} if known else {"x": value})
+    text = fill_template(
+        with_arguments(SHOW + command, {"x": x}, ()), {} if known else {"x": value}
+    )
     before = sorted(folder.iterdir())
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
@@ -409,28 +411,32 @@ def test_a_usual_place_takes_any_value(command):
 @pytest.mark.parametrize("shell", SHELLS, ids="-".join)
 def test_a_plain_value_stands_in_a_script_of_another_shell(tmp_path: Path, shell):
     command = 'sh -c \'printf "%s," {x} $(( {n} * 2 ))\'; printf %s "$(( {n} * 2 ))"'
-    text = fill(with_arguments(command, {"x": "/data/a-1_b.yaml", "n": 21}, ()), {})
+    text = fill_template(with_arguments(command, {"x": "/data/a-1_b.yaml", "n": 21}, ()), {})
     done = subprocess.run([*shell, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "/data/a-1_b.yaml,42,42"
 
 
 def test_a_path_that_only_the_job_knows_has_to_be_plain_in_a_script_of_another_shell():
     template = with_arguments("bash -c 'cat {x}'", {"x": Hole("x", "")}, ())
-    assert "/data/x.yaml" in fill(template, {"x": "/data/x.yaml"})
+    assert "/data/x.yaml" in fill_template(template, {"x": "/data/x.yaml"})
     with pytest.raises(ValueError, match="touch"):
-        fill(template, {"x": "/data/$(touch X)"})
+        fill_template(template, {"x": "/data/$(touch X)"})
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids="-".join)
 def test_the_command_finds_no_variable_of_ours_in_its_environment(shell):
-    text = fill(with_arguments("env | grep -c ^TAO_ARG_; show {x}", {"x": "hunter2"}, ()), {})
+    text = fill_template(
+        with_arguments("env | grep -c ^TAO_ARG_; show {x}", {"x": "hunter2"}, ()), {}
+    )
     env = {"PATH": os.environ["PATH"], "TAO_ARG_1": "inherited"}
     done = subprocess.run([*shell, "-c", text], env=env, capture_output=True, text=True)
     assert done.stdout.splitlines()[0] == "0"
 
 
 def test_a_variable_that_the_command_uses_itself_is_left_to_it():
-    text = fill(with_arguments('TAO_ARG_1=mine; echo "$TAO_ARG_1" {x}', {"x": "a b"}, ()), {})
+    text = fill_template(
+        with_arguments('TAO_ARG_1=mine; echo "$TAO_ARG_1" {x}', {"x": "a b"}, ()), {}
+    )
     assert (
         subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "mine a b\n"
     )
@@ -454,7 +460,7 @@ def test_a_command_of_random_parts_runs_no_value(data: bytes):
 def test_a_command_of_any_shape_is_read_to_its_end(command):
     """Refused or built: never a traceback, and the value is nowhere but in its variable."""
     try:
-        text = fill(with_arguments(command, {"x": "$(touch X)"}, ()), {})
+        text = fill_template(with_arguments(command, {"x": "$(touch X)"}, ()), {})
     except SpecError:
         return
     assert text.count("touch") <= 1

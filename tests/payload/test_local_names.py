@@ -1,9 +1,12 @@
-"""Short names for local variables: which ones get a letter, and which others see and stay."""
+"""Short names for local variables and positional parameters: which ones get a letter, and which
+others see and stay.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from tao_sdk.payload.local_names import positional_names
 from tao_sdk.payload.source import slim
 
 
@@ -23,6 +26,20 @@ def test_a_letter_that_means_something_already_is_not_taken():
     assert slim("def f(a):\n    total = a + b\n    return total\n") == (
         "def f(a):\n c=a+b\n return c\n"
     )
+
+
+def test_a_parameter_that_no_call_names_is_called_by_one_letter():
+    text = "def f(path: str, *rest: str):\n    return g(path, mode=path), lambda path: path\n"
+    assert slim(text, {"path"}) == "def f(a,*rest):\n return g(a,mode=a),lambda a:a\n"
+
+
+@pytest.mark.parametrize(
+    "call", ["f(path=1)", "f(\n    path=1,\n)", 'f(**{"path": 1})', "f(**{'path': 1})"]
+)
+def test_a_parameter_that_a_call_may_name_in_any_module_stays(call):
+    names = positional_names(["def f(path, mode):\n    return path == mode\n", call])
+    assert "mode" in names
+    assert "path" not in names
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def ensure(path, version):
             file.write(version)
         return folder
     settling = Settling() if sys.argv[3] else None
-    Entry(path, settling).ensure(version, make, lambda: None)
+    Entry(path, settling).ensure_version(version, make, lambda: None)
     while settling and settling.runs:
         time.sleep(0.001)
 
@@ -72,7 +72,7 @@ while True:
     path = os.path.join(sys.argv[2], str(steps), "data")
     ensure(path, "old")
     over = not killed(steps, path)
-    assert not os.path.exists(path) or Entry(path).of(content(path)), steps
+    assert not os.path.exists(path) or Entry(path).has_version(content(path)), steps
     version = "old" if steps % 2 else "new"
     ensure(path, version)
     assert content(path) == version, steps
@@ -143,9 +143,9 @@ def test_after_a_power_cut_an_entry_is_whole_or_made_anew(disk):
         return str(made)
 
     path = disk.folder / "data.bin"
-    Entry(str(path)).ensure("1", make, lambda: None)
+    Entry(str(path)).ensure_version("1", make, lambda: None)
     disk.cut()
-    Entry(str(path)).ensure("1", make, lambda: None)
+    Entry(str(path)).ensure_version("1", make, lambda: None)
     assert path.read_bytes() == b"x" * 5_000_000
 
 
@@ -160,13 +160,13 @@ def test_after_a_power_cut_what_the_disk_had_not_yet_is_made_anew(disk, monkeypa
         Path(part, "made").write_bytes(b"x" * 5_000_000)
         return str(Path(part, "made"))
 
-    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    monkeypatch.setattr(entry, "sync_disk", lambda _: free.wait())
     path, settling = disk.folder / "data.bin", Settling()
-    Entry(str(path), settling).ensure("1", make, lambda: None)
-    assert path.stat().st_size == 5_000_000 and Entry(str(path)).of("1")
+    Entry(str(path), settling).ensure_version("1", make, lambda: None)
+    assert path.stat().st_size == 5_000_000 and Entry(str(path)).has_version("1")
     os.sync()  # the names and the mark reach the disk by chance, and of the bytes who knows
-    monkeypatch.setattr(entry, "machine", lambda: "started again")
-    assert not Entry(str(path)).of("1")
+    monkeypatch.setattr(entry, "boot_id", lambda: "started again")
+    assert not Entry(str(path)).has_version("1")
     free.set()
     while settling.runs:
         time.sleep(0.01)
@@ -183,12 +183,12 @@ def test_what_was_settled_counts_after_another_start_of_the_machine(
         return str(Path(part, "made"))
 
     path, settling = disk.folder / "data.bin", Settling() if settles_later else None
-    Entry(str(path), settling).ensure("1", make, lambda: None)
+    Entry(str(path), settling).ensure_version("1", make, lambda: None)
     while settling and settling.runs:
         time.sleep(0.01)
     disk.cut()
-    monkeypatch.setattr(entry, "machine", lambda: "started again")
-    assert Entry(str(path)).of("1")
+    monkeypatch.setattr(entry, "boot_id", lambda: "started again")
+    assert Entry(str(path)).has_version("1")
     assert path.read_bytes() == b"x" * 5_000_000
 
 
@@ -197,21 +197,23 @@ def test_another_machine_waits_for_the_disk_of_the_one_that_made_an_entry(tmp_pa
     hands.
     """
     free, told, settling = threading.Event(), [], Settling()
-    here = entry.machine()
-    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    here = entry.boot_id()
+    monkeypatch.setattr(entry, "sync_disk", lambda _: free.wait())
 
     def make(part: str) -> str:
         Path(part, "made").write_bytes(b"x")
         return str(Path(part, "made"))
 
     path = tmp_path / "data"
-    Entry(str(path), settling).ensure("1", make, lambda: None)
+    Entry(str(path), settling).ensure_version("1", make, lambda: None)
     inode = path.stat().st_ino
     monkeypatch.setattr(
-        entry, "machine", lambda: here if threading.current_thread() is not other else "elsewhere"
+        entry, "boot_id", lambda: here if threading.current_thread() is not other else "elsewhere"
     )
     other = threading.Thread(
-        target=lambda: Entry(str(path)).ensure("1", make, lambda: (told.append(1), free.set()))
+        target=lambda: Entry(str(path)).ensure_version(
+            "1", make, lambda: (told.append(1), free.set())
+        )
     )
     other.start()
     other.join()
@@ -221,14 +223,14 @@ def test_another_machine_waits_for_the_disk_of_the_one_that_made_an_entry(tmp_pa
 def test_a_file_system_that_is_busy_for_long_is_not_waited_for_to_the_end(tmp_path, monkeypatch):
     free = threading.Event()
     monkeypatch.setattr(entry, "PATIENCE", 0.01)
-    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    monkeypatch.setattr(entry, "sync_disk", lambda _: free.wait())
 
     def make(part: str) -> str:
         Path(part, "made").write_bytes(b"x")
         return str(Path(part, "made"))
 
-    Entry(str(tmp_path / "data")).ensure("1", make, lambda: None)
-    assert Entry(str(tmp_path / "data")).of("1")
+    Entry(str(tmp_path / "data")).ensure_version("1", make, lambda: None)
+    assert Entry(str(tmp_path / "data")).has_version("1")
     free.set()
 
 
@@ -241,21 +243,21 @@ def staged(tmp_path: Path, mount: str) -> Entry:
 
     place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job")
     wanted = Input(key="x", uri="s3://b/x", kind="", target="", options={})
-    return Entry(Staging(place, mount, {}, Report(), {}).put(wanted, "x", True, "1", make))
+    return Entry(Staging(place, mount, {}, Report(), {}).put_entry(wanted, "x", True, "1", make))
 
 
 def test_a_job_does_not_wait_until_the_disk_has_its_own_inputs(tmp_path, monkeypatch):
     free = threading.Event()
-    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    monkeypatch.setattr(entry, "sync_disk", lambda _: free.wait())
     made = staged(tmp_path, mount="")
-    assert made.of("1") and made.marked() != "1"
+    assert made.has_version("1") and made.read_mark() != "1"
     free.set()
 
 
 def test_a_job_waits_until_the_disk_has_what_it_shares_with_others(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(entry, "sync", synced.append)
-    assert staged(tmp_path, mount=str(tmp_path / "mount")).marked() == "1"
+    monkeypatch.setattr(entry, "sync_disk", synced.append)
+    assert staged(tmp_path, mount=str(tmp_path / "mount")).read_mark() == "1"
     assert (
         len([path for path in synced if path.startswith(str(tmp_path))]) == 1
     )  # others may still settle theirs

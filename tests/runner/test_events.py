@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import tao_sdk
 from tao_sdk.net.failure import Failure
-from tao_sdk.runner.events import EventFilter, parse
+from tao_sdk.runner.events import EventFilter, parse_event
 from tao_sdk.runner.jsontext import dumps
-from tao_sdk.runner.report import LONGEST, SEAM, Report, encode, secrets_of
+from tao_sdk.runner.report import LONGEST, SEAM, Report, encode_event, secrets_of
 from tao_sdk.script_runner import build_entrypoint
 
 TRICKY = [
@@ -49,9 +49,9 @@ def woven(pieces):
             events += 1
             joined = bool(user) and not user.endswith(b"\n")
             stream += (
-                (SEAM + encode("stage", {"stage": "x", "joined": True}))
+                (SEAM + encode_event("stage", {"stage": "x", "joined": True}))
                 if joined
-                else encode("stage", {"stage": "x"})
+                else encode_event("stage", {"stage": "x"})
             )
         else:
             user += piece
@@ -91,7 +91,7 @@ def test_a_line_that_only_looks_like_an_event_is_left_alone():
 
 
 def test_a_line_that_is_nested_too_deeply_is_no_event():
-    assert parse(b'@tao {"event": ' + b"[" * 15_000) is None
+    assert parse_event(b'@tao {"event": ' + b"[" * 15_000) is None
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_an_endless_line_that_begins_like_an_event_is_not_held_back():
 
 
 def test_an_event_with_a_very_long_text_is_cut_to_one_line_a_reader_can_hold():
-    line = encode("warning", {"what": "x" * 100_000, "paths": ["p" * 100] * 1000})
-    event = parse(line)
+    line = encode_event("warning", {"what": "x" * 100_000, "paths": ["p" * 100] * 1000})
+    event = parse_event(line)
     assert len(line) <= LONGEST
     assert event is not None and event.facts["what"].startswith("xxx")
 
 
 def test_an_event_holds_any_text_on_one_line():
-    event = parse(encode("warning", {"what": "a\nb\x1e\n@tao {\udc80 é"}))
+    event = parse_event(encode_event("warning", {"what": "a\nb\x1e\n@tao {\udc80 é"}))
     assert event is not None and event.facts == {"what": "a\nb\x1e\n@tao {\udc80 é"}
 
 
@@ -192,8 +192,8 @@ def test_a_name_that_is_no_unicode_is_told_too():
     ],
 )  # fmt: skip
 def test_a_line_that_holds_what_no_event_holds_is_the_commands(facts):
-    assert parse(b'@tao {"event": "transfer", "time": 1, "bytes": 1}\n')
-    assert parse(b'@tao {"event": "transfer", "time": 1, %s}\n' % facts.encode()) is None
+    assert parse_event(b'@tao {"event": "transfer", "time": 1, "bytes": 1}\n')
+    assert parse_event(b'@tao {"event": "transfer", "time": 1, %s}\n' % facts.encode()) is None
 
 
 def test_a_failure_quotes_no_secret_of_the_jobs_environment(capfd):
@@ -208,8 +208,10 @@ def test_a_failure_quotes_no_secret_of_the_jobs_environment(capfd):
             }
         )
     )
-    report.fail(Failure("hub.private", "hf_tok-longer is on /root", "you sent Bearer hf_tok"))
-    report.queue("warning", code="x", what="hf_tok")
+    report.tell_failure(
+        Failure("hub.private", "hf_tok-longer is on /root", "you sent Bearer hf_tok")
+    )
+    report.queue_event("warning", code="x", what="hf_tok")
     told = capfd.readouterr().err
     assert "hf_tok" not in told
     assert "*** is on /root" in told

@@ -151,7 +151,7 @@ while not os.path.exists(sys.argv[1] + "/go"): pass
 for number in range(500):
     for kind in "new", "old":
         wanted = {"key": "k", "uri": "u", "kind": "", "target": "%s/%s-%d" % (sys.argv[1], kind, number), "options": {}}
-        inputs.put(wanted, sys.argv[1] + "/data", "/elsewhere/")
+        inputs.put_input(wanted, sys.argv[1] + "/data", "/elsewhere/")
         assert os.listdir(wanted["target"]) == ["x"]
 """
 
@@ -303,11 +303,11 @@ def test_an_input_that_the_command_removes_is_told_of(jobs, data):
 
 COUNT_FOLDERS = """
 import sys
-from tao_sdk.runner.inputs.fetch import shape, there
+from tao_sdk.runner.inputs.fetch import check_local, tree_shape
 read = []
 sys.addaudithook(lambda event, _: read.append(event) if event in ("os.scandir", "os.listdir") else None)
-there({"key": "data", "uri": sys.argv[1]}, None)
-looked_at = len(shape(sys.argv[1]))
+check_local({"key": "data", "uri": sys.argv[1]}, None)
+looked_at = len(tree_shape(sys.argv[1]))
 print(looked_at, read.count("os.scandir"), read.count("os.listdir"))
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.runner.outputs.manifest import parsed
+from tao_sdk.runner.outputs.manifest import parse_manifest
 from tao_sdk.runner.outputs.tree import names_checkpoint
 
 KEY = "resume_training_checkpoint_path"
@@ -267,7 +267,7 @@ def child_of(pid):
     ],
 )
 def test_a_manifest_that_makes_no_sense_names_no_file(text):
-    assert parsed(text).get("files", []) == []
+    assert parse_manifest(text).get("files", []) == []
 
 
 def test_a_pipe_in_the_place_of_the_manifest_is_not_waited_for(jobs):

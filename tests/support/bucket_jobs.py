@@ -102,7 +102,7 @@ def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
     place = Place(
         {**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1"
     )
-    Path(place.own).mkdir(parents=True, exist_ok=True)
+    Path(place.own_folder).mkdir(parents=True, exist_ok=True)
     s3 = store.server.s3(url, TAO_RETRY_SECONDS="0.3")
     bucket = Bucket(Remote(s3, place.remote), [(place.folder, "")], place, [])
     bucket.open()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.commands import with_arguments
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 SHELLS = [each for each in ("bash", "dash") if shutil.which(each)]
 LONGEST = 20  # seconds that a shell gets
@@ -227,7 +227,7 @@ def run_hostile_command(data: bytes) -> None:
     choices = iter(data)
     command, value = hostile_command(choices), chosen(VALUES, choices)
     try:
-        text = fill(with_arguments(command, {"x": value}, ()), {})
+        text = fill_template(with_arguments(command, {"x": value}, ()), {})
     except SpecError:
         return
     for shell in SHELLS:

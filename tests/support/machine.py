@@ -101,7 +101,7 @@ class Machine:
         return Path(self.backend.folder(plan.attempt).path)
 
     def identity(self, ref: Ref, name: Any) -> process.Identity:
-        return until(lambda: self.folder(ref).identity(name))
+        return until(lambda: self.folder(ref).read_identity(name))
 
     def cancels(self, ref: Ref, grace: timedelta) -> bool:
         """Whether a cancel saw the end, which a look then sees alike."""

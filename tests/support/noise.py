@@ -46,7 +46,7 @@ def say_noise(monkeypatch: pytest.MonkeyPatch, *backends_rules: ModuleType) -> N
     for carrier, fields in SENTENCES.items():
         monkeypatch.setattr(carrier, "__init__", with_noise(carrier.__init__, fields))
     monkeypatch.setattr(TaoError, "__init__", with_noise_for_words(TaoError.__init__))
-    monkeypatch.setattr(events, "parse", with_noise_for_facts(events.parse))
+    monkeypatch.setattr(events, "parse_event", with_noise_for_facts(events.parse_event))
 
 
 def rules_with_noise(rules: Sequence[Rule]) -> list[Rule]:

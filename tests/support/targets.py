@@ -83,7 +83,7 @@ def archives(data: bytes) -> None:
             path.write_bytes(data)
             before = set(Path(place).iterdir())
             with contextlib.suppress(Failure):
-                archive.unpack(str(path), f"{place}/into-{name}", {})
+                archive.unpack_archive(str(path), f"{place}/into-{name}", {})
             assert set(Path(place).iterdir()) - before <= {Path(place, f"into-{name}")}
 
 

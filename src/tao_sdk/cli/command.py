@@ -94,7 +94,9 @@ def open_client(state_file: str | None, watch: bool = False, begins: bool = True
 def before_the_verb(flag: str) -> Any:
     """What a flag of every verb was given before it; None where it was not."""
     context = click.get_current_context(silent=True)
-    return context.find_root().params.get(flag) if context is not None else None
+    if context is None:
+        return None
+    return context.find_root().params.get(flag)
 
 
 # ruff: noqa: ARG002  click calls these methods with more than they need
@@ -262,4 +264,6 @@ def all_named(client: Client, out: Output, job: str) -> list[str]:
 
 def one_or_list(values: list[Any], asked: int) -> Any:
     """What --json prints: the object when one was asked for, else the list."""
-    return values[0] if asked == 1 and len(values) == 1 else values
+    if asked == 1 and len(values) == 1:
+        return values[0]
+    return values

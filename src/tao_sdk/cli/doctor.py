@@ -79,7 +79,9 @@ def doctor(
     out.object(doctor_view(found, ready))
     out.lines([*finding_lines(found, out), *([] if platform else ready_lines(ready))])
     needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
-    return exit_codes.DONE if needed in ready else exit_codes.WRONG
+    if needed in ready:
+        return exit_codes.DONE
+    return exit_codes.WRONG
 
 
 def named(platform: str | None) -> str:

@@ -36,4 +36,6 @@ def of_statuses(statuses: Iterable[Status]) -> int:
     ended = set(statuses)
     if Status.ERROR in ended:
         return FAILED
-    return CANCELED if Status.CANCELED in ended else DONE
+    if Status.CANCELED in ended:
+        return CANCELED
+    return DONE

@@ -49,7 +49,9 @@ def metavar(kind: Kind) -> str:
     if "enum" in kind.schema:
         return "|".join(kind.schema["enum"])
     numeric = kind.schema.get("type") in ("integer", "number")
-    return "N" if numeric or kind.schema.get("items", {}).get("type") == "integer" else "TEXT"
+    if numeric or kind.schema.get("items", {}).get("type") == "integer":
+        return "N"
+    return "TEXT"
 
 
 def typed_under(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:

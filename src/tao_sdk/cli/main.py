@@ -165,7 +165,9 @@ def run(argv: list[str]) -> int:
 def invoke(argv: list[str]) -> int:
     with tao.make_context("tao", [*argv] or ["--help"]) as context:
         result: Any = tao.invoke(context)
-    return result if isinstance(result, int) else exit_codes.DONE
+    if isinstance(result, int):
+        return result
+    return exit_codes.DONE
 
 
 def stand_in_for_closed_streams() -> None:

@@ -50,7 +50,9 @@ class Output:
     @property
     def width(self) -> int | None:
         """Columns of the terminal; None where lines may be as long as they like."""
-        return shutil.get_terminal_size((80, 24)).columns if self.terminal else None
+        if not self.terminal:
+            return None
+        return shutil.get_terminal_size((80, 24)).columns
 
     def line(self, text: str = "") -> None:
         """A line for people; nothing with --json. Of `text`, a terminal obeys what `paint` has put
@@ -105,7 +107,9 @@ class Output:
         self, text: str, color: str | None = None, bold: bool = False, dim: bool = False
     ) -> str:
         """The text with a style, for `line` to print."""
-        return marked(text, color, bold, dim) if self.color else text
+        if self.color:
+            return marked(text, color, bold, dim)
+        return text
 
     def status(self, word: str) -> str:
         return self.paint(word, COLORS.get(word))
@@ -118,7 +122,9 @@ class Output:
 
     def _with_colors(self, line: str) -> str:
         word = next((word for word in line.split() if word in COLORS), "")
-        return line.replace(word, self.status(word), 1) if word else line
+        if word:
+            return line.replace(word, self.status(word), 1)
+        return line
 
 
 def stderr_line(text: str) -> None:
@@ -131,7 +137,9 @@ SPELLED = str.maketrans({"▸": ">", "✓": "+", "✗": "x", "■": "#", "·": "
 
 
 def spelled(text: str, encoding: str) -> str:
-    return text if "utf" in encoding.lower() else text.translate(SPELLED)
+    if "utf" in encoding.lower():
+        return text
+    return text.translate(SPELLED)
 
 
 # Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from

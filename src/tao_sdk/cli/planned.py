@@ -113,7 +113,9 @@ def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
 
 def value_text(value: Any) -> str:
     """A value on one line, as YAML writes it: `0.1`, `null`, `[1, 2]`."""
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, default=str)
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:

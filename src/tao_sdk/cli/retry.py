@@ -42,7 +42,9 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
     for line in (*anew_lines, *sent_again(first), *read_again(first)):
         out.note(line)
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
-    return detached(out, again) if detach else watched(client, out, again)
+    if detach:
+        return detached(out, again)
+    return watched(client, out, again)
 
 
 def failed_one(client: Client, out: Output, job: str) -> str:
@@ -94,7 +96,9 @@ def read_again(job: Job) -> list[str]:
     from tao_sdk.client.results import input_names
 
     names = input_names(job)
-    return [f"It reads {first_names(names)} again, as it is now."] if names else []
+    if not names:
+        return []
+    return [f"It reads {first_names(names)} again, as it is now."]
 
 
 def first_names(names: Sequence[str]) -> str:

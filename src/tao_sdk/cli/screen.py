@@ -61,7 +61,9 @@ def step(scene: Scene, stage: str, size: str) -> Line:
     if is_now and stage == "outputs" and not scene.stages[stage]:
         name = SAVING
     head = (f"  ▸ {name}", "cyan" if is_now else "")
-    return [head, (f" {size}", "dim")] if size else [head]
+    if size:
+        return [head, (f" {size}", "dim")]
+    return [head]
 
 
 WAITING_WORDS = {Status.PENDING: "pending", Status.RUNNING: "running", Status.PAUSED: "paused"}

@@ -36,4 +36,6 @@ def cut_at(text: str, room: int) -> str:
     """The text, or as much of it as there is room for, with a sign that it was cut."""
     if len(text) <= room:
         return text
-    return text[: room - 1] + "…" if room > 0 else ""
+    if room > 0:
+        return text[: room - 1] + "…"
+    return ""

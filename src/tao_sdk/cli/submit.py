@@ -121,7 +121,9 @@ def place_in(args: Sequence[str]) -> str:
     for index, word in enumerate(args):
         name, equals, value = word.partition("=")
         if name == "--platform":
-            return value if equals else "".join(args[index + 1 : index + 2])
+            if equals:
+                return value
+            return "".join(args[index + 1 : index + 2])
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             named = place_in_file(Path(word))
@@ -205,7 +207,9 @@ def run(
         raise wanted.located(error) from None
     except KeyboardInterrupt:
         raise interrupted(client) from None
-    return detached(out, job) if detach else watched(client, out, job)
+    if detach:
+        return detached(out, job)
+    return watched(client, out, job)
 
 
 def told(out: Output, submission: Submission) -> Job:
@@ -317,4 +321,6 @@ def plan(
     elif not out.json:
         out.lines(shown.summary(planned, out))
     refused = any(finding.severity is Severity.ERROR for finding in planned.findings)
-    return exit_codes.WRONG if refused else exit_codes.DONE
+    if refused:
+        return exit_codes.WRONG
+    return exit_codes.DONE

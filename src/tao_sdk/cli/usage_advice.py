@@ -37,7 +37,9 @@ def verb_of(error: click.UsageError, argv: Sequence[str]) -> str:
     """The verb that could not read its words; "" where none was reached."""
     if error.ctx is None:  # a flag without its value
         return next((word for word in argv if word in VERBS), "")
-    return str(error.ctx.info_name) if error.ctx.parent else ""
+    if not error.ctx.parent:
+        return ""
+    return str(error.ctx.info_name)
 
 
 def click_words(error: click.UsageError, verb: str) -> str:
@@ -63,7 +65,9 @@ def known_habit(error: click.UsageError, verb: str) -> str:
         return flag_instead(verb, error.option_name)
     if isinstance(error, click.BadParameter) and error.param is not None:
         flag = error.param.opts[0]
-        return flag_instead(verb, flag) if flag.startswith("-") else ""
+        if not flag.startswith("-"):
+            return ""
+        return flag_instead(verb, flag)
     if extra := EXTRA_WORD.search(error.format_message()):
         return word_instead(verb, extra[1])
     return ""

@@ -81,7 +81,9 @@ def gpus_of(job: JobSpec | Mapping[str, Any]) -> int:
     submitted.
     """
     count = job.get("gpu_count") if isinstance(job, Mapping) else getattr(job, "gpu_count", None)
-    return 0 if count == 0 else 1
+    if count == 0:
+        return 0
+    return 1
 
 
 def needs_image(place: str, settings: Settings) -> bool:

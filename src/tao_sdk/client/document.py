@@ -38,7 +38,9 @@ class Place:
     column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+        if self.line:
+            return f"{self.path}:{self.line}:{self.column}"
+        return self.path
 
 
 class DocumentError(SpecError):
@@ -112,7 +114,9 @@ class Value:
             return {key: item.plain(as_text) for key, item in self.data.items()}
         if isinstance(self.data, list):
             return [item.plain(as_text) for item in self.data]
-        return self.text if as_text and self.data is not None else self.data
+        if as_text and self.data is not None:
+            return self.text
+        return self.data
 
 
 def read_document(path: Path) -> Value:
@@ -120,7 +124,9 @@ def read_document(path: Path) -> Value:
     column.
     """
     text = read_text(path)
-    return read_json(text, str(path)) if path.suffix == ".json" else compose(text, str(path))
+    if path.suffix == ".json":
+        return read_json(text, str(path))
+    return compose(text, str(path))
 
 
 def read_text(path: Path) -> str:
@@ -177,7 +183,9 @@ def near_files(path: Path) -> str:
     if meant := like_named(path):
         return f"Did you mean {meant}?"
     beside = documents_beside(path)
-    return f"Here are: {', '.join(map(str, beside))}." if 0 < len(beside) <= FEW else ""
+    if 0 < len(beside) <= FEW:
+        return f"Here are: {', '.join(map(str, beside))}."
+    return ""
 
 
 def documents_beside(path: Path) -> list[Path]:
@@ -283,7 +291,9 @@ def compose(text: str, path: str) -> Value:
             "",
             "Remove it.",
         ) from None
-    return builder.documents[0] if builder.documents else Value(Place(path, 1, 1), None)
+    if builder.documents:
+        return builder.documents[0]
+    return Value(Place(path, 1, 1), None)
 
 
 def code_point(character: str | int) -> str:
@@ -492,7 +502,9 @@ def resolve(text: str, place: Place) -> Scalar:
         FLOAT.fullmatch(text) and not math.isfinite(float(text.replace("_", "")))
     ):
         raise not_finite(text, place)
-    return float(text.replace("_", "")) if FLOAT.fullmatch(text) else text
+    if FLOAT.fullmatch(text):
+        return float(text.replace("_", ""))
+    return text
 
 
 def integer(digits: str, base: int, place: Place) -> int:

@@ -80,11 +80,9 @@ class JobFile:
 
     def platform_meant(self, name: str) -> str:
         """The platform of that name, or of the endpoint of that name."""
-        return (
-            platform_name(name)
-            if is_known(name)
-            else platform_at(name, self.settings or Settings.load())
-        )
+        if is_known(name):
+            return platform_name(name)
+        return platform_at(name, self.settings or Settings.load())
 
     def located(self, error: SpecError) -> SpecError:
         """The error with the place of the field that it is of, where this file has it."""
@@ -250,7 +248,9 @@ def combined(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 def default_name(path: Path) -> str:
     """`digits` for digits.yaml, and for digits/job.yaml."""
     stem = path.stem
-    return path.resolve().parent.name or stem if stem.lower() in PLAIN_STEMS else stem
+    if stem.lower() in PLAIN_STEMS:
+        return path.resolve().parent.name or stem
+    return stem
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,9 @@ class Reader:
             "specs": self.specs, "files": self.files, "inputs": declarations,
             "outputs": declarations, "hooks": hooks,
         }  # fmt: skip
-        return readers[name](name, value) if name in readers else one_field(JobSpec, name, value)
+        if name in readers:
+            return readers[name](name, value)
+        return one_field(JobSpec, name, value)
 
     def unknown_at_top(self, name: str, top: Value, known: Iterable[str]) -> DocumentError:
         """The error for a key that is not JobSpec's: a flag's name is meant for its field, an

@@ -52,7 +52,9 @@ class JobRequest:
 
     def located(self, error: SpecError) -> SpecError:
         """The error with its place in the job file, and with what else is wrong there."""
-        return self.file.with_others(error, self.spec) if self.file else error
+        if self.file:
+            return self.file.with_others(error, self.spec)
+        return error
 
 
 def read_request(typed: TypedJob) -> JobRequest:
@@ -91,7 +93,9 @@ def argument_notes(changes: Mapping[str, Any]) -> Iterator[str]:
 
 def command_line(words: Sequence[str]) -> str:
     """One word is a line of shell as it is; several are quoted."""
-    return words[0] if len(words) == 1 else shlex.join(words)
+    if len(words) == 1:
+        return words[0]
+    return shlex.join(words)
 
 
 def read_options(platform: str, file: JobFile | None, typed: TypedJob) -> dict[str, Any]:

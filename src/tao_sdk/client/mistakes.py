@@ -81,9 +81,13 @@ class Collected:
 def as_one(mistakes: Sequence[DocumentError]) -> DocumentError:
     """One error that tells the mistakes, in the order of their lines."""
     ordered = sorted(mistakes, key=lambda error: (error.place.line, error.place.column))
-    return ordered[0] if len(ordered) == 1 else Mistakes(ordered[:MOST])
+    if len(ordered) == 1:
+        return ordered[0]
+    return Mistakes(ordered[:MOST])
 
 
 def each_of(error: TaoError) -> Sequence[TaoError]:
     """The mistakes that an error tells; of any other error itself."""
-    return error.mistakes if isinstance(error, Mistakes) else (error,)
+    if isinstance(error, Mistakes):
+        return error.mistakes
+    return (error,)

@@ -23,4 +23,6 @@ def open_client(state_file: str | None, *, watch: bool = False, begins: bool = T
 def published_store(settings: Settings) -> Path | None:
     """The store of the published SDK (version 7) in the home directory, if there is one."""
     theirs = settings.home / ".tao_sdk" / published.DEFAULT
-    return theirs if published.is_published(theirs) else None
+    if not published.is_published(theirs):
+        return None
+    return theirs

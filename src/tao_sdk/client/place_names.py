@@ -32,4 +32,6 @@ def place_in_file(path: Path) -> str:
     named = NAMED.search(path.read_text(errors="replace"))
     if named is None:
         return ""
-    return named[1] if is_known(named[1]) or named[1] in endpoints(Settings.load()) else ""
+    if is_known(named[1]) or named[1] in endpoints(Settings.load()):
+        return named[1]
+    return ""

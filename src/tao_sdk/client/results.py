@@ -48,7 +48,7 @@ from tao_sdk.net.address import path_of
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import read_data, resume_key_of
-from tao_sdk.runner.outputs.tree import growing
+from tao_sdk.runner.outputs.tree import is_growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
 PIECE = 8 * MiB  # of a file that is read at once
@@ -600,7 +600,7 @@ def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
         end = _pour(files, stat.path, out)
         at_once = end == stat.size <= PIECE
         was, stat = stat, stat if at_once else files.stat(stat.path)
-        if growing(stat.path) or (was.size == stat.size and _same_time(was.mtime, stat.mtime)):
+        if is_growing(stat.path) or (was.size == stat.size and _same_time(was.mtime, stat.mtime)):
             return stat
     raise PathNotFound(f"{stat.path} changes while it is copied.", "", "Fetch again.")
 

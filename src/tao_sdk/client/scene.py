@@ -171,7 +171,9 @@ def path_words(paths: Sequence[str]) -> str:
     """`a; b; c; and 2 more`."""
     named = "; ".join(paths[:SHOWN_PATHS])
     more = len(paths) - SHOWN_PATHS
-    return f"{named}; and {more} more" if more > 0 else named
+    if more > 0:
+        return f"{named}; and {more} more"
+    return named
 
 
 def transfer_words(facts: Facts) -> str:

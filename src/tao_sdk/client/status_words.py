@@ -29,4 +29,6 @@ def meant_status(word: str) -> Status | None:
     if lower in OTHER_WORDS:
         return OTHER_WORDS[lower]
     near_words = get_close_matches(lower, OUR_WORDS, n=1)
-    return OUR_WORDS[near_words[0]] if near_words else None
+    if not near_words:
+        return None
+    return OUR_WORDS[near_words[0]]

@@ -172,7 +172,9 @@ def nameless_input(text: str) -> UsageError:
 
 def read_outputs(typed: Sequence[str]) -> Any:
     """Paths in the job; or KEY=TYPE where the output is a key of the spec."""
-    return read_pairs("--outputs", typed) if all("=" in text for text in typed) else list(typed)
+    if all("=" in text for text in typed):
+        return read_pairs("--outputs", typed)
+    return list(typed)
 
 
 def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:

@@ -223,7 +223,7 @@ def size_of(wanted: DataInput, web: Web, most: int) -> int:
     where nobody can see.
     """
     from tao_sdk.net.s3 import S3
-    from tao_sdk.runner.inputs.staging import matches
+    from tao_sdk.runner.inputs.staging import matches_patterns
 
     s3, (bucket, key) = S3(web), parts(wanted.uri)
     patterns, total = list(wanted.patterns), 0
@@ -232,7 +232,9 @@ def size_of(wanted: DataInput, web: Web, most: int) -> int:
         if found is not None:
             return found.size
         for each in islice(s3.list(bucket, below(key)), LOOKED_AT):
-            total += each.size if matches(each.key.removeprefix(below(key)), patterns) else 0
+            total += (
+                each.size if matches_patterns(each.key.removeprefix(below(key)), patterns) else 0
+            )
             if total > most:
                 break
     except (Failure, OSError):

@@ -78,12 +78,16 @@ class MainProcess:
     def waits_for(self) -> str:
         """What it waits for, in words; "" where that is not known."""
         fitting = [words for start, words in WAITS.items() if self.waits_in.startswith(start)]
-        return fitting[0] if fitting else ""
+        if not fitting:
+            return ""
+        return fitting[0]
 
     @property
     def command(self) -> str:
         """The command that shows where its code is; "" where there is none."""
-        return f"py-spy dump --pid {self.pid}" if self.is_python else ""
+        if not self.is_python:
+            return ""
+        return f"py-spy dump --pid {self.pid}"
 
     def to_json(self) -> dict[str, Any]:
         return {

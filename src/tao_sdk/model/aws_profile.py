@@ -42,7 +42,9 @@ def read_aws_profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     values: dict[str, str] = {}
     for section in sections:
         values.update(given_values(section))
-    return values if has_both_keys(values) else without_keys(values)
+    if has_both_keys(values):
+        return values
+    return without_keys(values)
 
 
 def chosen_file(named: str | None, usual: Path) -> Path:

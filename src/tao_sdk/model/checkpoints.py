@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.runner.outputs.ending import SETTLED
-from tao_sdk.runner.outputs.tree import WEIGHTS, growing, names_checkpoint
+from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
 
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
@@ -147,7 +147,9 @@ def _bare_number(checkpoint: Checkpoint) -> int | None:
     if checkpoint.is_dir and stem.startswith("checkpoint-"):  # of Hugging Face: a step
         return None
     match = _BARE_NUMBER.fullmatch(stem)
-    return int(match[1]) if match else None
+    if not match:
+        return None
+    return int(match[1])
 
 
 def _name_pattern(checkpoint: Checkpoint) -> str:
@@ -213,7 +215,9 @@ def _best_complete(
         if checkpoint and checkpoint.complete:
             whole[value.epoch] = checkpoint
     usable = [value for value in values if value.epoch in whole]
-    return whole[reduce(better_value, usable).epoch] if usable else None
+    if not usable:
+        return None
+    return whole[reduce(better_value, usable).epoch]
 
 
 def values_of(progress: Progress, metric: str) -> list[Best]:
@@ -294,7 +298,9 @@ def _name_stem(path: str) -> str:
 
 def _path_below(root: str, path: str) -> str:
     root = root.rstrip("/")
-    return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
+    if root and path.startswith(f"{root}/"):
+        return path[len(root) + 1 :]
+    return path
 
 
 def _is_ours(file: _File) -> bool:
@@ -342,7 +348,9 @@ def _make_checkpoint(place: str, group: list[_File], complete: bool) -> Checkpoi
 
 def _read_number(pattern: re.Pattern[str], name: str) -> int | None:
     match = pattern.search(name)
-    return int(match[1] or match[2]) if match else None
+    if not match:
+        return None
+    return int(match[1] or match[2])
 
 
 def _training_order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
@@ -353,7 +361,9 @@ def _training_order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple
 
 
 def _or_minus_one(number: int | None) -> int:
-    return -1 if number is None else number
+    if number is None:
+        return -1
+    return number
 
 
 def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
@@ -413,7 +423,7 @@ def _in_motion(manifest: Mapping[str, Any]) -> Iterator[str]:
     listed = dict(_listed_files(manifest))
     folders: Any = manifest.get("folders")  # older ones do not have it
     for path, told in cast(dict[str, Any], folders).items() if isinstance(folders, dict) else ():
-        there = [size for name, size in _sizes_inside(path, listed).items() if not growing(name)]
+        there = [size for name, size in _sizes_inside(path, listed).items() if not is_growing(name)]
         if told != [len(there), sum(there)]:
             yield path
 

@@ -23,4 +23,6 @@ def whole_milliseconds(moment: datetime) -> datetime:
 
 def from_iso(text: str | None) -> datetime | None:
     """The moment of what `to_iso` gave."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
+    if not text:
+        return None
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

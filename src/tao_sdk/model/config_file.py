@@ -67,7 +67,9 @@ class ConfigReader:
             raise UsageError(
                 f"{place} is not YAML.", getattr(error, "problem", "") or "", "Mend it."
             ) from None
-        return None if is_null(node) else node
+        if is_null(node):
+            return None
+        return node
 
     def resolve_merges(self, loader: Any, node: Any, depth: int) -> None:
         """Carry out `<<: *other` down to the values."""
@@ -166,5 +168,7 @@ def text_of(node: yaml.ScalarNode) -> str:
     if node.tag == f"{YAML}null":
         return ""
     if node.tag == f"{YAML}bool":
-        return "1" if node.value.lower() in TRUE else ""
+        if node.value.lower() not in TRUE:
+            return ""
+        return "1"
     return str(node.value)

@@ -100,7 +100,9 @@ def _panel_title(series: Sequence[Series]) -> str:
     if len(series) == 1:
         return series[0].name
     common = _common_words(series)
-    return max(common, key=len) if common else series[0].name
+    if common:
+        return max(common, key=len)
+    return series[0].name
 
 
 def _common_words(series: Sequence[Series]) -> frozenset[str]:
@@ -120,7 +122,9 @@ def visible_text(text: str) -> str:
 
 def format_number(value: float) -> str:
     """Three significant digits, without an exponent where that is short."""
-    return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.1e}"
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        return f"{value:.3g}"
+    return f"{value:.1e}"
 
 
 def value_range(series: Sequence[Series]) -> tuple[float, float]:

@@ -151,7 +151,9 @@ def _value_ticks(low: float, high: float) -> list[float]:
 def _epoch_ticks(first: int, last: int) -> list[int]:
     step = max(1, round(_round_step(last - first, 6)))
     inner = list(range(ceil(first / step) * step, last + 1, step))
-    return inner if inner and inner[0] - first < step / 2 else [first, *inner]
+    if inner and inner[0] - first < step / 2:
+        return inner
+    return [first, *inner]
 
 
 def _round_step(span: float, wanted: int) -> float:
@@ -170,7 +172,9 @@ def _last_number(progress: Progress) -> int:
     """The last epoch or step of the training, as the job calls it; 0 where that is not known."""
     if progress.unit == "step":
         return progress.steps or 0
-    return progress.shown_epoch(progress.epochs) if progress.epochs else 0
+    if not progress.epochs:
+        return 0
+    return progress.shown_epoch(progress.epochs)
 
 
 def _broken_in_panel(progress: Progress, series: Sequence[Series]) -> dict[str, int]:

@@ -144,7 +144,9 @@ class Diagnosis:
         """
         if self.retryable:
             return "helps"
-        return f"may help after {self.after}" if self.after else "does not help"
+        if self.after:
+            return f"may help after {self.after}"
+        return "does not help"
 
     def redacted(self, redact: Callable[[str], str]) -> Diagnosis:
         """The same diagnosis, its texts passed through `redact`: a job may have

@@ -24,7 +24,9 @@ def join_sentences(*parts: str) -> str:
 
 def advice_with(command: str, words: str) -> str:
     """The words with the command at their end: `Run:` and `tao ls` make `Run: tao ls`."""
-    return words if words.endswith(command) else f"{words} {command}".strip()
+    if words.endswith(command):
+        return words
+    return f"{words} {command}".strip()
 
 
 class TaoError(Exception):

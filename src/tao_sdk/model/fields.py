@@ -113,7 +113,9 @@ def _read_map_of_text(value: Any) -> dict[str, Any]:
         item = unwrap_value(item)
         if isinstance(item, bool):
             return str(item).lower()
-        return item if isinstance(item, (Secret, SecretRef)) else _read_text(item)
+        if isinstance(item, (Secret, SecretRef)):
+            return item
+        return _read_text(item)
 
     return {key: text(item) for key, item in _read_mapping(value).items() if item is not None}
 
@@ -245,7 +247,9 @@ class FieldError(SpecError):
 
     def describe_flag(self, flag: str) -> str:
         """What is wrong, of the flag by which the field was given."""
-        return f"{flag} {self.clause}." if self.clause else self.what
+        if self.clause:
+            return f"{flag} {self.clause}."
+        return self.what
 
 
 def _read_value(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
@@ -268,7 +272,9 @@ def text_instead(field: dataclasses.Field[Any], value: Any) -> str:
     if field.metadata["kind"] is not TEXT or not isinstance(value, (list, tuple)):
         return ""
     words = [str(word) for word in cast("Iterable[Any]", value)]
-    return f"Write {shlex.join(words)!r}." if words else ""
+    if not words:
+        return ""
+    return f"Write {shlex.join(words)!r}."
 
 
 def plain_value(value: Any) -> Any:

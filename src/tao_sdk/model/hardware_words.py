@@ -104,6 +104,8 @@ def machine_says(*patterns: str) -> Condition:
     words = any_of(log_says(*patterns), backend_says(*patterns))
 
     def condition(evidence: Evidence) -> str | None:
-        return None if out_of_memory(evidence) else words(evidence)
+        if out_of_memory(evidence):
+            return None
+        return words(evidence)
 
     return condition

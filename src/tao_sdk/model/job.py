@@ -106,7 +106,9 @@ class Job:
     def current_message(self) -> str:
         """The message; of a job whose command is over and whose outputs are on their way, that."""
         saving = self.reading.saving and self.reading.attempt == self.attempt
-        return "saving outputs" if saving and self.status is Status.RUNNING else self.message
+        if saving and self.status is Status.RUNNING:
+            return "saving outputs"
+        return self.message
 
     @property
     def progress(self) -> Progress:
@@ -130,7 +132,9 @@ class Job:
     @property
     def newest_start(self) -> datetime | None:
         """When its newest attempt began; None before, and where that was not kept."""
-        return self.started if self.attempt == 1 else from_iso(self.attempt_started)
+        if self.attempt == 1:
+            return self.started
+        return from_iso(self.attempt_started)
 
     @property
     def place(self) -> str:

@@ -88,13 +88,17 @@ class Shape:
 
     def _only_total(self, text: str) -> Sighting | None:
         """The number of epochs alone; None where the line does not tell it."""
-        return Sighting(epochs=_read_count(text, self.total)) if self.total else None
+        if not self.total:
+            return None
+        return Sighting(epochs=_read_count(text, self.total))
 
     def _read_epochs(self, text: str) -> int | None:
         """How many epochs the line tells beside the epoch, else in words of its own."""
         if self.epochs and (epochs := int(text[self.epochs])):
             return epochs
-        return _read_count(text, self.total) if self.total else None
+        if not self.total:
+            return None
+        return _read_count(text, self.total)
 
     def _read_metrics(self, text: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -107,19 +111,25 @@ class Shape:
 
 def _read_count(text: str, span: slice | None) -> int | None:
     """The number at `span`; None for 0, and where there is none."""
-    return int(text[span]) or None if span else None
+    if not span:
+        return None
+    return int(text[span]) or None
 
 
 def plain_text(text: str) -> str:
     """The first TEXT_LIMIT characters of a line, without its colours."""
     start = text[:TEXT_LIMIT]
-    return _COLOUR.sub("", start) if "\x1b" in start else start
+    if "\x1b" in start:
+        return _COLOUR.sub("", start)
+    return start
 
 
 def plain_name(name: str) -> str:
     """`Loss` is `loss`; `mAP`, `IoU` and `WER` stay."""
     name = name.strip()
-    return name.lower() if name[1:].islower() else name
+    if name[1:].islower():
+        return name.lower()
+    return name
 
 
 def read_number(value: Any) -> float | None:

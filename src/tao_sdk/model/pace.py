@@ -63,7 +63,9 @@ class Pace:
             return None
         epoch, at = self.latest
         left = at + epoch_seconds * (epochs - epoch) - now
-        return round(left, 1) if left > 0 else None
+        if left > 0:
+            return round(left, 1)
+        return None
 
     def is_overdue(self, started: float | None, now: float) -> bool:
         """Whether the next epoch takes so long that the pace tells nothing of the time left."""
@@ -87,7 +89,9 @@ class Pace:
         """The epoch and the time from which the pace is measured."""
         if self.first != self.latest:
             return self.first
-        return None if started is None else (0, started)
+        if started is None:
+            return None
+        return (0, started)
 
     def to_json(self) -> list[tuple[int, float] | None]:
         return [self.first, self.latest]

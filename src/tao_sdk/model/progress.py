@@ -70,14 +70,18 @@ class Progress:
     @property
     def unit(self) -> str:
         """What `history` counts: `epoch` or `step`."""
-        return "epoch" if self.step is None else "step"
+        if self.step is None:
+            return "epoch"
+        return "step"
 
     @property
     def number(self) -> int | None:
         """The newest epoch or step, as the job itself calls it; None before the first."""
         if self.step is not None:
             return self.step
-        return self.shown_epoch(self.epoch) if self.epoch else None
+        if not self.epoch:
+            return None
+        return self.shown_epoch(self.epoch)
 
     @property
     def total(self) -> int | None:
@@ -92,21 +96,31 @@ class Progress:
     def fraction(self) -> float | None:
         """0.0 to 1.0, or None while the number of epochs or steps is not known."""
         if self.step is not None:
-            return min(self.step / self.steps, 1.0) if self.steps else None
-        return min(self.epoch / self.epochs, 1.0) if self.epochs else None
+            if not self.steps:
+                return None
+            return min(self.step / self.steps, 1.0)
+        if not self.epochs:
+            return None
+        return min(self.epoch / self.epochs, 1.0)
 
     @property
     def best_epoch(self) -> int | None:
         """The epoch in which the model was best, or None."""
-        return (self.best.epoch or None) if self.best else None
+        if not self.best:
+            return None
+        return self.best.epoch or None
 
     def shown_epoch(self, epoch: int) -> int:
         """The number by which the job itself calls an epoch that is counted from 1."""
-        return epoch - 1 if self.counts_from_zero else epoch
+        if self.counts_from_zero:
+            return epoch - 1
+        return epoch
 
     def shown_number(self, entry: EpochMetrics | Best) -> int:
         """The number of its epoch or step, as the job itself calls it."""
-        return self.shown_epoch(entry.epoch) if entry.step is None else entry.step
+        if entry.step is None:
+            return self.shown_epoch(entry.epoch)
+        return entry.step
 
     def to_json(self) -> dict[str, Any]:
         """The object `progress` of `--json` (docs/json.md)."""
@@ -244,5 +258,9 @@ def _epoch_after_finite(progress: Progress, name: str) -> int:
 def better_value(first: Best, second: Best) -> Best:
     """The better of two values of one metric; of equals the earlier epoch."""
     if first.value == second.value:
-        return first if first.epoch <= second.epoch else second
-    return first if (first.value < second.value) == smaller_is_better(first.metric) else second
+        if first.epoch <= second.epoch:
+            return first
+        return second
+    if (first.value < second.value) == smaller_is_better(first.metric):
+        return first
+    return second

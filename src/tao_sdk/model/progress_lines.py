@@ -147,7 +147,9 @@ class Record:
         if record is not None:
             return _read_record(record, count_known)
         shape = shape_of_text(plain_text(line))
-        return shape.read(line, count_known) if shape else None
+        if not shape:
+            return None
+        return shape.read(line, count_known)
 
 
 class LineReader:
@@ -167,7 +169,9 @@ class LineReader:
             shape = self._shapes[key]
         except KeyError:
             shape = self._learn_shape(key, line)
-        return shape.read(text_of(line), count_known) if shape else None
+        if not shape:
+            return None
+        return shape.read(text_of(line), count_known)
 
     def may_say_something(self, text: bytes) -> bool:
         """As the function of this name. The rows of a table have no words to look for."""
@@ -212,7 +216,9 @@ def start_that_counts(line: bytes) -> bytes:
     """As much of an unfinished line as has to be kept until its end comes: of text no more is
     looked at.
     """
-    return line if _JSON_START.match(text_of(line[:LONGEST_SHAPE])) else line[: 4 * TEXT_LIMIT]
+    if _JSON_START.match(text_of(line[:LONGEST_SHAPE])):
+        return line
+    return line[: 4 * TEXT_LIMIT]
 
 
 def text_of(line: bytes) -> str:
@@ -235,7 +241,9 @@ def _shape_of_row(table: Table, text: str) -> Shape | None:
 
 
 def _noting_plainness(shape: Shape | None, text: str) -> Shape | None:
-    return replace(shape, is_plain=plain_text(text) == text) if shape else None
+    if not shape:
+        return None
+    return replace(shape, is_plain=plain_text(text) == text)
 
 
 def _json_object(text: str) -> Mapping[str, Any] | None:

@@ -73,7 +73,9 @@ class ProgressReader:
         end has not come yet, and before it the header of a table whose rows may follow.
         """
         line = start_that_counts(self._lines.unfinished)
-        return self._reader.header + b"\n" + line if self._reader.header else line
+        if self._reader.header:
+            return self._reader.header + b"\n" + line
+        return line
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
         """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was
@@ -87,14 +89,18 @@ class ProgressReader:
         self._eta_seconds = self._pace.estimate_left(
             self._position, self._total_position(), self._eta_seconds, at
         )
-        return [*finished, self._progress] if self._renew_progress() else finished
+        if self._renew_progress():
+            return [*finished, self._progress]
+        return finished
 
     def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
         """As `feed`, but of each epoch only its number and the last value of every metric: that
         takes half the time.
         """
         finished = self._feed_lines(data, self._metrics_now)
-        return [*finished, self._metrics_now()] if self._renew_progress() else finished
+        if self._renew_progress():
+            return [*finished, self._metrics_now()]
+        return finished
 
     def end(self) -> list[Progress]:
         """What the last line says although nothing ended it."""
@@ -140,13 +146,17 @@ class ProgressReader:
             first_not_finite=self._first_not_finite,
             counts_to_total=self._to_total,
         )
-        return _by_step(counted, self._steps) if self._counts_steps else counted
+        if self._counts_steps:
+            return _by_step(counted, self._steps)
+        return counted
 
     def _metrics_now(self) -> EpochMetrics:
         return EpochMetrics(0 if self._counts_steps else self._position, self._metrics)
 
     def _total_position(self) -> int | None:
-        return self._steps if self._counts_steps else self._epochs
+        if self._counts_steps:
+            return self._steps
+        return self._epochs
 
     def _take_sighting(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
         """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
@@ -206,7 +216,9 @@ class ProgressReader:
         epochs = seen.epochs or self._told_total()
         if seen.epoch is None or (epochs and seen.epoch > epochs):
             return self._position
-        return seen.epoch + 1 if from_zero else seen.epoch
+        if from_zero:
+            return seen.epoch + 1
+        return seen.epoch
 
     def _told_total(self) -> int | None:
         """The number of epochs in the job's own words."""
@@ -415,7 +427,9 @@ class _Bests:
         if self._metric not in metrics:
             return best
         newest = Best(epoch, self._metric, metrics[self._metric])
-        return newest if best is None else better_value(best, newest)
+        if best is None:
+            return newest
+        return better_value(best, newest)
 
     def _most_telling(self, newest: Mapping[str, float]) -> str:
         """Of all metrics; one that was seen in a single epoch of several tells less than one seen

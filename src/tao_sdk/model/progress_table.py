@@ -73,7 +73,9 @@ def _table_of(
         return None
     epochs = [at for at in counts if names[at] in _EPOCH_NAMES]
     count = (epochs or counts)[0]
-    return Table(row_cell, len(names), count, not epochs, metrics) if metrics else None
+    if not metrics:
+        return None
+    return Table(row_cell, len(names), count, not epochs, metrics)
 
 
 def _are_all_known(names: Sequence[str], metrics: Mapping[int, str]) -> bool:

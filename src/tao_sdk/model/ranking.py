@@ -23,7 +23,9 @@ _STATUS_ORDER = {status: place for place, status in enumerate(Status)}
 def best_value(progress: Progress, metric: str) -> Best | None:
     """The best value of `metric` that is still known; None where it was never told."""
     values = list(_metric_values(progress, metric))
-    return reduce(better_value, values) if values else None
+    if not values:
+        return None
+    return reduce(better_value, values)
 
 
 def _metric_values(progress: Progress, metric: str) -> Iterator[Best]:

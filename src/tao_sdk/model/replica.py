@@ -23,7 +23,9 @@ class Replica:
     @property
     def source(self) -> str:
         """Its name and its node, for a line before its log; "" where it has no name."""
-        return ", ".join(part for part in (self.name, self.node) if part) if self.name else ""
+        if not self.name:
+            return ""
+        return ", ".join(part for part in (self.name, self.node) if part)
 
     def redacted(self, redact: Callable[[str], str]) -> Replica:
         """The same, without the values that `redact` takes out."""

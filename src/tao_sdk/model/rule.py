@@ -80,7 +80,9 @@ class Rule:
         """What has to happen before trying again can help; "" where that is not known."""
         if self.after:
             return self.after
-        return AFTER_MENDING if self.fault is ErrClass.INFRA else ""
+        if self.fault is not ErrClass.INFRA:
+            return ""
+        return AFTER_MENDING
 
 
 def with_quotes(advice: str, headline: str) -> str:
@@ -91,19 +93,25 @@ def with_quotes(advice: str, headline: str) -> str:
 def quoted_name(headline: str) -> str:
     """`torch` of `No module named 'torch.fx'`; NAME where nothing is quoted."""
     match = _QUOTED.search(headline)
-    return match[1] if match else "NAME"
+    if match:
+        return match[1]
+    return "NAME"
 
 
 def first_line(text: str) -> str:
     """The first line that is not empty, without the white space around the text."""
     lines = text.strip().splitlines()
-    return lines[0] if lines else ""
+    if not lines:
+        return ""
+    return lines[0]
 
 
 def limit_hit(evidence: Evidence, name: str) -> str:
     """` (64m)`, or nothing where no limit was asked for."""
     value = evidence.limits.get(name, "")
-    return f" ({value})" if value else ""
+    if not value:
+        return ""
+    return f" ({value})"
 
 
 EVENT_OF = {Reason.OUT_OF_MEMORY: "OOMKilled"}  # the event that tells the same as a reason
@@ -179,7 +187,9 @@ def exit_code(*codes: int) -> Condition:
 
     def condition(evidence: Evidence) -> str | None:
         code = evidence.exit_code
-        return f"exit code {code}" if code in codes else None
+        if code not in codes:
+            return None
+        return f"exit code {code}"
 
     return condition
 
@@ -188,7 +198,9 @@ def reason_is(*reasons: Reason) -> Condition:
     """The sentence of the reason, when it is one of these."""
 
     def condition(evidence: Evidence) -> str | None:
-        return evidence.reason if evidence.reason_code in reasons else None
+        if evidence.reason_code not in reasons:
+            return None
+        return evidence.reason
 
     return condition
 
@@ -227,7 +239,9 @@ def backend_says(*patterns: str) -> Condition:
 
 def with_task(task: str, words: str) -> str:
     """`pulling IMAGE: no such host`; the words alone where no task is known."""
-    return f"{task}: {words}" if task else words
+    if task:
+        return f"{task}: {words}"
+    return words
 
 
 def all_of(*conditions: Condition) -> Condition:

@@ -77,7 +77,9 @@ def _plain_value(value: str | Secret | SecretRef) -> str:
     """What a variable holds here; a reference holds nothing."""
     if isinstance(value, Secret):
         return value.value
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,9 @@ def _name_only(field: str) -> str:
     name, equals, value = field.partition("=")
     if value:
         return f"{name}=***"
-    return field if equals or not field else "***"
+    if equals or not field:
+        return field
+    return "***"
 
 
 def secrets_of(target: object) -> list[str]:

@@ -92,7 +92,9 @@ class Settings:
         specification says.
         """
         named = Path(self.environ.get(name, ""))
-        return named if named.is_absolute() else None
+        if not named.is_absolute():
+            return None
+        return named
 
     @cached_property
     def env_file(self) -> Mapping[str, str]:

@@ -308,4 +308,6 @@ def remote_root(spec: JobSpec) -> str:
     (TAO_RESULTS_ROOT=s3://...); "" for none.
     """
     root = spec.env_vars.get("TAO_RESULTS_ROOT")
-    return root.rstrip("/") if isinstance(root, str) and root.startswith("s3://") else ""
+    if isinstance(root, str) and root.startswith("s3://"):
+        return root.rstrip("/")
+    return ""

@@ -112,4 +112,6 @@ def _after_absent(standing: Standing, seen: Observation, outcome: Outcome | None
 
 def _as_requested(standing: Standing, status: Status) -> Status:
     """A failure that was asked for is none."""
-    return Status.CANCELED if status is Status.ERROR and standing.cancel_asked else status
+    if status is Status.ERROR and standing.cancel_asked:
+        return Status.CANCELED
+    return status

@@ -57,4 +57,6 @@ def format_clock(seconds: float) -> str:
     """`0:21`, `1:02:03`."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+    if hours:
+        return f"{hours}:{minute:02}:{second:02}"
+    return f"{minute}:{second:02}"

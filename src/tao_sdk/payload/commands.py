@@ -23,7 +23,7 @@ from tao_sdk.payload.shell import HereDocument, Place, Spot, Word, scan
 from tao_sdk.payload.values import Hole, Tree
 from tao_sdk.runner.document import Hole as Gap
 from tao_sdk.runner.document import Template
-from tao_sdk.runner.quote import PLAIN, shell
+from tao_sdk.runner.quote import PLAIN, quote_word
 
 NUL = "\0"
 CONFIG_PATH = "{config_path}"
@@ -122,8 +122,8 @@ class Variables:
 
     def set_to(self, value: Value) -> str | Gap:
         if isinstance(value, str):
-            return shell(value)
-        return value.key, self.style(value), shell(value.given or ""), "", ""
+            return quote_word(value)
+        return value.key, self.style(value), quote_word(value.given or ""), "", ""
 
     def style(self, value: Value) -> str:
         return "plain" if value in self.plain else "shell"
@@ -395,7 +395,7 @@ def appended_word(value: Value, variables: Variables) -> list[str | Gap]:
         return [" ", value]
     reference = REFERENCES[Place.WORD] % variables.name(value)
     if is_whole(value):
-        return [when_there(value, f" {shell(dashed(value.key))} {reference}")]
+        return [when_there(value, f" {quote_word(dashed(value.key))} {reference}")]
     return [" ", reference]
 
 

@@ -10,6 +10,6 @@ WIDTH = 1000  # characters of a line
 
 def compressed(data: bytes) -> str:
     """Lines of letters, digits and +/=."""
-    packer = zlib.compressobj(9, memLevel=9)
+    packer = zlib.compressobj(9, memLevel=7)
     text = b64encode(packer.compress(data) + packer.flush()).decode()
     return "\n".join(text[at : at + WIDTH] for at in range(0, len(text), WIDTH))

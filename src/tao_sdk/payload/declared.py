@@ -36,8 +36,8 @@ from tao_sdk.payload.job_paths import path_inputs
 from tao_sdk.payload.keys import Step, child, joined, lookup, put, steps
 from tao_sdk.payload.values import Hole, Tree, plain_mapping, short, walk
 from tao_sdk.runner.document import Input, Output
-from tao_sdk.runner.inputs.archive_names import packed
-from tao_sdk.runner.outputs.destination import explicit, in_bucket
+from tao_sdk.runner.inputs.archive_names import must_unpack
+from tao_sdk.runner.outputs.destination import in_bucket, is_explicit
 
 PATH = re.compile(r"/[^/\s]\S*")  # what a value has to be to be taken for an absolute path
 KNOWN_OUTPUT = "results_dir"  # every program of TAO reads it
@@ -302,7 +302,7 @@ class ArgumentKeys(SpecKeys):
 def refuse_shared(outputs: list[Output]) -> None:
     """Two whose place is chosen need one each; it has the key's name, which can have no slash."""
     places: dict[str, str] = {}
-    chosen = [output for output in outputs if not explicit(output) and not in_bucket(output)]
+    chosen = [output for output in outputs if not is_explicit(output) and not in_bucket(output)]
     for output in chosen:
         key = output["key"]
         first = places.setdefault(key.replace("/", "_"), key)
@@ -434,7 +434,7 @@ def data_input(wanted: Input) -> DataInput:
         patterns=tuple(wanted["options"].get("patterns", ())),
         selective="selective" in wanted["options"],
         target=wanted["target"],
-        is_archive=packed(wanted),
+        is_archive=must_unpack(wanted),
     )
 
 

@@ -16,7 +16,7 @@ from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Hole, Tree, walk
 from tao_sdk.runner.document import Template
-from tao_sdk.runner.quote import STYLES, escaped
+from tao_sdk.runner.quote import STYLES, double_quoted
 
 Piece = str | Hole
 # A word that YAML 1.1 and 1.2 read as a string without quotes. Whatever else there is gets quotes.
@@ -158,7 +158,7 @@ def yaml_key(key: str, newline: str) -> str:
 def yaml_string(text: str) -> str:
     """The text without quotes where every reader takes it for the same string."""
     if text.lower() in YAML_RESERVED or not YAML_WORD.fullmatch(text):
-        return escaped(text)
+        return double_quoted(text)
     return text
 
 
@@ -220,7 +220,7 @@ def tables_of(value: Tree) -> list[dict[str, Tree]] | None:
 def toml_value(value: Tree) -> Iterator[Piece]:
     """A value on one line."""
     if not is_branch(value):
-        yield format_scalar(value, escaped)
+        yield format_scalar(value, double_quoted)
         return
     opening, closing = brackets(value)
     separator = ""
@@ -239,7 +239,7 @@ def toml_head(key: str) -> str:
 def toml_key(key: str) -> str:
     if TOML_BARE.fullmatch(key):
         return key
-    return escaped(key)
+    return double_quoted(key)
 
 
 WRITERS: dict[str, Callable[[dict[str, Tree]], Iterator[Piece]]] = {

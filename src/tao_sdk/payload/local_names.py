@@ -1,46 +1,65 @@
-"""Short names for the local variables of packed functions.
+"""Short names for the local variables and the positional parameters of packed functions.
 
-A local variable is seen by nobody outside its function, so a packed module may call it `a` while
-its file calls it `retained_files`: long names in the files cost a job no bytes. Names that others
-can see stay as they are: parameters, attributes, imports, functions, and whatever the module or
-Python itself has under that name.
+Nobody outside a function sees them, so a packed module may call one `a` while its file calls it
+`retained_files`: long names in the files cost a job no bytes. Names that others can see stay as
+they are: parameters that a call may pass by keyword, attributes, imports, functions, and whatever
+the module or Python itself has under that name.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from string import ascii_letters
 
 BUILTINS = frozenset(dir(builtins))
+WORD = re.compile(r"\b[A-Za-z_]\w*")
+# a keyword of a call, or a text that may be a key of what a call passes with **
+KEYWORD = re.compile(r"""\b(\w+)=|["'](\w+)["']""")
+
+Use = ast.Name | ast.arg
 
 
-def shortened(tree: ast.Module, text: str) -> Iterator[tuple[ast.Name, str]]:
-    """Each use of a local variable of the module, with the letter that replaces it there."""
+def positional_names(texts: Iterable[str]) -> frozenset[str]:
+    """The names in these modules that none of their calls can pass as a keyword."""
+    everything = "\n".join(texts)
+    keywords = {keyword for match in KEYWORD.findall(everything) for keyword in match}
+    return frozenset(WORD.findall(everything)) - keywords
+
+
+def shortened(tree: ast.Module, text: str, positional: Set[str]) -> Iterator[tuple[Use, str]]:
+    """Each use of a local variable of the module, with the letter that replaces it there.
+
+    A parameter whose name is in `positional` counts as a local variable.
+    """
     lines = [line.encode() for line in text.splitlines()]
     shared = BUILTINS.union(*(names_bound_by(node) for node in module_level(tree)))
     for function in outermost_functions(tree):
-        yield from shortened_in(function, shared, lines)
+        yield from shortened_in(function, shared, positional, lines)
 
 
 def shortened_in(
-    function: ast.FunctionDef, shared: frozenset[str], lines: list[bytes]
-) -> Iterator[tuple[ast.Name, str]]:
+    function: ast.FunctionDef, shared: frozenset[str], positional: Set[str], lines: list[bytes]
+) -> Iterator[tuple[Use, str]]:
     """The same, of one function and all functions inside it. Frequent names get letters first."""
-    uses: dict[str, list[ast.Name]] = defaultdict(list)
+    uses: dict[str, list[Use]] = defaultdict(list)
     variables: set[str] = set()
     visible = set(shared)
     for node in ast.walk(function):
-        if not isinstance(node, ast.Name):
+        if isinstance(node, ast.arg) and node.arg in positional:
+            uses[node.arg].append(node)
+            variables.add(node.arg)
+        elif isinstance(node, ast.Name):
+            uses[node.id].append(node)
+            if not isinstance(node.ctx, ast.Load):
+                variables.add(node.id)
+            if not stands_in(lines, node):
+                visible.add(node.id)
+        else:
             visible |= names_bound_by(node)
-            continue
-        uses[node.id].append(node)
-        if not isinstance(node.ctx, ast.Load):
-            variables.add(node.id)
-        if not stands_in(lines, node):
-            visible.add(node.id)
     frequent = sorted(variables - visible, key=lambda name: (-len(uses[name]), name))
     letters = iter(free_letters(visible.union(uses)))
     for name in frequent:

@@ -13,7 +13,7 @@ from tao_sdk.net.address import MODULES, scheme
 from tao_sdk.payload.compressed import compressed
 from tao_sdk.payload.kept_program import find_program
 from tao_sdk.runner.document import Document, Input
-from tao_sdk.runner.inputs.archive_names import packed
+from tao_sdk.runner.inputs.archive_names import must_unpack
 
 # Without python3 the shell tells the event that the runner would: rules read its code, people the
 # line before it.
@@ -81,7 +81,7 @@ def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
         if module != "local":
             yield from (f"net.{module}", "runner.inputs.staging")
         # what a web server calls a file is known only there
-        if packed(each) or (module == "http_file" and each["options"].get("extract") != "no"):
+        if must_unpack(each) or (module == "http_file" and each["options"].get("extract") != "no"):
             yield from ("runner.inputs.staging", "runner.inputs.unpacking", "runner.inputs.archive")
         if "selective" in each["options"]:
             yield "runner.inputs.annotation"

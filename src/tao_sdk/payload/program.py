@@ -35,9 +35,9 @@ OPTIONAL = frozenset(
         *(f"net.{module}" for module in MODULES.values()),
     }
 )
-# a name, a word, what stands between two, or two that often stand together
-PIECE = re.compile(rb"self\.|def |return |[a-z_]+_[a-z_]+|[A-Za-z]{2,}|[^\w\0]{2,}")
-ROUNDS = 5  # of counting pieces: the others are fewer once the first are replaced
+# a word of Python with its blank, a name, a word, or what stands between two
+PIECE = re.compile(rb"raise |if |not |for |def |return |[a-z_]+_[a-z_]+|[A-Za-z]{2,}|[^\w\0]{2,}")
+ROUNDS = 7  # of counting pieces: the others are fewer once the first are replaced
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the
 # next that is there.

@@ -9,12 +9,15 @@ from __future__ import annotations
 import ast
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tao_sdk.payload.local_names import shortened
+from tao_sdk.payload.local_names import Use, positional_names, shortened
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 # CPython 3.11 counts the depth of all threads that parse as one, and fails now and then (its issue
 # 106905).
@@ -22,17 +25,36 @@ PARSING = threading.Lock()
 
 
 PACKAGE = "tao_sdk"
+PACKED_ROOMS = ("net", "runner")
 
 
 @cache
 def source(module: str) -> bytes:
     """What is packed of one module: ASCII, so that bytes are left that stand for words."""
-    return slim(written(module)).encode("ascii", "backslashreplace")
+    return slim(written(module), packed_positionals()).encode("ascii", "backslashreplace")
 
 
 def written(module: str) -> str:
     """The module as its file has it."""
     return (files(PACKAGE) / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+
+
+@cache
+def packed_positionals() -> frozenset[str]:
+    """The names of parameters that packed modules pass by position only."""
+    return positional_names(
+        file.read_text(encoding="utf-8")
+        for room in PACKED_ROOMS
+        for file in modules_below(files(PACKAGE) / room)
+    )
+
+
+def modules_below(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from modules_below(entry)
+        elif entry.name.endswith(".py"):
+            yield entry
 
 
 class Imports(NamedTuple):
@@ -77,10 +99,12 @@ def parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def slim(text: str) -> str:
-    """The same program on the same lines, shorter."""
+def slim(text: str, positional: Set[str] = frozenset()) -> str:
+    """The same program on the same lines, shorter. No call passes a parameter of the names in
+    `positional` as a keyword.
+    """
     lines = [line.encode() for line in text.splitlines()]
-    for (row, start), (last, stop), instead in reversed(outermost([*syntax(text)])):
+    for (row, start), (last, stop), instead in reversed(outermost([*syntax(text, positional)])):
         head, rest = lines[row - 1][:start], lines[last - 1][stop:]
         emptied = [b""] * (last - row)
         lines[row - 1 : last] = [head + instead + rest, *emptied]
@@ -101,11 +125,11 @@ def outermost(cuts: list[Cut]) -> list[Cut]:
 Cut = tuple[tuple[int, int], tuple[int, int], bytes]
 
 
-def syntax(text: str) -> Iterator[Cut]:
+def syntax(text: str, positional: Set[str]) -> Iterator[Cut]:
     """Docstrings, annotations, what only a type checker reads, and the names of local variables."""
     tree = parsed(text)
-    for name, letter in shortened(tree, text):
-        yield (name.lineno, name.col_offset), end(name), letter.encode()
+    for use, letter in shortened(tree, text, positional):
+        yield (use.lineno, use.col_offset), end_of_name(use), letter.encode()
     for node in (tree, *statements(tree)):
         yield from docstring(node)
         if isinstance(node, ast.stmt) and is_for_checkers(node):
@@ -165,6 +189,12 @@ def cut(node: ast.stmt, instead: bytes) -> Cut:
 def end(node: ast.expr | ast.stmt) -> tuple[int, int]:
     assert node.end_lineno is not None and node.end_col_offset is not None
     return node.end_lineno, node.end_col_offset
+
+
+def end_of_name(use: Use) -> tuple[int, int]:
+    """Without the annotation of a parameter."""
+    name = use.arg if isinstance(use, ast.arg) else use.id
+    return use.lineno, use.col_offset + len(name.encode())
 
 
 def arrow(text: str, returns: ast.expr) -> tuple[int, int]:

@@ -58,10 +58,10 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
     The document is a Python literal of the packer's, as much ours as the modules beside it.
     """
-    pieces, (listed, *texts) = (each.split(b"\0") for each in modules.split(b"\0\0"))
+    pieces, (listed, *texts) = (part.split(b"\0") for part in modules.split(b"\0\0"))
     names = written_out(listed, pieces).decode().split()
     sys.meta_path.insert(0, Payload(dict(zip(names, texts)), pieces))
-    parts = divided(job)
+    parts = split_contents(job)
     files = [parts[str(number)] for number in range(len(parts) - 1)]
     main = __import__(PACKAGE + ".runner.main", fromlist=["start"])
     main.start(eval(parts["document"], {}), files, locale)
@@ -74,7 +74,7 @@ def written_out(text: bytes, pieces: list[bytes]) -> bytes:
     return text
 
 
-def divided(data: bytes) -> dict[str, bytes]:
+def split_contents(data: bytes) -> dict[str, bytes]:
     """Name -> content of what the packer joined: an index of lines `name size`, an empty line, the
     contents.
     """

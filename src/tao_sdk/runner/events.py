@@ -57,7 +57,7 @@ class Event:
     joined: bool = False  # it stood behind a line that the command had not finished
 
 
-def parse(line: bytes) -> Event | None:
+def parse_event(line: bytes) -> Event | None:
     """The event of a line (with or without its newline); None for a line that only looks like one.
 
     A command can print such lines itself: what is taken for an event holds what events hold, and
@@ -69,10 +69,12 @@ def parse(line: bytes) -> Event | None:
         facts = json.loads(line[len(PREFIX) :])
     except (ValueError, RecursionError):
         return None
-    return event(cast("dict[str, Any]", facts)) if isinstance(facts, dict) else None
+    if not isinstance(facts, dict):
+        return None
+    return make_event(cast("dict[str, Any]", facts))
 
 
-def event(facts: dict[str, Any]) -> Event | None:
+def make_event(facts: dict[str, Any]) -> Event | None:
     """The event of such facts; None where the runner would not have written them: the line is the
     command's own.
     """
@@ -107,7 +109,7 @@ def is_number(value: object) -> bool:
 
 def is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(each, str) for each in cast("list[object]", value)
+        isinstance(item, str) for item in cast("list[object]", value)
     )
 
 
@@ -134,11 +136,11 @@ class EventFilter:
             end = data.find(b"\n", at) + 1
             if not end and len(data) - at <= LONGEST:
                 break
-            found = parse(data[at:end]) if end else None
-            if found:
-                seam = found.joined and data.endswith(SEAM, done, at)
+            event = parse_event(data[at:end]) if end else None
+            if event:
+                seam = event.joined and data.endswith(SEAM, done, at)
                 out.append(data[done : at - len(SEAM) if seam else at])
-                events.append(found)
+                events.append(event)
                 done = end
             at = self.next_start(data, end or at + 1)
         keep = self.keep_from(data, done, at)
@@ -158,14 +160,18 @@ class EventFilter:
         at = data.find(START, at)
         while at > 0 and data[at - 1 : at] != b"\n":
             at = data.find(START, at + 1)
-        return at if at != 0 or self.fresh else self.next_start(data, 1)
+        if at != 0 or self.fresh:
+            return at
+        return self.next_start(data, 1)
 
     def keep_from(self, data: bytes, done: int, at: int) -> int:
         """From where the data has to be held: an event that is not complete, or an end that may be
         the start of one.
         """
         if at >= 0:
-            return at - len(SEAM) if data.endswith(SEAM, done, at) else at
+            if data.endswith(SEAM, done, at):
+                return at - len(SEAM)
+            return at
         opening = SEAM + START
         for length in range(min(len(opening) - 1, len(data) - done), 0, -1):
             if data.endswith(opening[:length], done):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     pass
 
 
-def unpack(paths: list[str], blobs: list[bytes]) -> int:
+def write_files(paths: list[str], blobs: list[bytes]) -> int:
     """Write each file, relative ones below the current folder; a script (#!) can be run. The number
     of bytes.
     """

@@ -9,9 +9,9 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
-from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
+from tao_sdk.runner.outputs.destination import in_bucket, is_explicit, make_places, make_writable
 from tao_sdk.runner.process import Command
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class FirstHalf:
         self.command.let_it_begin()
 
     def put_files(self, blobs: list[bytes]) -> None:
-        self.report.stage("files")
+        self.report.tell_stage("files")
         started = time.monotonic()
         self.prepare_results()
         if not self.document["files"]:
@@ -58,12 +58,12 @@ class FirstHalf:
         from tao_sdk.runner import files
 
         if self.starts_in_work():
-            make(self.place.work, "The job's work folder")
-            os.chdir(self.place.work)
-        size = files.unpack(self.document["files"], blobs)
+            make_writable(self.place.work_folder, "The job's work folder")
+            os.chdir(self.place.work_folder)
+        size = files.write_files(self.document["files"], blobs)
         seconds = round(time.monotonic() - started, 3)
         rate = round(size / max(0.001, seconds))
-        self.report.event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
+        self.report.tell_event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
 
     def prepare_results(self) -> None:
         """The results folder, ready; when it cannot be made and need not be, a private one takes
@@ -73,26 +73,26 @@ class FirstHalf:
             self.place.remote = ""
         sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
         try:
-            make(self.place.folder, "This job's results")
+            make_writable(self.place.folder, "This job's results")
             with private.Unshared():
-                make(self.place.own, "This job's results")
+                make_writable(self.place.own_folder, "This job's results")
         except Failure as failure:
             if self.keeps_results() and not self.place.remote:
                 raise
             if not sends:
                 self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
             self.place.make_private(kept=sends)
-        start = self.place.work if self.starts_in_work() else os.getcwd()
-        for each in self.document["copies"]:
-            each["path"] = os.path.join(start, each["path"])
+        start = self.place.work_folder if self.starts_in_work() else os.getcwd()
+        for copy in self.document["copies"]:
+            copy["path"] = os.path.join(start, copy["path"])
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import jobs_beside
 
             self.place.neighbours = jobs_beside(self.place)
             self.place.optional = frozenset(
-                os.path.abspath(each["path"])
-                for each in self.document["copies"]
-                if each["optional"]
+                os.path.abspath(copy["path"])
+                for copy in self.document["copies"]
+                if copy["optional"]
             )
         if sends:
             self.open_buckets()
@@ -105,30 +105,32 @@ class FirstHalf:
         """Before anything is fetched, so that a bucket that takes no results ends
         the job at once.
         """
-        from tao_sdk.runner.outputs.bucket import SHARE, buckets
+        from tao_sdk.runner.outputs.bucket import SHARE, open_buckets
 
-        self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
-        self.report.flush()
+        self.buckets = open_buckets(self.document, self.place, self.env, self.report.queue_event)
+        self.report.tell_queued()
         self.signals.share = 1 - SHARE
 
     def keeps_results(self) -> bool:
         """Whether the job names results whose place is ours to choose."""
-        placed = all(explicit(each) or in_bucket(each) for each in self.document["outputs"])
+        placed = all(
+            is_explicit(output) or in_bucket(output) for output in self.document["outputs"]
+        )
         return bool(self.document["copies"]) or not placed
 
     def fetch_inputs(self) -> None:
-        self.report.stage("inputs")
+        self.report.tell_stage("inputs")
         if self.document["inputs"]:
             from tao_sdk.runner.inputs import fetch
 
             mount = self.document["mount_path"]
-            self.values, self.tell_changed_inputs = fetch.fetch(
+            self.values, self.tell_changed_inputs = fetch.fetch_inputs(
                 self.document["inputs"], self.place, mount, self.env, self.report
             )
 
     def write_spec(self) -> None:
-        self.report.stage("spec")
-        self.values.update(settle(self.document["outputs"], self.place))
+        self.report.tell_stage("spec")
+        self.values.update(make_places(self.document["outputs"], self.place))
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import make_folders
 
@@ -136,11 +138,13 @@ class FirstHalf:
         if self.document["resume"] and self.place.resume:
             from tao_sdk.runner.outputs import resume
 
-            self.values.update(resume.resumed(self.document, self.place, self.buckets, self.report))
+            self.values.update(
+                resume.resume_values(self.document, self.place, self.buckets, self.report)
+            )
         if self.document["spec"]:
             from tao_sdk.runner import spec
 
-            path = spec.write(
+            path = spec.write_spec(
                 self.document["spec"], self.values, self.place.folder, self.document["format"]
             )
             self.values["{config_path}"] = path
@@ -151,7 +155,7 @@ class FirstHalf:
             from tao_sdk.runner.trouble import warn_ephemeral
 
             warn_ephemeral(self.place.folder, self.report)
-        self.report.stage("command")
+        self.report.tell_stage("command")
         self.report.alone = False
         self.started = time.monotonic()
         self.command = Command(self.command_text(), self.report, self.signals)
@@ -160,7 +164,7 @@ class FirstHalf:
 
     def command_text(self) -> str:
         try:
-            return fill(self.document["command"], self.values)
+            return fill_template(self.document["command"], self.values)
         except ValueError as error:
             from tao_sdk.runner.trouble import no_word
 
@@ -171,15 +175,15 @@ class FirstHalf:
         if self.place.nobodys:
             return -1
         try:
-            for each in self.buckets[-1:] if self.place.remote else ():
-                each.fetch_log()
+            for bucket in self.buckets[-1:] if self.place.remote else ():
+                bucket.fetch_log()
             self.place.set_aside_log()
             return os.open(
-                self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+                self.place.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
             from tao_sdk.runner.trouble import unkept_log
 
-            what = f"The log cannot be kept: {self.place.log}"
-            self.report.event("warning", **unkept_log(what, f"{error.strerror}."))
+            what = f"The log cannot be kept: {self.place.log_path}"
+            self.report.tell_event("warning", **unkept_log(what, f"{error.strerror}."))
             return -1

@@ -12,9 +12,9 @@ def dumps(value: object) -> str:
     ASCII on one line.
     """
     if isinstance(value, str):
-        return string(value)
+        return quote_text(value)
     if isinstance(value, dict):
-        items = [f"{string(key)}: {dumps(item)}" for key, item in value.items()]  # pyright: ignore
+        items = [f"{quote_text(key)}: {dumps(item)}" for key, item in value.items()]  # pyright: ignore
         return f"{{{', '.join(items)}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(dumps, value))}]"  # pyright: ignore
@@ -23,12 +23,12 @@ def dumps(value: object) -> str:
     return repr(value)
 
 
-def string(text: str) -> str:
+def quote_text(text: str) -> str:
     """A string in its quotes."""
-    return '"%s"' % "".join(map(escape, text))
+    return '"%s"' % "".join(map(escape_char, text))
 
 
-def escape(char: str) -> str:
+def escape_char(char: str) -> str:
     if char in SHORT or " " <= char <= "~":
         return SHORT.get(char, char)
     code = ord(char)

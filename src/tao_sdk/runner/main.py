@@ -32,15 +32,17 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
 
         return SecondHalf(job).run()
     except Failure as failure:
-        report.fail(failure)
+        report.tell_failure(failure)
     except Stopped as stopped:
-        report.event("ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0)
+        report.tell_event(
+            "ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0
+        )
         return 128 + stopped.signal
     except Exception as error:  # noqa: BLE001  the end of the process: nobody else could tell
-        from tao_sdk.runner.trouble import crash
+        from tao_sdk.runner.trouble import crash_failure
 
-        report.fail(crash(error))
-    signals.kill()
+        report.tell_failure(crash_failure(error))
+    signals.kill_command()
     return OWN_FAILURE
 
 

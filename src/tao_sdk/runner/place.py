@@ -45,7 +45,7 @@ class Place:
         self.interval = max(0.05, float(number(env.get("TAO_SYNC_SECONDS"), 60)))
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
         root = env.get("TAO_RESULTS_ROOT", "")
-        self.remote = remote(root, env.get("S3_BUCKET_NAME", ""), self.job)
+        self.remote = bucket_address(root, env.get("S3_BUCKET_NAME", ""), self.job)
         # the folder could not be made: there is one that only this runner knows
         self.private = False
         self.nobodys = False  # and nothing of it is kept
@@ -59,48 +59,52 @@ class Place:
     def take_grace(self) -> None:
         """Take over the seconds that a cancel has written, if they are a plain number."""
         try:
-            text = private.read(self.grace_file, GRACE_LENGTH).strip()
+            text = private.read_file(self.grace_file, GRACE_LENGTH).strip()
         except OSError:
             return
         if text.replace(b".", b"", 1).isdigit():
             self.grace = float(text)
 
     def make_private(self, kept: bool) -> None:
-        self.folder = os.path.join(private.folder(), self.job)
-        os.makedirs(self.own)
+        self.folder = os.path.join(private.make_folder(), self.job)
+        os.makedirs(self.own_folder)
         self.private, self.nobodys = True, not kept
 
     def remove_private(self) -> None:
-        private.remove(os.path.dirname(self.folder))
+        private.remove_tree(os.path.dirname(self.folder))
 
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""
-        earlier = f"{self.log}.attempt-{self.attempt - 1}"
-        if self.attempt > 1 and os.path.exists(self.log) and not os.path.exists(earlier):
-            os.replace(self.log, earlier)
+        earlier = f"{self.log_path}.attempt-{self.attempt - 1}"
+        if self.attempt > 1 and os.path.exists(self.log_path) and not os.path.exists(earlier):
+            os.replace(self.log_path, earlier)
 
     @property
-    def own(self) -> str:
+    def own_folder(self) -> str:
         """The runner's own corner of the results."""
         return os.path.join(self.folder, ".tao")
 
     @property
-    def log(self) -> str:
+    def log_path(self) -> str:
         """The command's output of this rank."""
-        return os.path.join(self.own, "job.log" if self.rank == 0 else f"job.rank-{self.rank}.log")
+        return os.path.join(
+            self.own_folder, "job.log" if self.rank == 0 else f"job.rank-{self.rank}.log"
+        )
 
     @property
-    def work(self) -> str:
+    def work_folder(self) -> str:
         """Where the job's relative files lie and the command starts, if it has any."""
         return os.path.join(self.folder, "work")
 
     @property
-    def manifest(self) -> str:
-        return os.path.join(self.own, "manifest.json")
+    def manifest_path(self) -> str:
+        return os.path.join(self.own_folder, "manifest.json")
 
 
-def remote(root: str, bucket: str, job: str) -> str:
+def bucket_address(root: str, bucket: str, job: str) -> str:
     """The address of this job's results, when they go to a bucket."""
     if root.startswith("s3://"):
         return f"{root.rstrip('/')}/{job}"
-    return "" if root or not bucket else f"s3://{bucket}/results/{job}"
+    if root or not bucket:
+        return ""
+    return f"s3://{bucket}/results/{job}"

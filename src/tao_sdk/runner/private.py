@@ -14,21 +14,21 @@ NOT_OURS = (
     errno.ELOOP,
     errno.ENXIO,
     errno.EISDIR,
-)  # what `read` raises for anything but a file of ours
+)  # what `read_file` raises for anything but a file of ours
 
 
-def name() -> str:
+def random_path() -> str:
     return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"tao-{os.urandom(12).hex()}")
 
 
-def folder() -> str:
-    path = name()
+def make_folder() -> str:
+    path = random_path()
     os.mkdir(path, 0o700)
     return path
 
 
-def file(content: bytes) -> str:
-    path = name()
+def write_file(content: bytes) -> str:
+    path = random_path()
     with open(
         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
     ) as opened:
@@ -36,7 +36,7 @@ def file(content: bytes) -> str:
     return path
 
 
-def remove(path: str) -> None:
+def remove_tree(path: str) -> None:
     """The folder and what is in it; links are removed, not followed. What cannot be
     removed stays.
     """
@@ -56,22 +56,22 @@ class Unshared:
         os.umask(self.before)
 
 
-def read(path: str, most: int) -> bytes:
+def read_file(path: str, most: int) -> bytes:
     """The first bytes of a regular file of this user or root. Raises OSError for anything else; a
     pipe is not waited for.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        ours = stat.S_ISREG(found.st_mode) and is_ours(found, os.path.dirname(path))
+        status = os.fstat(fd)
+        ours = stat.S_ISREG(status.st_mode) and is_ours(status, os.path.dirname(path))
         if not ours:
             raise PermissionError(errno.EPERM, "It is no file of this user", path)
         return file.read(most)
 
 
-def is_ours(found: os.stat_result, folder: str) -> bool:
+def is_ours(status: os.stat_result, folder: str) -> bool:
     """True for what belongs to root, or to this user as the file system of `folder` knows him."""
-    return found.st_uid in (0, os.geteuid()) or found.st_uid == owner_there(folder)
+    return status.st_uid in (0, os.geteuid()) or status.st_uid == owner_there(folder)
 
 
 def owner_there(folder: str) -> int:
@@ -93,8 +93,8 @@ def owner_there(folder: str) -> int:
 def is_closed(folder: str) -> bool:
     """True for a folder, no link to one, that is ours and that nobody else can write to."""
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:
         return False
-    closed = stat.S_ISDIR(found.st_mode) and not found.st_mode & OTHERS_WRITE
-    return closed and is_ours(found, folder)
+    closed = stat.S_ISDIR(status.st_mode) and not status.st_mode & OTHERS_WRITE
+    return closed and is_ours(status, folder)

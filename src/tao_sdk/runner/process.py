@@ -36,7 +36,7 @@ class Command:
         for end in (self.wake, self.alarm):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self.alarm, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, ignore)
+        signal.signal(signal.SIGCHLD, ignore_signal)
 
     def start(self, env: Mapping[str, str]) -> None:
         """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the
@@ -49,7 +49,7 @@ class Command:
         )  # one pipe, so that the order of what is printed stays
         try:
             self.pid = os.posix_spawn(
-                *self.arguments(),
+                *self.shell_arguments(),
                 dict(env),
                 file_actions=[(os.POSIX_SPAWN_DUP2, out[1], 1), (os.POSIX_SPAWN_DUP2, err[1], 2)],
                 setpgroup=0,
@@ -57,7 +57,7 @@ class Command:
             )
         except OSError as error:
             raise not_started(error) from error
-        self.signals.started(self.pid)
+        self.signals.command_started(self.pid)
         self.streams = {out[0]: 1, err[0]: 2}
         for fd in {out[1], err[1]}:
             os.close(fd)
@@ -76,22 +76,22 @@ class Command:
             poll.register(fd, select.POLLIN)
         poll.poll(HEAD_START)
 
-    def arguments(self) -> tuple[str, list[str]]:
+    def shell_arguments(self) -> tuple[str, list[str]]:
         """The shell with the text as `-c` when it fits into an argument, else as a private file
         that the shell reads.
         """
-        shell = the_shell()
+        shell = find_shell()
         if len(os.fsencode(self.text)) < LONGEST_ARGUMENT:
             return shell, [shell, "-c", self.text]
-        self.script = private.file(os.fsencode(self.text))
+        self.script = private.write_file(os.fsencode(self.text))
         return shell, [shell, self.script]
 
 
-def ignore(*_: object) -> None:
+def ignore_signal(*_: object) -> None:
     """A handler that does nothing; that it ran wakes the loop."""
 
 
-def the_shell() -> str:
+def find_shell() -> str:
     for path in SHELLS:
         if os.access(path, os.X_OK):
             return path

@@ -11,48 +11,52 @@ from tao_sdk.runner import jsontext
 PLAIN = frozenset("@%+=:,./-_").union(filter(str.isalnum, map(chr, range(128))))
 
 
-def shell(text: str) -> str:
+def quote_word(text: str) -> str:
     """One word of a shell command."""
-    return text if text and PLAIN.issuperset(text) else "'" + text.replace("'", "'\\''") + "'"
+    if text and PLAIN.issuperset(text):
+        return text
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
-def plain(text: str) -> str:
+def plain_word(text: str) -> str:
     """A word that nobody takes for more than a word, however often it is read. Raises ValueError
     for any other.
     """
     if not PLAIN.issuperset(text):
         raise ValueError(text)
-    return shell(text)
+    return quote_word(text)
 
 
-def escaped(text: str) -> str:
+def double_quoted(text: str) -> str:
     """A string of YAML and of TOML: double-quoted, ASCII only, so that a reader's locale does not
     matter.
     """
-    return '"' + "".join(map(escape, text)) + '"'
+    return '"' + "".join(map(escape_char, text)) + '"'
 
 
-def escape(char: str) -> str:
+def escape_char(char: str) -> str:
     """As in JSON, but for what is beyond 16 bits: neither knows two halves of a character."""
-    return jsontext.escape(char) if char <= "\uffff" else f"\\U{ord(char):08X}"
+    if char <= "\uffff":
+        return jsontext.escape_char(char)
+    return f"\\U{ord(char):08X}"
 
 
-def toml(text: str) -> str:
-    """As `escaped`; a name that is not Unicode cannot stand in TOML: UnicodeEncodeError."""
+def toml_string(text: str) -> str:
+    """As `double_quoted`; a name that is not Unicode cannot stand in TOML: UnicodeEncodeError."""
     text.encode()
-    return escaped(text)
+    return double_quoted(text)
 
 
-def nothing(_: str) -> str:
+def empty_text(_: str) -> str:
     """Of a hole that only asks whether there is a value."""
     return ""
 
 
 STYLES = {
-    "shell": shell,
-    "plain": plain,
-    "nothing": nothing,
-    "json": jsontext.string,
-    "yaml": escaped,
-    "toml": toml,
+    "shell": quote_word,
+    "plain": plain_word,
+    "nothing": empty_text,
+    "json": jsontext.quote_text,
+    "yaml": double_quoted,
+    "toml": toml_string,
 }

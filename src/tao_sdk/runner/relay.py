@@ -35,19 +35,19 @@ class Relay:
 
     def run(self) -> int:
         """Wait for the command's whole process group. The wait status of the shell."""
-        self.pump()
+        self.relay_output()
         self.clear_group()
-        self.drain()
-        self.signals.ended()
+        self.drain_pipes()
+        self.signals.command_ended()
         assert self.status is not None
         return self.status
 
-    def pump(self) -> None:
+    def relay_output(self) -> None:
         """Pass bytes on until the shell has ended."""
         while self.status is None:
-            self.turn(None)
+            self.relay_once(None)
 
-    def turn(self, timeout: int | None) -> bool:
+    def relay_once(self, timeout: int | None) -> bool:
         """Wait for bytes or a signal and deal with them. False when there was nothing within the
         time (ms).
         """
@@ -57,36 +57,36 @@ class Relay:
         ready = [fd for fd, _ in poll.poll(timeout)]
         for fd in ready:
             if fd == self.command.wake:
-                self.reap()
+                self.reap_children()
             else:
                 self.pass_on(fd)
-        self.report.flush()
+        self.report.tell_queued()
         return bool(ready)
 
     def pass_on(self, fd: int) -> None:
-        data = read(fd)
+        data = read_available(fd)
         if data is None:
             return
         if not data:
             os.close(fd)
             del self.streams[fd]
             return
-        self.report.relay(self.streams[fd], data)
+        self.report.relay_bytes(self.streams[fd], data)
         if self.log >= 0 and not write_all(self.log, data):
             self.log = -1
             facts = unkept_log("The log is not kept any more.", "Its disk is full or gone.")
-            self.report.queue("warning", **facts)
+            self.report.queue_event("warning", **facts)
 
-    def awaken(self) -> None:
-        """Make a waiting `turn` look again; from any thread. A full pipe will do that already."""
+    def wake_up(self) -> None:
+        """Wake a waiting `relay_once`, from any thread. A full pipe does that already."""
         try:
             os.write(self.command.alarm, b"\0")
         except BlockingIOError:
             return
 
-    def reap(self) -> None:
+    def reap_children(self) -> None:
         """Take note of what has ended: the shell, and as process 1 everybody's orphans."""
-        read(self.command.wake)
+        read_available(self.command.wake)
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -99,22 +99,22 @@ class Relay:
 
     def clear_group(self) -> None:
         """End what the command left running: it has the grace period, then it is killed."""
-        if living(self.pid):
-            self.signals.end()
+        if has_living(self.pid):
+            self.signals.end_command()
         latest = time.monotonic() + self.signals.command_grace() + PATIENCE
-        while living(self.pid) and time.monotonic() < latest:
-            self.turn(PAUSE)
+        while has_living(self.pid) and time.monotonic() < latest:
+            self.relay_once(PAUSE)
 
-    def drain(self) -> None:
+    def drain_pipes(self) -> None:
         """What the processes wrote before they ended is still in the pipes."""
         for _ in range(DRAIN):
-            if not (self.streams and self.turn(0)):
+            if not (self.streams and self.relay_once(0)):
                 break
         if self.command.script:
             os.unlink(self.command.script)
 
 
-def read(fd: int) -> bytes | None:
+def read_available(fd: int) -> bytes | None:
     """What is there now; b"" at the end; None when there is nothing yet."""
     try:
         return os.read(fd, CHUNK)
@@ -122,7 +122,7 @@ def read(fd: int) -> bytes | None:
         return None
 
 
-def living(group: int) -> bool:
+def has_living(group: int) -> bool:
     """Whether the group has a member that is more than a zombie (its parent may never reap it)."""
     try:
         os.killpg(group, 0)
@@ -136,7 +136,7 @@ def living(group: int) -> bool:
 
 
 def alive_in(group: int) -> Callable[[str], bool]:
-    def alive(pid: str) -> bool:
+    def is_alive(pid: str) -> bool:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 state, _, its_group = file.read().rpartition(b") ")[2].split()[:3]
@@ -144,9 +144,11 @@ def alive_in(group: int) -> Callable[[str], bool]:
             return False
         return int(its_group) == group and state not in (b"Z", b"X")
 
-    return alive
+    return is_alive
 
 
 def exit_code(status: int) -> int:
     """As a shell tells it: 128 + n when signal n ended the command."""
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)

@@ -40,24 +40,28 @@ class Stopped(BaseException):
         self.signal = signal
 
 
-def encode(event: str, facts: dict[str, Value]) -> bytes:
+def encode_event(event: str, facts: dict[str, Value]) -> bytes:
     """The line of one event, its newline included. A text too long for one line is cut."""
     line = PREFIX + dumps({"event": event, "time": round(time.time(), 3), **facts}).encode() + b"\n"
     if len(line) <= LONGEST:
         return line
-    return encode(event, {key: shortened(value) for key, value in facts.items()})
+    return encode_event(event, {key: shorten_value(value) for key, value in facts.items()})
 
 
-def shortened(value: Value) -> Value:
+def shorten_value(value: Value) -> Value:
     if isinstance(value, list):
         return value[:20]
-    return value[:1000] + "…" if isinstance(value, str) and len(value) > 1000 else value
+    if isinstance(value, str) and len(value) > 1000:
+        return value[:1000] + "…"
+    return value
 
 
 def secrets_of(env: Mapping[str, str]) -> list[str]:
     """The values that no event may quote, the longest first."""
     values = {value.strip() for name, value in env.items() if is_secret(name)}
-    return sorted((each for each in values if len(each) >= SHORTEST_SECRET), key=len, reverse=True)
+    return sorted(
+        (secret for secret in values if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
+    )
 
 
 def is_secret(name: str) -> bool:
@@ -87,19 +91,19 @@ class Report:
         self.alone = True  # no command runs whose line an event could break
         self.later: list[tuple[str, dict[str, Value]]] = []
 
-    def relay(self, fd: int, data: bytes) -> bool:
+    def relay_bytes(self, fd: int, data: bytes) -> bool:
         """Pass the command's bytes on, unchanged; False when the stream is gone."""
         if data:
             self.open_lines[2 if self.one_stream else fd] = not data.endswith(b"\n")
         return write_all(fd, data)
 
-    def event(self, event: str, **facts: Value) -> None:
+    def tell_event(self, event: str, **facts: Value) -> None:
         """Tell an event now, on a line of its own."""
         if event in TEXTS:
             facts = {name: self.without_secrets(value) for name, value in facts.items()}
-        line = encode(event, facts)
+        line = encode_event(event, facts)
         if any(self.open_lines.values()):
-            line = SEAM + encode(event, {**facts, "joined": True})
+            line = SEAM + encode_event(event, {**facts, "joined": True})
             self.open_lines[2] = False
         write_all(2, line)
 
@@ -109,26 +113,26 @@ class Report:
                 value = value.replace(secret, "***")
         return value
 
-    def queue(self, event: str, **facts: Value) -> None:
+    def queue_event(self, event: str, **facts: Value) -> None:
         """Tell an event when the command's line is whole; safe from any thread."""
         if self.alone:
-            self.event(event, **facts)
+            self.tell_event(event, **facts)
         else:
             self.later.append((event, facts))
 
-    def flush(self) -> None:
+    def tell_queued(self) -> None:
         """Tell what was queued, unless the command is in the middle of a line of this stream."""
         while self.later and not self.open_lines[2]:
             event, facts = self.later.pop(0)
-            self.event(event, **facts)
+            self.tell_event(event, **facts)
 
-    def stage(self, name: str) -> None:
-        self.event("stage", stage=name)
+    def tell_stage(self, name: str) -> None:
+        self.tell_event("stage", stage=name)
 
     def warn(self, code: str, what: str, why: str = "", next: str = "") -> None:
-        self.event("warning", code=code, what=what, why=why, next=next)
+        self.tell_event("warning", code=code, what=what, why=why, next=next)
 
-    def say(self, text: str) -> None:
+    def log_warning(self, text: str) -> None:
         """A line of the log, which people read without the events."""
         write_all(
             2,
@@ -137,5 +141,5 @@ class Report:
         )
         self.open_lines[2] = False
 
-    def fail(self, failure: Failure) -> None:
-        self.event("failed", **failure.facts)
+    def tell_failure(self, failure: Failure) -> None:
+        self.tell_event("failed", **failure.facts)

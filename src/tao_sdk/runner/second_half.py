@@ -38,7 +38,7 @@ class SecondHalf:
         self.job.tell_changed_inputs()
         if not self.keep_outputs(code):
             return code or OWN_FAILURE
-        self.report.stage("done")
+        self.report.tell_stage("done")
         return code
 
     def start_keeping(self) -> None:
@@ -51,7 +51,7 @@ class SecondHalf:
 
             destinations.insert(0, Folder(self.job.document, self.place))
         self.keeper = Keeper(destinations, self.place, self.report, self.job.signals)
-        self.keeper.start(self.relay.awaken)
+        self.keeper.start(self.relay.wake_up)
 
     def wait_for_command(self) -> int:
         """The exit code of the command, which is told."""
@@ -61,22 +61,22 @@ class SecondHalf:
         seconds = round(time.monotonic() - self.job.started, 3)
         full = full_folders(self.place.folder) if code else []
         more = {"full": ", ".join(full)} if full else {}
-        self.report.event("ended", exit_code=code, signal=signal, seconds=seconds, **more)
+        self.report.tell_event("ended", exit_code=code, signal=signal, seconds=seconds, **more)
         if self.job.ephemeral:
             warn_ephemeral(self.place.folder, self.report)
-            self.report.say(lost_results(self.place.folder))
+            self.report.log_warning(lost_results(self.place.folder))
         return code
 
     def keep_outputs(self, code: int) -> bool:
         """Keep what the command wrote, whatever its end was. False when that failed."""
-        self.report.stage("outputs")
+        self.report.tell_stage("outputs")
         if not code and not self.place.rank:
             self.warn_missing()
         try:
             if self.keeper:
                 self.keeper.finish(code)
         except Failure as failure:
-            self.report.fail(failure)
+            self.report.tell_failure(failure)
             return False
         if self.place.private:
             self.place.remove_private()
@@ -84,25 +84,27 @@ class SecondHalf:
 
     def warn_missing(self) -> None:
         """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
-        for each in self.job.document["outputs"]:
-            path = self.job.values[each["key"]]
+        for output in self.job.document["outputs"]:
+            path = self.job.values[output["key"]]
             written = os.path.isfile(path) or any(
                 folders or files for _, folders, files in os.walk(path)
             )
-            if not written and not each["optional"]:
-                self.report.queue("warning", **never_written(path))
+            if not written and not output["optional"]:
+                self.report.queue_event("warning", **never_written(path))
 
 
 def full_folders(results: str) -> list[str]:
     """Those whose disks have no room now, of the folders that a command writes to."""
     folders = (results, os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
-    return [folder for folder in folders if room(folder) < FULL]
+    return [folder for folder in folders if free_bytes(folder) < FULL]
 
 
-def room(folder: str) -> float:
+def free_bytes(folder: str) -> float:
     """Bytes free there for this user; without end where nobody says."""
     try:
         disk = os.statvfs(folder)
     except OSError:
         return float("inf")
-    return disk.f_bavail * disk.f_frsize if disk.f_blocks else float("inf")
+    if disk.f_blocks:
+        return disk.f_bavail * disk.f_frsize
+    return float("inf")

@@ -50,14 +50,14 @@ class Signals:
         self.first = 0  # the first signal that asked for an end
         self.told_at = 0.0  # when that was, on the monotonic clock
         self.killed = False  # the command was, since its time was up
-        self.taken = [each for each in FORWARDED if signal.getsignal(each) != signal.SIG_IGN]
-        for each in self.taken:
-            signal.signal(each, self.forward)
-        signal.signal(signal.SIGALRM, self.kill)
+        self.taken = [number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
+        for number in self.taken:
+            signal.signal(number, self.forward)
+        signal.signal(signal.SIGALRM, self.kill_command)
 
     def forward(self, number: int, _: FrameType | None) -> None:
         """Pass a signal on. The first that asks for an end decides how long that may take."""
-        self.send(number)
+        self.signal_group(number)
         if number in ENDING:
             if not self.first:
                 self.first, self.told_at = number, time.monotonic()
@@ -66,10 +66,10 @@ class Signals:
         if not self.group and not self.hold:
             raise Stopped(number)
 
-    def end(self) -> None:
+    def end_command(self) -> None:
         """Ask the group to end unless it was asked before, and kill it when its time is up."""
         if self.first != signal.SIGTERM:
-            self.send(signal.SIGTERM)
+            self.signal_group(signal.SIGTERM)
         self.start_grace()
 
     def start_grace(self) -> None:
@@ -80,11 +80,11 @@ class Signals:
         """Seconds that the command has to end."""
         return self.place.grace * self.share
 
-    def kill(self, *_: object) -> None:
+    def kill_command(self, *_: object) -> None:
         self.killed = self.killed or bool(self.group)
-        self.send(signal.SIGKILL)
+        self.signal_group(signal.SIGKILL)
 
-    def send(self, number: int) -> None:
+    def signal_group(self, number: int) -> None:
         """Give the whole group a signal; nobody there is fine."""
         try:
             if self.group:
@@ -94,14 +94,16 @@ class Signals:
 
     def time_left(self) -> float:
         """Seconds until the job has to be over; endless while nobody has told it to end."""
-        return self.told_at + self.place.grace - time.monotonic() if self.first else float("inf")
+        if self.first:
+            return self.told_at + self.place.grace - time.monotonic()
+        return float("inf")
 
-    def started(self, group: int) -> None:
+    def command_started(self, group: int) -> None:
         """The command runs. A signal that came while it was being started reaches it too."""
         self.group = group
         if self.first:
             self.forward(self.first, None)
 
-    def ended(self) -> None:
+    def command_ended(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.group = 0

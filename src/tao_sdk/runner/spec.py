@@ -6,7 +6,7 @@ import os
 
 from tao_sdk.net import atomic
 from tao_sdk.net.failure import Failure
-from tao_sdk.runner.template import fill
+from tao_sdk.runner.template import fill_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tao_sdk.runner.document import Template
 
 
-def write(spec: Template, values: Mapping[str, str], folder: str, suffix: str) -> str:
+def write_spec(spec: Template, values: Mapping[str, str], folder: str, suffix: str) -> str:
     """Write <folder>/spec.<suffix> and return its path. Raises Failure."""
     path = os.path.join(folder, "spec." + suffix)
     try:
-        atomic.write(path, fill(spec, values).encode(), 0o600, atomic.unsettled)
+        atomic.write(path, fill_template(spec, values).encode(), 0o600, atomic.unsettled)
     except UnicodeEncodeError as error:
         raise Failure(
             "spec.invalid", f"A path that is not UTF-8 cannot stand in a {suffix} spec."

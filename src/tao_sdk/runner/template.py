@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tao_sdk.runner.document import Template
 
 
-def fill(template: Template, values: Mapping[str, str]) -> str:
+def fill_template(template: Template, values: Mapping[str, str]) -> str:
     """The text, with each hole holding the value of its key, or its own text when there is none."""
     parts = template["parts"]
     text = [parts[0]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tao_sdk.runner.report import Report
 
 
-def crash(error: BaseException) -> Failure:
+def crash_failure(error: BaseException) -> Failure:
     """An error nobody foresaw, with its place, without the values it may quote."""
     trace = error.__traceback__
     while trace and trace.tb_next:
@@ -36,7 +36,9 @@ def file_of(frame: FrameType) -> str:
     """The file that a frame's code is from. boot.py gives a module its name alone."""
     name: str = frame.f_globals["__name__"]
     path = frame.f_code.co_filename
-    return f"<{name.replace('.', '/')}.py>" if path == "<string>" else path
+    if path == "<string>":
+        return f"<{name.replace('.', '/')}.py>"
+    return path
 
 
 def no_word(path: str) -> Failure:

@@ -86,7 +86,7 @@ def test_without_a_shell_in_any_image_a_folder_is_listed_all_the_same(
 ) -> None:
     (folder / "link").unlink()  # a tar says where it leads, and no more
     os.utime(folder, (1.7e9, 1.7e9))
-    monkeypatch.setattr(window, "images", lambda daemon: [window.empty_image(daemon)])
+    monkeypatch.setattr(window, "list_images", lambda daemon: [window.empty_image(daemon)])
     assert walked(FarFiles(daemon), str(folder)) == walked(LocalFiles(), str(folder))
     daemon.ask("DELETE", f"/images/{window.IMAGE}")
 

@@ -83,7 +83,7 @@ def test_lines_of_a_pull_that_are_no_objects_are_passed_over() -> None:
 def test_a_frame_of_a_log_is_not_waited_for_without_end() -> None:
     frames = Frames(Places())
     with pytest.raises(ValueError, match="longer than any"):
-        frames.feed(b"\x01\0\0\0\xff\xff\xff\xff2026")
+        frames.feed_block(b"\x01\0\0\0\xff\xff\xff\xff2026")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_strangers_labels_are_no_trouble(client: Client, here: Daemon) -> None
     label = f"{window.LABEL}=never"
     stranger = here.docker("create", "--label", label, BUSYBOX, "true").stdout.strip()
     try:
-        window.sweep(dockerd.Daemon(dockerd.Address(here.host)))
+        window.sweep_windows(dockerd.Daemon(dockerd.Address(here.host)))
         assert client.doctor("docker")
     finally:
         here.docker("rm", "--force", stranger)

@@ -118,11 +118,11 @@ def test_each_job_has_the_environment_of_its_own_message(machine: Machine) -> No
 @pytest.mark.parametrize("content", [b"", b"\0", b"x" * 300_000], ids=["none", "a NUL", "much"])
 def test_what_goes_through_a_pipe_arrives_whole_or_not_at_all(content: bytes) -> None:
     read_end, write_end = os.pipe()
-    sender = threading.Thread(target=fork_server.send, args=(write_end, content))
+    sender = threading.Thread(target=fork_server.send_message, args=(write_end, content))
     sender.start()
-    assert fork_server.receive(read_end) == content
+    assert fork_server.receive_message(read_end) == content
     sender.join()
     os.write(write_end, b"\0\0\0")
     os.close(write_end)
-    assert fork_server.receive(read_end) is None
+    assert fork_server.receive_message(read_end) is None
     os.close(read_end)

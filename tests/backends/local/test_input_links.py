@@ -166,7 +166,7 @@ def test_what_a_user_has_there_is_neither_replaced_nor_removed(
     assert looked_at(machine, sources / "one")[1]["input.in_the_way"].severity is Severity.ERROR
     ref = machine.start(plan)  # planned before it was there
     assert machine.end(ref).exit_code
-    assert NAME in machine.folder(ref).text("exit")
+    assert NAME in machine.folder(ref).read_text("exit")
     assert unread(own) == before
 
 

@@ -176,7 +176,7 @@ def test_workers_in_sessions_of_their_own_end_with_their_launcher(
 def test_a_second_cancel_can_only_shorten_the_grace(machine: Machine) -> None:
     ref = machine.submit("trap '' TERM; echo deaf; while :; do sleep 0.02; done")
     machine.says(ref, b"deaf")
-    machine.folder(ref).put("cancel", "300")
+    machine.folder(ref).put_file("cancel", "300")
     os.kill(machine.identity(ref, "supervisor").pid, signal.SIGTERM)
     time.sleep(0.2)
     assert machine.see(ref).phase is Phase.RUNNING

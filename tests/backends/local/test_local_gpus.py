@@ -201,7 +201,7 @@ def test_what_nvidia_smi_cannot_tell_is_taken_as_nothing() -> None:
         "0, GPU-a, NVIDIA GB10, [N/A], [N/A]\nNo devices were found\n1, GPU-b, NVIDIA H200, "
         "143771 MiB, 4 MiB\n"
     )
-    assert [(gpu.index, gpu.uuid, gpu.memory, gpu.used) for gpu in parse.gpus(text)] == [
+    assert [(gpu.index, gpu.uuid, gpu.memory, gpu.used) for gpu in parse.read_gpus(text)] == [
         (0, "GPU-a", 0, 0),
         (1, "GPU-b", 143771, 4),
     ]
@@ -214,7 +214,7 @@ def test_a_lock_of_another_user_can_be_taken_but_a_link_is_not_followed(tmp_path
     theirs.chmod(0o444)
     taken, _ = gpu_locks.take_all(str(folder), ["0:GPU-x"], 1, "mine")
     assert list(taken) == ["0:GPU-x"]
-    gpu_locks.release(taken)
+    gpu_locks.release_locks(taken)
     (folder / "elsewhere").write_text("precious")
     Path(gpu_locks.lock_path(str(folder), "GPU-y")).symlink_to(folder / "elsewhere")
     with pytest.raises(OSError, match="GPU-y"):
@@ -227,4 +227,4 @@ def test_a_pipe_in_place_of_a_lock_holds_nobody_up(tmp_path: Path) -> None:
     assert gpu_locks.held_by(str(tmp_path), "0:GPU-x") == ""
     taken, _ = gpu_locks.take_all(str(tmp_path), ["0:GPU-x"], 1, "mine")
     assert gpu_locks.held_by(str(tmp_path), "0:GPU-x") == "someone else"
-    gpu_locks.release(taken)
+    gpu_locks.release_locks(taken)

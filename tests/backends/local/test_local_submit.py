@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from support.machine import Machine, until
-from tao_sdk.backends.local.job.folder import take
+from tao_sdk.backends.local.job.folder import take_lock
 from tao_sdk.backends.local.supervision.supervisor_message import SupervisorMessage
 from tao_sdk.backends.local.supervision.supervisor_start import ForkServer
 from tao_sdk.client.carried_files import FILES_LIMIT
@@ -81,7 +81,7 @@ def test_after_a_crash_find_answers_what_there_is(machine: Machine, tmp_path: Pa
 def starting(machine: Machine, plan: Plan) -> bool:
     """Whether somebody is there who may start a supervisor that has not taken charge yet."""
     folder = machine.backend.folder(plan.attempt)
-    return bool(machine.fork_servers()) and not folder.has("supervisor")
+    return bool(machine.fork_servers()) and not folder.has_file("supervisor")
 
 
 @pytest.mark.parametrize("what", ["staged", "supervisor"])
@@ -172,7 +172,7 @@ def test_an_attempt_that_someone_is_about_to_start_is_not_ready_yet(machine: Mac
     """That one may still be killed; submit waits for it instead of believing in it."""
     plan = machine.plan("echo once")
     machine.backend.stage(plan)
-    lock = take(machine.backend.folder(plan.attempt).file("lock"))
+    lock = take_lock(machine.backend.folder(plan.attempt).file_path("lock"))
     assert lock is not None
     found = machine.backend.find(plan.attempt)
     assert found is not None

@@ -15,7 +15,7 @@ import pytest
 
 from support.machine import Machine, until
 from tao_sdk.backends.local import parse
-from tao_sdk.backends.local.job.folder import take
+from tao_sdk.backends.local.job.folder import take_lock
 from tao_sdk.backends.local.parse import Life, Seen
 from tao_sdk.backends.local.supervision.supervisor import count_oom_kills, memory_counters
 from tao_sdk.backends.outcome import parse_manifest
@@ -47,9 +47,9 @@ def test_a_job_that_is_about_to_begin_is_not_lost_with_its_supervisor(machine: M
     assert ref
     folder = machine.folder(ref)
     died = subprocess.Popen(["true"])
-    folder.put("supervisor", str(process.identify(died.pid)))
+    folder.put_file("supervisor", str(process.identify(died.pid)))
     died.wait()
-    lock = take(folder.file("lock"))
+    lock = take_lock(folder.file_path("lock"))
     assert lock is not None
     assert machine.see(ref).phase is Phase.PENDING
     os.close(lock)
@@ -240,7 +240,7 @@ def test_an_exit_record_that_makes_no_sense_decides_nothing(
 ) -> None:
     ref = machine.submit("true")
     until(lambda: machine.see(ref).phase.ended)
-    path = Path(machine.folder(ref).file("exit"))
+    path = Path(machine.folder(ref).file_path("exit"))
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     until(
         lambda: machine.see(ref).phase is not Phase.RUNNING

@@ -49,9 +49,9 @@ def seen(folder: Path, happened: list[tuple[int, str]]) -> Iterator[bytes]:
     reader = logs.LogReader(Shell(), str(folder), str(folder), lambda: True)  # pyright: ignore[reportArgumentType]
     for stream, text in [*happened, TOLD, LOOKED]:
         if stream:
-            runner.relay(stream, text.encode())
+            runner.relay_bytes(stream, text.encode())
         elif (stream, text) == TOLD:
-            runner.event("stage", stage="outputs")
+            runner.tell_event("stage", stage="outputs")
         else:
             for chunk in reader.read(LogRequest(cursor=cursor)):
                 cursor = chunk.cursor

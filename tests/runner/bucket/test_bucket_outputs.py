@@ -286,7 +286,7 @@ def test_a_large_log_is_sent_again_when_it_has_grown_by_an_eighth_or_is_another_
     minio,
 ):
     bucket = Bucket(Remote(minio.server.s3(), "s3://b"), [], Place({}, "j"), [])
-    bucket.sent["x.log"] = (16 << 20, 1.0)
+    bucket.sent_shapes["x.log"] = (16 << 20, 1.0)
     due = {
         size: bucket.is_due(Item("x.log", "x.log", (size << 20, 2.0), urgent=True))
         for size in (1, 16, 17, 18, 40)

@@ -87,7 +87,7 @@ def test_a_file_that_once_could_not_be_read_is_missed_when_the_store_refuses_it_
     path = Path(bucket.place.folder, "best.pth")
     if once == "not readable":
         path.mkdir()
-    bucket.send(Item("best.pth", str(path), (3, 1.0), urgent=False))
+    bucket.send_item(Item("best.pth", str(path), (3, 1.0), urgent=False))
     assert "best.pth" in (bucket.gone if once == "not there" else bucket.unread)
     if once == "not readable":
         path.rmdir()
@@ -182,7 +182,7 @@ def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_it
         write(each, "first.pth", "same")
     look(zero, one, times=4)
     assert of_rank_1(minio) == {}
-    zero.remote.write("last.pth", b"another")
+    zero.remote.write_object("last.pth", b"another")
     zero.sending.close()
     one.place.interval = 0.1  # how long it waits for rank 0
     finish(one)

@@ -162,14 +162,16 @@ def test_a_local_archive_that_is_written_anew_while_it_is_unpacked_is_not_used(
     path = tarred(tmp_path / "data" / "1.tar", {"1": b"1"})
     wanted = {"key": "x", "uri": str(path), "kind": "", "target": "", "options": {"extract": "yes"}}
 
-    def unpack(*arguments, real=unpacking.archive.unpack):
+    def unpack(*arguments, real=unpacking.archive.unpack_archive):
         made = real(*arguments)
         os.utime(path, (1, 1))
         return made
 
-    monkeypatch.setattr(unpacking.archive, "unpack", unpack)
+    monkeypatch.setattr(unpacking.archive, "unpack_archive", unpack)
     with pytest.raises(Failure) as failure:
-        unpacking.local(wanted, str(path if single else path.parent), str(tmp_path / "part"), {})
+        unpacking.unpack_local(
+            wanted, str(path if single else path.parent), str(tmp_path / "part"), {}
+        )
     assert failure.value.code == "input.changing"
 
 
@@ -178,7 +180,7 @@ def test_a_link_to_everything_in_a_local_folder_is_not_followed(paths, tmp_path)
     folder.mkdir()
     tarred(folder / "1.tar", {"1": b"1"})
     (folder / "all").symlink_to("/")
-    assert len(list(islice(unpacking.files(str(folder)), 100))) == 2
+    assert len(list(islice(unpacking.files_below(str(folder)), 100))) == 2
     found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
     assert (found / "1" / "1").read_bytes() == b"1" and (found / "all").is_symlink()
 

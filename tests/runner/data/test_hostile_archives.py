@@ -20,17 +20,17 @@ from support.servers.archives import FILES, file, link, special, tarred, zipped
 from support.servers.trees import tree
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.inputs import archive, unpacking
-from tao_sdk.runner.inputs.archive import unpack
+from tao_sdk.runner.inputs.archive import unpack_archive
 
 SOURCE = Path(archive.__file__).parents[3]
 MEMORY = 200 << 20  # bytes that unpacking may take at most, Python's own included
 UNPACK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tao_sdk.runner.inputs.archive import unpack
+from tao_sdk.runner.inputs.archive import unpack_archive
 from tao_sdk.net.failure import Failure
 try:
-    unpack(sys.argv[2], sys.argv[3], {})
+    unpack_archive(sys.argv[2], sys.argv[3], {})
 except Failure as failure:
     sys.exit(failure.code + " " + failure.why)
 """
@@ -53,7 +53,7 @@ def told(path: Path, folder: Path) -> str:
 
 def refusal(path: Path, folder: Path, inner: str = "") -> Failure:
     with pytest.raises(Failure) as failure:
-        unpack(str(path), str(folder), {}, inner)
+        unpack_archive(str(path), str(folder), {}, inner)
     return failure.value
 
 
@@ -76,7 +76,7 @@ def test_the_same_link_stays_where_the_folder_at_the_top_is_kept(tmp_path):
         tmp_path / "x.tar", {"data/a": b"a"}, lambda tar: tar.addfile(link("data/up", ".."))
     )
     assert (
-        Path(unpack(str(path), str(tmp_path / "out"), {})) / "data" / "up" / "data" / "a"
+        Path(unpack_archive(str(path), str(tmp_path / "out"), {})) / "data" / "up" / "data" / "a"
     ).read_bytes() == b"a"
 
 
@@ -102,7 +102,7 @@ def test_links_of_two_archives_of_a_folder_do_not_lead_out_together(tmp_path, or
         "options": {"extract": "parent"},
     }
     with pytest.raises(Failure) as failure:
-        unpacking.local(wanted, str(folder), str(tmp_path / "part"), {})
+        unpacking.unpack_local(wanted, str(folder), str(tmp_path / "part"), {})
     assert failure.value.code == "archive.broken" and "out" in failure.value.why
 
 
@@ -135,7 +135,7 @@ def test_a_long_chain_of_links_is_refused_and_a_short_one_is_not(tmp_path):
 
         return add
 
-    unpack(str(tarred(tmp_path / "1.tar", {"a": b"a"}, links(30))), str(tmp_path / "1"), {})
+    unpack_archive(str(tarred(tmp_path / "1.tar", {"a": b"a"}, links(30))), str(tmp_path / "1"), {})
     assert (tmp_path / "1" / "l0").read_bytes() == b"a"
     assert (
         refusal(tarred(tmp_path / "2.tar", {"a": b"a"}, links(3000)), tmp_path / "2").code
@@ -214,7 +214,7 @@ def test_honest_long_names_and_attributes_and_holes_are_unpacked(tmp_path):
         entry = file(name, 1)
         entry.pax_headers = {"SCHILY.xattr.user.a": "v" * 60_000}
         tar.addfile(entry, io.BytesIO(b"a"))
-    unpack(str(tmp_path / "x.tar"), str(tmp_path / "1"), {})
+    unpack_archive(str(tmp_path / "x.tar"), str(tmp_path / "1"), {})
     assert tree(tmp_path / "1") == {name: b"a"}
     with (tmp_path / "holes").open("wb") as stream:
         for number in range(50):
@@ -233,7 +233,7 @@ def test_honest_long_names_and_attributes_and_holes_are_unpacked(tmp_path):
             "holes",
         ]
         subprocess.run(argv, check=True)
-        unpack(str(tmp_path / f"{form}.tar"), str(tmp_path / form), {})
+        unpack_archive(str(tmp_path / f"{form}.tar"), str(tmp_path / form), {})
         assert (tmp_path / form / "holes").read_bytes() == (tmp_path / "holes").read_bytes()
 
 
@@ -337,7 +337,7 @@ def test_nobody_else_can_write_to_what_comes_of_an_archive_and_nothing_runs_as_i
         folder.mode = 0o3777
         tar.addfile(folder)
 
-    top = Path(unpack(str(tarred(tmp_path / "x.tar", {}, add)), str(tmp_path / "out"), {}))
+    top = Path(unpack_archive(str(tarred(tmp_path / "x.tar", {}, add)), str(tmp_path / "out"), {}))
     assert [(top / name).stat().st_mode & 0o7777 for name in ("run", "open")] == [0o755, 0o755]
 
 

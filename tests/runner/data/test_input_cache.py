@@ -264,7 +264,7 @@ UNSEEN = """
 import os, sys
 from tao_sdk.runner.inputs.lock import Lock
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
-print(os.path.exists("/proc/" + sys.argv[2]), Lock(sys.argv[1]).dead(1))
+print(os.path.exists("/proc/" + sys.argv[2]), Lock(sys.argv[1]).is_dead(1))
 """
 
 
@@ -294,7 +294,7 @@ def test_a_fetcher_that_other_users_may_not_see_on_its_machine_lives_as_long_as_
     assert seen(os.getpid()) == ["False", "False"]
     lock.over.set()
     lock.thread.join()
-    os.utime(lock.path(1), (0, 0))
+    os.utime(lock.lock_path(1), (0, 0))
     assert seen(os.getpid()) == ["False", "True"]
     lock.release()
 

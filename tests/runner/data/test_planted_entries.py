@@ -189,16 +189,16 @@ def test_an_entry_elsewhere_that_another_user_planted_is_not_taken(place):
         return str(Path(part, "made"))
 
     entry = Entry(str(place / "x"))
-    entry.ensure("1", make, lambda: None)
+    entry.ensure_version("1", make, lambda: None)
     given(Path(entry.side), MALLORY)
-    assert not entry.of("1")
+    assert not entry.has_version("1")
     with pytest.raises(Failure) as failure:
-        entry.ensure("1", make, lambda: None)
+        entry.ensure_version("1", make, lambda: None)
     assert failure.value.code == "input.unwritable" and entry.side in failure.value.why
     given(Path(entry.side), 0)
-    assert entry.of("1")
+    assert entry.has_version("1")
     given(place / "x", MALLORY)
-    assert not entry.of("1")
+    assert not entry.has_version("1")
 
 
 def test_what_lies_in_a_hidden_folder_that_others_can_write_to_is_thrown_away(place):
@@ -213,9 +213,9 @@ def test_what_lies_in_a_hidden_folder_that_others_can_write_to_is_thrown_away(pl
     Path(entry.side).chmod(0o777)
     Path(entry.mark).write_text("1")
     Path(entry.side, "part", "planted").write_bytes(b"a program")
-    assert not entry.of("1")
-    entry.ensure("1", make, lambda: None)
-    assert entry.of("1") and Path(entry.path).read_bytes() == b"weights"
+    assert not entry.has_version("1")
+    entry.ensure_version("1", make, lambda: None)
+    assert entry.has_version("1") and Path(entry.path).read_bytes() == b"weights"
     assert not Path(entry.side).stat().st_mode & 0o022
 
 
@@ -246,8 +246,8 @@ def test_odd_things_where_a_mark_or_a_lock_would_be_are_neither_waited_for_nor_b
     (side / "lock.\u00b2").touch()
     if planted == "a folder":
         (side / "made-of").rmdir()
-    entry.ensure("1", make, lambda: None)
-    assert entry.of("1") and Path(entry.path).read_bytes() == b"weights"
+    entry.ensure_version("1", make, lambda: None)
+    assert entry.has_version("1") and Path(entry.path).read_bytes() == b"weights"
 
 
 def test_giving_back_a_lock_with_a_large_number_takes_no_time(place):
@@ -267,4 +267,4 @@ def test_root_whom_a_mount_takes_for_nobody_uses_what_he_made_there(mount, monke
     folder = mount / "tao-cache" / "x-1"
     folder.mkdir(parents=True)
     given(mount / "tao-cache", ANN)
-    assert Cache(str(mount)).folder("x-1", lambda _: False) == str(folder)
+    assert Cache(str(mount)).entry_folder("x-1", lambda _: False) == str(folder)

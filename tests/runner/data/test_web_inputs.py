@@ -202,9 +202,9 @@ def test_a_source_that_stays_slow_is_told_once_without_its_secrets(
         key="x", uri="https://ann:hunter2@h/x?sig=hunter3", kind="", target="", options={}
     )
     progress = staging.Progress(Report(), wanted, [Source("x", 1 << 40, "v")])
-    progress.tell(0, 0)
+    progress.add_progress(0, 0)
     for now[0] in range(3, 180, 3):
-        progress.tell(3 * rate, 0)
+        progress.add_progress(3 * rate, 0)
     told = capfd.readouterr().err
     _, events = EventFilter().feed(told.encode())
     assert [each.facts["code"] for each in events if each.name == "warning"] == warnings

@@ -13,7 +13,7 @@ from typing import Any
 
 from tao_sdk.backends.containers import parse
 from tao_sdk.backends.containers.start_script import GRACE_FILE
-from tao_sdk.backends.containers.window import seconds
+from tao_sdk.backends.containers.window import epoch_seconds
 from tao_sdk.backends.job_environment import grace_text
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Attempt
@@ -40,14 +40,14 @@ class Container:
 
     @property
     def begun(self) -> bool:
-        return parse.begun(self.seen["State"])
+        return parse.has_begun(self.seen["State"])
 
     @property
     def running(self) -> bool:
         return self.seen["State"]["Status"] == "running"
 
     def is_of(self, attempt: Attempt) -> bool:
-        return parse.belongs(self.seen, attempt.job_id, attempt.number, attempt.store_id)
+        return parse.belongs_to(self.seen, attempt.job_id, attempt.number, attempt.store_id)
 
 
 class Containers:
@@ -113,7 +113,7 @@ class Containers:
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
         wanted = {"container": [container.id], "event": ["kill", "oom", "die", "start", "stop"]}
-        now = seconds(
+        now = epoch_seconds(
             self.daemon.info(at_most=0)["SystemTime"]
         )  # its clock need not be ours: later, it would wait
         events = self.daemon.read_lines(

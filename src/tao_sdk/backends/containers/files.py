@@ -76,7 +76,7 @@ class FarFiles:
 
     def stat(self, path: str) -> FileStat:
         path = absolute_path(path)
-        return window.file_stat(path, self.locate(path)[2])
+        return window.file_stat(path, self.locate_path(path)[2])
 
     def list(self, path: str) -> list[FileStat]:
         path = absolute_path(path)
@@ -84,57 +84,57 @@ class FarFiles:
             seen = self.stat(path)
             if not seen.is_dir:
                 return [seen]
-            self.learn(path)
+            self.list_folder(path)
         return sorted(self.listed[path], key=lambda each: each.path)
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         path = absolute_path(path)
         if [(each.path, each.at) for each in self.readings] != [(path, offset)]:
-            there, inside, _ = self.locate(path)
+            there, inside, _ = self.locate_path(path)
             self.readings.append(Reading(there, path, inside, offset))
-        data = self.readings[0].take(limit)
+        data = self.readings[0].take_bytes(limit)
         if limit is None or len(data) < limit:
             close(self.readings)
         return data
 
-    def locate(self, path: str) -> tuple[Window, str, Any]:
+    def locate_path(self, path: str) -> tuple[Window, str, Any]:
         """(a window, where the path is in it, what it is). Raises PathNotFound.
 
         The daemon answers nothing about a window while something is read from it.
         """
         close(self.readings)
         with looking(path):
-            there = self.window(path)
-            seen = there.stat(there.inside(path) or window.PLACE)
+            there = self.window_of(path)
+            seen = there.stat_path(there.path_inside(path) or window.PLACE)
         if seen is None:
             raise not_on_the_machine(path)
         return there, *seen
 
-    def window(self, path: str) -> Window:
+    def window_of(self, path: str) -> Window:
         for each in self.windows:
-            if each.inside(path):
+            if each.path_inside(path):
                 return each
         if not self.windows:
-            window.sweep(self.daemon)
-        made = self.open(path, window.images(self.daemon)[0])
+            window.sweep_windows(self.daemon)
+        made = self.open_window(path, window.list_images(self.daemon)[0])
         self.windows.append(made)
         return made
 
-    def open(self, path: str, image: str) -> Window:
+    def open_window(self, path: str, image: str) -> Window:
         """A volume is mounted as one: its folder need not be a path of the machine that containers
         see.
         """
-        for name, root in window.volumes(self.daemon).items():
+        for name, root in window.list_volumes(self.daemon).items():
             if posixpath.commonpath([path, root]) == root:
                 inside = posixpath.normpath(
                     posixpath.join(window.PLACE, posixpath.relpath(path, root))
                 )
                 return window.open_window(self.daemon, image, root, name, inside)
-        source = self.source(path)
+        source = self.mount_source(path)
         inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, source)))
         return window.open_window(self.daemon, image, source, lists=inside)
 
-    def source(self, path: str) -> str:
+    def mount_source(self, path: str) -> str:
         """What is mounted, which the daemon looks for along links: nothing whose name a job may
         have given.
         """
@@ -145,35 +145,35 @@ class FarFiles:
     def below(self, folder: str) -> Files:
         return FarFiles(self.daemon, absolute_path(folder))
 
-    def learn(self, path: str) -> None:
+    def list_folder(self, path: str) -> None:
         """List a folder, and all below it unless that is too much at once."""
-        rows, complete = self.names(path)
+        rows, complete = self.list_names(path)
         self.listed[path] = []
         for row in rows:
             self.listed.setdefault(posixpath.dirname(row.path), []).append(row)
             if row.is_dir and complete:
                 self.listed.setdefault(row.path, [])
 
-    def names(self, path: str) -> tuple[list[FileStat], bool]:
-        for image in window.images(self.daemon)[:SHELLS]:
+    def list_names(self, path: str) -> tuple[list[FileStat], bool]:
+        for image in window.list_images(self.daemon)[:SHELLS]:
             with looking(path):
-                listed = self.ran(path, image)
+                listed = self.run_listing(path, image)
             if listed is not None:
                 return window.parse_names(*listed, path)
         return self.from_tar(path), True
 
-    def ran(self, path: str, image: str) -> tuple[str, str] | None:
+    def run_listing(self, path: str, image: str) -> tuple[str, str] | None:
         """(what the listing says, of which folder of the window); None where the
         image cannot list.
         """
-        there = self.open(path, image)
+        there = self.open_window(path, image)
         try:
             self.daemon.ask("POST", f"/containers/{there.container}/start")
             ended = self.daemon.ask(
                 "POST", f"/containers/{there.container}/wait", timeout=LIST_SECONDS
             )
             text = None if ended["StatusCode"] else self.daemon.read_file(there.container, "/names")
-            inside = there.inside(path) or window.PLACE
+            inside = there.path_inside(path) or window.PLACE
             return None if text is None else (text.decode("utf-8", "surrogateescape"), inside)
         except DaemonError:
             return None
@@ -184,7 +184,7 @@ class FarFiles:
         """Where no image has a shell: the daemon packs everything, and we look at
         the names only.
         """
-        there, inside, _ = self.locate(path)
+        there, inside, _ = self.locate_path(path)
         with Tar(there, inside) as members:
             return [row for each in members if (row := window.names_of(each, path))]
 
@@ -223,10 +223,10 @@ class Reading:
                 "List the folder anew.",
             )
         self.content = content
-        while self.at < offset and self.take(min(BLOCK, offset - self.at)):
+        while self.at < offset and self.take_bytes(min(BLOCK, offset - self.at)):
             pass
 
-    def take(self, limit: int | None) -> bytes:
+    def take_bytes(self, limit: int | None) -> bytes:
         data = self.content.read(-1 if limit is None else limit)
         self.at += len(data)
         return data

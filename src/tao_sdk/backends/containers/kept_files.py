@@ -98,7 +98,7 @@ class KeptFiles:
     def container_with(self, folder: str, job_id: str) -> InContainer | None:
         with looking(folder):
             container = self.containers.inspect(container_name(job_id))
-        if container is None or parse.labels(container.seen).get("tao-sdk-results") != folder:
+        if container is None or parse.labels_of(container.seen).get("tao-sdk-results") != folder:
             return None
         mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []
         places = [str(each.get(end) or "") for each in mounts for end in ("Source", "Destination")]
@@ -136,7 +136,7 @@ class InContainer:
             self.stop_reading()
             with looking(path):
                 self.reading = Reading(self.window, path, path, offset)
-        data = self.reading.take(limit)
+        data = self.reading.take_bytes(limit)
         if limit is None or len(data) < limit:
             self.stop_reading()
         return data

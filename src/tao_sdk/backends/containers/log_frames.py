@@ -60,7 +60,7 @@ class Places:
             {n: (p.stamp.decode(), p.count, p.unfinished) for n, p in self.streams.items()}
         )
 
-    def resumed(self) -> Places:
+    def resumed_places(self) -> Places:
         return Places.of(self.cursor())
 
     def pass_over(self) -> None:
@@ -70,18 +70,18 @@ class Places:
             if place.stamp == EARLIEST:
                 place.stamp = last
 
-    def since(self) -> str:
+    def since_time(self) -> str:
         """From when on to ask, so that nothing is missed: seconds since the epoch, or "" for
         everything.
         """
         last = max(place.stamp for place in self.streams.values())
         if last == EARLIEST:
             return ""
-        begun = [moment(place.stamp) for place in self.streams.values() if place.unfinished]
-        return f"{min([moment(last) - SLACK, *begun]).timestamp():.6f}"
+        begun = [moment_of(place.stamp) for place in self.streams.values() if place.unfinished]
+        return f"{min([moment_of(last) - SLACK, *begun]).timestamp():.6f}"
 
 
-def moment(stamp: bytes) -> datetime:
+def moment_of(stamp: bytes) -> datetime:
     return datetime.strptime(stamp[:26].decode(), "%Y-%m-%dT%H:%M:%S.%f").replace(
         tzinfo=timezone.utc
     )
@@ -99,7 +99,7 @@ class Frames:
         )
         self._rest = b""
 
-    def feed(self, block: bytes) -> list[bytes]:
+    def feed_block(self, block: bytes) -> list[bytes]:
         """The text of each whole frame that is new and wanted. Tight: a log has
         millions of them.
         """

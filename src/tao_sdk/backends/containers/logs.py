@@ -50,7 +50,7 @@ def read(
             "Leave the rank out.",
         )
     try:
-        yield from chunks(daemon, container, request, has_ended)
+        yield from read_chunks(daemon, container, request, has_ended)
     except DaemonError as error:
         raise log_error(error) from error
     except (ValueError, KeyError) as error:  # a stream or a time that is none
@@ -68,12 +68,12 @@ def log_error(error: DaemonError) -> TaoError:
     return kind(what, error.what, remedy)
 
 
-def chunks(
+def read_chunks(
     daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]
 ) -> Iterator[LogChunk]:
     places = Places.of(request.cursor)
     if request.tail is not None:
-        places, data = tail(daemon, container, request.stream, request.tail)
+        places, data = read_tail(daemon, container, request.stream, request.tail)
         if data:
             yield LogChunk(data, places.cursor())
         if not request.follow:
@@ -81,34 +81,34 @@ def chunks(
     while True:
         # Asked before the log is read: what is there after that is all of it.
         over = not request.follow or has_ended()
-        frames = Frames(places.resumed(), request.stream)
-        yield from blocks(daemon, container, frames, follow=not over)
+        frames = Frames(places.resumed_places(), request.stream)
+        yield from read_blocks(daemon, container, frames, follow=not over)
         places = frames.places
         if over or frames.broken:
             return
         time.sleep(PAUSE)
 
 
-def says(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
+def says_code(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
     """True if the last line of its stderr has one of these codes. False where the container has no
     log to show.
     """
     with ignore_status(409, 501):
-        last = tail(daemon, container, "stderr", 1)[1]
+        last = read_tail(daemon, container, "stderr", 1)[1]
         return any(code.encode() in last for code in codes)
     return False
 
 
-def blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iterator[LogChunk]:
+def read_blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iterator[LogChunk]:
     with daemon.stream(
-        f"/containers/{container}/logs", **query(follow, since=frames.places.since())
+        f"/containers/{container}/logs", **log_query(follow, since=frames.places.since_time())
     ) as answer:
         for block in answer:
-            if found := frames.feed(block):
+            if found := frames.feed_block(block):
                 yield LogChunk(b"".join(found), frames.places.cursor())
 
 
-def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
+def read_tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
     """(how far the log was read, its last lines). The daemon counts frames, and a long line has
     many.
     """
@@ -117,10 +117,10 @@ def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Place
         frames = Frames(Places(), stream)
         texts: list[bytes] = []
         with daemon.stream(
-            f"/containers/{container}/logs", **query(False, tail=str(wanted))
+            f"/containers/{container}/logs", **log_query(False, tail=str(wanted))
         ) as answer:
             for block in answer:
-                texts += frames.feed(block)
+                texts += frames.feed_block(block)
         data = last_lines(texts, lines) if lines else b""
         if data is None and frames.count < wanted:
             data = b"".join(texts)
@@ -131,7 +131,7 @@ def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Place
         wanted *= 4
 
 
-def query(follow: bool, **more: str) -> dict[str, Any]:
+def log_query(follow: bool, **more: str) -> dict[str, Any]:
     return {
         "stdout": 1,
         "stderr": 1,

@@ -41,10 +41,10 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
     state: Mapping[str, Any] = inspected["State"]
     word = str(state["Status"])
     if word == "created" and state.get("Error"):
-        return explained(
+        return with_reason(
             Observation(Phase.FAILED, "not started", state.get("ExitCode")), daemon_error(state)
         )
-    if word in ENDED and not begun(state):
+    if word in ENDED and not has_begun(state):
         return never_started(state, canceled)
     if word not in ENDED:
         return living(word, moment(state.get("StartedAt")))
@@ -52,20 +52,20 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
     phase, reason = how_it_ended(inspected, code, canceled)
     started, finished = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
     seen = Observation(phase, f"{word} ({code})", code, started_at=started, ended_at=finished)
-    return explained(seen, reason)
+    return with_reason(seen, reason)
 
 
 def how_it_ended(inspected: Mapping[str, Any], code: int, canceled: bool) -> tuple[Phase, Why]:
     """A container that has run and ended."""
     if canceled:
         return Phase.CANCELED, words.why(Reason.CANCELED)
-    reason = why(inspected, code)
+    reason = end_reason(inspected, code)
     if reason.code is None:
         return Phase.SUCCEEDED, UNEXPLAINED
     return Phase.FAILED, reason
 
 
-def explained(seen: Observation, reason: Why) -> Observation:
+def with_reason(seen: Observation, reason: Why) -> Observation:
     """The observation with its reason; the daemon's own words are kept apart as well."""
     said = reason.text if reason.code is Reason.DAEMON_ERROR else ""
     return replace(seen, reason=reason.text, reason_code=reason.code, backend_words=said)
@@ -75,7 +75,7 @@ def daemon_error(state: Mapping[str, Any]) -> Why:
     return words.why(Reason.DAEMON_ERROR, what=str(state["Error"]))
 
 
-def begun(state: Mapping[str, Any]) -> bool:
+def has_begun(state: Mapping[str, Any]) -> bool:
     """Whether a container was ever started. One that was not has the exit code 0, also while it is
     being removed.
     """
@@ -92,23 +92,23 @@ def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
         str(state.get("Error") or ""),
     )
     if canceled:
-        return explained(Observation(Phase.CANCELED, raw), words.why(Reason.CANCELED))
+        return with_reason(Observation(Phase.CANCELED, raw), words.why(Reason.CANCELED))
     if error:
-        return explained(Observation(Phase.FAILED, raw, code), daemon_error(state))
+        return with_reason(Observation(Phase.FAILED, raw, code), daemon_error(state))
     if code:
-        return explained(
+        return with_reason(
             Observation(Phase.FAILED, raw, code), words.why(Reason.EXIT_CODE, code=code)
         )
     return Observation(Phase.ABSENT, raw)
 
 
-def why(inspected: Mapping[str, Any], code: int) -> Why:
+def end_reason(inspected: Mapping[str, Any], code: int) -> Why:
     """Why a container has ended; no reason for a good end."""
     state: Mapping[str, Any] = inspected["State"]
     limit = time_limit(inspected)
     if state.get("OOMKilled") and code:
         return words.why(Reason.OUT_OF_MEMORY, "docker")
-    if limit and code in TIMED_OUT and lasted(state) >= limit - min(LATE, limit / 2):
+    if limit and code in TIMED_OUT and run_time(state) >= limit - min(LATE, limit / 2):
         return words.why(Reason.TIME_LIMIT, limit=format_duration(limit))
     if not code:
         return UNEXPLAINED
@@ -118,21 +118,21 @@ def why(inspected: Mapping[str, Any], code: int) -> Why:
 
 
 def time_limit(inspected: Mapping[str, Any]) -> timedelta | None:
-    text = labels(inspected).get("tao-sdk-time-limit")
+    text = labels_of(inspected).get("tao-sdk-time-limit")
     return timedelta(seconds=float(text)) if text else None
 
 
-def labels(inspected: Mapping[str, Any]) -> Mapping[str, str]:
+def labels_of(inspected: Mapping[str, Any]) -> Mapping[str, str]:
     return inspected["Config"].get("Labels") or {}
 
 
-def variable(inspected: Mapping[str, Any], name: str) -> str:
+def shown_variable(inspected: Mapping[str, Any], name: str) -> str:
     """The value of a variable that the container shows; "" where it has none."""
     shown: list[str] = inspected["Config"].get("Env") or []
     return next((line.partition("=")[2] for line in shown if line.startswith(f"{name}=")), "")
 
 
-def lasted(state: Mapping[str, Any]) -> timedelta:
+def run_time(state: Mapping[str, Any]) -> timedelta:
     started, ended = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
     return ended - started if started and ended else timedelta(0)
 
@@ -160,13 +160,13 @@ def folder(identity: str) -> str:
     return identity.partition(" ")[2]
 
 
-def belongs(inspected: Mapping[str, Any], job_id: str, number: int, store_id: str) -> bool:
-    return names(inspected) == (job_id, str(number), store_id)
+def belongs_to(inspected: Mapping[str, Any], job_id: str, number: int, store_id: str) -> bool:
+    return names_of(inspected) == (job_id, str(number), store_id)
 
 
-def names(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
+def names_of(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
     """(job id, attempt, store) of a container; empty for a stranger's."""
-    found = labels(inspected)
+    found = labels_of(inspected)
     return (
         found.get("tao-sdk-job-id", ""),
         found.get("tao-sdk-attempt", ""),
@@ -174,7 +174,9 @@ def names(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple[NodeEvent, ...]:
+def node_events(
+    inspected: Mapping[str, Any], told: list[Mapping[str, Any]]
+) -> tuple[NodeEvent, ...]:
     """What the daemon reported of a container: `told` are its events, as far as it
     remembers them.
     """
@@ -199,7 +201,7 @@ def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple
     return tuple(found)
 
 
-def owner(user: str, passwd: str, group: str) -> tuple[int, int]:
+def owner_ids(user: str, passwd: str, group: str) -> tuple[int, int]:
     """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`.
 
     `passwd` and `group` are the image's files. Root stands for what they do not say.

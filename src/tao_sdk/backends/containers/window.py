@@ -44,7 +44,7 @@ class Window:
     container: str
     source: str
 
-    def inside(self, path: str) -> str | None:
+    def path_inside(self, path: str) -> str | None:
         """Where a path of the daemon's machine is in the window; None where it is not."""
         if not self.source:
             return path
@@ -52,7 +52,7 @@ class Window:
             return None
         return posixpath.normpath(posixpath.join(PLACE, posixpath.relpath(path, self.source)))
 
-    def stat(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
+    def stat_path(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
         """(where it leads, what the daemon says of it) of a path in the window, links followed;
         None if nothing is there.
         """
@@ -76,7 +76,7 @@ class Window:
 
     def is_below_a_file(self, path: str) -> bool:
         above = posixpath.dirname(path)
-        seen = None if path == above else self.stat(above)
+        seen = None if path == above else self.stat_path(above)
         return seen is not None and not seen[1]["mode"] & IS_DIR
 
     def close(self) -> None:
@@ -86,10 +86,10 @@ class Window:
 
 def file_stat(path: str, seen: Mapping[str, Any]) -> FileStat:
     is_dir = bool(seen["mode"] & IS_DIR)
-    return FileStat(path, is_dir, 0 if is_dir else seen["size"], seconds(seen["mtime"]))
+    return FileStat(path, is_dir, 0 if is_dir else seen["size"], epoch_seconds(seen["mtime"]))
 
 
-def seconds(moment: str) -> float:
+def epoch_seconds(moment: str) -> float:
     """2026-11-21T08:34:25.985067994Z, or with an offset, since the epoch. Not finer than a
     microsecond.
     """
@@ -112,7 +112,7 @@ def open_window(
         "Cmd": [LIST, "list", lists],
         "User": "0:0",
         "NetworkDisabled": True,
-        "Labels": labels(),
+        "Labels": window_labels(),
         "HostConfig": {
             "NetworkMode": "none",
             "LogConfig": {"Type": "none"},
@@ -122,18 +122,18 @@ def open_window(
     return Window(daemon, daemon.ask("POST", "/containers/create", body)["Id"], source)
 
 
-def labels() -> dict[str, str]:
+def window_labels() -> dict[str, str]:
     """By which what a killed client left is found and removed."""
     return {"tao-toolkit": "true", LABEL: f"{time.time():.0f}"}
 
 
-def volumes(daemon: Daemon) -> dict[str, str]:
+def list_volumes(daemon: Daemon) -> dict[str, str]:
     """Name -> folder on the daemon's machine."""
     there: list[dict[str, str]] = daemon.get("/volumes")["Volumes"] or []
     return {each["Name"]: each["Mountpoint"] for each in there if each["Mountpoint"]}
 
 
-def images(daemon: Daemon) -> list[str]:
+def list_images(daemon: Daemon) -> list[str]:
     """Images to make windows of: first those of our jobs, which have a shell; an empty one where
     there is none.
     """
@@ -143,12 +143,12 @@ def images(daemon: Daemon) -> list[str]:
             "GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]}
         )
     ]
-    there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=promising)]
+    there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=shell_likelihood)]
     ours = [each for each in ours if each in there]  # an image can be removed under its containers
     return list(dict.fromkeys([*ours, *there])) or [empty_image(daemon)]
 
 
-def promising(image: Mapping[str, Any]) -> tuple[bool, bool, int]:
+def shell_likelihood(image: Mapping[str, Any]) -> tuple[bool, bool, int]:
     """In the order in which images may hold a shell: not empty, named, young."""
     return image["Size"] < SMALLEST_SHELL, not image.get("RepoTags"), -image["Created"]
 
@@ -161,7 +161,7 @@ def empty_image(daemon: Daemon) -> str:
     return IMAGE
 
 
-def sweep(daemon: Daemon) -> None:
+def sweep_windows(daemon: Daemon) -> None:
     """Remove the windows that nobody can still be looking through."""
     for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": [LABEL]}):
         made = str(each["Labels"][LABEL])

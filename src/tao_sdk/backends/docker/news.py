@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tao_sdk.backends.change_stream import ChangeStream
-from tao_sdk.backends.containers.window import seconds as moment_of
+from tao_sdk.backends.containers.window import epoch_seconds as moment_of
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
 from tao_sdk.transports.dockerd import Daemon

@@ -32,7 +32,7 @@ from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.job import activity, input_links, sight
 from tao_sdk.backends.local.job.ending import Ending, wait_for_all
-from tao_sdk.backends.local.job.folder import Folder, create, take
+from tao_sdk.backends.local.job.folder import Folder, create_file, take_lock
 from tao_sdk.backends.local.news import LocalNews
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
@@ -120,7 +120,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
     def submit(self, plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> Ref:
         message = supervisor_message(plan, secrets).encode()
-        self.supervisors.prepare()
+        self.supervisors.prepare_server()
         try:
             self.stage(plan)
         except OSError as error:
@@ -147,7 +147,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         """
         folder = self.folder(plan.attempt)
         try:
-            input_links.claim(str(self.home), Path(folder.path).name, plan.request.links)
+            input_links.claim_names(str(self.home), Path(folder.path).name, plan.request.links)
         except input_links.Taken as taken:
             self.discard(folder)
             raise Refused(
@@ -188,7 +188,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         """
         folder = self.folder(ref.attempt)
         try:
-            self.supervisors.start(folder.path, message)
+            self.supervisors.start_supervisor(folder.path, message)
         except NotStarted as error:
             if self.discard(folder):
                 raise Refused(
@@ -204,7 +204,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     def find(self, attempt: Attempt, plan: Plan[LocalRequest] | None = None) -> Ref | None:  # noqa: ARG002
         folder = self.folder(attempt)
         try:
-            seen = sight.Sight().see(folder, "", attempt.number)
+            seen = sight.Sight().see_folder(folder, "", attempt.number)
             return self.ref(attempt, seen)
         except OSError as error:
             raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
@@ -214,7 +214,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         none, or a stranger's.
         """
         folder = self.folder(attempt)
-        record = json_object(folder.text("attempt"))
+        record = json_object(folder.read_text("attempt"))
         if record is None or record.get("store_id") != attempt.store_id:
             return None
         begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
@@ -242,28 +242,28 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             return elsewhere(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         try:
-            if not folder.has("attempt"):
+            if not folder.has_file("attempt"):
                 return Observation(Phase.ABSENT, "no folder")
-            seen = look.see(folder, results_dir(ref), ref.attempt.number)
+            seen = look.see_folder(folder, results_dir(ref), ref.attempt.number)
             observation = parse.observation(look.see_stopped(folder, seen))
             if observation.phase.over:
-                input_links.release(str(self.home), Path(folder.path).name)
+                input_links.release_links(str(self.home), Path(folder.path).name)
             return observation
         except OSError as error:
             return Observation(Phase.UNREACHABLE, "", reason=f"{error.filename}: {error.strerror}")
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        return sight.outcome(results_dir(ref), ref.attempt.number)
+        return sight.outcome_of(results_dir(ref), ref.attempt.number)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
-        path = Path(self.folder(ref.attempt).file("log"))
+        path = Path(self.folder(ref.attempt).file_path("log"))
 
         def has_ended() -> bool:
             return self.observed(ref, sight.Sight(self.trees)).phase.over
 
         def last_words() -> bytes:
-            return logs.CUT if parse.log_is_cut(self.folder(ref.attempt).text("exit")) else b""
+            return logs.CUT if parse.log_is_cut(self.folder(ref.attempt).read_text("exit")) else b""
 
         return logs.read(path, request, has_ended, last_words)
 
@@ -288,10 +288,10 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         """What is left to do for its end: nothing for an attempt that is over or gone."""
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
-        if folder.has("exit") or not folder.has("attempt"):
+        if folder.has_file("exit") or not folder.has_file("attempt"):
             return []
         try:
-            folder.put("cancel", grace_text(grace))
+            folder.put_file("cancel", grace_text(grace))
         except OSError as error:
             raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
         return [Ending(folder, grace.total_seconds())]
@@ -300,12 +300,12 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         seen = self.observed(ref, sight.Sight())
-        events = parse.events(seen, parse.exit_record(folder.text("exit")))
+        events = parse.events(seen, parse.exit_record(folder.read_text("exit")))
         return Evidence.of_observation(seen, (*events, *room(folder.path)))
 
     def activity(self, ref: Ref) -> Activity:
         must_live_at(self.endpoint, ref)
-        seen = activity.look(self.folder(ref.attempt))
+        seen = activity.look_at(self.folder(ref.attempt))
         gpus = look.gpus_in_use(self.settings.environ, str(self.home), ref.attempt.job_id)
         return replace(seen, gpus=gpus)
 
@@ -334,7 +334,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         lock = take_unless_begun(folder)
         if lock is None:
             return False
-        begun = folder.has("process") or folder.has("exit")
+        begun = folder.has_file("process") or folder.has_file("exit")
         if not begun:
             self.remove(Path(folder.path))
         os.close(lock)
@@ -353,7 +353,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return Folder(render.job_folder(str(self.state_dir), attempt))
 
     def see(self, ref: Ref) -> parse.Seen:
-        return sight.Sight().see(self.folder(ref.attempt), results_dir(ref), ref.attempt.number)
+        return sight.Sight().see_folder(
+            self.folder(ref.attempt), results_dir(ref), ref.attempt.number
+        )
 
 
 def take_unless_begun(folder: Folder) -> int | None:
@@ -361,9 +363,9 @@ def take_unless_begun(folder: Folder) -> int | None:
     moment, too.
     """
     latest = time.monotonic() + START_SECONDS
-    while (lock := take(folder.file("lock"))) is None and time.monotonic() < latest:
-        supervisor = folder.identity("supervisor")
-        if folder.has("process") or (supervisor and supervisor.alive):
+    while (lock := take_lock(folder.file_path("lock"))) is None and time.monotonic() < latest:
+        supervisor = folder.read_identity("supervisor")
+        if folder.has_file("process") or (supervisor and supervisor.alive):
             return None
         time.sleep(LOOK)
     return lock
@@ -392,11 +394,11 @@ def fill(folder: Folder, plan: Plan[LocalRequest]) -> None:
         "results_dir": plan.results_dir,
         "created": time.time(),
     }
-    create(folder.file("command"), os.fsencode(plan.request.command))
-    create(folder.file("log"), b"")
-    create(folder.file("lock"), b"")
+    create_file(folder.file_path("command"), os.fsencode(plan.request.command))
+    create_file(folder.file_path("log"), b"")
+    create_file(folder.file_path("lock"), b"")
     folder.reserve_exit()
-    create(folder.file("attempt"), json.dumps(record).encode())
+    create_file(folder.file_path("attempt"), json.dumps(record).encode())
 
 
 def supervisor_message(plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> SupervisorMessage:

@@ -109,7 +109,7 @@ def size_of(path: str) -> int:
 
 def running(folder: Folder) -> list[str]:
     """The ids of the supervisor and of the job, where they are in this process table."""
-    if Path(folder.file("exit")).exists():
+    if Path(folder.file_path("exit")).exists():
         return []
-    named = (folder.identity("supervisor"), folder.identity("process"))
+    named = (folder.read_identity("supervisor"), folder.read_identity("process"))
     return [str(one.pid) for one in named if one and one.this_space]

@@ -106,7 +106,7 @@ def between(seen: Seen) -> Observation:
         Phase.RUNNING,
         "its last processes are ending",
         reason=reason.text,
-        started_at=moment(seen.started),
+        started_at=moment_of(seen.started),
         reason_code=reason.code,
     )
 
@@ -124,7 +124,7 @@ def running(seen: Seen) -> Observation:
     """The job's process lives. Somebody may have stopped it, and its supervisor may be gone."""
     alone = "" if seen.supervisor.living else ", its supervisor was killed"
     place = f"process {seen.pid}{alone}"
-    started = moment(seen.started)
+    started = moment_of(seen.started)
     stopped_pids = (seen.pid,) if seen.process is Life.STOPPED else seen.stopped_pids
     if not stopped_pids:
         return Observation(Phase.RUNNING, f"running, {place}", started_at=started)
@@ -149,7 +149,7 @@ def stopped_words(pids: Sequence[int]) -> str:
 
 def lost(seen: Seen) -> Observation:
     """Nobody saw the end. The manifest did, if the command had ended by then."""
-    started = moment(seen.started)
+    started = moment_of(seen.started)
     if seen.outcome is not None and seen.outcome.whole:
         return told_by_manifest(seen.outcome.exit_code, started)
     reason = why_lost(seen)
@@ -185,8 +185,8 @@ def ended(record: Mapping[str, Any]) -> Observation:
         raw=how_it_ended(record).text,
         exit_code=code,
         reason=reason.text,
-        started_at=moment(record["started"]),
-        ended_at=moment(record["ended"]),
+        started_at=moment_of(record["started"]),
+        ended_at=moment_of(record["ended"]),
         reason_code=reason.code,
     )
 
@@ -268,7 +268,7 @@ def signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-def moment(seconds: float | None) -> datetime | None:
+def moment_of(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
 
 
@@ -306,13 +306,13 @@ def is_plausible(value: Any) -> bool:
 QUERY = ["--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader"]
 
 
-def gpus(text: str) -> tuple[Gpu, ...]:
+def read_gpus(text: str) -> tuple[Gpu, ...]:
     """The lines that nvidia-smi prints for QUERY: `0, GPU-1f..., NVIDIA H200,
     143771 MiB, 4 MiB`.
     """
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
     return tuple(
-        Gpu(int(row[0]), row[1], row[2], mebibytes(row[3]), mebibytes(row[4]))
+        Gpu(int(row[0]), row[1], row[2], read_mebibytes(row[3]), read_mebibytes(row[4]))
         for row in rows
         if len(row) == 5 and row[0].isdigit()
     )
@@ -330,18 +330,18 @@ def gpu_uses(text: str) -> dict[str, GpuUse]:
     """
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
     return {
-        f"{row[0]}:{row[1]}": GpuUse(int(row[0]), percentage(row[2]), mebibytes(row[3]))
+        f"{row[0]}:{row[1]}": GpuUse(int(row[0]), read_percentage(row[2]), read_mebibytes(row[3]))
         for row in rows
         if len(row) == 4 and row[0].isdigit()
     }
 
 
-def percentage(cell: str) -> int | None:
+def read_percentage(cell: str) -> int | None:
     """None for `[N/A]`."""
     number = cell.partition(" ")[0]
     return int(number) if number.isdigit() else None
 
 
-def mebibytes(cell: str) -> int:
+def read_mebibytes(cell: str) -> int:
     number = cell.partition(" ")[0]
     return int(number) if number.isdigit() else 0

@@ -32,7 +32,7 @@ def survey(
     spec, cwd = job.spec, current_folder()
     locks = gpu_locks.lock_folder(f"{state_dir}/local")
     gpus, trouble = look_for_gpus(environ) if spec.gpu_count or options.gpu_ids else ((), "")
-    root = nearest(Path(render.results_root(spec, cwd)))
+    root = nearest_folder(Path(render.results_root(spec, cwd)))
     missing = {
         path: why for path in render.local_inputs(job, cwd).values() if (why := why_not(Path(path)))
     }
@@ -45,8 +45,8 @@ def survey(
         gpu_trouble=trouble,
         lock_folder=locks,
         missing=missing,
-        advice=advice(missing, render.cluster_inputs(job)),
-        link_holders=input_links.holders(home, links),
+        advice=path_advice(missing, render.cluster_inputs(job)),
+        link_holders=input_links.other_holders(home, links),
         in_the_way=tuple(input_links.in_the_way(home, links)),
         results_writable=root.is_dir() and os.access(root, os.W_OK | os.X_OK),
         disk_free=shutil.disk_usage(root).free,
@@ -55,27 +55,27 @@ def survey(
     return replace(facts, venv_python=not venv or os.access(f"{venv}/bin/python", os.X_OK))
 
 
-def advice(missing: Mapping[str, str], of_clusters: Mapping[str, str]) -> dict[str, str]:
+def path_advice(missing: Mapping[str, str], of_clusters: Mapping[str, str]) -> dict[str, str]:
     """What to do about paths that are not there: those of a cluster's file system, and those that
     are nearly right.
     """
     absent = [path for path, why in missing.items() if why == os.strerror(errno.ENOENT)]
     return {
-        path: elsewhere(of_clusters[path]) if path in of_clusters else near(Path(path))
+        path: cluster_advice(of_clusters[path]) if path in of_clusters else near_name(Path(path))
         for path in absent
     }
 
 
-def elsewhere(scheme: str) -> str:
+def cluster_advice(scheme: str) -> str:
     return (
         f"{scheme}:// names a file system of a cluster, which this machine does not have. "
         "Write a path that is here, or run the job on that cluster: --platform slurm."
     )
 
 
-def near(path: Path) -> str:
+def near_name(path: Path) -> str:
     """The path with its first name that is not there replaced by one like it."""
-    there = nearest(path)
+    there = nearest_folder(path)
     try:
         names = (
             [entry.name for entry in islice(os.scandir(there), MOST_NAMES)]
@@ -112,7 +112,7 @@ def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
     if program is None:
         return (), ""
     try:
-        return parse.gpus(output([program, *parse.QUERY], environ, NVIDIA_SMI_SECONDS)), ""
+        return parse.read_gpus(output([program, *parse.QUERY], environ, NVIDIA_SMI_SECONDS)), ""
     except NotStarted as error:
         return (), str(error)
 
@@ -139,7 +139,7 @@ def why_not(path: Path) -> str:
     return ""
 
 
-def nearest(path: Path) -> Path:
+def nearest_folder(path: Path) -> Path:
     """The path, or the nearest one above it that is there."""
     return next(above for above in (path, *path.parents) if not why_not(above))
 
@@ -160,7 +160,7 @@ NO_GPU = "If this machine has one, install its driver. Otherwise use --gpus 0."
 
 
 def state_finding(state_dir: Path) -> Finding:
-    there = nearest(state_dir)
+    there = nearest_folder(state_dir)
     if os.access(there, os.W_OK | os.X_OK):
         return Finding(Severity.OK, "local.state_dir", f"Jobs are kept in {state_dir}.")
     fix = "Set TAO_SDK_STATE_DIR to a folder of yours."
@@ -239,7 +239,7 @@ def gpu_findings(environ: Mapping[str, str]) -> list[Finding]:
 
 
 def disk_finding(state_dir: Path) -> Finding:
-    free = shutil.disk_usage(nearest(state_dir)).free
+    free = shutil.disk_usage(nearest_folder(state_dir)).free
     little = free < render.LITTLE_SPACE
     severity = Severity.WARNING if little else Severity.OK
     return Finding(

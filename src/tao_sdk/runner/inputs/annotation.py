@@ -28,7 +28,7 @@ FORMATS = {
 }
 
 
-def chosen(
+def choose_sources(
     sources: list[Source], uri: str, how: Selective, values: Mapping[str, str]
 ) -> list[Source]:
     """Of a folder's files those that the annotation names; `values` are the paths of the inputs
@@ -36,8 +36,8 @@ def chosen(
     """
     key = how["annotation"]
     paths = [path for name, path in values.items() if name == key or name.startswith(key + "[")]
-    names = {name for path in paths for name in named(path, how["format"], how["keys"])}
-    missing = sorted(names - {each.path for each in sources})
+    names = {name for path in paths for name in named_paths(path, how["format"], how["keys"])}
+    missing = sorted(names - {source.path for source in sources})
     if missing:
         raise Failure(
             "input.missing",
@@ -46,36 +46,36 @@ def chosen(
             f"They are not below {shown(uri)}.",
             "Correct the annotation, or the address of the folder.",
         )
-    return [each for each in sources if each.path in names]
+    return [source for source in sources if source.path in names]
 
 
-def named(path: str, form: str, keys: list[str]) -> list[str]:
+def named_paths(path: str, form: str, keys: list[str]) -> list[str]:
     """Relative paths, in order, each once. Raises Failure for what cannot be read, and for a path
     that leads out.
     """
     form = form or FORMATS.get(os.path.splitext(path)[1].lower(), "json")
-    found: set[str] = set()
+    names: set[str] = set()
     try:
         for value in READERS[form](path, keys):
-            found.add(checked(path, value))
+            names.add(check_path(path, value))
     except ImportError as error:
-        raise unreadable(
+        raise annotation_failure(
             path,
             f"It is parquet, and the image's python3 has no {error.name}.",
             "Use an image with pyarrow, or name an annotation in json, jsonl or csv.",
         ) from error
     except OSError as error:
-        raise unreadable(
+        raise annotation_failure(
             path, f"{error.strerror}.", "Name a file, or leave selective out to have all files."
         ) from error
     except (ValueError, ArithmeticError, RecursionError, MemoryError, csv_error()) as error:
-        said = str(error)[:200].rstrip(".") or type(error).__name__
-        raise unreadable(path, f"It is no {form} that can be read: {said}.") from error
-    if not found:
-        raise unreadable(
+        reason = str(error)[:200].rstrip(".") or type(error).__name__
+        raise annotation_failure(path, f"It is no {form} that can be read: {reason}.") from error
+    if not names:
+        raise annotation_failure(
             path, f"Nothing in it stands under {' or '.join(keys)}.", "Correct selective.keys."
         )
-    return sorted(found)
+    return sorted(names)
 
 
 def csv_error() -> type[Exception]:
@@ -84,7 +84,7 @@ def csv_error() -> type[Exception]:
     return csv.Error
 
 
-def unreadable(
+def annotation_failure(
     path: str, why: str, next: str = "Correct the file, or leave selective out to have all files."
 ) -> Failure:
     return Failure(
@@ -92,10 +92,10 @@ def unreadable(
     )
 
 
-def checked(path: str, value: str) -> str:
+def check_path(path: str, value: str) -> str:
     clean = os.path.normpath(value)
     if os.path.isabs(value) or clean == ".." or clean.startswith("../") or "\0" in value:
-        raise unreadable(
+        raise annotation_failure(
             path,
             f"It names {value[:200]!r}, which is no path below the folder.",
             "Name files relative to the folder.",
@@ -103,16 +103,16 @@ def checked(path: str, value: str) -> str:
     return clean
 
 
-def texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
     """The paths that a value holds: itself, or the items of a list."""
     if isinstance(value, str) and value:
         yield value
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
-            yield from texts(item)
+            yield from texts_in(item)
 
 
-def of_json(path: str, keys: list[str]) -> Iterator[str]:
+def read_json(path: str, keys: list[str]) -> Iterator[str]:
     """Whatever stands under one of the keys, however deep."""
     import json
 
@@ -123,13 +123,13 @@ def of_json(path: str, keys: list[str]) -> Iterator[str]:
         if isinstance(value, dict):
             entry = cast("dict[str, Any]", value)
             for key in keys:
-                yield from texts(entry.get(key))
+                yield from texts_in(entry.get(key))
             ahead += entry.values()
         elif isinstance(value, list):
             ahead += value
 
 
-def of_lines(path: str, keys: list[str]) -> Iterator[str]:
+def read_lines(path: str, keys: list[str]) -> Iterator[str]:
     import json
 
     with open(path, encoding="utf-8") as file:
@@ -139,20 +139,20 @@ def of_lines(path: str, keys: list[str]) -> Iterator[str]:
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
             for key in keys if isinstance(row, dict) else ():  # pyright: ignore[reportUnnecessaryIsInstance]
-                yield from texts(row.get(key))
+                yield from texts_in(row.get(key))
 
 
-def of_csv(path: str, keys: list[str]) -> Iterator[str]:
+def read_csv(path: str, keys: list[str]) -> Iterator[str]:
     import csv
 
     csv.field_size_limit(FIELD)
     with open(path, encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
             for key in keys:
-                yield from texts(row.get(key))
+                yield from texts_in(row.get(key))
 
 
-def of_parquet(path: str, keys: list[str]) -> Iterator[str]:
+def read_parquet(path: str, keys: list[str]) -> Iterator[str]:
     import importlib
     import site
 
@@ -162,7 +162,7 @@ def of_parquet(path: str, keys: list[str]) -> Iterator[str]:
     wanted = [key for key in keys if key in file.schema_arrow.names]
     for batch in file.iter_batches(columns=wanted):
         for key in wanted:
-            yield from texts(batch.column(key).to_pylist())
+            yield from texts_in(batch.column(key).to_pylist())
 
 
-READERS = {"json": of_json, "jsonl": of_lines, "csv": of_csv, "parquet": of_parquet}
+READERS = {"json": read_json, "jsonl": read_lines, "csv": read_csv, "parquet": read_parquet}

@@ -57,7 +57,7 @@ BROKEN = (  # what Python's own modules raise for archives that are damaged, or 
 )
 
 
-def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> str:
+def unpack_archive(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> str:
     """Everything in the archive, in a folder that is made here; where its content begins, `inner`
     being what may be left out.
 
@@ -66,13 +66,13 @@ def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> s
     os.makedirs(folder)
     tree = Unpacked(path, folder, env)
     try:
-        (unzip if path.lower().endswith(".zip") else untar)(path, tree)
-        top = content(folder, inner) if inner else folder
+        (unpack_zip if path.lower().endswith(".zip") else unpack_tar)(path, tree)
+        top = content_folder(folder, inner) if inner else folder
         tree.finish(top)
     except Failure:
         raise
     except ImportError as error:
-        raise tree.broken(
+        raise tree.broken_failure(
             f"The image's python3 cannot read this kind of archive ({error.name})."
         ) from error
     except BROKEN as error:
@@ -80,17 +80,19 @@ def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> s
             isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL
         ):  # this one of seek, to nowhere
             raise
-        raise tree.broken(f"{(str(error) or type(error).__name__).rstrip('.')}.") from error
+        raise tree.broken_failure(f"{(str(error) or type(error).__name__).rstrip('.')}.") from error
     return top
 
 
-def content(folder: str, name: str) -> str:
+def content_folder(folder: str, name: str) -> str:
     """Where the content begins: below the one folder of the archive's own name, if that is all
     there is at the top.
     """
     inner = os.path.join(folder, name)
     alone = os.listdir(folder) == [name] and os.path.isdir(inner) and not os.path.islink(inner)
-    return inner if alone else folder
+    if alone:
+        return inner
+    return folder
 
 
 class Unpacked:
@@ -98,17 +100,19 @@ class Unpacked:
 
     def __init__(self, path: str, folder: str, env: Mapping[str, str]) -> None:
         self.name, self.folder = os.path.basename(path), folder
-        self.most_bytes = number(env, "TAO_UNPACK_BYTES") or ALLOWED + RATIO * os.path.getsize(path)
-        self.most_files = number(env, "TAO_UNPACK_FILES") or MOST_FILES
-        self.most_noted = number(env, "TAO_UNPACK_FILES") or MOST_NOTED
+        self.most_bytes = env_number(env, "TAO_UNPACK_BYTES") or ALLOWED + RATIO * os.path.getsize(
+            path
+        )
+        self.most_files = env_number(env, "TAO_UNPACK_FILES") or MOST_FILES
+        self.most_noted = env_number(env, "TAO_UNPACK_FILES") or MOST_NOTED
         self.bytes = self.files = 0
         self.folders = {""}  # that were looked at already
-        self.late: list[
+        self.late_folders: list[
             tuple[str, int, float]
         ] = []  # (folder, mode, time), set when nothing more goes into them
         self.links: list[tuple[str, str]] = []
 
-    def broken(self, why: str) -> Failure:
+    def broken_failure(self, why: str) -> Failure:
         return Failure(
             "archive.broken",
             f"The archive {self.name} cannot be unpacked.",
@@ -117,50 +121,54 @@ class Unpacked:
             "false to hand it over packed.",
         )
 
-    def place(self, name: str) -> str:
+    def entry_path(self, name: str) -> str:
         """Where an entry goes. Its folder exists then, and is a folder."""
-        parts = [each for each in name.split("/") if each not in ("", ".")]
+        parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name:
-            raise self.broken(f"Its entry {name[:200]!r} would lie outside of its folder.")
+            raise self.broken_failure(f"Its entry {name[:200]!r} would lie outside of its folder.")
         if len(parts) > DEEPEST:
-            raise self.broken(f"Its entry {name[:200]!r} lies in more than {DEEPEST} folders.")
-        self.folder_of(parts[:-1], name)
+            raise self.broken_failure(
+                f"Its entry {name[:200]!r} lies in more than {DEEPEST} folders."
+            )
+        self.make_folder(parts[:-1], name)
         return os.path.join(self.folder, *parts)
 
-    def folder_of(self, parts: list[str], name: str) -> None:
+    def make_folder(self, parts: list[str], name: str) -> None:
         if "/".join(parts) in self.folders:
             return
-        self.folder_of(parts[:-1], name)
-        self.limit(("folders", self.most_noted, len(self.folders)))
+        self.make_folder(parts[:-1], name)
+        self.check_limits(("folders", self.most_noted, len(self.folders)))
         path = os.path.join(self.folder, *parts)
         try:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise self.broken(f"Its entry {name[:200]!r} lies below what is no folder.")
+                raise self.broken_failure(f"Its entry {name[:200]!r} lies below what is no folder.")
         except FileNotFoundError:
             os.mkdir(path)
         self.folders.add("/".join(parts))
 
-    def count(self, size: int) -> None:
+    def count_entry(self, size: int) -> None:
         """Room for one more entry of so many bytes, or a Failure."""
         self.files += 1
         self.bytes += size
-        self.limit(("entries", self.most_files, self.files), ("bytes", self.most_bytes, self.bytes))
+        self.check_limits(
+            ("entries", self.most_files, self.files), ("bytes", self.most_bytes, self.bytes)
+        )
         if size >= CHUNK or self.files % 1000 == 1:
-            self.need(size)
+            self.check_space(size)
 
-    def limit(self, *limits: tuple[str, int, int]) -> None:
-        for many, limit, found in limits:
-            if found > limit:
+    def check_limits(self, *limits: tuple[str, int, int]) -> None:
+        for what, limit, count in limits:
+            if count > limit:
                 raise Failure(
                     "archive.limit",
-                    f"The archive {self.name} holds more than {limit} {many}.",
+                    f"The archive {self.name} holds more than {limit} {what}.",
                     "That is far more than an honest one of its size does: it "
                     "may be made to fill the disk.",
                     "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES "
                     "for the job to what it holds.",
                 )
 
-    def need(self, size: int) -> None:
+    def check_space(self, size: int) -> None:
         disk = os.statvfs(self.folder)
         if disk.f_bavail * disk.f_frsize < size + SPARE:
             raise Failure(
@@ -173,58 +181,58 @@ class Unpacked:
             )
 
     def add_folder(self, name: str, mode: int, time: float) -> None:
-        self.count(0)
-        path = self.place(name)
-        self.folder_of(
+        self.count_entry(0)
+        path = self.entry_path(name)
+        self.make_folder(
             path[len(self.folder) :].strip("/").split("/") if path != self.folder else [], name
         )
-        self.late.append((path, stat.S_IMODE(mode) & RIGHTS | 0o700, time))
+        self.late_folders.append((path, stat.S_IMODE(mode) & RIGHTS | 0o700, time))
 
     def add_file(
         self, name: str, size: int, mode: int, time: float, source: IO[bytes], piece: int = CHUNK
     ) -> None:
         """A file of `size` bytes, of which `piece` are read at once."""
         if size < 0:
-            raise self.broken(f"{name[:200]!r} has less than no bytes.")
-        self.count(size)
-        path = self.vacant(name)
+            raise self.broken_failure(f"{name[:200]!r} has less than no bytes.")
+        self.count_entry(size)
+        path = self.free_path(name)
         left = size
         with open(path, "xb", buffering=0) as file:
             while left:
                 data = source.read(min(left, piece))
                 if not data:
-                    raise self.broken(f"It ends in the middle of {name[:200]!r}.")
+                    raise self.broken_failure(f"It ends in the middle of {name[:200]!r}.")
                 file.write(data)
                 left -= len(data)
         if source.read(1):
-            raise self.broken(f"{name[:200]!r} is longer than it says.")
+            raise self.broken_failure(f"{name[:200]!r} is longer than it says.")
         os.chmod(path, stat.S_IMODE(mode) & RIGHTS | 0o600)
         set_time(path, time)
 
-    def vacant(self, name: str) -> str:
+    def free_path(self, name: str) -> str:
         """A path that is free; of two entries of one name the later counts."""
-        path = self.place(name)
+        path = self.entry_path(name)
         try:
             if stat.S_ISDIR(os.lstat(path).st_mode):
-                raise self.broken(f"{name[:200]!r} is a folder and something else in it.")
+                raise self.broken_failure(f"{name[:200]!r} is a folder and something else in it.")
             os.unlink(path)
         except FileNotFoundError:
             pass
         return path
 
     def add_link(self, name: str, target: str) -> None:
-        self.count(0)
-        path = self.vacant(name)
+        self.count_entry(0)
+        path = self.free_path(name)
         os.symlink(target, path)
         self.links.append((name, path))
-        self.limit(("links", self.most_noted, len(self.links)))
+        self.check_limits(("links", self.most_noted, len(self.links)))
 
     def add_twin(self, name: str, other: str) -> None:
         """A hard link: to a file that came before it."""
-        self.count(0)
-        first, path = self.place(other), self.vacant(name)
+        self.count_entry(0)
+        first, path = self.entry_path(other), self.free_path(name)
         if not os.path.isfile(first) or os.path.islink(first):
-            raise self.broken(
+            raise self.broken_failure(
                 f"Its entry {name[:200]!r} is a link to {other[:200]!r}, which is not in it."
             )
         os.link(first, path)
@@ -234,14 +242,14 @@ class Unpacked:
         will be moved.
         """
         for name, path in self.links:
-            if os.path.islink(path) and not stays(path, top):
-                raise self.broken(f"Its link {name[:200]!r} leads out of its folder.")
-        for path, mode, time in reversed(self.late):
+            if os.path.islink(path) and not stays_inside(path, top):
+                raise self.broken_failure(f"Its link {name[:200]!r} leads out of its folder.")
+        for path, mode, time in reversed(self.late_folders):
             os.chmod(path, mode)
             set_time(path, time)
 
 
-def stays(link: str, top: str) -> bool:
+def stays_inside(link: str, top: str) -> bool:
     """True for a link that leads nowhere outside of `top`, step by step, also where what it leads
     to comes to be later.
     """
@@ -283,9 +291,11 @@ def set_time(path: str, time: float) -> None:
         os.utime(path, (time, time))
 
 
-def number(env: Mapping[str, str], name: str) -> int:
+def env_number(env: Mapping[str, str], name: str) -> int:
     text = env.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    if text.isascii() and text.isdigit() and len(text) < 20:
+        return int(text)
+    return 0
 
 
 class Watched:
@@ -302,7 +312,7 @@ class Watched:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= self.left:
-            raise self.tree.broken(
+            raise self.tree.broken_failure(
                 f"What describes one of its entries is longer than {LONGEST_HEAD} bytes."
             )
         self.left -= size
@@ -310,34 +320,36 @@ class Watched:
         return self.last
 
 
-def untar(path: str, tree: Unpacked) -> None:
+def unpack_tar(path: str, tree: Unpacked) -> None:
     import tarfile
 
-    with opened(path) as stream:
+    with open_tar(path) as stream:
         watched = Watched(stream, tree)
         try:
             with tarfile.TarFile(fileobj=watched, mode="r") as tar:  # type: ignore[arg-type]
-                for entry in entries(tar, watched, tree):
+                for entry in tar_entries(tar, watched, tree):
                     watched.left = entry.size + BLOCK
-                    add(entry, tar, tree)
+                    add_tar_entry(entry, tar, tree)
         except tarfile.TarError as error:
-            raise tree.broken(f"{error}.") from error
+            raise tree.broken_failure(f"{error}.") from error
         if watched.last != bytes(BLOCK):  # tarfile takes anything that is no header for the end
-            raise tree.broken("It has no end mark: it is cut off, or damaged in the middle.")
-        read_on(stream, tree)
+            raise tree.broken_failure(
+                "It has no end mark: it is cut off, or damaged in the middle."
+            )
+        read_to_end(stream, tree)
 
 
-def read_on(stream: IO[bytes], tree: Unpacked) -> None:
+def read_to_end(stream: IO[bytes], tree: Unpacked) -> None:
     """To the end: the checksum of a .gz stands there."""
     most, size = tree.most_bytes + ALLOWED, 0
     data = stream.read(CHUNK)
     while data:
         size += len(data)
-        tree.limit(("bytes", most, size))
+        tree.check_limits(("bytes", most, size))
         data = stream.read(CHUNK)
 
 
-def opened(path: str) -> IO[bytes]:
+def open_tar(path: str) -> IO[bytes]:
     """The tar inside, whatever the name says."""
     with open(path, "rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
@@ -348,7 +360,9 @@ def opened(path: str) -> IO[bytes]:
     return gzip.open(path, "rb")  # type: ignore[return-value]
 
 
-def entries(tar: tarfile.TarFile, watched: Watched, tree: Unpacked) -> Iterator[tarfile.TarInfo]:
+def tar_entries(
+    tar: tarfile.TarFile, watched: Watched, tree: Unpacked
+) -> Iterator[tarfile.TarInfo]:
     """One after the other, without keeping them: there may be millions."""
     before = -1
     while True:
@@ -357,13 +371,13 @@ def entries(tar: tarfile.TarFile, watched: Watched, tree: Unpacked) -> Iterator[
         if entry is None:
             return
         if tar.offset <= before or len("".join(chain(*tar.pax_headers.items()))) > LONGEST_HEAD:
-            raise tree.broken("What it says of all its entries makes no sense.")
+            raise tree.broken_failure("What it says of all its entries makes no sense.")
         before = tar.offset
         yield entry
         tar.members = []  # type: ignore[attr-defined]
 
 
-def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
+def add_tar_entry(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
     if entry.isdir():
         tree.add_folder(entry.name, entry.mode, entry.mtime)
     elif entry.isfile():
@@ -375,7 +389,7 @@ def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
     elif entry.islnk():
         tree.add_twin(entry.name, entry.linkname)
     else:
-        raise tree.broken(
+        raise tree.broken_failure(
             f"Its entry {entry.name[:200]!r} is a device, a pipe or of a kind that nobody knows."
         )
 
@@ -394,11 +408,13 @@ class Bounded:
 
     def read(self, size: int = -1) -> bytes:
         if size > LARGEST_DIRECTORY:
-            raise self.tree.broken(f"Its directory is larger than {LARGEST_DIRECTORY} bytes.")
+            raise self.tree.broken_failure(
+                f"Its directory is larger than {LARGEST_DIRECTORY} bytes."
+            )
         return self.stream.read(size if size >= 0 else LARGEST_END)
 
 
-def unzip(path: str, tree: Unpacked) -> None:
+def unpack_zip(path: str, tree: Unpacked) -> None:
     import zipfile
 
     lzma: Any = getattr(zipfile, "lzma", None)  # some pythons have none
@@ -408,16 +424,18 @@ def unzip(path: str, tree: Unpacked) -> None:
     try:
         with open(path, "rb") as stream, zipfile.ZipFile(Bounded(stream, tree)) as archive:  # type: ignore[arg-type]
             entries = archive.infolist()
-            size = sum(each.file_size for each in entries)
-            tree.limit(("entries", tree.most_files, len(entries)), ("bytes", tree.most_bytes, size))
-            tree.need(size)
+            size = sum(member.file_size for member in entries)
+            tree.check_limits(
+                ("entries", tree.most_files, len(entries)), ("bytes", tree.most_bytes, size)
+            )
+            tree.check_space(size)
             for entry in entries:
-                add_zipped(entry, archive, tree)
+                add_zip_entry(entry, archive, tree)
     except damaged as error:
-        raise tree.broken(f"{str(error).rstrip('.')}.") from error
+        raise tree.broken_failure(f"{str(error).rstrip('.')}.") from error
 
 
-def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked) -> None:
+def add_zip_entry(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked) -> None:
     import time
 
     mode = entry.external_attr >> 16
@@ -427,7 +445,7 @@ def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked)
         tree.add_folder(entry.filename, mode or 0o755, when)
     elif kind == stat.S_IFLNK:
         if entry.file_size > LONGEST_LINK:
-            raise tree.broken(f"Its link {entry.filename[:200]!r} is none.")
+            raise tree.broken_failure(f"Its link {entry.filename[:200]!r} is none.")
         with archive.open(entry) as source:
             tree.add_link(
                 entry.filename, source.read(entry.file_size).decode("utf-8", "surrogateescape")
@@ -435,15 +453,17 @@ def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked)
     elif kind in (0, stat.S_IFREG):
         with archive.open(entry) as source:
             tree.add_file(
-                entry.filename, entry.file_size, mode or 0o644, when, source, pieces(entry)
+                entry.filename, entry.file_size, mode or 0o644, when, source, piece_size(entry)
             )
     else:
-        raise tree.broken(f"Its entry {entry.filename[:200]!r} is a device or a pipe.")
+        raise tree.broken_failure(f"Its entry {entry.filename[:200]!r} is a device or a pipe.")
 
 
-def pieces(entry: zipfile.ZipInfo) -> int:
+def piece_size(entry: zipfile.ZipInfo) -> int:
     """How many bytes to read at once. Python unpacks LZMA and BZIP2 as far as it has read: 1 MB may
     become 40 GB of memory.
     """
     stored, deflated = 0, 8
-    return CHUNK if entry.compress_type in (stored, deflated) else FEW
+    if entry.compress_type in (stored, deflated):
+        return CHUNK
+    return FEW

@@ -9,14 +9,16 @@ if TYPE_CHECKING:
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
-def stem(name: str) -> str:
+def archive_stem(name: str) -> str:
     """`images` of images.tar.gz; "" for what is no archive, going by its name."""
     lower = name.lower()
-    suffix = max((each for each in ARCHIVES if lower.endswith(each)), key=len, default="")
-    return name[: -len(suffix)] if suffix and len(name) > len(suffix) else ""
+    suffix = max((ending for ending in ARCHIVES if lower.endswith(ending)), key=len, default="")
+    if suffix and len(name) > len(suffix):
+        return name[: -len(suffix)]
+    return ""
 
 
-def packed(wanted: Input) -> bool:
+def must_unpack(wanted: Input) -> bool:
     """Whether an input is to be unpacked, going by its address and what was declared."""
     how = wanted["options"].get("extract", "")
     return how in ("yes", "parent") or (

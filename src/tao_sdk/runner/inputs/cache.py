@@ -34,14 +34,14 @@ class Cache:
     def __init__(self, mount: str) -> None:
         self.mount = os.path.abspath(mount)
         self.shared = os.path.join(self.mount, CACHE)
-        self.make()
+        self.make_shared()
         self.user = private.owner_there(
             self.shared if os.access(self.shared, os.W_OK) else self.mount
         )
         self.check_above()
-        self.top = self.found_top()
+        self.top = self.find_top()
 
-    def make(self) -> None:
+    def make_shared(self) -> None:
         """Make the folder for all users. Where it cannot be made, its use tells why."""
         try:
             os.makedirs(self.shared)
@@ -50,7 +50,7 @@ class Cache:
             return
 
     def check_above(self) -> None:
-        changeable = self.changeable(os.path.realpath(self.mount))
+        changeable = self.changeable_folder(os.path.realpath(self.mount))
         if changeable:
             raise Failure(
                 "input.cache_open",
@@ -60,7 +60,7 @@ class Cache:
                 "rename (chmod +t).",
             )
 
-    def changeable(self, folder: str) -> str:
+    def changeable_folder(self, folder: str) -> str:
         """The folder, or one above it, that any user could replace or may have made; "" when there
         is none.
         """
@@ -79,7 +79,7 @@ class Cache:
         except OSError:
             return False
 
-    def found_top(self) -> str:
+    def find_top(self) -> str:
         """The folder that all users share; one of this user's own where that one is
         another user's.
         """
@@ -89,35 +89,35 @@ class Cache:
             or os.path.isfile(self.shared)
         ):
             return self.shared  # its use tells why it cannot be made
-        own = self.own(self.shared)
+        own = self.own_path(self.shared)
         make_closed(own)
         if self.is_kept(own):
             return own
-        raise self.foreign(own)
+        raise self.foreign_failure(own)
 
     def is_kept(self, top: str) -> bool:
         """True for a folder of this user or root, in which nobody can rename what is another's."""
         real = os.path.realpath(top)
         ours = self.is_of_us(top) and self.is_of_us(real) and os.path.isdir(real)
-        return ours and not writes_anybody(real, sticky=False) and not self.changeable(real)
+        return ours and not writes_anybody(real, sticky=False) and not self.changeable_folder(real)
 
-    def folder(self, name: str, is_there: Callable[[str], bool]) -> str:
+    def entry_folder(self, name: str, is_there: Callable[[str], bool]) -> str:
         """The folder of an entry: one of this user's, or one of root's in which the entry
         `is_there`.
         """
         shared = os.path.join(self.top, name)
-        for path in (shared, self.own(shared)):
+        for path in (shared, self.own_path(shared)):
             make_closed(path)
             if private.is_closed(path) and (os.lstat(path).st_uid == self.user or is_there(path)):
                 return path
             if not os.path.lexists(path):
                 return path  # its use tells why it cannot be made
-        raise self.foreign(self.own(shared))
+        raise self.foreign_failure(self.own_path(shared))
 
-    def own(self, path: str) -> str:
+    def own_path(self, path: str) -> str:
         return f"{path}-u{self.user}"
 
-    def foreign(self, path: str) -> Failure:
+    def foreign_failure(self, path: str) -> Failure:
         return Failure(
             "input.cache_open",
             f"The cache in {self.mount} is not used.",

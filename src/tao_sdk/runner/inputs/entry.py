@@ -24,7 +24,7 @@ from tao_sdk.net.crew import start_thread
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.runner import private
-from tao_sdk.runner.inputs.lock import Lock, machine
+from tao_sdk.runner.inputs.lock import Lock, boot_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,29 +49,33 @@ class Entry:
         self.side = os.path.join(folder, f".{apart(name, cut(name))}{atomic.PART_END}")
         self.mark = os.path.join(self.side, "made-of")
 
-    def of(self, version: str) -> bool:
+    def has_version(self, version: str) -> bool:
         """Whether it is there, made of this version, by this user or by root: another one may have
         put there what he likes.
         """
-        return self.marked() in (version, unsettled(version)) and is_ours(self.path)
+        return self.read_mark() in (version, unsettled_mark(version)) and is_ours(self.path)
 
-    def marked(self) -> str:
-        return read(self.mark) if private.is_closed(self.side) else ""
+    def read_mark(self) -> str:
+        if not private.is_closed(self.side):
+            return ""
+        return read_text(self.mark)
 
-    def ensure(self, version: str, make: Callable[[str], str], waits: Callable[[], None]) -> None:
+    def ensure_version(
+        self, version: str, make: Callable[[str], str], waits: Callable[[], None]
+    ) -> None:
         """There, made of this version. One calls `make(folder)`, which puts it anywhere in that
         folder; the others wait.
         """
         try:
-            if self.of(version):
+            if self.has_version(version):
                 return
             self.make_side()
             lock = Lock(self.side)
-            if not lock.acquire(lambda: self.of(version), waits):
+            if not lock.acquire(lambda: self.has_version(version), waits):
                 return
             try:
-                if not self.of(version):
-                    self.renew(version, make)
+                if not self.has_version(version):
+                    self.make_anew(version, make)
             except BaseException:
                 lock.release()
                 raise
@@ -80,7 +84,7 @@ class Entry:
             else:
                 lock.release()
         except OSError as error:
-            raise self.failure(error) from error
+            raise self.error_failure(error) from error
 
     def make_side(self) -> None:
         """The hidden folder, which nobody else can write to. Raises PermissionError where another
@@ -89,7 +93,7 @@ class Entry:
         with private.Unshared():
             os.makedirs(self.side, exist_ok=True)
             if not private.is_closed(self.side) and is_ours(self.side):
-                private.remove(
+                private.remove_tree(
                     self.side
                 )  # others could write to it, so nobody knows whose its content is
                 os.makedirs(self.side, exist_ok=True)
@@ -98,32 +102,34 @@ class Entry:
                 errno.EPERM, "Another user made it, or can write to it", self.side
             )
 
-    def renew(self, version: str, make: Callable[[str], str]) -> None:
+    def make_anew(self, version: str, make: Callable[[str], str]) -> None:
         part = os.path.join(self.side, "part")
         begun = os.path.join(part, "begun")
-        if os.path.isdir(part) and read(begun) != version:
-            private.remove(part)
+        if os.path.isdir(part) and read_text(begun) != version:
+            private.remove_tree(part)
         os.makedirs(part, exist_ok=True)
-        atomic.write(begun, encoded(version), 0o644, atomic.unsettled)
+        atomic.write(begun, encode_version(version), 0o644, atomic.unsettled)
         self.make_room()
         made = make(part)
         if self.settling:
-            atomic.write(self.mark, encoded(unsettled(version)), 0o644, atomic.unsettled)
+            atomic.write(
+                self.mark, encode_version(unsettled_mark(version)), 0o644, atomic.unsettled
+            )
         else:
-            settle(begun)
-            atomic.write(self.mark, encoded(version), 0o644)
+            settle_disk(begun)
+            atomic.write(self.mark, encode_version(version), 0o644)
         try:
             os.rename(made, self.path)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise  # else another one, who thought us dead, was quicker
-        private.remove(part)
+        private.remove_tree(part)
 
-    def settled(self, version: str) -> None:
+    def mark_settled(self, version: str) -> None:
         """The disk has it: write the mark that outlives a power cut."""
         try:
-            if self.marked() == unsettled(version):
-                atomic.write(self.mark, encoded(version), 0o644)
+            if self.read_mark() == unsettled_mark(version):
+                atomic.write(self.mark, encode_version(version), 0o644)
         except OSError:
             return  # it counts for this start of the machine all the same
 
@@ -131,9 +137,9 @@ class Entry:
         """An entry of another version goes, and so do an empty folder and a link; data of others
         never does.
         """
-        ours = bool(self.marked())
+        ours = bool(self.read_mark())
         old = os.path.join(self.side, "old")
-        private.remove(old)
+        private.remove_tree(old)
         if os.path.islink(self.path):
             os.unlink(self.path)
         elif os.path.isdir(self.path) and not os.listdir(self.path):
@@ -145,9 +151,9 @@ class Entry:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
         if ours:
             os.unlink(self.mark)
-        private.remove(old)
+        private.remove_tree(old)
 
-    def failure(self, error: OSError) -> Failure:
+    def error_failure(self, error: OSError) -> Failure:
         if error.errno in FULL:
             return Failure(
                 "disk.full",
@@ -183,10 +189,10 @@ class Settling:
             if self.runs:
                 return
             self.runs = True
-        if not start_thread(self.work):
-            self.work()
+        if not start_thread(self.settle_batches):
+            self.settle_batches()
 
-    def work(self) -> None:
+    def settle_batches(self) -> None:
         while True:
             with self.changed:
                 batch, self.waiting = self.waiting, []
@@ -194,42 +200,42 @@ class Settling:
             if not batch:
                 return
             for mark in marks_by_disk(batch).values():
-                settle(mark)
+                settle_disk(mark)
             for entry, version, lock in batch:
-                entry.settled(version)
+                entry.mark_settled(version)
                 lock.release()
 
 
 def marks_by_disk(batch: list[tuple[Entry, str, Lock]]) -> dict[int, str]:
     """The device of each file system that entries lie on, and the mark of one of them."""
-    found: dict[int, str] = {}
+    marks: dict[int, str] = {}
     for entry, _, _ in batch:
         try:
-            found[os.stat(entry.mark).st_dev] = entry.mark
+            marks[os.stat(entry.mark).st_dev] = entry.mark
         except OSError:
             continue  # the job's folder is gone by now
-    return found
+    return marks
 
 
-def encoded(version: str) -> bytes:
+def encode_version(version: str) -> bytes:
     return version.encode("utf-8", "surrogateescape")
 
 
-def unsettled(version: str) -> str:
+def unsettled_mark(version: str) -> str:
     """The mark of what is whole for this start of this machine, and lost by a power cut perhaps."""
-    return f"{version}\nnot settled on {machine()}"
+    return f"{version}\nnot settled on {boot_id()}"
 
 
-def settle(path: str) -> None:
+def settle_disk(path: str) -> None:
     """What was written to the file system of a file outlives a power cut, as the mark will: if that
     does not take too long.
     """
-    thread = start_thread(sync, path)
+    thread = start_thread(sync_disk, path)
     if thread:
         thread.join(PATIENCE)
 
 
-def sync(path: str) -> None:
+def sync_disk(path: str) -> None:
     # To note in the mark during which start of a machine it was made would not do: of a cache
     # others cannot tell a crashed machine from one that runs. One call for all costs 0.2 s after
     # 512 MB; an fsync each, minutes after a million files.
@@ -242,10 +248,10 @@ def sync(path: str) -> None:
         os.sync()  # the same for all disks
 
 
-def read(path: str) -> str:
+def read_text(path: str) -> str:
     """What a small file of ours holds; "" when there is none."""
     try:
-        return private.read(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
+        return private.read_file(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -255,7 +261,7 @@ def is_ours(path: str) -> bool:
     one.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    return not stat.S_ISLNK(found.st_mode) and private.is_ours(found, os.path.dirname(path))
+    return not stat.S_ISLNK(status.st_mode) and private.is_ours(status, os.path.dirname(path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net.address import MODULES, find, scheme
-from tao_sdk.runner.inputs.archive_names import packed
+from tao_sdk.runner.inputs.archive_names import must_unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 1000  # files of an input that are looked at for a change
 
 
-def fetch(
+def fetch_inputs(
     inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report
 ) -> tuple[dict[str, str], Callable[[], None]]:
     """(key -> absolute path of each input, what tells of those that have changed since).
@@ -33,35 +33,35 @@ def fetch(
     values: dict[str, str] = {}
     shapes: dict[str, object] = {}
     staging: Staging | None = None
-    for each in inputs:
-        local = MODULES[scheme(each["uri"])] == "local"
-        path = there(each, report) if local else ""
+    for wanted in inputs:
+        local = MODULES[scheme(wanted["uri"])] == "local"
+        path = check_local(wanted, report) if local else ""
         if path and not place.rank and not (place.folder + "/").startswith(path + "/"):
-            shapes[path] = shape(path)
-        if packed(each) or not local:
+            shapes[path] = tree_shape(path)
+        if must_unpack(wanted) or not local:
             from tao_sdk.runner.inputs.staging import Staging
 
             staging = staging or Staging(place, mount, env, report, values)
-            path = staging.unpacked(each, path) if local else staging.stage(each)
-        if each["target"]:
-            from tao_sdk.runner.inputs.target import put
+            path = staging.unpack_local(wanted, path) if local else staging.stage_input(wanted)
+        if wanted["target"]:
+            from tao_sdk.runner.inputs.target import put_input
 
-            path = put(each, path, place.work + "/")
-        values[each["key"]] = path
+            path = put_input(wanted, path, place.work_folder + "/")
+        values[wanted["key"]] = path
     if staging:
         staging.close()
     return values, lambda: tell_changed(shapes, report)
 
 
-def there(wanted: Input, report: Report) -> str:
+def check_local(wanted: Input, report: Report) -> str:
     """An input of this machine, looked at, so that the command never meets a hole instead of its
     data.
     """
     path = find(wanted["uri"])
     if not (os.path.exists(path) and os.access(path, os.R_OK)):
-        from tao_sdk.runner.inputs.trouble import unusable
+        from tao_sdk.runner.inputs.trouble import unusable_failure
 
-        raise unusable(wanted, path)
+        raise unusable_failure(wanted, path)
     if os.path.isdir(path) and is_empty(path):
         from tao_sdk.runner.inputs.trouble import warn_empty
 
@@ -70,20 +70,20 @@ def there(wanted: Input, report: Report) -> str:
 
 
 def is_empty(folder: str) -> bool:
-    with os.scandir(folder) as found:
-        return next(found, None) is None
+    with os.scandir(folder) as entries:
+        return next(entries, None) is None
 
 
 def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
     """Tell of inputs that were written to since: by the command, most likely."""
     for path, before in shapes.items():
-        if shape(path) != before:
+        if tree_shape(path) != before:
             from tao_sdk.runner.inputs.trouble import warn_changed
 
             warn_changed(path, report)
 
 
-def shape(path: str) -> list[tuple[int, int]]:
+def tree_shape(path: str) -> list[tuple[int, int]]:
     """What changes when somebody writes there: sizes and times; of a large folder the first, those
     at its top before those further down.
     """
@@ -91,7 +91,7 @@ def shape(path: str) -> list[tuple[int, int]]:
     try:
         shapes = [size_and_time(os.lstat(folders[0]))]
         for folder in folders:
-            for entry in entries(folder):
+            for entry in folder_entries(folder):
                 shapes.append(size_and_time(entry.stat(follow_symlinks=False)))
                 if len(shapes) == LOOKED_AT:
                     return shapes
@@ -102,16 +102,16 @@ def shape(path: str) -> list[tuple[int, int]]:
     return shapes
 
 
-def size_and_time(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, found.st_mtime_ns
+def size_and_time(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
-def entries(folder: str) -> Iterator[os.DirEntry[str]]:
+def folder_entries(folder: str) -> Iterator[os.DirEntry[str]]:
     """Those of a folder, one after the other; none where there is no folder or it cannot be
     read.
     """
     try:
-        with os.scandir(folder) as found:
-            yield from found
+        with os.scandir(folder) as entries:
+            yield from entries
     except OSError:
         return

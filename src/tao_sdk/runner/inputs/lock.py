@@ -46,66 +46,66 @@ class Lock:
         """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called
         once if we have to.
         """
-        told, pause = False, LOOK
+        is_told, pause = False, LOOK
         while not ready():
-            number = self.newest()
-            if (not number or self.dead(number)) and self.create(number + 1):
-                self.thread = start_thread(self.beat)
+            number = self.newest_number()
+            if (not number or self.is_dead(number)) and self.create_file(number + 1):
+                self.thread = start_thread(self.keep_touching)
                 return True
-            if not told:
-                told = True
+            if not is_told:
+                is_told = True
                 waits()
             time.sleep(pause)
             pause = min(RARELY, pause * 1.5)
         return False
 
-    def path(self, number: int) -> str:
+    def lock_path(self, number: int) -> str:
         return os.path.join(self.folder, f"{PREFIX}{number}")
 
-    def newest(self) -> int:
+    def newest_number(self) -> int:
         """The number of the present lock; 0 when there is none."""
-        return max(self.numbers(), default=0)
+        return max(self.lock_numbers(), default=0)
 
-    def numbers(self) -> list[int]:
+    def lock_numbers(self) -> list[int]:
         names = [name[len(PREFIX) :] for name in os.listdir(self.folder) if name.startswith(PREFIX)]
         return [
             int(name) for name in names if name.isascii() and name.isdigit() and len(name) < LONGEST
         ]
 
-    def create(self, number: int) -> bool:
+    def create_file(self, number: int) -> bool:
         try:
             fd = os.open(
-                self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+                self.lock_path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
             )
         except FileExistsError:
             return False
         with open(fd, "w") as file:
-            file.write(" ".join(identity(os.getpid())))
+            file.write(" ".join(process_identity(os.getpid())))
         self.number = number
         return True
 
-    def dead(self, number: int) -> bool:
+    def is_dead(self, number: int) -> bool:
         """Whether its holder is no more: seen at once on this machine, by its silence where nobody
         can look.
         """
-        path = self.path(number)
+        path = self.lock_path(number)
         try:
             holder = (
-                private.read(path, MOST).decode("ascii", "replace").split()
+                private.read_file(path, MOST).decode("ascii", "replace").split()
             )  # opening makes NFS ask for the time
             touched = os.stat(path).st_mtime
         except OSError as error:
             return error.errno in private.NOT_OURS
-        if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2] and is_pid(holder[2]):
-            found = identity(int(holder[2]))
-            if found[3]:
-                return found != tuple(holder)
+        if len(holder) == 4 and tuple(holder[:2]) == process_identity(0)[:2] and is_pid(holder[2]):
+            identity = process_identity(int(holder[2]))
+            if identity[3]:
+                return identity != tuple(holder)
         return atomic.now(self.folder) - touched > DEAD
 
-    def beat(self) -> None:
+    def keep_touching(self) -> None:
         while not self.over.wait(BEAT):
             try:
-                os.utime(self.path(self.number))
+                os.utime(self.lock_path(self.number))
             except OSError:
                 # a file system that is away for a moment; for longer, and we count as dead
                 continue
@@ -115,13 +115,13 @@ class Lock:
         self.over.set()
         if self.thread:
             self.thread.join()
-        for number in sorted(self.numbers(), reverse=True):
+        for number in sorted(self.lock_numbers(), reverse=True):
             if number <= self.number:
-                self.forget(number)
+                self.remove_lock(number)
 
-    def forget(self, number: int) -> None:
+    def remove_lock(self, number: int) -> None:
         try:
-            os.unlink(self.path(number))
+            os.unlink(self.lock_path(number))
         except OSError:
             return
 
@@ -130,40 +130,44 @@ def is_pid(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < LONGEST
 
 
-def identity(pid: int) -> tuple[str, ...]:
+def process_identity(pid: int) -> tuple[str, ...]:
     """(machine, its process namespace, pid, when that process started); no two processes ever have
     the same.
     """
-    return machine(), namespace(), str(pid), began(pid)
+    return boot_id(), pid_namespace(), str(pid), start_time(pid)
 
 
-def machine() -> str:
+def boot_id() -> str:
     """One start of one machine: after another start it has another name."""
-    return read("/proc/sys/kernel/random/boot_id")
+    return read_text("/proc/sys/kernel/random/boot_id")
 
 
-def namespace() -> str:
+def pid_namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return f"?{os.urandom(6).hex()}"  # unknown, so never the same as another's
 
 
-def began(pid: int) -> str:
+def start_time(pid: int) -> str:
     """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for.
     "" for another user's where /proc shows each only his own (hidepid).
     """
-    fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) > 19:
-        return fields[19] if fields[0] != "Z" else "-"
+        if fields[0] != "Z":
+            return fields[19]
+        return "-"
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return "" if isinstance(error, PermissionError) else "-"
+        if isinstance(error, PermissionError):
+            return ""
+        return "-"
     return "-"
 
 
-def read(path: str) -> str:
+def read_text(path: str) -> str:
     try:
         with open(path) as file:
             return file.read().strip()

@@ -19,7 +19,7 @@ from tao_sdk.net.address import MODULES, scheme, shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.runner import private
-from tao_sdk.runner.inputs.archive_names import ARCHIVES, stem
+from tao_sdk.runner.inputs.archive_names import ARCHIVES, archive_stem
 from tao_sdk.runner.inputs.cache import Cache
 from tao_sdk.runner.inputs.entry import Entry, Settling
 
@@ -60,62 +60,66 @@ class Staging:
         self.web: Web | None = None
         self.cache: Cache | None = None
         self.settling = Settling()
-        self.came, self.began = 0, time.monotonic()
+        self.came_bytes, self.began = 0, time.monotonic()
 
-    def stage(self, wanted: Input) -> str:
+    def stage_input(self, wanted: Input) -> str:
         """Fetch an input; its absolute path."""
         if self.web is None:
             from tao_sdk.net.web import Web
 
             self.web = Web(self.env)
-            self.web.tell = self.report.queue
+            self.web.tell = self.report.queue_event
         module = import_module("tao_sdk.net." + MODULES[scheme(wanted["uri"])])
         found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
-        found.sources = self.chosen(found, wanted)
-        parts = [(each.path, each.size, marked(each)) for each in found.sources]
-        version = self.version(wanted, parts, found.asks)
-        path = self.put(
+        found.sources = self.choose_files(found, wanted)
+        parts = [(source.path, source.size, source_mark(source)) for source in found.sources]
+        version = self.input_version(wanted, parts, found.asks)
+        path = self.put_entry(
             wanted,
             found.name,
             not found.folder,
             version,
-            lambda part: self.fetched(found, wanted, part),
+            lambda part: self.fetch_into(found, wanted, part),
         )
         whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
-        return path if whole else found.meant(path)
+        if whole:
+            return path
+        return found.meant(path)
 
-    def unpacked(self, wanted: Input, path: str) -> str:
+    def unpack_local(self, wanted: Input, path: str) -> str:
         """An archive of this machine, or a folder with archives, as a folder of its content."""
         from tao_sdk.runner.inputs import unpacking
 
         name, folder = os.path.basename(path), os.path.isdir(path)
         if folder and "extract" not in wanted["options"]:
             return path
-        version = self.version(wanted, unpacking.shapes(path))
-        return self.put(
+        version = self.input_version(wanted, unpacking.archive_shapes(path))
+        return self.put_entry(
             wanted,
             name,
             not folder,
             version,
-            lambda part: unpacking.local(wanted, path, part, self.env),
+            lambda part: unpacking.unpack_local(wanted, path, part, self.env),
         )
 
-    def put(
+    def put_entry(
         self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]
     ) -> str:
         """The entry of an input, there. `single`: it is one file, which may be an archive."""
-        if single and unpacks(wanted, name):
-            name, single = stem(name), False
+        if single and is_unpacked(wanted, name):
+            name, single = archive_stem(name), False
         with private.Unshared():
-            place = self.where(
+            place = self.entry_path(
                 wanted, name, single, version
             )  # where the cache cannot be used, self.mount is empty then
             entry = Entry(place, None if self.mount else self.settling)
-            entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
+            entry.ensure_version(
+                version, make, lambda: self.report.tell_event("waiting", what=wanted["key"])
+            )
         return entry.path
 
-    def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
-        folder = self.cached(name, version) if self.mount else ""
+    def entry_path(self, wanted: Input, name: str, single: bool, version: str) -> str:
+        folder = self.cache_folder(name, version) if self.mount else ""
         if folder:
             return os.path.join(folder, name)
         target = wanted["target"]
@@ -123,26 +127,28 @@ class Staging:
             return os.path.abspath(
                 os.path.join(target, name) if single and target.endswith("/") else target
             )
-        return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
+        return os.path.join(self.place.own_folder, "inputs", safe_name(wanted["key"]), name)
 
-    def cached(self, name: str, version: str) -> str:
+    def cache_folder(self, name: str, version: str) -> str:
         """The folder of an entry in the cache; "" where the cache has no place that only this user
         and root can change.
         """
         mark = version.partition("\n")[0][:24]
-        slug = f"{cut(plain(name)[:60])}-{mark}"
+        slug = f"{cut(plain_name(name)[:60])}-{mark}"
         try:
             if self.cache is None:
                 self.cache = Cache(self.mount)
-            return self.cache.folder(
-                slug, lambda folder: Entry(os.path.join(folder, name)).of(version)
+            return self.cache.entry_folder(
+                slug, lambda folder: Entry(os.path.join(folder, name)).has_version(version)
             )
         except Failure as failure:
             self.report.warn(failure.code, failure.what, failure.why, failure.next)
             self.mount = ""
             return ""
 
-    def version(self, wanted: Input, parts: list[tuple[str, int, str]], asks: str = "") -> str:
+    def input_version(
+        self, wanted: Input, parts: list[tuple[str, int, str]], asks: str = ""
+    ) -> str:
         """What changes when the entry has to be made anew: its checksum, then the
         same for people.
         """
@@ -157,18 +163,22 @@ class Staging:
             digest.update(f"\n{path} {size} {mark}".encode("utf-8", "surrogateescape"))
         return "\n".join([digest.hexdigest(), *text, f"{len(parts)} files"])
 
-    def chosen(self, found: Found, wanted: Input) -> list[Source]:
+    def choose_files(self, found: Found, wanted: Input) -> list[Source]:
         """Of a folder what the patterns and the annotation name."""
         options = wanted["options"]
         if not found.folder:
             return found.sources
         sources = [
-            each for each in found.sources if matches(each.path, options.get("patterns", []))
+            source
+            for source in found.sources
+            if matches_patterns(source.path, options.get("patterns", []))
         ]
         if "selective" in options:
             from tao_sdk.runner.inputs import annotation
 
-            sources = annotation.chosen(sources, wanted["uri"], options["selective"], self.values)
+            sources = annotation.choose_sources(
+                sources, wanted["uri"], options["selective"], self.values
+            )
         if not sources:
             raise Failure(
                 "input.nothing",
@@ -178,7 +188,7 @@ class Staging:
             )
         return sources
 
-    def fetched(self, found: Found, wanted: Input, part: str) -> str:
+    def fetch_into(self, found: Found, wanted: Input, part: str) -> str:
         """Everything in `part`, complete and verified, archives unpacked."""
         from tao_sdk.net.transfer import fetch
 
@@ -186,31 +196,32 @@ class Staging:
         progress = Progress(self.report, wanted, found.sources)
         patience = self.web.patience if self.web else 0.0
         fetch(
-            found.sources, path if found.folder else os.path.dirname(path), progress.tell, patience
+            found.sources,
+            path if found.folder else os.path.dirname(path),
+            progress.add_progress,
+            patience,
         )
-        progress.event()
-        self.came += progress.fetched
-        if not (
-            wanted["options"].get("extract") in ("yes", "parent")
-            if found.folder
-            else unpacks(wanted, found.name)
-        ):
+        progress.tell_progress()
+        self.came_bytes += progress.fetched_bytes
+        if not has_archives(wanted, found):
             return path
         from tao_sdk.runner.inputs import unpacking  # packed only where an input may be an archive
 
-        return (unpacking.inside if found.folder else unpacking.whole)(wanted, path, part, self.env)
+        if found.folder:
+            return unpacking.unpack_inside(wanted, path, part, self.env)
+        return unpacking.unpack_whole(wanted, path, part, self.env)
 
     def close(self) -> None:
         """All are there: tell how much came, and how fast."""
         if self.web:
             self.web.close()
             seconds = time.monotonic() - self.began
-            rate = self.came / seconds if seconds else 0.0
-            self.report.flush()
-            self.report.event(
+            rate = self.came_bytes / seconds if seconds else 0.0
+            self.report.tell_queued()
+            self.report.tell_event(
                 "fetched",
                 what="inputs",
-                bytes=self.came,
+                bytes=self.came_bytes,
                 seconds=round(seconds, 3),
                 rate=round(rate),
             )
@@ -221,13 +232,13 @@ class Progress:
 
     def __init__(self, report: Report, wanted: Input, sources: list[Source]) -> None:
         self.report, self.what, self.address = report, wanted["key"], shown(wanted["uri"])
-        self.total, self.total_files = sum(max(0, each.size) for each in sources), len(sources)
+        self.total, self.total_files = sum(max(0, source.size) for source in sources), len(sources)
         self.bytes = self.files = 0
         self.before = -1  # bytes that an earlier attempt had brought
         self.began = self.last = time.monotonic()
         self.slow = False
 
-    def tell(self, size: int, files: int) -> None:
+    def add_progress(self, size: int, files: int) -> None:
         """So much more is there; a negative size has to come again. The first call tells what was
         there before.
         """
@@ -237,32 +248,28 @@ class Progress:
         now = time.monotonic()
         if now - self.last >= TELL:
             self.last = now
-            self.event()
-            if (
-                now - self.began > PATIENCE
-                and self.rate < SLOW
-                and self.eta > PATIENCE
-                and not self.slow
-            ):
-                self.slow = True
-                self.warn()
+            self.tell_progress()
+            if now - self.began > PATIENCE and self.rate < SLOW and self.eta > PATIENCE:
+                self.warn_slow()
 
     @property
-    def fetched(self) -> int:
+    def fetched_bytes(self) -> int:
         return max(0, self.bytes - max(0, self.before))
 
     @property
     def rate(self) -> float:
         """Bytes a second."""
-        return self.fetched / max(0.001, time.monotonic() - self.began)
+        return self.fetched_bytes / max(0.001, time.monotonic() - self.began)
 
     @property
     def eta(self) -> float:
         """Seconds to go; -1 when nobody knows."""
-        return max(0, self.total - self.bytes) / self.rate if self.fetched else -1.0
+        if self.fetched_bytes:
+            return max(0, self.total - self.bytes) / self.rate
+        return -1.0
 
-    def event(self) -> None:
-        self.report.event(
+    def tell_progress(self) -> None:
+        self.report.tell_event(
             "transfer",
             stage="inputs",
             what=self.what,
@@ -274,7 +281,11 @@ class Progress:
             eta=round(self.eta, 1),
         )
 
-    def warn(self) -> None:
+    def warn_slow(self) -> None:
+        """Once."""
+        if self.slow:
+            return
+        self.slow = True
         self.report.warn(
             "input.slow",
             f"The input {self.what} comes slowly: {self.rate / 1024:.0f} KB/s, "
@@ -284,39 +295,46 @@ class Progress:
         )
 
 
-def unpacks(wanted: Input, name: str) -> bool:
+def is_unpacked(wanted: Input, name: str) -> bool:
     """Whether a file of that name is unpacked: an archive, unless told otherwise."""
     return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
 
 
-def marked(source: Source) -> str:
+def has_archives(wanted: Input, found: Found) -> bool:
+    """Whether what was fetched is unpacked. Archives in a folder only if the job asks for it."""
+    if found.folder:
+        return wanted["options"].get("extract") in ("yes", "parent")
+    return is_unpacked(wanted, found.name)
+
+
+def source_mark(source: Source) -> str:
     """What changes when the source does; also of one that cannot be read in parts."""
     mark: str = source.version or getattr(source, "validator", "")
     return mark
 
 
-def matches(path: str, patterns: list[str]) -> bool:
+def matches_patterns(path: str, patterns: list[str]) -> bool:
     """Wanted by one of the patterns, or there are none; and by no pattern with a ! refused."""
-    refused = [each[1:] for each in patterns if each.startswith("!")]
-    wanted = [each for each in patterns if not each.startswith("!")]
-    return not any(covers(each, path) for each in refused) and (
-        not wanted or any(covers(each, path) for each in wanted)
-    )
+    refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    if any(covers_path(pattern, path) for pattern in refused):
+        return False
+    return not wanted or any(covers_path(pattern, path) for pattern in wanted)
 
 
-def covers(pattern: str, path: str) -> bool:
+def covers_path(pattern: str, path: str) -> bool:
     """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all
     of it.
     """
     return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
 
 
-def safe(key: str) -> str:
+def safe_name(key: str) -> str:
     """The key as the name of a folder, another one for each key."""
-    return apart(key, cut(plain(key)))
+    return apart(key, cut(plain_name(key)))
 
 
-def plain(name: str) -> str:
+def plain_name(name: str) -> str:
     return (
         "".join(char if char.isalnum() or char in "._-" else "_" for char in name).strip(".")
         or "input"

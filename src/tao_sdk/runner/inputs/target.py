@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COPIED = 64 << 20  # bytes; a larger file is a link to its source in the job's own folder, too
 
 
-def put(wanted: Input, path: str, work: str) -> str:
+def put_input(wanted: Input, path: str, work: str) -> str:
     """The path the job wants for it, where the input is from now on.
 
     It is a link. In `work`, the job's own folder, a file of at most COPIED bytes is a copy: a
@@ -25,12 +25,12 @@ def put(wanted: Input, path: str, work: str) -> str:
         target = os.path.join(target, os.path.basename(path))
     target = os.path.abspath(target)
     try:
-        if not leads(target, path):
+        if not leads_to(target, path):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             small = os.path.isfile(path) and os.path.getsize(path) <= COPIED
-            (copy_whole if small and target.startswith(work) else link)(path, target)
+            (copy_whole if small and target.startswith(work) else make_link)(path, target)
     except OSError as error:
-        if not leads(target, path):  # another rank may have done the same
+        if not leads_to(target, path):  # another rank may have done the same
             raise Failure(
                 "input.in_the_way",
                 f"The input {wanted['key']} cannot be put at {target}.",
@@ -40,11 +40,11 @@ def put(wanted: Input, path: str, work: str) -> str:
     return target
 
 
-def leads(target: str, path: str) -> bool:
+def leads_to(target: str, path: str) -> bool:
     return os.path.exists(target) and os.path.samefile(target, path)
 
 
-def link(path: str, target: str) -> None:
+def make_link(path: str, target: str) -> None:
     """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives
     way, data never.
     """

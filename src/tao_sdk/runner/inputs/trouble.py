@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from tao_sdk.runner.report import Report
 
 
-def unusable(wanted: Input, path: str) -> Failure:
+def unusable_failure(wanted: Input, path: str) -> Failure:
     """An input that is not there, or may not be read."""
     if not os.path.exists(path):
-        return missing(wanted, path)
+        return missing_failure(wanted, path)
     return Failure(
         "input.unreadable",
         f"The input {wanted['key']} cannot be read: {path}",
@@ -24,7 +24,7 @@ def unusable(wanted: Input, path: str) -> Failure:
     )
 
 
-def missing(wanted: Input, path: str) -> Failure:
+def missing_failure(wanted: Input, path: str) -> Failure:
     above = path
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -52,4 +52,4 @@ def warn_changed(path: str, report: Report) -> None:
     what = f"The input {path} was changed while the command ran."
     why = "Where an input is a link, writing to its name changes it."
     report.warn("input.changed", what, why, "Save under another name.")
-    report.say(what)
+    report.log_warning(what)

@@ -12,7 +12,7 @@ import os
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
 from tao_sdk.runner.inputs import archive
-from tao_sdk.runner.inputs.archive_names import stem
+from tao_sdk.runner.inputs.archive_names import archive_stem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from tao_sdk.runner.document import Input
 
 
-def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
+def unpack_local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
     """An archive of this machine, or a folder with archives; what others own is not touched."""
-    before = shapes(path)
+    before = archive_shapes(path)
     if os.path.isdir(path):
         copy = os.path.join(part, os.path.basename(path))
-        mirror(path, anew(copy))
-        made = inside(wanted, copy, part, env)
+        mirror_tree(path, clear_path(copy))
+        made = unpack_inside(wanted, copy, part, env)
     else:
-        made = whole(wanted, path, part, env)
-    if shapes(path) != before:
+        made = unpack_whole(wanted, path, part, env)
+    if archive_shapes(path) != before:
         next = "Wait until whoever writes it has finished."
         raise Failure(
             "input.changing",
@@ -41,55 +41,57 @@ def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
     return made
 
 
-def whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
+def unpack_whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
     """One archive, as a folder in `part`."""
-    folder = anew(os.path.join(part, "unpacked"))
+    folder = clear_path(os.path.join(part, "unpacked"))
     parent = wanted["options"].get("extract") == "parent"
-    return archive.unpack(path, folder, env, "" if parent else stem(os.path.basename(path)))
+    return archive.unpack_archive(
+        path, folder, env, "" if parent else archive_stem(os.path.basename(path))
+    )
 
 
-def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  like `whole`
+def unpack_inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  as unpack_whole
     """The same folder, its archives replaced by their content."""
     parent = wanted["options"].get("extract") == "parent"
     for top, _, names in list(os.walk(folder)):
-        for name in filter(stem, sorted(names)):
+        for name in filter(archive_stem, sorted(names)):
             full = os.path.join(top, name)
-            unpacked = anew(os.path.join(top, f".{name[:50]}.unpacked"))
-            made = archive.unpack(full, unpacked, env, "" if parent else stem(name))
+            unpacked = clear_path(os.path.join(top, f".{name[:50]}.unpacked"))
+            made = archive.unpack_archive(full, unpacked, env, "" if parent else archive_stem(name))
             os.unlink(full)
-            merge(made, top if parent else os.path.join(top, stem(name)))
-            private.remove(unpacked)
+            merge_into(made, top if parent else os.path.join(top, archive_stem(name)))
+            private.remove_tree(unpacked)
     return folder
 
 
-def shapes(path: str) -> list[tuple[str, int, str]]:
+def archive_shapes(path: str) -> list[tuple[str, int, str]]:
     """What changes when an archive, or a folder with archives, does."""
     if not os.path.isdir(path):
-        return [shape(path, os.path.basename(path))]
-    return [shape(full, name) for full, name in files(path) if os.path.exists(full)]
+        return [file_shape(path, os.path.basename(path))]
+    return [file_shape(full, name) for full, name in files_below(path) if os.path.exists(full)]
 
 
-def shape(path: str, name: str) -> tuple[str, int, str]:
-    found = os.stat(path)
-    return name, found.st_size, str(found.st_mtime_ns)
+def file_shape(path: str, name: str) -> tuple[str, int, str]:
+    status = os.stat(path)
+    return name, status.st_size, str(status.st_mtime_ns)
 
 
-def files(folder: str) -> Iterator[tuple[str, str]]:
+def files_below(folder: str) -> Iterator[tuple[str, str]]:
     """(path, path below the folder) of every file, also behind links; a link that would lead on for
     ever counts as one. The path of a folder in which nothing is ends in a slash.
     """
-    for top, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+    for top, folders, names in os.walk(folder, onerror=refuse_folder, followlinks=True):
         loops = [
-            each
-            for each in folders
-            if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)
+            child
+            for child in folders
+            if os.path.islink(os.path.join(top, child)) and is_loop(folder, top, child)
         ]
-        folders[:] = [each for each in folders if each not in loops]
+        folders[:] = [child for child in folders if child not in loops]
         for name in names + loops + ([] if names or folders else [""]):
             yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
 
 
-def refuse(error: OSError) -> None:
+def refuse_folder(error: OSError) -> None:
     """What cannot be looked into would be missing, and nobody would know."""
     what = f"A folder of an input cannot be read: {error.filename}"
     raise Failure(
@@ -97,7 +99,7 @@ def refuse(error: OSError) -> None:
     ) from error
 
 
-def loop(folder: str, top: str, name: str) -> bool:
+def is_loop(folder: str, top: str, name: str) -> bool:
     """Whether a link leads to where it would be met again."""
     there = os.path.realpath(os.path.join(top, name)).rstrip("/") + "/"
     while not (os.path.realpath(top) + "/").startswith(there):
@@ -107,17 +109,17 @@ def loop(folder: str, top: str, name: str) -> bool:
     return True
 
 
-def mirror(folder: str, into: str) -> None:
+def mirror_tree(folder: str, into: str) -> None:
     """The same tree of folders, with links for the files: what others own is not touched."""
     os.makedirs(into)
-    for full, path in files(folder):
+    for full, path in files_below(folder):
         there = os.path.join(into, path)
         os.makedirs(there if full.endswith("/") else os.path.dirname(there), exist_ok=True)
         if not full.endswith("/"):
             os.symlink(full, there)
 
 
-def merge(folder: str, into: str) -> None:
+def merge_into(folder: str, into: str) -> None:
     """Move the content; what is there already must be a folder on both sides."""
     if not os.path.lexists(into):
         os.rename(folder, into)
@@ -130,7 +132,7 @@ def merge(folder: str, into: str) -> None:
             and not os.path.islink(there)
             and not os.path.islink(source)
         ):
-            merge(source, there)
+            merge_into(source, there)
         elif os.path.lexists(there):
             raise Failure(
                 "archive.broken",
@@ -142,6 +144,6 @@ def merge(folder: str, into: str) -> None:
             os.rename(source, there)
 
 
-def anew(folder: str) -> str:
-    private.remove(folder)
+def clear_path(folder: str) -> str:
+    private.remove_tree(folder)
     return folder

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 JOB_NAME = re.compile(r"[a-z0-9-]+-[a-z0-9]{10}")  # how the folders of jobs are called
 
 
-def brought(copies: list[Copy], place: Place) -> list[tuple[str, str]]:
+def paths_to_bring(copies: list[Copy], place: Place) -> list[tuple[str, str]]:
     """Path and name of each that has to be brought to the results."""
-    found = [(os.path.abspath(each["path"]), each["name"]) for each in copies]
-    return [(path, name) for path, name in found if not stays(path, place)]
+    pairs = [(os.path.abspath(copy["path"]), copy["name"]) for copy in copies]
+    return [(path, name) for path, name in pairs if not is_in_results(path, place)]
 
 
-def stays(source: str, place: Place) -> bool:
+def is_in_results(source: str, place: Place) -> bool:
     """It lies in the results already, though not where the command starts. All of a machine (/) is
     nobody's output.
     """
-    if source.startswith(place.work + "/"):
+    if source.startswith(place.work_folder + "/"):
         return False
     return source in ("/", place.folder) or source.startswith(place.folder + "/")
 
@@ -41,10 +41,10 @@ def jobs_beside(place: Place) -> frozenset[str]:
     """Names beside the results that are jobs' by the look of them: asked before the command could
     make any.
     """
-    return frozenset(name for name in beside(place) if JOB_NAME.fullmatch(name))
+    return frozenset(name for name in names_beside(place) if JOB_NAME.fullmatch(name))
 
 
-def others(source: str, place: Place) -> list[str]:
+def other_results(source: str, place: Place) -> list[str]:
     """What lies in a path that holds the results and is not the output: these results, and those of
     other jobs.
 
@@ -53,12 +53,14 @@ def others(source: str, place: Place) -> list[str]:
     root = os.path.dirname(place.folder)
     if not (root + "/").startswith(source.rstrip("/") + "/"):
         return []
-    marked = (name for name in beside(place) if os.path.isdir(os.path.join(root, name, ".tao")))
+    marked = (
+        name for name in names_beside(place) if os.path.isdir(os.path.join(root, name, ".tao"))
+    )
     jobs = {os.path.basename(place.folder), *place.neighbours, *marked}
     return [os.path.relpath(os.path.join(root, name), source) for name in sorted(jobs)]
 
 
-def beside(place: Place) -> list[str]:
+def names_beside(place: Place) -> list[str]:
     """What lies beside the results."""
     try:
         return os.listdir(os.path.dirname(place.folder))
@@ -70,7 +72,7 @@ def make_folders(copies: list[Copy]) -> None:
     """A path that ends in a slash is a folder that the command may expect; where it cannot be made,
     it is the command's.
     """
-    for each in copies:
-        if each["path"].endswith("/"):
+    for copy in copies:
+        if copy["path"].endswith("/"):
             with contextlib.suppress(OSError):
-                os.makedirs(each["path"], exist_ok=True)
+                os.makedirs(copy["path"], exist_ok=True)

@@ -16,13 +16,20 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.web import Changed
-from tao_sdk.runner.outputs.brought import brought, others, written_there
-from tao_sdk.runner.outputs.destination import destination, in_bucket
-from tao_sdk.runner.outputs.manifest import parsed, written
+from tao_sdk.runner.outputs.brought import other_results, paths_to_bring, written_there
+from tao_sdk.runner.outputs.destination import in_bucket, output_path
+from tao_sdk.runner.outputs.manifest import manifest_text, parse_manifest
 from tao_sdk.runner.outputs.remote import Remote, is_version
 from tao_sdk.runner.outputs.sending import Item, Sending
-from tao_sdk.runner.outputs.tree import Tree, covers, digest, growing, shape_of, whole_folders
-from tao_sdk.runner.trouble import crash
+from tao_sdk.runner.outputs.tree import (
+    Tree,
+    covers_path,
+    file_digest,
+    is_growing,
+    shape_of,
+    whole_folders,
+)
+from tao_sdk.runner.trouble import crash_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,15 +66,15 @@ class Bucket:
     ) -> None:
         self.remote, self.sources, self.place = remote, sources, place
         self.excludes = [OWN, *excludes]
-        self.there: dict[
+        self.remote_files: dict[
             str, tuple[int, str]
         ] = {}  # name -> size and version, unless a sending of it failed
         self.entries: dict[str, Entry] = {}  # of the manifest, by name
         self.folders: dict[
             str, list[int]
         ] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
-        self.sent: dict[str, Shape] = {}
-        self.seen: dict[str, tuple[Shape, int]] = {}  # and for how many looks it has been so
+        self.sent_shapes: dict[str, Shape] = {}
+        self.seen_shapes: dict[str, tuple[Shape, int]] = {}  # and for how many looks it has been so
         self.refused: dict[str, Failure] = {}
         self.unread: dict[str, str] = {}  # files that could not be read, and why
         self.spared: dict[
@@ -75,51 +82,57 @@ class Bucket:
         ] = {}  # what another rank did not send, since rank 0 had this checksum
         self.missing: list[str] = []
         self.failure: Failure | None = None
-        self.told = b""  # the manifest as it was sent last
+        self.sent_manifest = b""  # the manifest as it was sent last
         self.gone: set[str] = set()  # files that vanished between a look and their turn
         self.ended = False  # the command is over: there is no later look
-        self.last: dict[str, Item] = {}  # what the last look has found
+        self.last_items: dict[str, Item] = {}  # what the last look has found
         self.closed = False  # everything was accounted for
         self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
         self.lock = threading.Lock()
-        self.sending = Sending(self.send, self.broke)
+        self.sending = Sending(self.send_item, self.note_crash)
 
     # Before the command
 
     def open(self) -> None:
         """Make sure that results can be kept here, and learn what an earlier attempt left."""
-        self.remote.probe()
+        self.remote.check_writable()
         if self.remote.address == self.place.remote and not self.place.rank:
-            self.remote.sweep()
-        self.there = self.remote.list()
-        found = self.manifest()
-        self.entries, self.folders = by_path(found.get("files", [])), found.get("folders", {})
+            self.remote.sweep_uploads()
+        self.remote_files = self.remote.list_files()
+        manifest = self.read_manifest()
+        self.entries, self.folders = by_path(manifest.get("files", [])), manifest.get("folders", {})
 
-    def manifest(self) -> dict[str, Any]:
+    def read_manifest(self) -> dict[str, Any]:
         """This job's manifest in the bucket."""
-        found = parsed(self.remote.read(MANIFEST) or b"")
-        return found if found.get("job") == self.place.job else {}
+        manifest = parse_manifest(self.remote.read_object(MANIFEST) or b"")
+        if manifest.get("job") != self.place.job:
+            return {}
+        return manifest
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
-        name = f"{OWN}/{os.path.basename(self.place.log)}"
-        if name in self.there and not os.path.exists(self.place.log):
-            self.remote.fetch(name, self.place.log, self.there[name][0])
+        name = f"{OWN}/{os.path.basename(self.place.log_path)}"
+        if name in self.remote_files and not os.path.exists(self.place.log_path):
+            self.remote.fetch_file(name, self.place.log_path, self.remote_files[name][0])
 
-    def intact(self) -> list[Entry]:
+    def intact_entries(self) -> list[Entry]:
         """The complete files of an earlier attempt that are still there as they were."""
         return [
-            each
-            for each in self.entries.values()
-            if self.there.get(each["path"]) == (each["size"], each.get("version"))
+            entry
+            for entry in self.entries.values()
+            if self.remote_files.get(entry["path"]) == (entry["size"], entry.get("version"))
         ]
 
-    def local(self, name: str) -> str:
+    def local_path(self, name: str) -> str:
         """Where a file of that name lies here."""
         inside, path = max(
-            (inside, path) for path, inside in self.sources if not inside or covers(inside, name)
+            (inside, path)
+            for path, inside in self.sources
+            if not inside or covers_path(inside, name)
         )
-        return os.path.join(path, name[len(inside) :].lstrip("/")) if name != inside else path
+        if name != inside:
+            return os.path.join(path, name[len(inside) :].lstrip("/"))
+        return path
 
     # While it runs
 
@@ -127,46 +140,46 @@ class Bucket:
         """Send what is due, and the manifest after it; large files may take longer than this. What
         had to be left out.
         """
-        items, problems = self.look()
-        self.note(items)
+        items, problems = self.list_items()
+        self.note_still(items)
         if self.place.rank:
-            self.follow()
-        due = [each for each in items.values() if self.is_due(each)]
+            self.follow_rank_0()
+        due = [item for item in items.values() if self.is_due(item)]
         self.sending.add(due)
         latest = time.monotonic() + self.place.interval / 2
-        self.sending.wait([each.name for each in due], lambda: hurry() or time.monotonic() > latest)
+        self.sending.wait([item.name for item in due], lambda: hurry() or time.monotonic() > latest)
         self.put_manifest(None, False, problems)
-        return problems + self.troubles()
+        return problems + self.list_troubles()
 
-    def follow(self) -> bool:
+    def follow_rank_0(self) -> bool:
         """Learn what rank 0 has by now: what it has no longer is due here again. Whether it has
         ended.
         """
         try:
-            found = self.manifest()
+            manifest = self.read_manifest()
         except Failure:  # sending tells why, if that fails as well
             return False
-        self.believe(found.get("files", []))
-        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
+        self.trust_rank_0(manifest.get("files", []))
+        return bool(manifest.get("whole")) and manifest["attempt"] == self.place.attempt
 
-    def believe(self, entries: list[Entry]) -> None:
+    def trust_rank_0(self, entries: list[Entry]) -> None:
         """That rank 0 has these, and no others."""
         self.entries = by_path(entries)
         for name, sha256 in list(self.spared.items()):
             if not self.is_at_rank_0(name, sha256):
-                self.sent.pop(name, None)
+                self.sent_shapes.pop(name, None)
                 del self.spared[name]
 
-    def note(self, items: dict[str, Item]) -> None:
+    def note_still(self, items: dict[str, Item]) -> None:
         """Which have stood still for long enough. Another rank gives rank 0 a look more, to have
         sent the same.
         """
         looks = 3 if self.place.rank else 2
-        before, self.seen = self.seen, {}
-        for name, each in items.items():
-            shape, count = before.get(name, (each.shape, 0))
-            self.seen[name] = each.shape, count + 1 if shape == each.shape else 1
-            each.still = self.seen[name][1] >= looks
+        before, self.seen_shapes = self.seen_shapes, {}
+        for name, item in items.items():
+            shape, count = before.get(name, (item.shape, 0))
+            self.seen_shapes[name] = item.shape, count + 1 if shape == item.shape else 1
+            item.still = self.seen_shapes[name][1] >= looks
         self.note_folders(items)
 
     def note_folders(self, items: dict[str, Item]) -> None:
@@ -179,17 +192,19 @@ class Bucket:
             )
         )
 
-    def look(self) -> tuple[dict[str, Item], list[str]]:
+    def list_items(self) -> tuple[dict[str, Item], list[str]]:
         """Every file as it is now, by its name in the bucket, and what could not be looked at."""
         items: dict[str, Item] = {}
         problems: list[str] = []
         self.missing = []
-        for source, inside in [*self.sources, *self.logs()]:
+        for source, inside in [*self.sources, *self.log_sources()]:
             if os.path.isdir(source):
-                tree = Tree(source, [*self.excludes, *others(source, self.place)])
-                problems += [f"{source}: {each}" if inside else each for each in tree.problems]
+                tree = Tree(source, [*self.excludes, *other_results(source, self.place)])
+                problems += [
+                    f"{source}: {problem}" if inside else problem for problem in tree.problems
+                ]
                 for path, shape in tree.files.items():
-                    self.take(
+                    self.add_item(
                         os.path.join(inside, path),
                         os.path.join(source, path),
                         shape,
@@ -197,26 +212,28 @@ class Bucket:
                         problems,
                     )
             elif os.path.isfile(source):
-                self.take(inside, source, shape_now(source), items, problems)
+                self.add_item(inside, source, shape_now(source), items, problems)
             elif os.path.exists(source):
                 problems.append(f"{source}: not a file")
             elif not written_there(inside, self.place):
                 self.missing.append(source)
         return items, problems
 
-    def logs(self) -> list[Source]:
-        own = os.path.basename(self.place.log)
-        found = os.listdir(self.place.own) if os.path.isdir(self.place.own) else []
+    def log_sources(self) -> list[Source]:
+        own = os.path.basename(self.place.log_path)
+        names = os.listdir(self.place.own_folder) if os.path.isdir(self.place.own_folder) else []
         return [
-            (os.path.join(self.place.own, each), f"{OWN}/{each}")
-            for each in found
-            if each.startswith(own)
+            (os.path.join(self.place.own_folder, name), f"{OWN}/{name}")
+            for name in names
+            if name.startswith(own)
         ]
 
-    def take(
+    def add_item(
         self, name: str, path: str, shape: Shape, items: dict[str, Item], problems: list[str]
     ) -> None:
-        if not name.startswith(OWN + "/") and any(covers(each, name) for each in self.excludes):
+        if not name.startswith(OWN + "/") and any(
+            covers_path(pattern, name) for pattern in self.excludes
+        ):
             return
         if name != name.encode("utf-8", "replace").decode():
             problems.append(f"{path}: its name is not UTF-8")
@@ -225,22 +242,25 @@ class Bucket:
             problems.append(f"{path}: {items[name].path} has the same name")
             return
         items[name] = Item(
-            name, path, shape, growing(name) and (not self.place.rank or name.startswith(OWN + "/"))
+            name,
+            path,
+            shape,
+            is_growing(name) and (not self.place.rank or name.startswith(OWN + "/")),
         )
 
     def is_due(self, item: Item) -> bool:
         """Whether it is this file's turn, and not there already."""
-        sent = self.sent.get(item.name)
+        sent = self.sent_shapes.get(item.name)
         if sent == item.shape:
             return False
-        if item.still or not item.urgent or sent is None:
-            return item.still or item.urgent
-        return item.size < SMALL or not sent[0] <= item.size < sent[0] + sent[0] // GROWTH
+        if item.still or not item.urgent:
+            return item.still
+        return sent is None or has_grown(sent[0], item.size)
 
-    def send(self, item: Item) -> None:
+    def send_item(self, item: Item) -> None:
         """One file, from one of the sending threads."""
         try:
-            self.ship(item)
+            self.ship_item(item)
             self.refused.pop(item.name, None)
             self.unread.pop(item.name, None)
         except FileNotFoundError:
@@ -253,53 +273,57 @@ class Bucket:
         except OSError as error:
             self.unread[item.name] = f"{item.path}: {error.strerror}"
         except Failure as failure:
-            self.refuse(item.name, failure)
+            self.note_failure(item.name, failure)
         finally:
             with self.lock:
                 self.done += item.size
                 self.done_files += 1
 
-    def refuse(self, name: str, failure: Failure) -> None:
+    def note_failure(self, name: str, failure: Failure) -> None:
         """It could not be sent. A store that is away has had its time: the others would only learn
         the same.
         """
         self.refused[name] = failure
         if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
-            self.sending.drop()
+            self.sending.drop_queued()
             self.failure = failure if self.ended else None
 
-    def broke(self, item: Item, error: BaseException) -> None:
+    def note_crash(self, item: Item, error: BaseException) -> None:
         """What nobody foresaw is told with the results that it costs."""
-        self.refused[item.name] = crash(error)
+        self.refused[item.name] = crash_failure(error)
 
-    def ship(self, item: Item) -> None:
+    def ship_item(self, item: Item) -> None:
         if self.failure:
             raise self.failure
         name, shape = self.remote_name(item.name), item.shape
-        known = {} if self.place.rank else self.complete(item)
-        sha256 = (known.get("sha256") or digest(item.path, "sha256")) if item.still else None
-        if self.place.rank and name not in self.there and self.is_at_rank_0(item.name, sha256):
-            self.spared[item.name], self.sent[item.name] = sha256, shape
+        known = {} if self.place.rank else self.complete_entry(item)
+        sha256 = known.get("sha256") if item.still else None
+        if item.still and not sha256:
+            sha256 = file_digest(item.path, "sha256")
+        if (
+            self.place.rank
+            and name not in self.remote_files
+            and self.is_at_rank_0(item.name, sha256)
+        ):
+            self.spared[item.name], self.sent_shapes[item.name] = sha256, shape
             return
         version = self.version_there(item, known.get("version"))
         still = item.still and not item.urgent
-        version = version or self.remote.send(
+        version = version or self.remote.send_file(
             name, item.path, lambda: not still or shape_now(item.path) == shape
         )
-        self.sent[item.name], self.there[name] = shape, (shape[0], version)
+        self.sent_shapes[item.name], self.remote_files[name] = shape, (shape[0], version)
         if shape_now(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest
         if not self.place.rank and not name.startswith(OWN + "/"):
-            self.entries[name] = entry(name, shape, sha256, version)
+            self.entries[name] = manifest_entry(name, shape, sha256, version)
 
-    def complete(self, item: Item) -> Entry:
+    def complete_entry(self, item: Item) -> Entry:
         """What is listed of it, if that was complete and is of the file as it is now."""
         listed = self.entries.get(item.name, {})
-        return (
-            listed
-            if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape
-            else {}
-        )
+        if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape:
+            return listed
+        return {}
 
     def is_at_rank_0(self, name: str, sha256: str | None) -> bool:
         return bool(sha256) and self.entries.get(name, {}).get("sha256") == sha256
@@ -311,12 +335,14 @@ class Bucket:
         What is there is not known again before the file is sent: one that fails may have come all
         the same.
         """
-        sent = self.sent.pop(item.name, None)
-        size, version = self.there.pop(self.remote_name(item.name), (-1, ""))
+        sent = self.sent_shapes.pop(item.name, None)
+        size, version = self.remote_files.pop(self.remote_name(item.name), (-1, ""))
         same = size == item.size and (
             item.shape == sent or version == known or is_version(version, item.path)
         )
-        return version if same else ""
+        if not same:
+            return ""
+        return version
 
     def remote_name(self, name: str) -> str:
         """Its name in the bucket: what is not rank 0's lies in a folder of its
@@ -326,7 +352,9 @@ class Bucket:
             return name
         key, slash, rest = name.partition("/")
         own = f".rank-{self.place.rank}"
-        return f"{key}/{own}/{rest}" if slash else f"{own}/{name}"
+        if slash:
+            return f"{key}/{own}/{rest}"
+        return f"{own}/{name}"
 
     def put_manifest(self, exit_code: int | None, whole: bool, problems: list[str]) -> None:
         """Renew it, if it has something new to tell."""
@@ -334,20 +362,22 @@ class Bucket:
             return
         entries = dict(self.entries)
         files = [entries[name] for name in sorted(entries)]
-        unsent = [] if exit_code is None or whole else self.unsent(self.last.values())
-        text = written(self.place, exit_code, whole, problems, files, self.folders, unsent).encode()
-        if text == self.told:
+        unsent = [] if exit_code is None or whole else self.unsent_names(self.last_items.values())
+        text = manifest_text(
+            self.place, exit_code, whole, problems, files, self.folders, unsent
+        ).encode()
+        if text == self.sent_manifest:
             return
         try:
             if self.failure:
                 raise self.failure
-            self.remote.write(MANIFEST, text)
-            self.told = text
+            self.remote.write_object(MANIFEST, text)
+            self.sent_manifest = text
             self.refused.pop(MANIFEST, None)
         except Failure as failure:
-            self.refuse(MANIFEST, failure)
+            self.note_failure(MANIFEST, failure)
 
-    def troubles(self) -> list[str]:
+    def list_troubles(self) -> list[str]:
         """What could not be kept up to now, a line for each."""
         refused = dict(self.refused)
         return [
@@ -363,14 +393,14 @@ class Bucket:
         """
         exit_code = ending.exit_code
         self.remote.s3.web.away.clear()  # it is waited for once more
-        self.sending.drop()
+        self.sending.drop_queued()
         self.ended = True
-        items, problems = self.look()
-        for each in items.values():
-            each.still = ending.vouches(each.shape[1]) or bool(self.complete(each))
-        self.last = items
+        items, problems = self.list_items()
+        for item in items.values():
+            item.still = ending.vouches_for(item.shape[1]) or bool(self.complete_entry(item))
+        self.last_items = items
         self.note_folders(items)
-        self.ship_first([each for each in items.values() if each.urgent], report)
+        self.ship_first([item for item in items.values() if item.urgent], report)
         self.put_manifest(exit_code, False, problems)
         self.sending.wait(set(self.sending.busy))
         if self.place.rank and not self.failure:
@@ -386,28 +416,28 @@ class Bucket:
         """Send these, while what is on its way already goes on. One of them may be, as it was
         before.
         """
-        self.sending.wait([each.name for each in items])
+        self.sending.wait([item.name for item in items])
         self.ship_all(items, report, tell=False)
 
-    def unsent(self, items: Iterable[Item]) -> list[str]:
+    def unsent_names(self, items: Iterable[Item]) -> list[str]:
         """The names of those that are not there."""
         excused = self.gone | set(self.unread)
         return sorted(
-            each.name
-            for each in items
-            if self.sent.get(each.name) != each.shape and each.name not in excused
+            item.name
+            for item in items
+            if self.sent_shapes.get(item.name) != item.shape and item.name not in excused
         )
 
     def given_up(self) -> Failure:
         """There was no time left to send everything."""
-        if not self.last:
-            self.last = self.look()[0]
-        lost = self.unsent(self.last.values())
+        if not self.last_items:
+            self.last_items = self.list_items()[0]
+        lost = self.unsent_names(self.last_items.values())
         return Failure(
             "output.lost",
-            f"{len(lost)} of {len(self.last)} files had not been sent to "
+            f"{len(lost)} of {len(self.last_items)} files had not been sent to "
             f"{self.remote.address} when the job had to end.",
-            f"They are: {listed(lost or [MANIFEST])}.",
+            f"They are: {list_names(lost or [MANIFEST])}.",
             f"Give it more time to end. The files are still in {self.place.folder}, for as "
             "long as that is there.",
         )
@@ -415,7 +445,7 @@ class Bucket:
     def abandon(self) -> None:
         """Let nothing be begun any more, and give up the uploads that are on their way."""
         busy = set(self.sending.busy)
-        self.sending.drop()
+        self.sending.drop_queued()
         self.remote.give_up({self.remote_name(name) for name in busy})
 
     def ship_all(self, items: list[Item], report: Report, tell: bool) -> list[str]:
@@ -423,21 +453,21 @@ class Bucket:
         could not be sent.
         """
         due = [
-            each
-            for each in items
-            if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)
+            item
+            for item in items
+            if self.sent_shapes.get(item.name) != item.shape or self.lacks_checksum(item)
         ]
-        telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
+        telling = Telling(report, self.remote.address, len(due), sum(item.size for item in due))
         self.done = self.done_files = 0
-        for each in self.gone, self.unread, self.refused:
-            each.clear()  # it may be otherwise by now, and is then told anew
+        for files in self.gone, self.unread, self.refused:
+            files.clear()  # it may be otherwise by now, and is then told anew
         self.sending.add(due)
         self.sending.wait(
-            [each.name for each in due], lambda: telling.now(self.done, self.done_files)
+            [item.name for item in due], lambda: telling.tell_now(self.done, self.done_files)
         )
         if tell:
-            telling.end(self.done, self.done_files)
-        return self.unsent(due)
+            telling.tell_end(self.done, self.done_files)
+        return self.unsent_names(due)
 
     def lacks_checksum(self, item: Item) -> bool:
         """It was sent while it grew, and is known by now to be complete."""
@@ -451,20 +481,20 @@ class Bucket:
         been killed between.
         """
         latest = time.monotonic() + self.place.interval
-        while not (self.follow() or hurry() or time.monotonic() > latest):
+        while not (self.follow_rank_0() or hurry() or time.monotonic() > latest):
             time.sleep(min(1.0, self.place.interval))
         try:
-            self.there = self.remote.list()
+            self.remote_files = self.remote.list_files()
         except Failure:
-            self.there = {}
-        self.believe(self.intact())
+            self.remote_files = {}
+        self.trust_rank_0(self.intact_entries())
 
     def not_sent(self, lost: list[str], total: int) -> Failure:
         failure = next(iter(self.refused.values()))
         return Failure(
             "output.lost",
             f"{len(lost)} of {total} files could not be sent to {self.remote.address}.",
-            f"{failure.what} {failure.why} They are: {listed(lost or [MANIFEST])}.",
+            f"{failure.what} {failure.why} They are: {list_names(lost or [MANIFEST])}.",
             f"{failure.next} The files are still in {self.place.folder}, "
             "for as long as that is there.",
         )
@@ -477,12 +507,12 @@ class Telling:
         self.report, self.address, self.files, self.size = report, address, files, size
         self.began = self.last = time.monotonic()
 
-    def now(self, size: int, files: int) -> bool:
+    def tell_now(self, size: int, files: int) -> bool:
         """Always False: there is more to do."""
         if time.monotonic() - self.last >= TELL:
             self.last = time.monotonic()
             rate = size / (self.last - self.began)
-            self.report.event(
+            self.report.tell_event(
                 "transfer",
                 stage="outputs",
                 what=self.address,
@@ -495,26 +525,31 @@ class Telling:
             )
         return False
 
-    def end(self, size: int, files: int) -> None:
+    def tell_end(self, size: int, files: int) -> None:
         seconds = time.monotonic() - self.began
         rate = round(size / max(0.001, seconds))
-        self.report.event(
+        self.report.tell_event(
             "sent", what="outputs", bytes=size, files=files, seconds=round(seconds, 3), rate=rate
         )
 
 
-def entry(name: str, shape: Shape, sha256: str | None, version: str) -> Entry:
+def manifest_entry(name: str, shape: Shape, sha256: str | None, version: str) -> Entry:
     return {"path": name, "size": shape[0], "mtime": shape[1], "sha256": sha256, "version": version}
 
 
-def listed(names: list[str]) -> str:
+def list_names(names: list[str]) -> str:
     """The first of them, in words."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
+def has_grown(before: int, size: int) -> bool:
+    """True if a growing file is to be sent again, by the bytes that were sent and those it has."""
+    return size < SMALL or not before <= size < before + before // GROWTH
+
+
 def by_path(entries: list[Entry]) -> dict[str, Entry]:
-    return {each["path"]: each for each in entries}
+    return {entry["path"]: entry for entry in entries}
 
 
 def shape_now(path: str) -> Shape:
@@ -525,7 +560,7 @@ def shape_now(path: str) -> Shape:
         return -1, 0.0
 
 
-def buckets(
+def open_buckets(
     document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]
 ) -> list[Bucket]:
     """Every prefix that this job's results go to, each ready. Raises the Failure of one that cannot
@@ -536,41 +571,41 @@ def buckets(
 
     s3 = S3(Web(env))
     s3.web.tell = tell
-    found = [
+    buckets = [
         Bucket(Remote(s3, at), sources, place, left)
-        for at, sources, left in destinations(document, place)
+        for at, sources, left in bucket_sources(document, place)
     ]
-    for bucket in found:
+    for bucket in buckets:
         try:
             bucket.open()
         except Failure as failure:
             what = f"Results cannot be written to {bucket.remote.address}/: {failure.what}"
             raise Failure(failure.code, what, failure.why, failure.next, failure.host) from failure
-    return found
+    return buckets
 
 
-def destinations(document: Document, place: Place) -> list[tuple[str, list[Source], list[str]]]:
+def bucket_sources(document: Document, place: Place) -> list[tuple[str, list[Source], list[str]]]:
     """Address, what goes there and what does not, for each prefix: the job's own, and those that
     outputs name.
     """
     named: dict[str, list[Source]] = {}
     for output in document["outputs"]:
         if in_bucket(output):
-            path = destination(output, place)
+            path = output_path(output, place)
             address = output["value"].rstrip("/")
             if output["file"]:
                 path, address = os.path.dirname(path), address.rpartition("/")[0]
             named.setdefault(address, []).append((path, ""))
-    found = [(address, sources, document["excludes"]) for address, sources in named.items()]
+    prefixes = [(address, sources, document["excludes"]) for address, sources in named.items()]
     if place.remote:
-        own = brought(document["copies"], place)
+        own = paths_to_bring(document["copies"], place)
         apart = [path for sources in [*named.values(), own] for path, _ in sources]
         elsewhere = [
             os.path.relpath(path, place.folder)
             for path in apart
             if path.startswith(place.folder + "/")
         ]
-        found.append(
+        prefixes.append(
             (place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere])
         )
-    return found
+    return prefixes

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net.atomic import BLOCK, append_rest, copy_whole, take_times_and_mode
-from tao_sdk.runner.outputs.brought import brought, others, written_there
-from tao_sdk.runner.outputs.tree import Tree, covers, growing, shape_of
+from tao_sdk.runner.outputs.brought import other_results, paths_to_bring, written_there
+from tao_sdk.runner.outputs.tree import Tree, covers_path, is_growing, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Copies:
             folder = os.path.join(folder, f".rank-{place.rank}")
         # (path in the container, path of its copy, name below the results)
         self.copied_paths = [
-            (path, os.path.join(folder, name), name) for path, name in brought(copies, place)
+            (path, os.path.join(folder, name), name) for path, name in paths_to_bring(copies, place)
         ]
         self.last_shapes: dict[str, Shape] = {}  # of the sources, at the last look
         self.unproven: set[str] = set()  # continued, and not compared but at the seam
@@ -53,7 +53,7 @@ class Copies:
             if os.path.isdir(source):
                 self.copy_folder(source, target, name, final)
             elif os.path.isfile(source):
-                self.copy(source, target, shape_of(source), final)
+                self.copy_file(source, target, shape_of(source), final)
             elif os.path.exists(source):  # a pipe has no end that could be waited for
                 self.problems.append(f"{source}: not a file")
             elif not written_there(name, self.place):
@@ -62,16 +62,16 @@ class Copies:
 
     def copy_folder(self, source: str, target: str, name: str, final: bool) -> None:
         """Copy the files of a folder, but for those that are excluded by their names."""
-        tree = Tree(source, others(source, self.place))
+        tree = Tree(source, other_results(source, self.place))
         self.problems += [f"{source}: {problem}" for problem in tree.problems]
         for path, shape in tree.files.items():
             if not self.is_excluded(os.path.join(name, path)):
-                self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
+                self.copy_file(os.path.join(source, path), os.path.join(target, path), shape, final)
 
     def is_excluded(self, name: str) -> bool:
-        return any(covers(prefix, name) for prefix in self.excludes)
+        return any(covers_path(prefix, name) for prefix in self.excludes)
 
-    def copy(self, source: str, target: str, shape: Shape, final: bool) -> None:
+    def copy_file(self, source: str, target: str, shape: Shape, final: bool) -> None:
         """Copy one file if it is due. An error costs only this file, and fails the job only if
         the file could be read.
         """
@@ -98,12 +98,12 @@ class Copies:
             return True
         if self.is_copied(target, shape):
             return False
-        return final or is_still or growing(source)
+        return final or is_still or is_growing(source)
 
     def write_copy(self, source: str, target: str, final: bool) -> None:
         """Append to the copy of a growing file, or write a whole one."""
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        if growing(source) and append_new(source, target, final):
+        if is_growing(source) and append_new(source, target, final):
             self.unproven.add(source)
         else:
             copy_whole(source, target)

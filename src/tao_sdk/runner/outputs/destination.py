@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from tao_sdk.runner.place import Place
 
 
-def settle(outputs: list[Output], place: Place) -> dict[str, str]:
+def make_places(outputs: list[Output], place: Place) -> dict[str, str]:
     """Key -> absolute path of each output, its folder made. Raises Failure for one that could not
     be kept.
     """
     values: dict[str, str] = {}
     for output in outputs:
-        path = values[output["key"]] = destination(output, place)
-        make(os.path.dirname(path) if output["file"] else path, f"The output {output['key']}")
+        path = values[output["key"]] = output_path(output, place)
+        make_writable(
+            os.path.dirname(path) if output["file"] else path, f"The output {output['key']}"
+        )
     return values
 
 
-def explicit(output: Output) -> bool:
+def is_explicit(output: Output) -> bool:
     """Whether the spec says where it goes: an absolute path is the user's word and kept."""
     return os.path.isabs(path_of(output["value"]))
 
@@ -36,12 +38,12 @@ def in_bucket(output: Output) -> bool:
     return scheme(output["value"]) == "s3"
 
 
-def destination(output: Output, place: Place) -> str:
+def output_path(output: Output, place: Place) -> str:
     """The path the spec says, else {root}/<job>/<key>/, from where it goes to a bucket if that is
     its place.
     """
     given = path_of(output["value"])
-    if explicit(output):
+    if is_explicit(output):
         return given
     folder = os.path.join(place.folder, output["key"].replace("/", "_"))
     if not output["file"]:
@@ -61,7 +63,7 @@ def never_written(path: str) -> dict[str, str]:
     }
 
 
-def make(folder: str, who: str) -> None:
+def make_writable(folder: str, who: str) -> None:
     """The folder is there and can be written to, or the job ends now instead of after its work."""
     why = ""
     try:

@@ -7,7 +7,7 @@ import os
 from tao_sdk.net.s3_source import S3Source
 from tao_sdk.net.transfer import fetch
 from tao_sdk.runner.outputs.bucket import Bucket, shape_now
-from tao_sdk.runner.outputs.tree import digest
+from tao_sdk.runner.outputs.tree import file_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,43 +20,45 @@ def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
     """The path of a file or folder of such entries, here as it was; "" when it is not what the
     manifest says.
     """
-    missing = [each for each in entries if not is_here(bucket, each)]
+    missing = [entry for entry in entries if not is_here(bucket, entry)]
     if missing:
-        download(bucket, missing)
-    intact = [verify(bucket.local(each["path"]), each) for each in missing]
-    return bucket.local(name) if all(intact) else ""
+        download_entries(bucket, missing)
+    intact = [verify_file(bucket.local_path(entry["path"]), entry) for entry in missing]
+    if not all(intact):
+        return ""
+    return bucket.local_path(name)
 
 
 def is_here(bucket: Bucket, entry: Entry) -> bool:
-    return shape_now(bucket.local(entry["path"])) == (entry["size"], entry["mtime"])
+    return shape_now(bucket.local_path(entry["path"])) == (entry["size"], entry["mtime"])
 
 
-def download(bucket: Bucket, entries: list[Entry]) -> None:
+def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
     """Each file complete at its place, by way of a folder of the runner's own. Raises Failure,
     OSError.
     """
-    remote, aside = bucket.remote, os.path.join(bucket.place.own, "fetched")
+    remote, aside = bucket.remote, os.path.join(bucket.place.own_folder, "fetched")
     sources = [
         S3Source(
             remote.s3,
             remote.bucket,
-            remote.key(each["path"]),
-            each["path"],
-            each["size"],
-            each["version"],
+            remote.full_key(entry["path"]),
+            entry["path"],
+            entry["size"],
+            entry["version"],
         )
-        for each in entries
+        for entry in entries
     ]
     fetch(list(sources), aside, tell_nothing)
-    for each in entries:
-        path = bucket.local(each["path"])
+    for entry in entries:
+        path = bucket.local_path(entry["path"])
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.replace(os.path.join(aside, each["path"]), path)
+        os.replace(os.path.join(aside, entry["path"]), path)
 
 
-def verify(path: str, entry: Entry) -> bool:
+def verify_file(path: str, entry: Entry) -> bool:
     """Whether a file that was fetched is what the manifest says; else it is gone again."""
-    if digest(path, "sha256") != entry["sha256"]:
+    if file_digest(path, "sha256") != entry["sha256"]:
         os.unlink(path)
         return False
     os.utime(path, (entry["mtime"], entry["mtime"]))

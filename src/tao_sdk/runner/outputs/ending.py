@@ -17,12 +17,12 @@ class Ending:
     def __init__(
         self, exit_code: int, ended: float, told: float = 0.0, killed: bool = False
     ) -> None:
-        self.exit_code, self.ended, self.told, self.killed = exit_code, ended, told, killed
+        self.exit_code, self.ended, self.told_at, self.killed = exit_code, ended, told, killed
 
-    def vouches(self, written: float) -> bool:
+    def vouches_for(self, written: float) -> bool:
         """Whether a file that was last written then is complete."""
         if not self.exit_code or written < self.ended - SETTLED:
             return True
-        if not self.told or self.killed:
+        if not self.told_at or self.killed:
             return False
-        return self.exit_code < 128 or written > self.told + OUTLIVED
+        return self.exit_code < 128 or written > self.told_at + OUTLIVED

@@ -33,63 +33,67 @@ class Folder:
 
     def sync(self, hurry: Callable[[], bool]) -> list[str]:  # noqa: ARG002  a copy is short
         """Bring the copies and the manifest up to date. What had to be left out."""
-        problems = self.copy(final=False)
+        problems = self.renew_copies(final=False)
         if self.manifest:
-            problems += self.manifest.renew(None, False, self.manifest.known)
-            self.manifest.seen = self.manifest.found
+            problems += self.manifest.renew(None, False, self.manifest.is_known)
+            self.manifest.seen_shapes = self.manifest.found_shapes
         return problems
 
-    def copy(self, final: bool) -> list[str]:
-        return self.copies.renew(final) + self.copies.failed if self.copies else []
+    def renew_copies(self, final: bool) -> list[str]:
+        if not self.copies:
+            return []
+        return self.copies.renew(final) + self.copies.failed
 
     def finish(self, ending: Ending, *_: object) -> list[str]:
         """First the little that must be known, then what takes its time: the runner may be killed
         any moment now.
         """
         try:
-            return self.account(ending)
+            return self.account_all(ending)
         except OSError as error:
-            raise lost(
+            raise lost_failure(
                 "The manifest of the results cannot be written.", [str(error)], self.place
             ) from error
 
-    def account(self, ending: Ending) -> list[str]:
+    def account_all(self, ending: Ending) -> list[str]:
         manifest = self.manifest
         if manifest:
             catch_error(
-                manifest.renew, ending.exit_code, False, manifest.hashed
+                manifest.renew, ending.exit_code, False, manifest.is_hashed
             )  # what it fails at is told by the last one
-        problems = self.copy(final=True)
+        problems = self.renew_copies(final=True)
         if manifest:
             problems += manifest.renew(
                 ending.exit_code,
                 True,
-                lambda path, shape: ending.vouches(shape[1]) or manifest.hashed(path, shape),
+                lambda path, shape: ending.vouches_for(shape[1]) or manifest.is_hashed(path, shape),
             )
         return problems
 
     def given_up(self) -> Failure:
         """There was no time left to account for everything."""
         what = f"Not all results could be brought to {self.place.folder} before the job had to end."
-        return lost(what, [], self.place)
+        return lost_failure(what, [], self.place)
 
     def abandon(self) -> None:
         """Leave nothing half done: a copy has its name only once it is whole."""
 
     @property
     def missing(self) -> list[str]:
-        return self.copies.missing if self.copies else []
+        if not self.copies:
+            return []
+        return self.copies.missing
 
     @property
     def failure(self) -> Failure | None:
         """Why not everything was kept, once it is over."""
         failed = self.copies.failed if self.copies else []
-        return (
-            lost(f"{len(failed)} files could not be kept.", failed, self.place) if failed else None
-        )
+        if not failed:
+            return None
+        return lost_failure(f"{len(failed)} files could not be kept.", failed, self.place)
 
 
-def lost(what: str, paths: list[str], place: Place) -> Failure:
+def lost_failure(what: str, paths: list[str], place: Place) -> Failure:
     return Failure(
         "output.lost",
         what,

@@ -13,7 +13,7 @@ from tao_sdk.net import atomic
 from tao_sdk.net.crew import catch_error, start_thread
 from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.ending import Ending
-from tao_sdk.runner.trouble import crash
+from tao_sdk.runner.trouble import crash_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Keeper:
             report,
             signals,
         )
-        self.told: set[str] = set()
+        self.told_problems: set[str] = set()
         self.over = threading.Event()
         self.thread: threading.Thread | None = None
 
@@ -59,40 +59,40 @@ class Keeper:
         Where there can be no such thread, all of them are kept at the end.
         """
         self.wake = wake
-        self.thread = start_thread(self.watch)
+        self.thread = start_thread(self.watch_results)
 
-    def watch(self) -> None:
+    def watch_results(self) -> None:
         error = catch_error(self.look_after)
         if error:  # what is not kept by now is kept at the end, or fails there
-            self.report.queue("warning", **crash(error).facts)
+            self.report.queue_event("warning", **crash_failure(error).facts)
 
     def look_after(self) -> None:
-        while not self.wait():
-            self.sync()
+        while not self.wait_interval():
+            self.sync_all()
             self.wake()
 
-    def wait(self) -> bool:
+    def wait_interval(self) -> bool:
         """An interval, or less when the job is told to end: then it is high time. True when the
         command is over.
         """
-        latest, told = time.monotonic() + self.place.interval, self.signals.first
-        while time.monotonic() < latest and self.signals.first == told:
+        latest, last_signal = time.monotonic() + self.place.interval, self.signals.first
+        while time.monotonic() < latest and self.signals.first == last_signal:
             if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
                 return True
         return self.over.is_set()
 
-    def sync(self) -> None:
-        for each in self.destinations:
+    def sync_all(self) -> None:
+        for destination in self.destinations:
             try:
-                self.tell(each.sync(self.over.is_set))
+                self.tell_problems(destination.sync(self.over.is_set))
             except OSError as error:
-                self.tell([f"the manifest: {error.strerror}"])
+                self.tell_problems([f"the manifest: {error.strerror}"])
 
-    def tell(self, problems: list[str]) -> None:
-        new = [each for each in problems if each not in self.told]
-        self.told.update(new)
+    def tell_problems(self, problems: list[str]) -> None:
+        new = [problem for problem in problems if problem not in self.told_problems]
+        self.told_problems.update(new)
         if new:
-            self.report.queue(
+            self.report.queue_event(
                 "warning",
                 code="output.left_out",
                 what=f"{len(new)} paths could not be kept.",
@@ -110,29 +110,35 @@ class Keeper:
 
         A job that was told to end does not wait for a slow or a silent store beyond its grace.
         """
-        ending = self.ending(exit_code)
+        ending = self.make_ending(exit_code)
         self.over.set()
         errors: list[BaseException] = []
-        closing = start_thread(self.close, ending, errors)
+        closing = start_thread(self.end_all, ending, errors)
         if not closing:
-            self.close(ending, errors)
+            self.end_all(ending, errors)
         elif not self.in_time(closing):
-            self.report.flush()
+            self.report.tell_queued()
             raise self.given_up(errors)
-        self.report.flush()
-        for each in errors:
-            raise each
+        self.report.tell_queued()
+        for error in errors:
+            raise error
 
-    def ending(self, exit_code: int) -> Ending:
-        ended = atomic.now(self.place.own)
-        told = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
-        return Ending(exit_code, ended, told, self.signals.killed)
+    def make_ending(self, exit_code: int) -> Ending:
+        ended = atomic.now(self.place.own_folder)
+        told_at = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
+        return Ending(exit_code, ended, told_at, self.signals.killed)
 
-    def close(self, ending: Ending, errors: list[BaseException]) -> None:
+    def end_all(self, ending: Ending, errors: list[BaseException]) -> None:
         """End every destination, in a thread of its own."""
         if self.thread:
             self.thread.join()
-        errors += filter(None, [catch_error(self.end, each, ending) for each in self.destinations])
+        errors += filter(
+            None,
+            [
+                catch_error(self.end_destination, destination, ending)
+                for destination in self.destinations
+            ],
+        )
 
     def in_time(self, closing: threading.Thread) -> bool:
         """Wait for it, for as long as there is time; a command that used up the grace leaves it a
@@ -145,20 +151,22 @@ class Keeper:
 
     def given_up(self, errors: list[BaseException]) -> BaseException:
         """Leave nothing on its way, and say what was not kept."""
-        abandoning = start_thread(self.abandon)
-        failures = [each.given_up() for each in self.destinations if not each.closed]
+        abandoning = start_thread(self.abandon_all)
+        failures = [
+            destination.given_up() for destination in self.destinations if not destination.closed
+        ]
         if abandoning:
             abandoning.join(LAST)
         return [*errors, *failures][0]
 
-    def abandon(self) -> None:
-        for each in self.destinations:
-            catch_error(each.abandon)
+    def abandon_all(self) -> None:
+        for destination in self.destinations:
+            catch_error(destination.abandon)
 
-    def end(self, each: Destination, ending: Ending) -> None:
-        self.tell(each.finish(ending, self.told_to_end, self.report))
-        each.closed = True
-        for path in set(each.missing) - self.place.optional:
-            self.report.queue("warning", **never_written(path))
-        if each.failure:
-            raise each.failure
+    def end_destination(self, destination: Destination, ending: Ending) -> None:
+        self.tell_problems(destination.finish(ending, self.told_to_end, self.report))
+        destination.closed = True
+        for path in set(destination.missing) - self.place.optional:
+            self.report.queue_event("warning", **never_written(path))
+        if destination.failure:
+            raise destination.failure

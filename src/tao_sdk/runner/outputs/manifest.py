@@ -14,7 +14,7 @@ import os
 from tao_sdk.net import atomic
 from tao_sdk.runner import private
 from tao_sdk.runner.jsontext import dumps
-from tao_sdk.runner.outputs.tree import Tree, digest, shape_of, whole_folders
+from tao_sdk.runner.outputs.tree import Tree, file_digest, shape_of, whole_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,26 +29,26 @@ LARGEST = 256 << 20  # bytes of one that is read: the command can write there, t
 MOST_UNSENT = 100  # names of files that it lists as not sent
 
 
-def load(path: str) -> dict[str, Any]:
+def load_manifest(path: str) -> dict[str, Any]:
     """The manifest that an earlier attempt left here; empty when there is none."""
     try:
-        return parsed(private.read(path, LARGEST))
+        return parse_manifest(private.read_file(path, LARGEST))
     except OSError:
         return {}
 
 
-def parsed(text: bytes) -> dict[str, Any]:
+def parse_manifest(text: bytes) -> dict[str, Any]:
     """A manifest, with the entries that can be used; empty when it cannot be read. A minimal python
     has no json.
     """
     try:
         import json
 
-        found: dict[str, Any] = json.loads(text.decode())
-        found["files"] = [entry for entry in found["files"] if usable(entry)]
-        found["folders"] = {
+        manifest: dict[str, Any] = json.loads(text.decode())
+        manifest["files"] = [entry for entry in manifest["files"] if is_usable(entry)]
+        manifest["folders"] = {
             path: [int(count), int(size)]
-            for path, (count, size) in found.get("folders", {}).items()
+            for path, (count, size) in manifest.get("folders", {}).items()
         }
     except (
         ImportError,
@@ -60,10 +60,10 @@ def parsed(text: bytes) -> dict[str, Any]:
         AttributeError,
     ):
         return {}
-    return found
+    return manifest
 
 
-def written(
+def manifest_text(
     place: Place,
     exit_code: int | None,
     whole: bool,
@@ -88,7 +88,7 @@ def written(
     return f'{head},\n"files": [\n{listed}\n]}}\n'
 
 
-def usable(entry: Any) -> bool:
+def is_usable(entry: Any) -> bool:
     try:
         return (
             is_below(entry["path"])
@@ -116,11 +116,11 @@ class Manifest:
     def __init__(self, place: Place, excludes: list[str]) -> None:
         self.place = place
         self.excludes = [".tao", *excludes]
-        self.found: dict[str, Shape] = {}  # by the last look
-        self.seen: dict[str, Shape] = {}  # by the look an interval ago
+        self.found_shapes: dict[str, Shape] = {}  # by the last look
+        self.seen_shapes: dict[str, Shape] = {}  # by the look an interval ago
         self.hashes: dict[tuple[str, Shape], str] = {}
-        for each in load(place.manifest).get("files", []):
-            self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
+        for entry in load_manifest(place.manifest_path).get("files", []):
+            self.hashes[entry["path"], (entry["size"], entry["mtime"])] = entry["sha256"]
 
     def renew(
         self, exit_code: int | None, whole: bool, still: Callable[[str, Shape], bool]
@@ -130,42 +130,48 @@ class Manifest:
         """
         tree = Tree(self.place.folder, self.excludes)
         files = [
-            self.entry(path, tree.files[path], still, tree.problems) for path in sorted(tree.files)
+            self.make_entry(path, tree.files[path], still, tree.problems)
+            for path in sorted(tree.files)
         ]
-        self.found = tree.files
-        complete = {each["path"] for each in files if each and each["sha256"]}
+        self.found_shapes = tree.files
+        complete = {entry["path"] for entry in files if entry and entry["sha256"]}
         folders = whole_folders(
             [(path, shape[0]) for path, shape in tree.files.items()], complete.__contains__
         )
-        text = written(
-            self.place, exit_code, whole, tree.problems, [each for each in files if each], folders
+        text = manifest_text(
+            self.place,
+            exit_code,
+            whole,
+            tree.problems,
+            [entry for entry in files if entry],
+            folders,
         )
-        atomic.write(self.place.manifest, text.encode(), 0o644)
+        atomic.write(self.place.manifest_path, text.encode(), 0o644)
         return tree.problems
 
-    def entry(
+    def make_entry(
         self, path: str, shape: Shape, still: Callable[[str, Shape], bool], problems: list[str]
     ) -> dict[str, Any] | None:
         try:
-            sha256 = self.sha256(path, shape) if still(path, shape) else None
+            sha256 = self.file_sha256(path, shape) if still(path, shape) else None
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
             return None
         return {"path": path, "size": shape[0], "mtime": shape[1], "sha256": sha256}
 
-    def sha256(self, path: str, shape: Shape) -> str | None:
+    def file_sha256(self, path: str, shape: Shape) -> str | None:
         """Computed once for each shape of a file; None when it changed meanwhile."""
         if (path, shape) not in self.hashes:
             full = os.path.join(self.place.folder, path)
-            found = digest(full, "sha256")
+            checksum = file_digest(full, "sha256")
             if shape_of(full) != shape:
                 return None
-            self.hashes[path, shape] = found
+            self.hashes[path, shape] = checksum
         return self.hashes[path, shape]
 
-    def known(self, path: str, shape: Shape) -> bool:
+    def is_known(self, path: str, shape: Shape) -> bool:
         """It looked the same an interval ago, or its checksum is known already."""
-        return self.seen.get(path) == shape or self.hashed(path, shape)
+        return self.seen_shapes.get(path) == shape or self.is_hashed(path, shape)
 
-    def hashed(self, path: str, shape: Shape) -> bool:
+    def is_hashed(self, path: str, shape: Shape) -> bool:
         return (path, shape) in self.hashes

@@ -13,7 +13,7 @@ from tao_sdk.net.s3_put import part_size, sweep, upload_id
 from tao_sdk.net.s3_words import refusal
 from tao_sdk.net.s3_xml import inner
 from tao_sdk.net.web import Changed
-from tao_sdk.runner.outputs.tree import chunks, digest
+from tao_sdk.runner.outputs.tree import file_digest, read_chunks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,71 +32,73 @@ class Remote:
         self.s3, self.address = s3, address
         self.bucket, _, self.prefix = address.partition("://")[2].partition("/")
 
-    def key(self, name: str) -> str:
-        return f"{self.prefix}/{name}" if self.prefix else name
+    def full_key(self, name: str) -> str:
+        if self.prefix:
+            return f"{self.prefix}/{name}"
+        return name
 
-    def probe(self) -> None:
+    def check_writable(self) -> None:
         """Raise the Failure that tells why nothing can be written here. An upload that is begun and
         given up leaves nothing.
         """
-        key = self.key(PROBE)
+        key = self.full_key(PROBE)
         begun = upload_id(
             self.s3.ask("POST", self.bucket, key, {"uploads": ""}), self.bucket, key, self.s3
         )
         self.s3.ask("DELETE", self.bucket, key, {"uploadId": begun})
 
-    def list(self) -> dict[str, tuple[int, str]]:
+    def list_files(self) -> dict[str, tuple[int, str]]:
         """Name -> size and version of everything below the prefix."""
-        below = self.key("")
+        below = self.full_key("")
         entries = self.s3.list(self.bucket, below)
-        return {each.key[len(below) :]: (each.size, each.version) for each in entries}
+        return {entry.key[len(below) :]: (entry.size, entry.version) for entry in entries}
 
-    def read(self, name: str) -> bytes | None:
+    def read_object(self, name: str) -> bytes | None:
         """A small object; None when it is not there."""
-        answer = self.s3.ask("GET", self.bucket, self.key(name))
+        answer = self.s3.ask("GET", self.bucket, self.full_key(name))
         if answer.status == 404 and inner(answer.text, "Code") in ("NoSuchKey", ""):
             return None
         if answer.status != 200:
-            raise refusal(answer, self.bucket, self.key(name), self.s3)
+            raise refusal(answer, self.bucket, self.full_key(name), self.s3)
         self.s3.check_object(answer, self.bucket)
         return answer.body
 
-    def write(self, name: str, data: bytes) -> None:
-        self.s3.put(self.bucket, self.key(name), data)
+    def write_object(self, name: str, data: bytes) -> None:
+        self.s3.put(self.bucket, self.full_key(name), data)
 
-    def send(self, name: str, path: str, good: Callable[[], bool]) -> str:
+    def send_file(self, name: str, path: str, good: Callable[[], bool]) -> str:
         """The file, complete under the name or not at all; its version. Raises Changed unless it is
         still `good` at the end.
         """
         if os.path.getsize(path) > IN_MEMORY:
-            return self.s3.put(self.bucket, self.key(name), path, good=good)
+            return self.s3.put(self.bucket, self.full_key(name), path, good=good)
         with open(path, "rb") as file:
             data = file.read()
         if not good():
             raise Changed(path)
-        return self.s3.put(self.bucket, self.key(name), data)
+        return self.s3.put(self.bucket, self.full_key(name), data)
 
-    def sweep(self) -> None:
+    def sweep_uploads(self) -> None:
         """Give up the uploads that a runner had begun here when it was killed."""
-        sweep(self.s3, self.bucket, self.key(""))
+        sweep(self.s3, self.bucket, self.full_key(""))
 
     def give_up(self, names: set[str]) -> None:
         """Give up the uploads of these that are on their way."""
-        sweep(self.s3, self.bucket, self.key(""), {self.key(name) for name in names})
+        sweep(self.s3, self.bucket, self.full_key(""), {self.full_key(name) for name in names})
 
-    def fetch(self, name: str, path: str, size: int) -> None:
+    def fetch_file(self, name: str, path: str, size: int) -> None:
         """A file that nobody writes to any more, complete at the path. Raises Failure, OSError."""
         with Replacing(path) as file:
-            for view in self.chunks(name, size):
+            for view in self.read_chunks(name, size):
                 file.write(view)
 
-    def chunks(self, name: str, size: int) -> Iterator[memoryview]:
+    def read_chunks(self, name: str, size: int) -> Iterator[memoryview]:
         """The first bytes of a file, asked for again from where the connection broke."""
         patience = Patience(self.s3.web.patience)
         at = 0
         while at < size:
             try:
-                for view in self.s3.get(self.bucket, self.key(name), at, size, ""):
+                for view in self.s3.get(self.bucket, self.full_key(name), at, size, ""):
                     at += len(view)
                     patience.reset()
                     yield view
@@ -113,7 +115,7 @@ def is_version(version: str, path: str) -> bool:
     try:
         if parts:
             return parts.isdigit() and md5_of_parts(path) == text
-        return len(text) == 32 and digest(path, "md5") == text
+        return len(text) == 32 and file_digest(path, "md5") == text
     except ValueError:  # a python that was built without MD5
         return False
 
@@ -122,7 +124,7 @@ def md5_of_parts(path: str) -> str:
     """As a store tells an object that was sent in parts."""
     left = size = part_size(os.path.getsize(path))
     whole, part = hashlib.new("md5"), hashlib.new("md5")
-    for data in chunks(path):
+    for data in read_chunks(path):
         part.update(data[:left])
         if len(data) >= left:
             whole.update(part.digest())

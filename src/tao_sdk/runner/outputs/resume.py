@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 
-from tao_sdk.runner.outputs.manifest import load
-from tao_sdk.runner.outputs.tree import WEIGHTS, checkpoint_folder, growing
+from tao_sdk.runner.outputs.manifest import load_manifest
+from tao_sdk.runner.outputs.tree import WEIGHTS, checkpoint_folder, is_growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ ALONE = tuple(
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
-def resumed(
+def resume_values(
     document: Document, place: Place, buckets: Sequence[Bucket], report: Report
 ) -> dict[str, str]:
     """The key that the checkpoint fills -> its path; nothing when there is none to trust, which is
     told.
     """
-    path = checkpoint(place, document["files"], buckets)
+    path = find_checkpoint(place, document["files"], buckets)
     if path:
-        report.event("resumed", path=path)
+        report.tell_event("resumed", path=path)
         return {document["resume"]: path}
-    if os.path.exists(place.manifest) or any(each.entries for each in buckets):
+    if os.path.exists(place.manifest_path) or any(bucket.entries for bucket in buckets):
         report.warn(
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
@@ -54,49 +54,54 @@ def resumed(
     return {}
 
 
-def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
+def find_checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
     """Its path; "" when there is none to trust.
 
     `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket
     is brought here first.
     """
-    found: list[tuple[float, str, list[Entry], Fetch]] = []
-    manifest = load(place.manifest)
+    candidates: list[tuple[float, str, list[Entry], Fetch]] = []
+    manifest = load_manifest(place.manifest_path)
     if manifest.get("job") == place.job:
-        found += [
-            (*each, in_folder(place.folder))
-            for each in complete(manifest["files"], manifest["folders"])
+        candidates += [
+            (*candidate, in_folder(place.folder))
+            for candidate in complete_checkpoints(manifest["files"], manifest["folders"])
         ]
     for bucket in buckets:
-        found += [(*each, in_bucket(bucket)) for each in complete(bucket.intact(), bucket.folders)]
+        candidates += [
+            (*candidate, in_bucket(bucket))
+            for candidate in complete_checkpoints(bucket.intact_entries(), bucket.folders)
+        ]
     ours = {"work/" + path for path in carried}
-    for _, name, entries, fetch in sorted(found, key=lambda each: each[:2], reverse=True):
+    for _, name, entries, fetch in sorted(
+        candidates, key=lambda candidate: candidate[:2], reverse=True
+    ):
         path = "" if name in ours else fetch(name, entries)
         if path:
             return path
     return ""
 
 
-def complete(
+def complete_checkpoints(
     entries: list[Entry], folders: dict[str, list[int]]
 ) -> Iterator[tuple[float, str, list[Entry]]]:
     """(time, name, its files) of each checkpoint: a folder of files, or a file that is none of such
     a folder's.
     """
     inside: dict[str, list[Entry]] = {}
-    for each in entries:
-        folder = checkpoint_folder(each["path"])
-        alone = folder not in folders or SAYS_WHICH.search(os.path.basename(each["path"]))
-        if alone and each["path"].endswith(ALONE):
-            yield each["mtime"], each["path"], [each]
-        elif not alone and not growing(each["path"]):
-            inside.setdefault(folder, []).append(each)
+    for entry in entries:
+        folder = checkpoint_folder(entry["path"])
+        alone = folder not in folders or SAYS_WHICH.search(os.path.basename(entry["path"]))
+        if alone and entry["path"].endswith(ALONE):
+            yield entry["mtime"], entry["path"], [entry]
+        elif not alone and not is_growing(entry["path"]):
+            inside.setdefault(folder, []).append(entry)
     for folder, files in inside.items():
-        if folders[folder] == [len(files), sum(each["size"] for each in files)]:
+        if folders[folder] == [len(files), sum(entry["size"] for entry in files)]:
             name = (
                 files[0]["path"] if len(files) == 1 and files[0]["path"].endswith(ALONE) else folder
             )
-            yield max(each["mtime"] for each in files), name, files
+            yield max(entry["mtime"] for entry in files), name, files
 
 
 def in_bucket(bucket: Bucket) -> Fetch:
@@ -113,21 +118,23 @@ def in_folder(folder: str) -> Fetch:
 
     def fetch(name: str, entries: list[Entry]) -> str:
         path = os.path.join(folder, name)
-        listed = {os.path.join(folder, each["path"]) for each in entries}
-        there = {
-            os.path.join(top, each)
-            for top, _, files in os.walk(path)
-            for each in files
-            if not growing(each)
-        }
-        return path if all(intact(each, folder) for each in entries) and there <= listed else ""
+        listed = {os.path.join(folder, entry["path"]) for entry in entries}
+        if all(is_intact(entry, folder) for entry in entries) and whole_files(path) <= listed:
+            return path
+        return ""
 
     return fetch
 
 
-def intact(listed: Entry, folder: str) -> bool:
+def whole_files(folder: str) -> set[str]:
+    """The files in it, at any depth, but for those that are only appended to."""
+    paths = {os.path.join(top, name) for top, _, names in os.walk(folder) for name in names}
+    return {path for path in paths if not is_growing(path)}
+
+
+def is_intact(listed: Entry, folder: str) -> bool:
     try:
-        found = os.stat(os.path.join(folder, listed["path"]))
+        status = os.stat(os.path.join(folder, listed["path"]))
     except OSError:
         return False
-    return (found.st_size, found.st_mtime) == (listed["size"], listed["mtime"])
+    return (status.st_size, status.st_mtime) == (listed["size"], listed["mtime"])

@@ -52,27 +52,27 @@ class Sending:
     def add(self, items: Iterable[Item]) -> None:
         """Queue those that are not on their way already."""
         with self.changed:
-            new = [each for each in items if each.name not in self.busy]
-            self.busy.update(each.name for each in new)
-            self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
+            new = [item for item in items if item.name not in self.busy]
+            self.busy.update(item.name for item in new)
+            self.queue = sorted(self.queue + new, key=lambda item: (not item.urgent, item.size))
             self.changed.notify_all()
         for number in range(self.threads, min(THREADS, len(new) + 1)):
-            if start_thread(self.work, number == 0) is None:
+            if start_thread(self.send_queued, number == 0) is None:
                 break
             with self.changed:
                 self.threads += 1
         if new and self.threads < FEWEST:
             raise RuntimeError("no threads")
 
-    def work(self, only_urgent: bool) -> None:
+    def send_queued(self, only_urgent: bool) -> None:
         while True:
             with self.changed:
-                item = self.next(only_urgent)
+                item = self.next_item(only_urgent)
                 while item is None:
                     if self.closed:
                         return
                     self.changed.wait()
-                    item = self.next(only_urgent)
+                    item = self.next_item(only_urgent)
                 self.queue.remove(item)
                 self.large += item.size > LARGE
             error = catch_error(self.send, item)
@@ -89,12 +89,14 @@ class Sending:
                 self.busy.discard(item.name)
                 self.changed.notify_all()
 
-    def next(self, only_urgent: bool) -> Item | None:
+    def next_item(self, only_urgent: bool) -> Item | None:
         """The first in the queue whose turn it is: the urgent stand first, the large last."""
         if not self.queue or (only_urgent and not self.queue[0].urgent):
             return None
         first = self.queue[0]
-        return first if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE else None
+        if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE:
+            return first
+        return None
 
     def wait(
         self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5
@@ -107,10 +109,10 @@ class Sending:
             while not names.isdisjoint(self.busy) and not done():
                 self.changed.wait(turn)
 
-    def drop(self) -> None:
+    def drop_queued(self) -> None:
         """Forget what is queued: it has no prospects now."""
         with self.changed:
-            self.busy.difference_update(each.name for each in self.queue)
+            self.busy.difference_update(item.name for item in self.queue)
             self.queue = []
             self.changed.notify_all()
 

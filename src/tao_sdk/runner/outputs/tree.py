@@ -48,9 +48,9 @@ class Tree:
         self.folders = [""]  # to enter, by their paths below the top
         self.links: list[str] = []
         while self.folders or self.links:
-            self.enter(self.folders.pop() if self.folders else self.links.pop())
+            self.enter_folder(self.folders.pop() if self.folders else self.links.pop())
 
-    def enter(self, folder: str) -> None:
+    def enter_folder(self, folder: str) -> None:
         """Take in a folder."""
         try:
             here = os.stat(os.path.join(self.top, folder))
@@ -63,53 +63,55 @@ class Tree:
             return
         for name in names:
             path = os.path.join(folder, name)
-            if not self.excluded(path):
-                self.take(path)
+            if not self.is_excluded(path):
+                self.take_path(path)
 
-    def take(self, path: str) -> None:
+    def take_path(self, path: str) -> None:
         full = os.path.join(self.top, path)
         try:
-            found = os.stat(full)
+            status = os.stat(full)
         except OSError as error:
             self.problems.append(f"{path}: {error.strerror}")
             return
-        folder = stat.S_ISDIR(found.st_mode)
+        folder = stat.S_ISDIR(status.st_mode)
         link = os.path.realpath(full) if folder and os.path.islink(full) else ""
         if link and self.real.startswith(os.path.join(link, "")):
             self.problems.append(f"{path}: a link to {link}, which holds all of this")
         elif folder:
             (self.links if link else self.folders).append(path)
-        elif stat.S_ISREG(found.st_mode):
-            self.files[path] = found.st_size, found.st_mtime
+        elif stat.S_ISREG(status.st_mode):
+            self.files[path] = status.st_size, status.st_mtime
         else:
             self.problems.append(f"{path}: not a file")
 
-    def excluded(self, path: str) -> bool:
+    def is_excluded(self, path: str) -> bool:
         """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the
         whole path.
         """
-        return path.endswith(PART_END) or any(covers(each, path) for each in self.excludes)
+        return path.endswith(PART_END) or any(
+            covers_path(pattern, path) for pattern in self.excludes
+        )
 
 
 def shape_of(path: str) -> Shape:
     """Raises OSError where nothing is."""
-    found = os.stat(path)
-    return found.st_size, found.st_mtime
+    status = os.stat(path)
+    return status.st_size, status.st_mtime
 
 
-def covers(exclude: str, path: str) -> bool:
+def covers_path(exclude: str, path: str) -> bool:
     if path == exclude or path.startswith(exclude + "/"):
         return True
-    return any(sign in exclude for sign in "*?[") and matches(path, exclude)
+    return any(sign in exclude for sign in "*?[") and matches_pattern(path, exclude)
 
 
-def matches(path: str, pattern: str) -> bool:
+def matches_pattern(path: str, pattern: str) -> bool:
     from fnmatch import fnmatchcase  # it takes milliseconds to import, and few jobs have a pattern
 
     return fnmatchcase(path, pattern)
 
 
-def growing(path: str) -> bool:
+def is_growing(path: str) -> bool:
     """Whether a file of this name is only ever appended to."""
     return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
 
@@ -141,7 +143,9 @@ def counted_word(text: str) -> str:
     word = text.rstrip("0123456789")
     if word == text:
         return ""
-    return word[:-1] if word.endswith(("=", "_", "-")) else word
+    if word.endswith(("=", "_", "-")):
+        return word[:-1]
+    return word
 
 
 def whole_folders(
@@ -150,21 +154,21 @@ def whole_folders(
     """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while
     one is in motion.
     """
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
     weighty: set[str] = set()
     for path, size in files:
         folder = checkpoint_folder(path)
-        if not folder or growing(path):
+        if not folder or is_growing(path):
             continue
-        known = found.setdefault(folder, [0, 0])
-        found[folder] = (
-            [known[0] + 1, known[1] + size] if known[0] >= 0 and still(path) else [-1, -1]
-        )
-        weighty.update([folder] if path.endswith(WEIGHTS) else [])
-    return {folder: found[folder] for folder in sorted(weighty)}
+        known, total = counts.get(folder, [0, 0])
+        in_motion = known < 0 or not still(path)
+        counts[folder] = [-1, -1] if in_motion else [known + 1, total + size]
+        if path.endswith(WEIGHTS):
+            weighty.add(folder)
+    return {folder: counts[folder] for folder in sorted(weighty)}
 
 
-def chunks(path: str) -> Iterator[bytes]:
+def read_chunks(path: str) -> Iterator[bytes]:
     """A file's bytes, a megabyte at a time."""
     with open(path, "rb", buffering=0) as file:
         while True:
@@ -174,9 +178,9 @@ def chunks(path: str) -> Iterator[bytes]:
             yield data
 
 
-def digest(path: str, algorithm: str) -> str:
+def file_digest(path: str, algorithm: str) -> str:
     """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
-    found = hashlib.new(algorithm)
-    for data in chunks(path):
-        found.update(data)
-    return found.hexdigest()
+    checksum = hashlib.new(algorithm)
+    for data in read_chunks(path):
+        checksum.update(data)
+    return checksum.hexdigest()

@@ -76,7 +76,7 @@ class JobContainers:
             ready=ready,
             step="" if ready else "created",
             details={
-                "results_dir": parse.labels(container.seen).get("tao-sdk-results", ""),
+                "results_dir": parse.labels_of(container.seen).get("tao-sdk-results", ""),
                 "daemon": identity(self.place.daemon),
             },
         )
@@ -120,7 +120,7 @@ class JobContainers:
             container = self.containers.inspect(container.id) or container
         if container.running or container.seen["State"]["ExitCode"] != NOT_BEGUN:
             return True
-        return not logs.says(self.place.daemon, container.id, (NOT_WHOLE, NOT_WHOLE_BEFORE))
+        return not logs.says_code(self.place.daemon, container.id, (NOT_WHOLE, NOT_WHOLE_BEFORE))
 
     def cancel_mark(self, ref: Ref) -> Path:
         """The file that is there if somebody canceled the job."""

@@ -150,7 +150,7 @@ class Observing:
         if container is None:  # it waits for its image, or could not have it: the job says which
             return Evidence(phase="", raw=ref.step)
         seen = parse.observation(container.seen, self.jobs.was_canceled(ref))
-        events = parse.events(container.seen, self.containers.recorded_events(container))
+        events = parse.node_events(container.seen, self.containers.recorded_events(container))
         return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
 
     def full_disk_events(self, ref: Ref) -> Iterator[NodeEvent]:

@@ -187,7 +187,7 @@ class Starting:
         if uid.isdigit() and gid.isdigit():
             return int(uid), int(gid)
         passwd = self.read_text(container, "/etc/passwd")
-        return parse.owner(user, passwd, self.read_text(container, "/etc/group"))
+        return parse.owner_ids(user, passwd, self.read_text(container, "/etc/group"))
 
     def read_text(self, container: Container, path: str) -> str:
         """A file of the container; "" where it has none."""
@@ -197,7 +197,7 @@ class Starting:
 
 def is_earlier_attempt(container: Container, attempt: Attempt) -> bool:
     """True if the container is of the same job and of no later attempt."""
-    job_id, number, store = parse.names(container.seen)
+    job_id, number, store = parse.names_of(container.seen)
     if (job_id, store) != (attempt.job_id, attempt.store_id):
         return False
     return number.isdigit() and int(number) <= attempt.number

@@ -45,10 +45,10 @@ def refusal(daemon: Daemon) -> str:
     it looks for one.
     """
     body: dict[str, Any] = {
-        "Image": window.images(daemon)[0],
+        "Image": window.list_images(daemon)[0],
         "Entrypoint": [NO_PROGRAM],
         "NetworkDisabled": True,
-        "Labels": window.labels(),
+        "Labels": window.window_labels(),
         "HostConfig": {
             "NetworkMode": "none",
             "LogConfig": {"Type": "none"},
@@ -100,7 +100,7 @@ def requested_gpu_names(inspected: Mapping[str, Any]) -> Iterator[str]:
     for request in config.get("DeviceRequests") or ():
         yield from device_names(request)
     if config.get("Runtime") == "nvidia":
-        yield from parse.variable(inspected, "NVIDIA_VISIBLE_DEVICES").split(",")
+        yield from parse.shown_variable(inspected, "NVIDIA_VISIBLE_DEVICES").split(",")
 
 
 def device_names(request: Mapping[str, Any]) -> list[str]:

@@ -154,7 +154,7 @@ def volume_folders(daemon: Daemon, info: Mapping[str, Any], names: list[str]) ->
     """Volume -> its folder on the daemon's machine, also of one that the job will make."""
     if not names:
         return {}
-    folders = window.volumes(daemon)
+    folders = window.list_volumes(daemon)
     return {
         name: folders.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names
     }
@@ -208,6 +208,6 @@ def look_into_image(
             return {}
         raise
     try:
-        return {path: image_window.stat(path) is not None for path in paths}
+        return {path: image_window.stat_path(path) is not None for path in paths}
     finally:
         image_window.close()

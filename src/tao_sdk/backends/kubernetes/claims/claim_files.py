@@ -40,24 +40,24 @@ class ClaimFiles:
     stream: OpenFile | None = None
 
     def below(self, folder: str) -> ClaimFiles:
-        return ClaimFiles(self.find_reader, normal(folder))
+        return ClaimFiles(self.find_reader, normal_address(folder))
 
     def stat(self, path: str) -> FileStat:
-        path = normal(path)
-        found = self._listing(path).get(path)
+        path = normal_address(path)
+        found = self._list_around(path).get(path)
         if found is None:
             raise nothing_at(path)
         return found
 
     def list(self, path: str) -> list[FileStat]:
-        path = normal(path)
+        path = normal_address(path)
         here = self.stat(path)
         if not here.is_dir:
             return [here]
-        return [each for each in self._listing(path).values() if folder_of(each.path) == path]
+        return [each for each in self._list_around(path).values() if folder_of(each.path) == path]
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        path = normal(path)
+        path = normal_address(path)
         if self.root in self.listings and self.stat(path).is_dir:
             raise nothing_at(path)
         if self.stream is None or (self.stream.path, self.stream.offset) != (path, offset):
@@ -75,21 +75,21 @@ class ClaimFiles:
             self.stream.close()
         self.stream = None
 
-    def _listing(self, path: str) -> dict[str, FileStat]:
+    def _list_around(self, path: str) -> dict[str, FileStat]:
         """What is at a path, and in it, by address."""
         in_root = bool(self.root) and f"{path}/".startswith(f"{self.root}/")
         folder = self.root if in_root else path
         if folder not in self.listings:
-            self.listings[folder] = self._ask(folder, TREE if in_root else FOLDER)
+            self.listings[folder] = self._ask_reader(folder, TREE if in_root else FOLDER)
         return self.listings[folder]
 
-    def _ask(self, folder: str, depth: str) -> dict[str, FileStat]:
+    def _ask_reader(self, folder: str, depth: str) -> dict[str, FileStat]:
         reader = self.find_reader(folder)
         data = bytearray()
         for piece in reader.run("list", path_in(folder), depth):
             data += piece
             if len(data) > MOST_LISTED:
-                raise broken(folder, "The folder has too many files.")
+                raise broken_reader(folder, "The folder has too many files.")
         return read_listing(bytes(data), folder)
 
 
@@ -122,24 +122,24 @@ class OpenFile:
     def _take_piece(self) -> None:
         piece = next(self._pieces, None)
         if piece is None:
-            raise broken(self.path, "What its reader printed broke off.")
+            raise broken_reader(self.path, "What its reader printed broke off.")
         self._text += piece
-        if self._began or self._begin():
-            self._decode()
+        if self._began or self._read_first_line():
+            self._decode_piece()
 
-    def _decode(self) -> None:
+    def _decode_piece(self) -> None:
         text, newline, rest = self._text.partition(b"\n")
         whole = len(text) - len(text) % 4
         try:
             self._data += base64.b64decode(text[:whole], validate=True)
         except binascii.Error as error:
-            raise broken(self.path, "What its reader printed is no file.") from error
+            raise broken_reader(self.path, "What its reader printed is no file.") from error
         self._text = text[whole:] + newline + rest
         if rest.startswith(END + b"\n") and whole == len(text):
             self._ended = True
             self.close()
 
-    def _begin(self) -> bool:
+    def _read_first_line(self) -> bool:
         """True once the first line has come."""
         head, newline, rest = self._text.partition(b"\n")
         if not newline:
@@ -147,7 +147,7 @@ class OpenFile:
         if head == MISSING:
             raise nothing_at(self.path)
         if head != BEGIN:
-            raise broken(self.path, head.decode("utf-8", "replace"))
+            raise broken_reader(self.path, head.decode("utf-8", "replace"))
         self._text, self._began = rest, True
         return True
 
@@ -161,7 +161,7 @@ def read_listing(data: bytes, folder: str) -> dict[str, FileStat]:
         raise nothing_at(folder)
     mark, _, real = lines[0].partition(b" ")
     if mark != BEGIN or END not in lines[-2:]:
-        raise broken(folder, lines[0].decode("utf-8", "replace"))
+        raise broken_reader(folder, lines[0].decode("utf-8", "replace"))
     found: dict[str, FileStat] = {}
     for line in lines[1:]:
         entry = read_entry(line, real, folder)
@@ -184,7 +184,7 @@ def read_entry(line: bytes, real: bytes, folder: str) -> FileStat | None:
     return FileStat(f"{folder}{inside}", is_dir, 0 if is_dir else bytes_, float(changed))
 
 
-def normal(address: str) -> str:
+def normal_address(address: str) -> str:
     claim, path = claim_and_path(address)
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not claim or ".." in parts:
@@ -205,7 +205,7 @@ def nothing_at(address: str) -> PathNotFound:
     return PathNotFound(f"There is nothing at {address}.", "", "Check the path.")
 
 
-def broken(address: str, why: str) -> ClaimUnreadable:
+def broken_reader(address: str, why: str) -> ClaimUnreadable:
     return ClaimUnreadable(f"{address} could not be read.", why, "Try again.")
 
 

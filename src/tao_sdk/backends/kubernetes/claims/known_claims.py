@@ -60,9 +60,9 @@ class KnownClaims:
     def remember(self, plan: Plan[KubernetesRequest]) -> None:
         """Every claim that the planned job mounts."""
         for known in claims_of(plan.request):
-            self._write(f"claim.{known.namespace}.{known.claim}", known)
+            self._write_claim(f"claim.{known.namespace}.{known.claim}", known)
             if plan.results_dir.startswith(f"{SCHEME}{known.claim}/"):
-                self._write(f"job.{plan.attempt.job_id}", known)
+                self._write_claim(f"job.{plan.attempt.job_id}", known)
                 self._forget_oldest()
 
     def find(self, address: str, namespace: str) -> KnownClaim | None:
@@ -72,22 +72,22 @@ class KnownClaims:
         claim, path = claim_and_path(address)
         jobs = [f"job.{name}" for name in reversed(path.split("/")) if NAME.fullmatch(name)]
         for key in (*jobs, f"claim.{namespace}.{claim}"):
-            known = self._read(key)
+            known = self._read_claim(key)
             if known is not None and known.claim == claim:
                 return known
         return None
 
-    def _path(self, key: str) -> Path:
+    def _claim_path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
 
-    def _write(self, key: str, known: KnownClaim) -> None:
+    def _write_claim(self, key: str, known: KnownClaim) -> None:
         make_folders(self.folder)
-        write_whole(self._path(key), json.dumps(asdict(known)).encode())
+        write_whole(self._claim_path(key), json.dumps(asdict(known)).encode())
 
-    def _read(self, key: str) -> KnownClaim | None:
+    def _read_claim(self, key: str) -> KnownClaim | None:
         """None for a file that is not there, or that is none of ours."""
         try:
-            with self._path(key).open("rb") as file:
+            with self._claim_path(key).open("rb") as file:
                 return KnownClaim(**json.loads(file.read(LONGEST)))
         except (OSError, ValueError, TypeError):
             return None

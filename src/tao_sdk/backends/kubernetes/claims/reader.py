@@ -58,11 +58,11 @@ class Reader:
         """
         job = None
         try:
-            self._sweep()
-            job = self._start(arguments)
-            yield from self._output(job)
+            self._sweep_readers()
+            job = self._start_job(arguments)
+            yield from self._stream_output(job)
         except KubeError as error:
-            raise unreadable(self.known, error.what) from error
+            raise unreadable_claim(self.known, error.what) from error
         except (OSError, HTTPException) as error:
             if isinstance(error, TaoError):
                 raise
@@ -72,7 +72,7 @@ class Reader:
                 with suppress(TaoError):
                     take_back(self.kube, job)
 
-    def _start(self, arguments: tuple[str, ...]) -> Object:
+    def _start_job(self, arguments: tuple[str, ...]) -> Object:
         registry = self.known.pull_registry
         login = self.login(registry)
         body = reader_job(self.known, arguments, with_login=bool(login))
@@ -87,7 +87,7 @@ class Reader:
             take_back(self.kube, job)
             raise
 
-    def _output(self, job: Object) -> Iterator[bytes]:
+    def _stream_output(self, job: Object) -> Iterator[bytes]:
         name = self._wait_for_pod(job)["metadata"]["name"]
         params = {"container": names.CONTAINER, "follow": "true"}
         answer = self.kube.stream(log_path(self.known.namespace, name), params, READ_SECONDS)
@@ -101,14 +101,14 @@ class Reader:
         """Its pod, which has begun."""
         give_up = time.monotonic() + self.patience
         while True:
-            pods = self._pods(job)
+            pods = self._list_pods(job)
             if pods and parse.has_begun(pods[0]):
                 return pods[0]
             if time.monotonic() > give_up:
-                raise unreadable(self.known, self._why_waiting(job, pods))
+                raise unreadable_claim(self.known, self._why_waiting(job, pods))
             time.sleep(PAUSE)
 
-    def _pods(self, job: Object) -> list[Object]:
+    def _list_pods(self, job: Object) -> list[Object]:
         selector = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
         path = core_path(self.known.namespace, "pods")
         return look.items(self.kube, path, labelSelector=selector)
@@ -119,7 +119,7 @@ class Reader:
         said = look.create_words(self.kube, self.known.namespace, [{**job, "status": {}}])
         return parse.without_pods(Seen(job, [], next(iter(said.values()), ""))).reason
 
-    def _sweep(self) -> None:
+    def _sweep_readers(self) -> None:
         """Remove readers that a client has left behind, and that the cluster has not removed."""
         found = look.items(
             self.kube, jobs_path(self.known.namespace), labelSelector=f"{LABEL}=true"
@@ -175,7 +175,7 @@ def pod_spec(known: KnownClaim, arguments: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def unreadable(known: KnownClaim, why: str) -> ClaimUnreadable:
+def unreadable_claim(known: KnownClaim, why: str) -> ClaimUnreadable:
     return ClaimUnreadable(
         f"The claim {known.claim} of namespace {known.namespace} cannot be looked at.",
         why,

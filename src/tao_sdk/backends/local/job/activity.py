@@ -46,16 +46,16 @@ class Member(NamedTuple):
     cpu_seconds: float
 
 
-def look(folder: Folder) -> Activity:
+def look_at(folder: Folder) -> Activity:
     """What the attempt of the folder does; this takes MEASURED_SECONDS."""
-    leader = folder.identity("process")
+    leader = folder.read_identity("process")
     changed_at = log_changed_at(folder)
     if leader is None or not leader.alive:
         return Activity(changed_at)
-    before = {member.pid: member for member in members(leader.pid)}
+    before = {member.pid: member for member in living_members(leader.pid)}
     began = time.monotonic()
     time.sleep(MEASURED_SECONDS)
-    after = members(leader.pid)
+    after = living_members(leader.pid)
     seconds = time.monotonic() - began
     used = sum(
         member.cpu_seconds - before[member.pid].cpu_seconds
@@ -74,20 +74,20 @@ def look(folder: Folder) -> Activity:
 def log_changed_at(folder: Folder) -> datetime | None:
     """When the job last printed; None where it has printed nothing."""
     try:
-        stat = Path(folder.file("log")).stat()
+        stat = Path(folder.file_path("log")).stat()
     except OSError:
         return None
     return datetime.fromtimestamp(stat.st_mtime, timezone.utc) if stat.st_size else None
 
 
-def members(leader: int) -> list[Member]:
+def living_members(leader: int) -> list[Member]:
     """The living processes of the job, parents before their children."""
-    found = (member(pid) for pid in ProcessTree().list_family(leader))
+    found = (read_member(pid) for pid in ProcessTree().list_family(leader))
     return [each for each in found if each is not None]
 
 
-def member(pid: int) -> Member | None:
-    fields = read(pid, "stat").rpartition(") ")[2].split()
+def read_member(pid: int) -> Member | None:
+    fields = read_file(pid, "stat").rpartition(") ")[2].split()
     if len(fields) <= SYSTEM_TICKS:
         return None
     ticks = int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS])
@@ -104,19 +104,19 @@ def main_process(leader: int, family: Sequence[Member]) -> MainProcess | None:
     chosen = max(reversed(commands), key=lambda each: int(each.cpu_seconds))
     return MainProcess(
         chosen.pid,
-        shown(read(chosen.pid, "comm")),
+        shown_text(read_file(chosen.pid, "comm")),
         chosen.state,
         "" if chosen.state == "R" else waits_in(chosen.pid),
-        link(chosen.pid, "exe").rpartition("/")[2].startswith("python"),
+        read_link(chosen.pid, "exe").rpartition("/")[2].startswith("python"),
     )
 
 
 def waits_in(pid: int) -> str:
     """The kernel function in which it waits; where the kernel hides that, the system call."""
-    function = read(pid, "wchan").strip()
+    function = read_file(pid, "wchan").strip()
     if function not in ("", "0"):
-        return shown(function)
-    words = read(pid, "syscall").split()
+        return shown_text(function)
+    words = read_file(pid, "syscall").split()
     calls = SYSTEM_CALLS.get(os.uname().machine, {})
     if not words or not words[0].isdigit():
         return ""
@@ -126,10 +126,10 @@ def waits_in(pid: int) -> str:
 
 def read_from(pid: int, descriptor: str) -> str:
     """What the descriptor of a system call (hexadecimal) is."""
-    return shown(link(pid, f"fd/{int(descriptor, 16)}")) or "a file"
+    return shown_text(read_link(pid, f"fd/{int(descriptor, 16)}")) or "a file"
 
 
-def read(pid: int, name: str) -> str:
+def read_file(pid: int, name: str) -> str:
     """A file of /proc/<pid>; "" for one that is gone or that we may not read."""
     try:
         with Path(f"/proc/{pid}/{name}").open("rb") as file:
@@ -138,12 +138,12 @@ def read(pid: int, name: str) -> str:
         return ""
 
 
-def link(pid: int, name: str) -> str:
+def read_link(pid: int, name: str) -> str:
     try:
         return str(Path(f"/proc/{pid}/{name}").readlink())
     except OSError:
         return ""
 
 
-def shown(text: str) -> str:
+def shown_text(text: str) -> str:
     return printable(text.strip())[:NAME_LENGTH]

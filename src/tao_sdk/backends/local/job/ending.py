@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from tao_sdk.backends.local import parse
 from tao_sdk.backends.local.job import sight
-from tao_sdk.backends.local.job.folder import Folder, is_taken, take
+from tao_sdk.backends.local.job.folder import Folder, is_taken, take_lock
 from tao_sdk.transports import process
 
 QUICK, SLOW = 0.02, 0.2  # seconds between looks at what has not ended
@@ -46,33 +46,36 @@ class Ending:
 
     def is_over(self) -> bool:
         """One step towards the end; True once it is written down."""
-        if self.folder.has("exit") or not self.folder.has("attempt"):
+        if self.folder.has_file("exit") or not self.folder.has_file("attempt"):
             return True
-        supervisor, leader = self.folder.identity("supervisor"), self.folder.identity("process")
+        supervisor, leader = (
+            self.folder.read_identity("supervisor"),
+            self.folder.read_identity("process"),
+        )
         if supervisor and supervisor.alive:
-            self.tell(supervisor)
-        elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
+            self.tell_supervisor(supervisor)
+        elif supervisor and not supervisor.this_space and is_taken(self.folder.file_path("lock")):
             # it runs in another container of this machine, where its supervisor sees the mark
             return False
         elif leader:
-            return self.end(leader)
+            return self.end_job(leader)
         else:
-            self.forestall()
-        return self.folder.has("exit")
+            self.forestall_start()
+        return self.folder.has_file("exit")
 
-    def tell(self, supervisor: process.Identity) -> None:
+    def tell_supervisor(self, supervisor: process.Identity) -> None:
         if not self.told:
             process.signal_process(supervisor, signal.SIGTERM)
             process.signal_process(supervisor, signal.SIGCONT)
             self.told = True
 
-    def end(self, leader: process.Identity) -> bool:
+    def end_job(self, leader: process.Identity) -> bool:
         """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
         that is why it ended.
         """
         if not process.living_groups(leader):
             if self.asked_at:
-                self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
+                self.folder.record_exit(parse.canceled(sight.begin_time(self.folder), time.time()))
             return True
         if not self.asked_at:
             process.ask_to_end(leader)
@@ -81,15 +84,15 @@ class Ending:
             process.kill(leader)
         return False
 
-    def forestall(self) -> None:
+    def forestall_start(self) -> None:
         """Before anybody has taken charge: nobody will any more. Whoever is about
         to sees the mark.
         """
-        lock = take(self.folder.file("lock"))
+        lock = take_lock(self.folder.file_path("lock"))
         if lock is None:
             return
         try:
-            if not self.folder.has("process"):
+            if not self.folder.has_file("process"):
                 self.folder.record_exit(parse.canceled(None, time.time()))
         finally:
             os.close(lock)

@@ -43,32 +43,32 @@ class Folder:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def file(self, name: Name) -> str:
+    def file_path(self, name: Name) -> str:
         """The path of one of the files above."""
         return f"{self.path}/{name}"
 
-    def text(self, name: Name) -> str:
+    def read_text(self, name: Name) -> str:
         """What a file holds; "" while it is not there."""
         try:
-            with open(self.file(name), encoding="utf-8", errors="replace") as file:
+            with open(self.file_path(name), encoding="utf-8", errors="replace") as file:
                 return file.read(LONGEST)
         except FileNotFoundError:
             return ""
 
-    def has(self, name: Name) -> bool:
-        return os.path.exists(self.file(name))
+    def has_file(self, name: Name) -> bool:
+        return os.path.exists(self.file_path(name))
 
-    def put(self, name: Name, text: str) -> None:
+    def put_file(self, name: Name, text: str) -> None:
         """A file that appears whole or not at all."""
         aside = f"{self.path}/.{name}.{os.getpid()}"
-        create(aside, text.encode())
-        os.rename(aside, self.file(name))
+        create_file(aside, text.encode())
+        os.rename(aside, self.file_path(name))
 
-    def identity(self, name: Name) -> Identity | None:
-        return Identity.parse(self.text(name))
+    def read_identity(self, name: Name) -> Identity | None:
+        return Identity.parse(self.read_text(name))
 
     def reserve_exit(self) -> None:
-        create(f"{self.path}/.exit", b" " * RESERVED)
+        create_file(f"{self.path}/.exit", b" " * RESERVED)
 
     def record_exit(self, record: Mapping[str, object]) -> None:
         """Write down how it ended; whoever was first is right."""
@@ -83,16 +83,16 @@ class Folder:
             file.write(json.dumps(record).encode())
             file.flush()
             os.fsync(file.fileno())
-        publish(aside, self.file("exit"))
+        publish_file(aside, self.file_path("exit"))
 
 
-def create(path: str, content: bytes) -> None:
+def create_file(path: str, content: bytes) -> None:
     """A new file that only its owner can read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
 
 
-def discard(path: str) -> None:
+def discard_file(path: str) -> None:
     """A file that need not be there any more, or at all."""
     try:  # noqa: SIM105  contextlib takes 4 ms to import
         os.unlink(path)
@@ -100,7 +100,7 @@ def discard(path: str) -> None:
         pass
 
 
-def publish(aside: str, path: str) -> None:
+def publish_file(aside: str, path: str) -> None:
     """Give a finished file its name, unless that is taken."""
     try:
         os.link(aside, path)
@@ -113,7 +113,7 @@ def publish(aside: str, path: str) -> None:
     os.unlink(aside)
 
 
-def take(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
+def take_lock(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
     """Lock a file for as long as the descriptor, or a child's copy of it, stays open. None when
     someone has it.
     """
@@ -131,7 +131,7 @@ def is_taken(path: str) -> bool:
     file, nobody has it.
     """
     try:
-        fd = take(path, fcntl.LOCK_SH)
+        fd = take_lock(path, fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
     if fd is not None:

@@ -41,16 +41,16 @@ def take_all(
         if len(taken) == count:
             break
         fd = open_lock(lock_path(folder, gpu))
-        if lock(fd):
+        if try_lock(fd):
             taken[gpu] = fd
         else:
-            holders.append(holder(fd))
+            holders.append(lock_holder(fd))
             os.close(fd)
     if len(taken) < count:
-        release(taken)
+        release_locks(taken)
         return {}, holders
     for fd in taken.values():
-        sign(fd, job)
+        sign_lock(fd, job)
     return taken, []
 
 
@@ -61,19 +61,19 @@ def held_by(folder: str, gpu: str) -> str:
     except OSError:
         return ""
     try:
-        return "" if lock(fd, fcntl.LOCK_SH) else holder(fd)
+        return "" if try_lock(fd, fcntl.LOCK_SH) else lock_holder(fd)
     finally:
         os.close(fd)
 
 
-def release(taken: dict[str, int]) -> None:
+def release_locks(taken: dict[str, int]) -> None:
     """Free them, also where a process that outlives the job has copies of the descriptors."""
     for fd in taken.values():
         fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
 
-def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+def try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -100,7 +100,7 @@ def open_lock(path: str) -> int:
         return fd
 
 
-def sign(fd: int, job: str) -> None:
+def sign_lock(fd: int, job: str) -> None:
     """Say who holds it, where we may."""
     try:
         os.ftruncate(fd, 0)
@@ -109,7 +109,7 @@ def sign(fd: int, job: str) -> None:
         return
 
 
-def holder(fd: int) -> str:
+def lock_holder(fd: int) -> str:
     try:
         return os.pread(fd, LONGEST_NAME, 0).decode("utf-8", "replace").strip() or "someone else"
     except OSError:  # no file, a pipe for one

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from tao_sdk.backends.local.job.folder import Folder, create, discard, is_taken
+from tao_sdk.backends.local.job.folder import Folder, create_file, discard_file, is_taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Claim:
         self.folders = folders  # those above `target` that were not there before, deepest first
 
     @property
-    def job(self) -> str:
+    def job_id(self) -> str:
         return self.attempt.rpartition(".")[0]
 
     @property
@@ -43,7 +43,7 @@ class Claim:
         """Whether `target` is a link that the job has made."""
         return self.ours and is_link_to(self.target, self.leads_to)
 
-    def remove(self) -> None:
+    def remove_link(self) -> None:
         """Remove the link, and the folders that were made for it as far as they are empty."""
         if self.is_link:
             os.unlink(self.target)
@@ -62,19 +62,19 @@ class Taken(Exception):
         self.target, self.job = target, job
 
 
-def claim(home: str, attempt: str, links: Mapping[str, str]) -> None:
+def claim_names(home: str, attempt: str, links: Mapping[str, str]) -> None:
     """Note that an attempt uses these names: target -> what its link leads to. Raises Taken,
     OSError.
     """
     if not links:
         return
     with Register(home) as register:
-        if register.read(attempt) is not None:
+        if register.read_claims(attempt) is not None:
             return
-        register.sweep()
-        others = list(register.claims())
+        register.sweep_links()
+        others = list(register.all_claims())
         claims = [new_claim(attempt, *link, others) for link in links.items()]
-        register.put(attempt, claims)
+        register.put_claims(attempt, claims)
 
 
 def new_claim(attempt: str, target: str, leads_to: str, others: list[Claim]) -> Claim:
@@ -84,7 +84,7 @@ def new_claim(attempt: str, target: str, leads_to: str, others: list[Claim]) -> 
     same = [other for other in others if other.target == target]
     for other in same:
         if other.leads_to != leads_to:
-            raise Taken(target, other.job)
+            raise Taken(target, other.job_id)
     if same:
         return Claim(attempt, target, leads_to, same[0].ours, same[0].folders)
     return Claim(
@@ -92,27 +92,27 @@ def new_claim(attempt: str, target: str, leads_to: str, others: list[Claim]) -> 
     )
 
 
-def release(home: str, attempt: str) -> None:
+def release_links(home: str, attempt: str) -> None:
     """Remove the links of an attempt that is over."""
     if not os.path.exists(f"{home}/.links/{attempt}"):
         return
     with Register(home) as register:
-        register.release(attempt)
+        register.release_attempt(attempt)
 
 
-def holders(home: str, links: Mapping[str, str]) -> dict[str, str]:
+def other_holders(home: str, links: Mapping[str, str]) -> dict[str, str]:
     """Target -> the live job that uses it for another source."""
     register = Register(home)
     return {
-        each.target: each.job
-        for each in register.claims()
+        each.target: each.job_id
+        for each in register.all_claims()
         if links.get(each.target, each.leads_to) != each.leads_to and register.is_live(each.attempt)
     }
 
 
 def in_the_way(home: str, links: Mapping[str, str]) -> list[str]:
     """Targets at which something lies that is no job's link and does not lead to the source."""
-    ours = {each.target for each in Register(home).claims() if each.is_link}
+    ours = {each.target for each in Register(home).all_claims() if each.is_link}
     return [
         target
         for target, leads_to in links.items()
@@ -120,18 +120,18 @@ def in_the_way(home: str, links: Mapping[str, str]) -> list[str]:
     ]
 
 
-def trouble(folder: Folder) -> str:
+def find_trouble(folder: Folder) -> str:
     """What is in the way of an attempt that is about to start, in words; "" for nothing."""
     home, attempt = os.path.split(folder.path)
     register = Register(home)
-    claims = register.read(attempt)
+    claims = register.read_claims(attempt)
     if claims is None:
-        return unreadable(register.path(attempt))
+        return unreadable_claims(register.claims_path(attempt))
     blocked = in_the_way(home, {each.target: each.leads_to for each in claims})
     return f"{blocked[0]}: an input is to lie there, and something else does" if blocked else ""
 
 
-def unreadable(path: str) -> str:
+def unreadable_claims(path: str) -> str:
     """That an attempt's own claims cannot be read, where its file is there; else ""."""
     if not os.path.lexists(path):
         return ""
@@ -156,37 +156,37 @@ class Register:
     def __exit__(self, *_: object) -> None:
         os.close(self.lock)
 
-    def path(self, attempt: str) -> str:
+    def claims_path(self, attempt: str) -> str:
         return f"{self.folder}/{attempt}"
 
-    def put(self, attempt: str, claims: list[Claim]) -> None:
+    def put_claims(self, attempt: str, claims: list[Claim]) -> None:
         import json
 
         fields = [[c.target, c.leads_to, c.ours, c.folders] for c in claims]
         aside = f"{self.folder}/.{attempt}"
-        create(aside, json.dumps(fields).encode())
-        os.rename(aside, self.path(attempt))
+        create_file(aside, json.dumps(fields).encode())
+        os.rename(aside, self.claims_path(attempt))
 
-    def read(self, attempt: str) -> list[Claim] | None:
+    def read_claims(self, attempt: str) -> list[Claim] | None:
         """The claims of one attempt; None where it has no file, or one that cannot be read."""
         import json
 
         try:
-            with open(self.path(attempt), "rb") as file:
+            with open(self.claims_path(attempt), "rb") as file:
                 fields: Any = json.loads(file.read(LARGEST))
         except (OSError, ValueError, RecursionError):
             return None
         return claims_of(attempt, fields)
 
-    def of(self, attempt: str) -> list[Claim]:
+    def claims_of(self, attempt: str) -> list[Claim]:
         """The claims of one attempt. None that cannot be read: they cost no other attempt."""
-        return self.read(attempt) or []
+        return self.read_claims(attempt) or []
 
-    def claims(self) -> Iterator[Claim]:
-        for attempt in self.attempts():
-            yield from self.of(attempt)
+    def all_claims(self) -> Iterator[Claim]:
+        for attempt in self.list_attempts():
+            yield from self.claims_of(attempt)
 
-    def attempts(self) -> list[str]:
+    def list_attempts(self) -> list[str]:
         try:
             return sorted(name for name in os.listdir(self.folder) if not name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
@@ -195,27 +195,27 @@ class Register:
     def is_live(self, attempt: str) -> bool:
         """True while an attempt may start or runs; its supervisor and its command hold a lock."""
         folder = Folder(f"{self.home}/{attempt}")
-        if folder.has("exit") or not folder.has("attempt"):
+        if folder.has_file("exit") or not folder.has_file("attempt"):
             return False
-        return is_taken(folder.file("lock")) or not folder.has("supervisor")
+        return is_taken(folder.file_path("lock")) or not folder.has_file("supervisor")
 
-    def sweep(self) -> None:
+    def sweep_links(self) -> None:
         """Remove the links of attempts that ended without doing so."""
-        for attempt in self.attempts():
+        for attempt in self.list_attempts():
             if not self.is_live(attempt):
-                self.release(attempt)
+                self.release_attempt(attempt)
 
-    def release(self, attempt: str) -> None:
-        claims = self.of(attempt)
-        discard(self.path(attempt))
-        shared = {other.target for other in self.claims()}
+    def release_attempt(self, attempt: str) -> None:
+        claims = self.claims_of(attempt)
+        discard_file(self.claims_path(attempt))
+        shared = {other.target for other in self.all_claims()}
         for each in claims:
             if each.target not in shared:
-                each.remove()
+                each.remove_link()
 
 
 def claims_of(attempt: str, entries: Any) -> list[Claim] | None:
-    """The claims that `put` wrote; None for anything else, such as half a file."""
+    """The claims that `put_claims` wrote; None for anything else, such as half a file."""
     if not is_list(entries) or not all(map(is_claim, entries)):
         return None
     return [Claim(attempt, *fields) for fields in entries]
@@ -234,10 +234,10 @@ def is_list(value: Any) -> bool:
 def is_in_the_way(target: str, leads_to: str) -> bool:
     if not os.path.isabs(leads_to):  # what is fetched to a path of its own: the runner looks
         return os.path.islink(target)
-    return os.path.lexists(target) and not leads(target, leads_to)
+    return os.path.lexists(target) and not is_same_file(target, leads_to)
 
 
-def leads(target: str, path: str) -> bool:
+def is_same_file(target: str, path: str) -> bool:
     try:
         return os.path.samefile(target, path)
     except OSError:

@@ -36,40 +36,40 @@ class Sight:
         """The sessions of this machine that have a living member."""
         return frozenset(list_sessions())
 
-    def see(self, folder: Folder, results_dir: str, attempt: int) -> Seen:
-        if ended := exit_record(folder.text("exit")):
+    def see_folder(self, folder: Folder, results_dir: str, attempt: int) -> Seen:
+        if ended := exit_record(folder.read_text("exit")):
             return Seen(exit=ended)
         seen = self.see_processes(folder)
         if seen.process.living or seen.supervisor.living:
             return seen
-        if ended := exit_record(folder.text("exit")):  # written between the two looks
+        if ended := exit_record(folder.read_text("exit")):  # written between the two looks
             return Seen(exit=ended)
-        return replace(seen, outcome=outcome(results_dir, attempt))
+        return replace(seen, outcome=outcome_of(results_dir, attempt))
 
     def see_processes(self, folder: Folder) -> Seen:
-        supervisor, process = folder.identity("supervisor"), folder.identity("process")
-        life = self.life(supervisor, folder)
+        supervisor, process = folder.read_identity("supervisor"), folder.read_identity("process")
+        life = self.life_of(supervisor, folder)
         if life is Life.GONE and process is None:
             life = (
-                Life.TAKEN if is_taken(folder.file("lock")) else life
+                Life.TAKEN if is_taken(folder.file_path("lock")) else life
             )  # the job has it, and is about to begin
-            process = folder.identity("process")  # it may have begun meanwhile
+            process = folder.read_identity("process")  # it may have begun meanwhile
         return Seen(
             supervisor=life,
             process=self.life_of_session(process, folder, supervised=life.living),
             pid=process.pid if process else 0,
             supervisor_pid=supervisor.pid if supervisor else 0,
-            started=began(folder),
-            waiting="" if process else folder.text("waiting"),
+            started=begin_time(folder),
+            waiting="" if process else folder.read_text("waiting"),
         )
 
-    def life(self, identity: Identity | None, folder: Folder) -> Life:
+    def life_of(self, identity: Identity | None, folder: Folder) -> Life:
         if identity is None:
-            return Life.TAKEN if is_taken(folder.file("lock")) else Life.NEVER
+            return Life.TAKEN if is_taken(folder.file_path("lock")) else Life.NEVER
         if not identity.this_boot:
             return Life.RESTARTED
         if not identity.this_space:
-            return Life.ALIVE if is_taken(folder.file("lock")) else Life.ELSEWHERE
+            return Life.ALIVE if is_taken(folder.file_path("lock")) else Life.ELSEWHERE
         state = identity.state
         return Life.GONE if state in GONE else Life.STOPPED if state in STOPPED else Life.ALIVE
 
@@ -77,7 +77,7 @@ class Sight:
         """Of the job's first process, or of what it left behind when nobody clears up after it."""
         if leader is None:
             return Life.NEVER
-        life = self.life(leader, folder)
+        life = self.life_of(leader, folder)
         left = (
             life is Life.GONE
             and not supervised
@@ -90,7 +90,7 @@ class Sight:
         """With the stopped processes for which everything else of a living job waits."""
         if seen.process is Life.STOPPED:
             return self.see_below(folder, seen)
-        leader = folder.identity("process") if seen.process is Life.ALIVE else None
+        leader = folder.read_identity("process") if seen.process is Life.ALIVE else None
         if leader is None or not leader.alive:
             return seen
         if not self.trees.recent_tree.stopped_processes(leader.pid):
@@ -101,7 +101,7 @@ class Sight:
         """A job whose first process is stopped: it runs on where that is a shell, and what this has
         started is not stopped.
         """
-        leader = folder.identity("process")
+        leader = folder.read_identity("process")
         if leader is None or leader.state != STOPPED_BY_SIGNAL:
             return seen
         stopped_pids = self.fresh_tree.stopped_processes(leader.pid)
@@ -112,14 +112,14 @@ class Sight:
         return self.trees.read_tree()
 
 
-def began(folder: Folder) -> float | None:
+def begin_time(folder: Folder) -> float | None:
     try:
-        return Path(folder.file("process")).stat().st_mtime
+        return Path(folder.file_path("process")).stat().st_mtime
     except FileNotFoundError:
         return None
 
 
-def outcome(results_dir: str, attempt: int) -> Outcome | None:
+def outcome_of(results_dir: str, attempt: int) -> Outcome | None:
     """None also where the record cannot be read: one attempt's must not keep the others from being
     seen.
     """

@@ -33,7 +33,7 @@ def main() -> int:
     gc.freeze()
     while request := next_request():
         folder, _, message = request.partition(FOLDER_END)
-        send(ANSWERS, start_supervisor(os.fsdecode(folder), message))
+        send_message(ANSWERS, start_supervisor(os.fsdecode(folder), message))
     os._exit(0)
 
 
@@ -47,7 +47,7 @@ def next_request() -> bytes:
     """Empty once the client is gone, or has asked for nothing for a while."""
     if not select.select([REQUESTS], [], [], IDLE_SECONDS)[0]:
         return b""
-    return receive(REQUESTS) or b""
+    return receive_message(REQUESTS) or b""
 
 
 def start_supervisor(folder: str, message: bytes) -> bytes:
@@ -89,15 +89,15 @@ def become_supervisor(folder: str, message: bytes, tell: int) -> None:
         os._exit(0)
 
 
-def send(pipe: int, content: bytes) -> None:
+def send_message(pipe: int, content: bytes) -> None:
     """Content with its length before it."""
     left = len(content).to_bytes(LENGTH_BYTES, "big") + content
     while left:
         left = left[os.write(pipe, left) :]
 
 
-def receive(pipe: int) -> bytes | None:
-    """What `send` sent. None when the other end was closed before all of it came."""
+def receive_message(pipe: int) -> bytes | None:
+    """What `send_message` sent. None when the other end was closed before all of it came."""
     length = read_exactly(pipe, LENGTH_BYTES)
     return None if length is None else read_exactly(pipe, int.from_bytes(length, "big"))
 

@@ -18,7 +18,7 @@ import sys
 import time
 
 from tao_sdk.backends.local.job import gpu_locks, input_links
-from tao_sdk.backends.local.job.folder import Folder, create, discard, take
+from tao_sdk.backends.local.job.folder import Folder, create_file, discard_file, take_lock
 from tao_sdk.backends.local.supervision.orphans import (
     Awaited,
     adopt_orphans,
@@ -77,10 +77,10 @@ def take_charge(folder: Folder) -> int | None:
     moment, too.
     """
     while True:
-        lock = take(folder.file("lock"))
-        if folder.has("exit") or folder.has("process"):
+        lock = take_lock(folder.file_path("lock"))
+        if folder.has_file("exit") or folder.has_file("process"):
             return None
-        supervisor = folder.identity("supervisor")
+        supervisor = folder.read_identity("supervisor")
         if lock is not None or (supervisor and supervisor.alive):
             return lock
         time.sleep(CLEARING)
@@ -108,13 +108,13 @@ class Supervisor:
     def run(self, tell: int) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
-        self.folder.put("supervisor", str(identify(os.getpid())))
+        self.folder.put_file("supervisor", str(identify(os.getpid())))
         detach(self.folder)
         os.write(tell, READY)
         os.close(tell)
         if not self.get_gpus():
             return self.finish(None, 0)
-        trouble = input_links.trouble(self.folder) or self.start()
+        trouble = input_links.find_trouble(self.folder) or self.start()
         if trouble:
             return self.finish(127, 0, trouble)
         self.watch()
@@ -144,7 +144,7 @@ class Supervisor:
 
     def say(self, waits: str) -> None:
         try:
-            self.folder.put("waiting", waits)
+            self.folder.put_file("waiting", waits)
         except OSError as error:  # a full disk must not end a job that only waits
             print(f"{error.filename}: {error.strerror}", file=sys.stderr)
 
@@ -226,8 +226,8 @@ class Supervisor:
         """Wait for a signal, and see whether the job is to be ended."""
         heard = signal.sigtimedwait((*ENDING, signal.SIGCHLD), seconds)
         asked = heard is not None and heard.si_signo in ENDING
-        if self.folder.has("cancel") and (asked or self.ended_by != "cancel"):
-            self.end("cancel", float(self.folder.text("cancel") or self.request.grace))
+        if self.folder.has_file("cancel") and (asked or self.ended_by != "cancel"):
+            self.end("cancel", float(self.folder.read_text("cancel") or self.request.grace))
         elif asked:
             self.end("signal", self.request.grace)
 
@@ -281,7 +281,7 @@ class Supervisor:
 
     def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
         """Free the GPUs, then say that it is over."""
-        gpu_locks.release(self.gpus)
+        gpu_locks.release_locks(self.gpus)
         remove_links(self.folder)
         remove_empty(self.request.results)
         log_cut = self.log_cut or (bool(self.started) and is_full(self.folder.path))
@@ -320,7 +320,7 @@ def make(results: str) -> None:
 def remove_links(folder: Folder) -> None:
     """The links that were made for the job's inputs. What fails here a later look does."""
     try:
-        input_links.release(*os.path.split(folder.path))
+        input_links.release_links(*os.path.split(folder.path))
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
 
@@ -335,7 +335,7 @@ def remove_empty(results: str) -> None:
 def detach(folder: Folder) -> None:
     """Let go of the client: nothing of it is read or written any more."""
     null = os.open(os.devnull, os.O_RDWR)
-    trouble = os.open(folder.file("trouble"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    trouble = os.open(folder.file_path("trouble"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for fd, target in ((null, 0), (null, 1), (trouble, 2)):
         os.dup2(fd, target)
 
@@ -351,17 +351,17 @@ def become_the_job(
         for number in DEFAULTED:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # from here on it can be asked to end
-        folder.put("process", str(identify(os.getpid())))
+        folder.put_file("process", str(identify(os.getpid())))
         environment = {**request.environment, **visible(request, gpus)}
         os.chdir(request.cwd)
         make(request.results)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        log = os.open(folder.file("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(folder.file_path("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
         keep_open([lock, *gpus.values()])
         shell = next((path for path in SHELLS if os.access(path, os.X_OK)), SHELLS[-1])
-        os.execve(shell, [shell, folder.file("command")], environment)
+        os.execve(shell, [shell, folder.file_path("command")], environment)
     except OSError as error:
         os.write(say, f"{error.filename or ''}: {error.strerror}".removeprefix(": ").encode())
     os._exit(127)
@@ -392,9 +392,9 @@ def is_full(folder: str) -> bool:
         if os.statvfs(folder).f_bavail:
             return False
         try:
-            create(probe, b"." * BLOCK)
+            create_file(probe, b"." * BLOCK)
         finally:
-            discard(probe)
+            discard_file(probe)
     except OSError as error:  # a folder that is gone, for one: the job goes on
         return error.errno == errno.ENOSPC
     return False

@@ -38,15 +38,15 @@ class SupervisorStart:
         self.owner = os.getpid()
         self.idle: list[ForkServer] = []
 
-    def prepare(self) -> None:
-        """Begin to start a server if none is there. Why it could not be, `start` says."""
+    def prepare_server(self) -> None:
+        """Begin to start a server if none is there. `start_supervisor` tells if it cannot be."""
         self.forget_parents_servers()
         if self.idle:
             return
         with suppress(NotStarted):
             self.idle.append(ForkServer(self.home))
 
-    def start(self, folder: str, message: bytes) -> None:
+    def start_supervisor(self, folder: str, message: bytes) -> None:
         """Start a supervisor for the attempt in `folder`, and wait until it is ready.
 
         It is asked for again where a server ended unexpectedly: of two supervisors of one attempt,
@@ -54,9 +54,9 @@ class SupervisorStart:
         START_SECONDS.
         """
         try:
-            self.ask(self.take_server(), folder, message)
+            self.ask_server(self.take_server(), folder, message)
         except ServerGone:
-            self.ask(ForkServer(self.home), folder, message)
+            self.ask_server(ForkServer(self.home), folder, message)
 
     def take_server(self) -> ForkServer:
         self.forget_parents_servers()
@@ -65,7 +65,7 @@ class SupervisorStart:
         except IndexError:
             return ForkServer(self.home)
 
-    def ask(self, server: ForkServer, folder: str, message: bytes) -> None:
+    def ask_server(self, server: ForkServer, folder: str, message: bytes) -> None:
         try:
             words = server.start_supervisor(folder, message)
         except BaseException:  # it may answer later, and not to the next question
@@ -113,7 +113,7 @@ class ForkServer:
         assert self.process.stdin
         request = os.fsencode(folder) + fork_server.FOLDER_END + message
         try:
-            fork_server.send(self.process.stdin.fileno(), request)
+            fork_server.send_message(self.process.stdin.fileno(), request)
             return self.read_answer()
         except BrokenPipeError as error:
             raise self.explain_end() from error
@@ -125,7 +125,7 @@ class ForkServer:
         answered.register(answers, select.POLLIN)
         if not answered.poll(START_SECONDS * 1000):
             raise TimeoutError(f"The supervisor was not ready after {START_SECONDS:.0f} s")
-        words = fork_server.receive(answers)
+        words = fork_server.receive_message(answers)
         if words is None:
             raise self.explain_end()
         self.process.wait()  # it went into the background long ago, and leaves a zombie else
