@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +22,9 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status, make_
 
 MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
+REMOVALS = 100  # tries, 0.1 s apart
+# A storage driver's words while another process still sees the files of a container.
+BUSY = re.compile("device or resource busy", re.IGNORECASE)
 
 
 def container_name(job_id: str) -> str:
@@ -94,19 +98,22 @@ class Containers:
         return left is not None and not parse.observation(left.seen).phase.over
 
     def remove(self, container: str) -> None:
-        """Remove a container with its anonymous volumes. One that is being removed
-        is waited for.
+        """Remove a container with its anonymous volumes. One that is being removed is waited for,
+        and one whose files are busy is tried again.
         """
-        for _ in range(100):
+        for _ in range(REMOVALS):
             try:
                 self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
                 return
             except DaemonError as error:
                 if error.status == 404:
                     return
-                if error.status != 409:
+                if error.status != 409 and not BUSY.search(error.backend_words):
                     raise
+                last = error
             time.sleep(0.1)
+        if last.status != 409:
+            raise last
 
     def recorded_events(self, container: Container) -> list[Mapping[str, Any]]:
         """What the daemon still remembers of what happened to a container."""
