@@ -15,8 +15,9 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 from support.signal_programs import SAVES_BELOW_A_SHELL
-from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers import containers, parse
 from tao_sdk.backends.containers.containers import Container
+from tao_sdk.backends.containers.life import ending
 from tao_sdk.backends.containers.life.networks import Networks
 from tao_sdk.backends.contract import cancel_one
 from tao_sdk.client import Client
@@ -714,3 +715,17 @@ def test_a_program_hears_the_signals_that_somebody_sends_to_its_container(
     for name in names:
         here.docker("kill", f"--signal={name}", container(job))
         until(client, job, f"heard {name}\n")
+
+
+@pytest.mark.parametrize(("own", "saves"), [("120", True), ("1", False), ("soon", False)])
+def test_a_cancel_without_a_grace_gives_the_jobs_own_where_that_is_longer(
+    client: Client, monkeypatch: pytest.MonkeyPatch, own: str, saves: bool
+) -> None:
+    """The default is shorter here, so that a test need not wait for it."""
+    monkeypatch.setattr(ending, "GRACE", 1)
+    monkeypatch.setattr(containers, "GRACE", 1)
+    command = "trap 'sleep 3; echo saved; exit' TERM; echo up; sleep 300 & wait"
+    job = submit(client, command, image=BUSYBOX, env_vars={"TAO_GRACE": own})
+    until(client, job, "up\n")
+    assert client.cancel_job(job.id, grace=1)
+    assert ("saved" in client.get_job_logs(job.id)) is saves

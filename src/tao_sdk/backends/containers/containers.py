@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from tao_sdk.backends.containers import parse
-from tao_sdk.backends.containers.start_script import GRACE_FILE
+from tao_sdk.backends.containers.start_script import GRACE, GRACE_FILE
 from tao_sdk.backends.containers.window import seconds
 from tao_sdk.backends.job_environment import grace_text
 from tao_sdk.model.errors import Unreachable
@@ -49,6 +49,11 @@ class Container:
     @property
     def running(self) -> bool:
         return self.seen["State"]["Status"] == "running"
+
+    @property
+    def own_grace(self) -> timedelta:
+        """The time that its job has to end unless the caller says otherwise."""
+        return timedelta(seconds=self.seen["Config"].get("StopTimeout") or GRACE)
 
     def is_of(self, attempt: Attempt) -> bool:
         return parse.belongs(self.seen, attempt.job_id, attempt.number, attempt.store_id)
