@@ -106,19 +106,17 @@ class Containers:
         """Remove a container with its anonymous volumes. One that is being removed is waited for,
         and one whose files are busy is tried again.
         """
-        for _ in range(REMOVALS):
+        for tries_left in reversed(range(REMOVALS)):
             try:
                 self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
                 return
             except DaemonError as error:
                 if error.status == 404:
                     return
-                if error.status != 409 and not BUSY.search(error.backend_words):
+                is_busy = tries_left and BUSY.search(error.backend_words)
+                if error.status != 409 and not is_busy:
                     raise
-                last = error
             time.sleep(0.1)
-        if last.status != 409:
-            raise last
 
     def recorded_events(self, container: Container) -> list[Mapping[str, Any]]:
         """What the daemon still remembers of what happened to a container."""
