@@ -333,7 +333,7 @@ class PodLog:
             raise PathNotFound(f"The pod {self.pod} is gone, and its log with it.") from error
         if not parse.has_begun(pod):
             return
-        if parse.terminated(pod) and LOST in error.what:
+        if parse.terminated(pod) and LOST in error.backend_words:
             raise PathNotFound(f"The log of {self.pod} is gone.", error.what) from error
         what = f"The log of {self.pod} could not be read."
         raise Unreachable(what, error.what, "Try again.") from error
