@@ -107,3 +107,34 @@ def test_a_tee_that_ignores_the_signal_passes_a_programs_last_words_on(
     until_it_runs(client, job, b"up")
     assert client.cancel_job(job.id, grace=120) is True
     assert client.get_job_logs(job.id) == "up\nlast words\n"
+
+
+SAVES_ONCE = """
+import signal, sys, time
+def save(*_):
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+def test_a_program_below_a_shell_has_its_time_though_the_signal_ends_the_shell(
+    client: Client, place: Place
+) -> None:
+    command = f"python3 -c {shlex.quote(SAVES_ONCE)}; echo more"
+    job = client.submit(JobSpec(command=command, name="grace", gpu_count=0), place.platform).job
+    until_it_runs(client, job, b"up")
+    assert client.cancel_job(job.id, grace=120) is True
+    assert client.get_job_logs(job.id) == "up\nsaved\n"
+
+
+def test_a_program_hears_an_interrupt(client: Client, place: Place) -> None:
+    program = "import signal; print(signal.getsignal(signal.SIGINT).__name__)"
+    command = f"python3 -c {shlex.quote(program)}"
+    job = client.submit(JobSpec(command=command, name="grace", gpu_count=0), place.platform).job
+    client.wait(job.id, timeout=120)
+    assert client.get_job_logs(job.id) == "default_int_handler\n"

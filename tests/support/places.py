@@ -19,7 +19,7 @@ from support.dockerd import dockerd_here
 from support.kubernetes import kube_files, kube_here
 from support.kubernetes.kube_api import ApiError
 from support.servers import link_here
-from support.waiting import LIMIT_SECONDS, until
+from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine.submit import Planned, Submission
 from tao_sdk.model.job import Job
@@ -45,13 +45,6 @@ class PlacedClient(Client):
 
     def plan(self, spec: JobSpec, platform: str, *more: Any, **named: Any) -> Planned:
         return super().plan(self.placed(spec), platform, *more, **named)
-
-    def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
-        """True also where the kubelet of a busy machine takes longer than a cancel waits."""
-        over = super().cancel_job(job_id, grace)
-        if over or self.place.platform != "kubernetes":
-            return over
-        return self.wait(job_id, timeout=LIMIT_SECONDS).status.terminal
 
     def placed(self, spec: JobSpec) -> JobSpec:
         return replace(

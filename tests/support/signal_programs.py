@@ -14,3 +14,8 @@ for _ in range(15):
     time.sleep(0.1)
 print("told", len(told), flush=True)
 """
+
+# for /bin/sh: the program saves when it is told to end; the shell above it ends at once
+SAVES_BELOW_A_SHELL = (
+    """sh -c "trap 'sleep 1; echo saved; exit' TERM; echo up; sleep 300 & wait"; echo more"""
+)

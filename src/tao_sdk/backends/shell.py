@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+SHARED_SCRIPTS = Path(__file__).with_name("scripts")  # those of several backends
+
 
 @cache
 def load_script(folder: Path, name: str) -> str:

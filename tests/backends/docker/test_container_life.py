@@ -5,14 +5,17 @@ Docker daemon is made of.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX
+from tao_sdk.backends.containers import containers
 from tao_sdk.backends.containers.containers import Containers, container_name
 from tao_sdk.backends.containers.life.ending import Ending
 from tao_sdk.backends.containers.life.jobs import JobContainers, Place
@@ -26,7 +29,7 @@ from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.transports.dockerd import Address, Daemon
+from tao_sdk.transports.dockerd import Address, Daemon, DaemonError
 
 NETWORK = "moon_default"
 NO_GRACE = timedelta(0)
@@ -158,3 +161,30 @@ def test_a_ref_is_not_ready_while_the_place_still_gets_the_image(
 def test_a_job_of_another_place_is_not_looked_at(moon: Moon, attempt: Attempt) -> None:
     ref = replace(moon.submit(attempt, "true"), endpoint="moon://sea")
     assert moon.look(ref).phase is Phase.UNREACHABLE
+
+
+BUSY = "unable to remove filesystem for x: unlinkat merged: device or resource busy"
+
+
+@pytest.mark.parametrize("refusals", [2, 1_000_000])
+def test_a_container_whose_files_are_busy_is_removed_once_they_are_not(
+    moon: Moon, attempt: Attempt, monkeypatch: pytest.MonkeyPatch, refusals: int
+) -> None:
+    monkeypatch.setattr(containers, "REMOVALS", 3)
+    ref = moon.submit(attempt, "true")
+    ask, left = moon.place.daemon.ask, refusals
+
+    def busy_ask(method: str, path: str, *given: Any, **more: Any) -> Any:
+        nonlocal left
+        if method == "DELETE" and left:
+            left -= 1
+            raise DaemonError(500, BUSY)
+        return ask(method, path, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moon.place.daemon, "ask", busy_ask)
+        told = nullcontext() if refusals < 3 else pytest.raises(DaemonError, match="busy")
+        with told:
+            moon.containers.remove(ref.unique_id)
+    found = moon.containers.inspect(ref.unique_id)
+    assert (found is None) is (refusals < 3)

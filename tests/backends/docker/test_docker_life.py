@@ -14,14 +14,17 @@ import pytest
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
-from tao_sdk.backends.containers import parse
+from support.signal_programs import SAVES_BELOW_A_SHELL
+from tao_sdk.backends.containers import containers, parse
 from tao_sdk.backends.containers.containers import Container
+from tao_sdk.backends.containers.life import ending
 from tao_sdk.backends.containers.life.networks import Networks
 from tao_sdk.backends.contract import cancel_one
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -673,3 +676,56 @@ def test_a_container_whose_root_is_read_only_is_canceled_with_the_grace_of_its_o
     until(client, job, "ready")
     assert client.cancel_job(job.id, grace=30) is True
     assert client.get_job(job.id).status is Status.CANCELED
+
+
+# A program below a shell, in an image with sh alone
+
+
+def test_a_program_below_a_shell_has_its_time_though_the_signal_ends_the_shell(
+    client: Client,
+) -> None:
+    job = submit(client, SAVES_BELOW_A_SHELL, image=BUSYBOX)
+    until(client, job, "up\n")
+    assert client.cancel_job(job.id, grace=120)
+    assert client.get_job_logs(job.id) == "up\nsaved\n"
+
+
+def test_a_program_below_a_shell_has_its_time_at_the_time_limit(client: Client) -> None:
+    job = submit(client, SAVES_BELOW_A_SHELL, image=BUSYBOX, time_limit=timedelta(seconds=3))
+    ended = client.wait(job.id, timeout=120)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+    assert client.get_job_logs(job.id) == "up\nsaved\n"
+
+
+def test_a_container_without_an_init_tells_its_group(client: Client) -> None:
+    native = {"HostConfig": {"Init": False}}
+    job = submit(client, SAVES_BELOW_A_SHELL, image=BUSYBOX, native=native)
+    until(client, job, "up\n")
+    assert client.cancel_job(job.id, grace=120)
+    assert client.get_job_logs(job.id) == "up\nsaved\n"
+
+
+def test_a_program_hears_the_signals_that_somebody_sends_to_its_container(
+    client: Client, here: Daemon
+) -> None:
+    names = ("HUP", "INT", "QUIT", "USR1")
+    traps = "; ".join(f"trap 'echo heard {name}' {name}" for name in names)
+    job = submit(client, f"{traps}; echo up; while :; do sleep 300 & wait; done", image=BUSYBOX)
+    until(client, job, "up")
+    for name in names:
+        here.docker("kill", f"--signal={name}", container(job))
+        until(client, job, f"heard {name}\n")
+
+
+@pytest.mark.parametrize(("own", "saves"), [("120", True), ("1", False), ("soon", False)])
+def test_a_cancel_without_a_grace_gives_the_jobs_own_where_that_is_longer(
+    client: Client, monkeypatch: pytest.MonkeyPatch, own: str, saves: bool
+) -> None:
+    """The default is shorter here, so that a test need not wait for it."""
+    monkeypatch.setattr(ending, "GRACE", 1)
+    monkeypatch.setattr(containers, "GRACE", 1)
+    command = "trap 'sleep 3; echo saved; exit' TERM; echo up; sleep 300 & wait"
+    job = submit(client, command, image=BUSYBOX, env_vars={"TAO_GRACE": own})
+    until(client, job, "up\n")
+    assert client.cancel_job(job.id, grace=1)
+    assert ("saved" in client.get_job_logs(job.id)) is saves

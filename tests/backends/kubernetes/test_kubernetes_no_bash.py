@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.kubernetes.kube_files import BUSYBOX, PAUSE
+from support.signal_programs import SAVES_BELOW_A_SHELL
 from support.waiting import until
 from tao_sdk.backends.kubernetes import look, parse, starting
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
@@ -22,6 +23,7 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
@@ -48,6 +50,23 @@ def test_its_log_is_followed_from_the_first_look_on(client: Client) -> None:
     job = submit(client, "echo begun; sleep 1; echo done")
     assert b"".join(client.follow_logs(job.id)).decode() == "begun\ndone\n"
     assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+
+
+def test_a_program_below_a_shell_has_its_time_though_the_signal_ends_the_shell(
+    client: Client,
+) -> None:
+    job = submit(client, SAVES_BELOW_A_SHELL)
+    until(lambda: client.get_job(job.id).status is Status.RUNNING)
+    until(lambda: client.get_job_logs(job.id) == "up\n")
+    assert client.cancel_job(job.id, grace=120)
+    assert client.get_job_logs(job.id) == "up\nsaved\n"
+
+
+def test_a_program_below_a_shell_has_its_time_at_the_time_limit(client: Client) -> None:
+    job = submit(client, SAVES_BELOW_A_SHELL, time_limit=timedelta(seconds=3))
+    ended = client.wait(job.id, timeout=120)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+    assert client.get_job_logs(job.id) == "up\nsaved\n"
 
 
 def test_an_image_with_neither_bash_nor_sh_is_told_as_such(client: Client) -> None:

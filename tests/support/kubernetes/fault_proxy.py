@@ -33,6 +33,7 @@ class Refusal:
     status: int
     words: str
     times: int
+    said: str = "the tests' proxy refuses this"
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -72,10 +73,12 @@ class FaultProxy:
         finally:
             self.moves.set()
 
-    def refuse(self, status: int, words: str = "", times: int = 1, **headers: str) -> None:
+    def refuse(
+        self, status: int, words: str = "", times: int = 1, said: str = Refusal.said, **headers: str
+    ) -> None:
         """Answer the next requests with this status, such as 429 with Retry_After="1"."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.refusals.append(Refusal(status, words, times, named))
+        self.refusals.append(Refusal(status, words, times, said, named))
 
     def drop_watches(self) -> int:
         """Break every running watch off in the middle; how many there were."""
@@ -154,7 +157,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.answer()
 
     def refuse(self, refusal: Refusal) -> None:
-        said = status_object(refusal.status, "TestRefusal", "the tests' proxy refuses this")
+        said = status_object(refusal.status, "TestRefusal", refusal.said)
         self.send_whole(refusal.status, json.dumps(said).encode(), refusal.headers)
 
     def say_expired(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from tao_sdk.backends.containers import parse
-from tao_sdk.backends.containers.start_script import GRACE_FILE
+from tao_sdk.backends.containers.start_script import GRACE, GRACE_FILE
 from tao_sdk.backends.containers.window import epoch_seconds
 from tao_sdk.backends.job_environment import grace_text
 from tao_sdk.model.errors import Unreachable
@@ -21,6 +22,9 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status, make_
 
 MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
+REMOVALS = 100  # tries, 0.1 s apart
+# A storage driver's words while another process still sees the files of a container.
+BUSY = re.compile("device or resource busy", re.IGNORECASE)
 
 
 def container_name(job_id: str) -> str:
@@ -45,6 +49,11 @@ class Container:
     @property
     def running(self) -> bool:
         return self.seen["State"]["Status"] == "running"
+
+    @property
+    def own_grace(self) -> timedelta:
+        """The time that its job has to end unless the caller says otherwise."""
+        return timedelta(seconds=self.seen["Config"].get("StopTimeout") or GRACE)
 
     def is_of(self, attempt: Attempt) -> bool:
         return parse.belongs_to(self.seen, attempt.job_id, attempt.number, attempt.store_id)
@@ -94,17 +103,18 @@ class Containers:
         return left is not None and not parse.observation(left.seen).phase.over
 
     def remove(self, container: str) -> None:
-        """Remove a container with its anonymous volumes. One that is being removed
-        is waited for.
+        """Remove a container with its anonymous volumes. One that is being removed is waited for,
+        and one whose files are busy is tried again.
         """
-        for _ in range(100):
+        for tries_left in reversed(range(REMOVALS)):
             try:
                 self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
                 return
             except DaemonError as error:
                 if error.status == 404:
                     return
-                if error.status != 409:
+                is_busy = tries_left and BUSY.search(error.backend_words)
+                if error.status != 409 and not is_busy:
                     raise
             time.sleep(0.1)
 

@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
+from tao_sdk.backends.shell import SHARED_SCRIPTS, assign_variables, load_script
+
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 FOLDER = ".tao-job"  # in the container: what is delivered into it
 GRACE_FILE = f"/{FOLDER}/grace"  # the seconds that a cancel gives
@@ -39,6 +41,10 @@ unset _tao_line _tao_newline"""
 MAKE_RESULTS = '[ -z "$TAO_RESULTS_DIR" ] || mkdir -p "$TAO_RESULTS_DIR" 2>/dev/null'
 USE_BASH = 'if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi'
 
+# The container's init tells the whole group of SIGTERM where its environment says so. Elsewhere the
+# shell does.
+WHO_TELLS = """if [ $$ -eq 1 ] || [ -z "${TINI_KILL_PROCESS_GROUP:-}" ]; then tao_tells=yes; fi"""
+
 
 def is_long(command: str) -> bool:
     """True if the command is too long for an argument, and is delivered as a file."""
@@ -57,10 +63,11 @@ def steps(command: str, time_limit: timedelta | None, takes_environment: bool) -
         yield from (ONLY_ONCE, TAKE_IN, MARK, MAKE_RESULTS)
     yield f"set -- /{FOLDER}/command" if is_long(command) else 'set -- -c "$1"'
     yield USE_BASH
-    if time_limit is not None:
-        limit = f"timeout -k {GRACE} {math.ceil(time_limit.total_seconds())}"
-        yield f'if command -v timeout >/dev/null; then set -- {limit} "$@"; fi'
-    yield 'exec "$@" </dev/null'
+    seconds = str(math.ceil(time_limit.total_seconds())) if time_limit else ""
+    yield assign_variables({"tao_limit": seconds, "tao_grace": str(GRACE), "tao_tells": ""})
+    yield WHO_TELLS
+    yield load_script(SHARED_SCRIPTS, "run_command")
+    yield 'hear_signals\nrun_command "$@"'
 
 
 def statements(values: Mapping[str, str]) -> str:

@@ -55,7 +55,9 @@ class Ending:
             return last
         make_folders(self.place.home)
         self.jobs.cancel_mark(ref).touch()
-        if grace.total_seconds() != GRACE:  # else it is the job's own; to write takes a stop's time
+        if grace.total_seconds() == GRACE:  # the caller named none: to write takes a stop's time
+            grace = container.own_grace
+        else:
             self.containers.write_grace(container, grace)
         with suppress(DaemonError):  # what it could not do is seen
             self.containers.stop(container, grace.total_seconds())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from tao_sdk.backends.containers.request import job_labels
-from tao_sdk.backends.containers.start_script import is_long, start_script
+from tao_sdk.backends.containers.start_script import GRACE, is_long, start_script
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.mounts import Mount
@@ -29,6 +31,7 @@ LOG_DRIVER = {
 }
 # Variables of ours that `docker inspect` may show.
 PUBLIC_VARIABLES = frozenset({"TAO_JOB_ID", "TAO_ATTEMPT", "TINI_KILL_PROCESS_GROUP"})
+PLAIN_SECONDS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?")
 TERMINAL_FIELDS = ("Tty", "OpenStdin", "StdinOnce")
 
 
@@ -92,7 +95,18 @@ def unpatched_body(
         body |= {"OpenStdin": True, "StdinOnce": True}
     if needs.user:
         body["User"] = needs.user
+    if grace := own_grace(needs.variables):
+        body["StopTimeout"] = grace
     return body
+
+
+def own_grace(variables: Mapping[str, str | SecretRef]) -> int:
+    """Whole seconds of the job's TAO_GRACE where they are more than the default; else 0."""
+    text = variables.get("TAO_GRACE")
+    if not isinstance(text, str) or not PLAIN_SECONDS.fullmatch(text):
+        return 0
+    seconds = math.ceil(float(text))
+    return seconds if seconds > GRACE else 0
 
 
 def start_command(job: PreparedJob, needs: ContainerNeeds) -> list[str]:

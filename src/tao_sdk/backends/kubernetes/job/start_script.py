@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
-from tao_sdk.backends.shell import assign_variables, load_script
+from tao_sdk.backends.shell import SHARED_SCRIPTS, assign_variables, join_parts, load_script
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 PARTS = "/.tao-job/parts"  # folder in the container: a long command, in parts
@@ -14,10 +15,12 @@ RUN = "/.tao-job/run"  # folder where the parts are put together
 def start_script(limit: float | None, grace: int, rank0: str, in_parts: bool) -> str:
     """`rank0`: the name that each rank waits for; "" of a job with one pod."""
     values = {
-        "tao_limit": f"{limit:g}" if limit else "",
+        "tao_limit": str(math.ceil(limit)) if limit else "",
         "tao_grace": str(grace),
+        "tao_tells": "yes",  # a kubelet tells the first process of a container alone
         "tao_rank0": rank0,
         "tao_parts": PARTS if in_parts else "",
         "tao_run": RUN,
     }
-    return f"{assign_variables(values)}\n{load_script(SCRIPTS, 'start')}\n"
+    run_command = load_script(SHARED_SCRIPTS, "run_command")
+    return join_parts(assign_variables(values), run_command, load_script(SCRIPTS, "start"))

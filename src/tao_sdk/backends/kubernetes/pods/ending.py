@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +26,7 @@ from tao_sdk.transports.kube import Kube, ignored
 
 MARGIN = 15.0  # seconds beyond the grace until the Job is gone
 LOG_SECONDS = 5.0  # for the last words, once the Job is gone
+DELETES = 8  # pods that are deleted at once
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Ending:
             return seen
         copies = list(self._keep_logs(pods))
         self.delete(job, pods, max(int(grace.total_seconds()), 1))
-        gone = self._wait_until_gone(job, grace.total_seconds() + MARGIN)
+        gone = self._wait_until_gone(job, max(grace.total_seconds(), begun_grace(pods)) + MARGIN)
         for copy in copies:
             copy.join(LOG_SECONDS if gone else 0)
         if not gone:
@@ -58,7 +60,12 @@ class Ending:
         return Observation(Phase.CANCELED, "deleted", reason=why.text, reason_code=why.code)
 
     def delete(self, job: Object, pods: Sequence[Object], grace: int) -> None:
-        """The Job, only this one as its uid says, in the foreground; its pods with the grace."""
+        """The pods with the grace, then the Job, only this one as its uid says, in the foreground.
+
+        In this order: the cluster deletes the pods of a deleted Job with their own grace, and a
+        kubelet that has begun to end a pod takes no other grace for it.
+        """
+        delete_pods(self.kube, pods, grace)
         metadata = job["metadata"]
         options = {
             "apiVersion": "v1",
@@ -69,8 +76,6 @@ class Ending:
         path = jobs_path(metadata["namespace"], metadata["name"])
         with ignored(404, 409):
             self.kube.ask("DELETE", path, options)
-        for pod in pods:
-            delete_pod(self.kube, pod, grace)
 
     def _keep_logs(self, pods: Sequence[Object]) -> Iterator[Any]:
         for pod in pods:
@@ -118,6 +123,22 @@ def watch_events(response: Any) -> Iterator[Mapping[str, Any]]:
 
 def deleted(job: Object) -> dict[str, Any]:
     return {**job["metadata"], "deletionTimestamp": "now"}
+
+
+def begun_grace(pods: Sequence[Object]) -> float:
+    """Seconds that pods have which somebody has deleted before; 0.0 where there is none."""
+    given = [pod["metadata"].get("deletionGracePeriodSeconds") or 0 for pod in pods]
+    return float(max(given, default=0))
+
+
+def delete_pods(kube: Kube, pods: Sequence[Object], grace: int) -> None:
+    """Side by side: once one is deleted, the Job's controller deletes the others with their own
+    grace.
+    """
+    with ThreadPoolExecutor(DELETES, thread_name_prefix="tao-delete") as threads:
+        deletions = [threads.submit(delete_pod, kube, pod, grace) for pod in pods]
+    for deletion in deletions:
+        deletion.result()
 
 
 def delete_pod(kube: Kube, pod: Object, grace: int) -> None:

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.backends.kubernetes.job import names
-from tao_sdk.backends.kubernetes.pods.logs import BLOCK, STAMP, Lines, Position, log_path
+from tao_sdk.backends.kubernetes.pods.logs import (
+    BLOCK,
+    FAILURES,
+    PAUSE,
+    STAMP,
+    Lines,
+    Position,
+    log_path,
+)
 from tao_sdk.backends.log_tail import find_tail_of_file
 from tao_sdk.model.errors import TaoError
 from tao_sdk.store.private_files import make_folders
+from tao_sdk.transports.http_session import Answer
 from tao_sdk.transports.kube import Kube
 
 MOST = 64 * MiB  # of one copy
@@ -61,22 +73,36 @@ class KeptLogs:
 
 
 def copy_log(kube: Kube, namespace: str, pod: str, path: Path) -> None:
+    """Follow a pod's log into a file. Without an answer there is no file: an empty copy would say
+    that the log was empty.
+    """
+    answer = open_log(kube, namespace, pod)
+    if answer is None:
+        return
+    try:
+        write_copy(answer.response, path)
+    finally:
+        answer.close()
+
+
+def open_log(kube: Kube, namespace: str, pod: str) -> Answer | None:
+    """The answer that follows a pod's log; None where each of a few questions is refused."""
     params = {"container": names.CONTAINER, "timestamps": "true", "follow": "true"}
+    for _ in range(FAILURES):
+        with suppress(TaoError):
+            return kube.stream(log_path(namespace, pod), params, read=60.0)
+        time.sleep(PAUSE)
+    return None
+
+
+def write_copy(response: Any, path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        try:
-            answer = kube.stream(log_path(namespace, pod), params, read=60.0)
-        except TaoError:
-            return
-        try:
-            while (data := answer.response.read1(BLOCK)) and file.tell() < MOST:
-                file.write(data)
-            if data:
-                file.write(b"\n" + FULL)
-        except (OSError, HTTPException, ValueError):
-            return  # what has come is kept
-        finally:
-            answer.close()
+    broken = (OSError, HTTPException, ValueError)
+    with os.fdopen(descriptor, "wb") as file, suppress(*broken):  # what has come is kept
+        while (data := response.read1(BLOCK)) and file.tell() < MOST:
+            file.write(data)
+        if data:
+            file.write(b"\n" + FULL)
 
 
 def blocks_since(path: Path, since: bytes, tail: int | None) -> Iterator[bytes]:

@@ -36,7 +36,9 @@ LATE_SECONDS = (
 KEPT_SECONDS = 3  # whose lines are counted one by one: late lines may be older than those before
 STAMP = len("2026-01-01T00:00:00")
 LONGEST_TIME = len("2026-01-01T00:00:00.123456789+00:00")
-NOT_STARTED = 400
+# A kubelet answers 400 whatever keeps it from a log, and 404 while it does not know the pod.
+EARLY = (400, 404)
+LOST = "is terminated"  # a kubelet's words for a container of which it has no log
 ROTATED = b"tao: the cluster rotated this log here; lines before the next one may be missing\n"
 BEGINS_LATE = (
     "tao: this log begins {seconds:.0f} s after the start of rank {rank}: of a long log the "
@@ -248,9 +250,6 @@ class PodLog:
             is_first = False
             time.sleep(PAUSE)
 
-    def is_there(self) -> bool:
-        return get(self.kube, core_path(self.namespace, "pods", self.pod)) is not None
-
     def _read_tail(self, position: Position, tail: int) -> Iterator[LogChunk]:
         """The last lines. All lines since the first of them are counted: a later question repeats
         those of its whole second.
@@ -313,18 +312,31 @@ class PodLog:
         try:
             answer = self.kube.stream(log_path(self.namespace, self.pod), params, seconds)
         except KubeError as error:
-            if error.status == NOT_STARTED:
-                return
-            if error.status == 404 and self.is_there():  # its node does not know it yet
-                return
-            if error.status == 404:
-                raise PathNotFound(f"The pod {self.pod} is gone, and its log with it.") from error
-            raise
+            self._refuse_unless_early(error)
+            return
         try:
             while data := answer.response.read1(BLOCK):
                 yield data
         finally:
             answer.close()
+
+    def _refuse_unless_early(self, error: KubeError) -> None:
+        """Return where the refusal says that the container has not started.
+
+        Raises PathNotFound where no log will come any more, Unreachable where one is there, and
+        any other refusal as it is.
+        """
+        if error.status not in EARLY:
+            raise error
+        pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
+        if pod is None:
+            raise PathNotFound(f"The pod {self.pod} is gone, and its log with it.") from error
+        if not parse.has_begun(pod):
+            return
+        if parse.terminated(pod) and LOST in error.backend_words:
+            raise PathNotFound(f"The log of {self.pod} is gone.", error.what) from error
+        what = f"The log of {self.pod} could not be read."
+        raise Unreachable(what, error.what, "Try again.") from error
 
 
 @contextmanager

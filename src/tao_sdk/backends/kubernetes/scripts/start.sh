@@ -1,12 +1,9 @@
 #!/bin/sh
-# What runs first in a job's container, in bash or sh. Variables: tao_limit (seconds for the command,
-# or ""), tao_grace (seconds to end), tao_rank0 (name of rank 0's pod, or ""), tao_parts (folder with
-# the parts of the command, or ""), tao_run (folder to put them together). $1: the command.
+# shellcheck disable=SC2154
+# What runs first in a job's container, in bash or sh, after run_command.sh. Variables: tao_rank0 (name of rank 0's pod, or ""),
+# tao_parts (folder with the parts of the command, or ""), tao_run (folder to put them together). $1: the command.
 
-tao_told='' tao_late=''
-trap 'tao_told=1; trap "" TERM; kill -TERM 0' TERM
-trap 'tao_late=1; trap "" TERM; kill -TERM 0' USR1
-
+hear_signals
 tao_resolves() {
   if command -v getent >/dev/null; then getent hosts "$1" >/dev/null 2>&1; return; fi
   if command -v python3 >/dev/null; then
@@ -44,22 +41,4 @@ else
   set -- -c "$1"
 fi
 if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi
-"$@" </dev/null &
-tao_child=$!
-if [ -n "$tao_limit" ]; then
-  (
-    trap '' TERM
-    sleep "$tao_limit"
-    kill -USR1 $$
-    sleep "$tao_grace"
-    kill -KILL 0
-  ) &
-fi
-while :; do
-  { wait "$tao_child"; } 2>/dev/null # bash says there how a child was killed
-  tao_code=$?
-  kill -0 "$tao_child" 2>/dev/null || break
-done
-[ -z "$tao_late" ] || exit 124
-[ -z "$tao_told" ] || [ "$tao_code" -ne 0 ] || exit 143
-exit "$tao_code"
+run_command "$@"

@@ -1,0 +1,107 @@
+"""Refused logs: what the cluster does not give is no empty log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.kubernetes import fault_proxy
+from support.kubernetes.fault_proxy import FaultProxy
+from support.kubernetes.kube_here import Cluster
+from support.waiting import until
+from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec, mint_id
+
+ALWAYS = 1_000_000
+GRACE = timedelta(seconds=1)
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
+    with fault_proxy.before(cluster) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def backend(
+    proxy: FaultProxy, surroundings: dict[str, str], namespace: str, tmp_path: Path
+) -> Iterator[KubernetesBackend]:
+    kubeconfig = proxy.write_kubeconfig(tmp_path / "through-proxy", namespace=namespace)
+    settings = Settings({**surroundings, "KUBECONFIG": str(kubeconfig)})
+    made = KubernetesBackend(settings, tmp_path / "state")
+    yield made
+    made.close()
+
+
+def submit(backend: KubernetesBackend, command: str, **more: Any) -> Ref:
+    spec = JobSpec(image="tests.local/python:1", command=command, gpu_count=0, **more)
+    prepared, options = PreparedJob(spec, command), backend.Options()
+    facts = backend.survey(prepared, options)
+    attempt = Attempt(mint_id("logs"), 1, "kubernetes", backend.endpoint, "feedfeedfeedfeed")
+    return backend.submit(backend.plan(prepared, options, facts, attempt), {})
+
+
+def log_of(backend: KubernetesBackend, ref: Ref) -> bytes:
+    return b"".join(chunk.data for chunk in backend.logs(ref, LogRequest()))
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_refused_log_of_a_container_that_has_begun_is_no_empty_one(
+    backend: KubernetesBackend, proxy: FaultProxy, status: int
+) -> None:
+    ref = submit(backend, "echo whole")
+    until(lambda: backend.observe([ref])[ref].phase.ended)
+    proxy.refuse(status, "/log?")
+    with pytest.raises(Unreachable, match="could not be read"):
+        log_of(backend, ref)
+    assert log_of(backend, ref) == b"whole\n"
+
+
+def test_a_log_that_its_node_has_lost_is_told_as_gone(
+    backend: KubernetesBackend, proxy: FaultProxy
+) -> None:
+    """So a kubelet says it that evicted the pod and knows no container of it any more."""
+    ref = submit(backend, "echo whole")
+    until(lambda: backend.observe([ref])[ref].phase.ended)
+    proxy.refuse(400, "/log?", said='container "tao" in pod "x" is terminated')
+    with pytest.raises(PathNotFound):
+        log_of(backend, ref)
+
+
+def test_a_copy_that_the_cluster_refuses_is_no_empty_copy(
+    backend: KubernetesBackend, proxy: FaultProxy
+) -> None:
+    ref = submit(backend, "echo up; sleep 300")
+    until(lambda: log_of(backend, ref))
+    proxy.refuse(400, "/log?", times=ALWAYS)
+    backend.cancel([ref], GRACE)
+    proxy.refusals.clear()
+    until(lambda: backend.observe([ref])[ref].phase.over)
+    with pytest.raises(PathNotFound):
+        log_of(backend, ref)
+
+
+def test_a_copy_that_is_refused_once_is_asked_for_again(
+    backend: KubernetesBackend, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    command = f"trap '' TERM; echo up; until [ -e {end} ]; do sleep 0.1; done"
+    ref = submit(backend, command, mounts=[f"{tmp_path}:{tmp_path}"])
+    until(lambda: log_of(backend, ref))
+    proxy.refuse(400, "/log?")
+    canceling = threading.Thread(target=backend.cancel, args=([ref], timedelta(minutes=2)))
+    canceling.start()
+    until(lambda: sum("follow=true" in line for line in list(proxy.requests)) == 2)
+    end.touch()
+    canceling.join()
+    assert log_of(backend, ref) == b"up\n"
