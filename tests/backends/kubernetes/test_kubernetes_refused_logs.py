@@ -78,6 +78,22 @@ def test_a_log_that_its_node_has_lost_is_told_as_gone(
         log_of(backend, ref)
 
 
+@pytest.mark.parametrize("tail", [None, 5])
+def test_what_a_kubelet_says_in_a_logs_place_is_no_line_of_the_log(
+    backend: KubernetesBackend, proxy: FaultProxy, tail: int | None
+) -> None:
+    """So it answers, with 200, once the container's files are gone."""
+    ref = submit(backend, "echo whole")
+    until(lambda: backend.observe([ref])[ref].phase.ended)
+    proxy.refuse(200, "/log?", said="unable to retrieve container logs for containerd://c6a78f2")
+    with pytest.raises(PathNotFound, match="unable to retrieve"):
+        list(backend.logs(ref, LogRequest(tail=tail)))
+    proxy.refuse(200, "/log?", said="failed to create fsnotify watcher: too many open files\n")
+    with pytest.raises(Unreachable, match="too many open files"):
+        list(backend.logs(ref, LogRequest(tail=tail)))
+    assert b"".join(chunk.data for chunk in backend.logs(ref, LogRequest(tail=tail))) == b"whole\n"
+
+
 def test_a_copy_that_the_cluster_refuses_is_no_empty_copy(
     backend: KubernetesBackend, proxy: FaultProxy
 ) -> None:

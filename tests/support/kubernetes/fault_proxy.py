@@ -76,7 +76,9 @@ class FaultProxy:
     def refuse(
         self, status: int, words: str = "", times: int = 1, said: str = Refusal.said, **headers: str
     ) -> None:
-        """Answer the next requests with this status, such as 429 with Retry_After="1"."""
+        """Answer the next requests with this status, such as 429 with Retry_After="1"; a 200 has
+        the words alone.
+        """
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.refusals.append(Refusal(status, words, times, said, named))
 
@@ -157,8 +159,10 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.answer()
 
     def refuse(self, refusal: Refusal) -> None:
-        said = status_object(refusal.status, "TestRefusal", refusal.said)
-        self.send_whole(refusal.status, json.dumps(said).encode(), refusal.headers)
+        said = refusal.said
+        if refusal.status != 200:
+            said = json.dumps(status_object(refusal.status, "TestRefusal", said))
+        self.send_whole(refusal.status, said.encode(), refusal.headers)
 
     def say_expired(self) -> None:
         said = status_object(410, "Expired", "too old resource version: 1 (2)")

@@ -10,6 +10,7 @@ what was read is told from what is new by the time of the last line.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from http.client import HTTPException
-from typing import Any
+from typing import Any, NoReturn
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.kubernetes import parse
@@ -39,6 +40,10 @@ LONGEST_TIME = len("2026-01-01T00:00:00.123456789+00:00")
 # A kubelet answers 400 whatever keeps it from a log, and 404 while it does not know the pod.
 EARLY = (400, 404)
 LOST = "is terminated"  # a kubelet's words for a container of which it has no log
+REMOVED = "unable to retrieve container logs"  # ... for a container that it has removed
+# A line of the log begins with its time. The kubelet writes its own trouble between them, without.
+TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+LONGEST_TROUBLE = 500  # bytes of it that are told
 ROTATED = b"tao: the cluster rotated this log here; lines before the next one may be missing\n"
 BEGINS_LATE = (
     "tao: this log begins {seconds:.0f} s after the start of rank {rank}: of a long log the "
@@ -121,6 +126,11 @@ def time_of(line: bytes) -> str:
     return line.partition(b" ")[0][:LONGEST_TIME].decode("ascii", "replace")
 
 
+def words_of(line: bytes) -> str:
+    """What a kubelet wrote without a time."""
+    return line[:LONGEST_TROUBLE].decode(errors="replace")
+
+
 def zone_of(time: str) -> str:
     """`Z` or `+02:00`: nodes write their own."""
     return time[STAMP:].lstrip(".0123456789") or "Z"
@@ -137,6 +147,7 @@ class Lines:
         self.rest = b""  # of a line that has not ended
         self.time = ""  # of a long line that has not ended
         self.passed = 0  # bytes of that line that were seen
+        self.trouble = ""  # what the kubelet wrote in the log's place
         self._began = False
 
     def feed(self, data: bytes) -> bytes:
@@ -162,6 +173,8 @@ class Lines:
 
     def _end_line(self, line: bytes) -> bytes:
         text = self._text(line)
+        if not self.time:
+            return b""
         time, before = self.time, self.passed
         self.time, self.passed = "", 0
         if self._is_known(time):
@@ -205,11 +218,15 @@ class Lines:
         """The line without its time, which is kept until the line has ended."""
         if self.time:
             return line
-        _, space, text = line.partition(b" ")
-        if space:
-            self.time = time_of(line)
-            if not self._began:
-                self._begin(self.time)
+        stamp, space, text = line.partition(b" ")
+        if not space:
+            return b""
+        if not TIME.match(stamp):
+            self.trouble = words_of(line)
+            return b""
+        self.time = time_of(line)
+        if not self._began:
+            self._begin(self.time)
         return text
 
 
@@ -257,6 +274,8 @@ class PodLog:
         last = b"".join(self._blocks({"tailLines": max(tail, 1)}))
         if not last:
             return
+        if not TIME.match(last):
+            self._tell_trouble(words_of(last))
         position.last = time_of(last)
         position.counts[position.last[:STAMP]] = 0
         lines, kept = Lines(position), deque[bytes](maxlen=tail)
@@ -265,6 +284,8 @@ class PodLog:
         kept.extend(lines.close().splitlines(keepends=True))
         if kept:
             yield LogChunk(b"".join(kept), position.cursor)
+        if lines.trouble:
+            self._tell_trouble(lines.trouble)
 
     def _read_once(self, position: Position, follow: bool) -> Iterator[LogChunk]:
         lines = Lines(position)
@@ -280,6 +301,8 @@ class PodLog:
                 yield LogChunk(new, position.cursor)
         if new := lines.close():
             yield LogChunk(new, position.cursor)
+        if lines.trouble:
+            self._tell_trouble(lines.trouble)
 
     def _after_notice(self, blocks: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
         """The same blocks. Of a log that is long and begins late the start may be missing, which a
@@ -319,6 +342,15 @@ class PodLog:
                 yield data
         finally:
             answer.close()
+
+    def _tell_trouble(self, words: str) -> NoReturn:
+        """Raise PathNotFound where the container has ended, and its node has no log of it any more;
+        Unreachable else.
+        """
+        pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
+        if pod is None or (parse.terminated(pod) and words.startswith(REMOVED)):
+            raise PathNotFound(f"The log of {self.pod} is gone.", words)
+        raise Unreachable(f"The log of {self.pod} could not be read.", words, "Try again.")
 
     def _refuse_unless_early(self, error: KubeError) -> None:
         """Return where the refusal says that the container has not started.
