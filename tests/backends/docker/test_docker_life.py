@@ -22,6 +22,7 @@ from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -673,3 +674,29 @@ def test_a_container_whose_root_is_read_only_is_canceled_with_the_grace_of_its_o
     until(client, job, "ready")
     assert client.cancel_job(job.id, grace=30) is True
     assert client.get_job(job.id).status is Status.CANCELED
+
+
+# A time limit, and what the job says at it
+
+
+def test_a_time_limit_holds_in_an_image_with_bash_alone(client: Client, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "bash").symlink_to("/bin/bash")
+    job = submit(
+        client,
+        "echo begun; while :; do :; done",
+        mounts=[f"{programs}:/programs:ro"],
+        env_vars={"PATH": "/programs"},
+        time_limit="1s",
+    )
+    late = ended(client, job)
+    assert (late.status, late.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+    assert client.get_job_logs(job.id) == "begun\n"
+
+
+def test_a_command_that_saves_at_its_time_limit_has_reached_it(client: Client) -> None:
+    saves = "trap 'echo saved; exit 0' TERM; while :; do :; done"
+    late = ended(client, submit(client, saves, BUSYBOX, time_limit="1s"))
+    assert (late.status, late.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+    assert client.get_job_logs(late.id) == "saved\n"

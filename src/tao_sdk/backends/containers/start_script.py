@@ -8,7 +8,11 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 
+from tao_sdk.backends.shell import load_script
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 FOLDER = ".tao-job"  # in the container: what is delivered into it
 GRACE_FILE = f"/{FOLDER}/grace"  # the seconds that a cancel gives
@@ -55,12 +59,15 @@ def start_script(command: str, time_limit: timedelta | None, takes_environment: 
 def steps(command: str, time_limit: timedelta | None, takes_environment: bool) -> Iterator[str]:
     if takes_environment:
         yield from (ONLY_ONCE, TAKE_IN, MARK, MAKE_RESULTS)
+    if time_limit is not None:
+        yield load_script(SCRIPTS, "sleep")
     yield f"set -- /{FOLDER}/command" if is_long(command) else 'set -- -c "$1"'
     yield USE_BASH
     if time_limit is not None:
-        limit = f"timeout -k {GRACE} {math.ceil(time_limit.total_seconds())}"
-        yield f'if command -v timeout >/dev/null; then set -- {limit} "$@"; fi'
-    yield 'exec "$@" </dev/null'
+        yield load_script(SCRIPTS, "run_within")
+        yield f'run_within {math.ceil(time_limit.total_seconds())} {GRACE} "$@"'
+    else:
+        yield 'exec "$@" </dev/null'
 
 
 def statements(values: Mapping[str, str]) -> str:
