@@ -700,3 +700,14 @@ def test_a_command_that_saves_at_its_time_limit_has_reached_it(client: Client) -
     late = ended(client, submit(client, saves, BUSYBOX, time_limit="1s"))
     assert (late.status, late.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
     assert client.get_job_logs(late.id) == "saved\n"
+
+
+def test_the_first_look_at_a_running_job_says_when_it_began(client: Client) -> None:
+    job = submit(client, "echo up; sleep 600", BUSYBOX)
+    until(client, job, "up")
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    seen = client.engine.backend_of(job).observe([ref])[ref]
+    assert seen.phase is Phase.RUNNING
+    assert seen.started_at is not None
+    assert seen.started_at <= seen.seen_at
