@@ -36,6 +36,14 @@ def test_bytes_that_are_no_text_and_carriage_returns_pass_unchanged(
     assert whole == bytes(range(256)) * 40 + b"50 %\r60 %\rdone\n\xff\xfe no newline"
 
 
+def test_what_a_python_program_prints_can_be_read_while_it_runs(
+    client: Client, place: Place
+) -> None:
+    job = run(client, place, "python3 -c 'import time; print(1); time.sleep(600)'")
+    until(lambda: client.get_job_logs(job) == "1\n")
+    client.cancel_job(job, grace=0)
+
+
 def test_the_runners_own_lines_are_left_out_unless_asked_for(client: Client, place: Place) -> None:
     job = run(client, place, "printf 'no newline at the end'", mode="passthrough", outputs=["out"])
     assert b"".join(client.follow_logs(job)) == b"no newline at the end"

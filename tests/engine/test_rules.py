@@ -734,6 +734,17 @@ def test_the_limit_that_was_hit_is_named() -> None:
     assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).what
 
 
+def test_a_limit_that_the_platform_does_not_set_is_not_named() -> None:
+    text = "numpy.core._exceptions._ArrayMemoryError\nMemoryError"
+    evidence = Evidence(
+        exit_code=1,
+        log_tail=text,
+        limits={"memory": "500m"},
+        unused_fields=frozenset({"memory"}),
+    )
+    assert "500m" not in diagnose(evidence).what
+
+
 def test_the_disk_that_is_full_is_named() -> None:
     ended = {"event": "ended", "exit_code": 1, "full": "/results/digits"}
     found = diagnose(

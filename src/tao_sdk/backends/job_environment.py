@@ -18,14 +18,17 @@ from tao_sdk.model.spec import JobSpec
 
 Variables = Mapping[str, "str | SecretRef"]
 
+# Python writes at once: into a pipe it would keep its lines back, and lose them when it is killed.
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+
 
 def job_variables(
     spec: JobSpec, defaults: Variables, fixed: Variables
 ) -> dict[str, str | SecretRef]:
-    """The environment: `defaults`, then what the job asks for, then the `fixed` ones, which no job
-    can change.
+    """The environment: UNBUFFERED, `defaults`, then what the job asks for, then the `fixed` ones,
+    which no job can change.
     """
-    return {**defaults, **asked_variables(spec), **fixed}
+    return {**UNBUFFERED, **defaults, **asked_variables(spec), **fixed}
 
 
 def grace_variable(seconds: float) -> dict[str, str]:

@@ -107,7 +107,9 @@ def first_line(text: str) -> str:
 
 
 def limit_hit(evidence: Evidence, name: str) -> str:
-    """` (64m)`, or nothing where no limit was asked for."""
+    """` (64m)`, or nothing where no limit was asked for or the platform sets none."""
+    if name in evidence.unused_fields:
+        return ""
     value = evidence.limits.get(name, "")
     if not value:
         return ""

@@ -729,3 +729,40 @@ def test_a_cancel_without_a_grace_gives_the_jobs_own_where_that_is_longer(
     until(client, job, "up\n")
     assert client.cancel_job(job.id, grace=1)
     assert ("saved" in client.get_job_logs(job.id)) is saves
+
+
+# A time limit, and what the job says at it
+
+
+def test_a_time_limit_holds_in_an_image_with_bash_alone(client: Client, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "bash").symlink_to("/bin/bash")
+    job = submit(
+        client,
+        "echo begun; while :; do :; done",
+        mounts=[f"{programs}:/programs:ro"],
+        env_vars={"PATH": "/programs"},
+        time_limit="1s",
+    )
+    late = ended(client, job)
+    assert (late.status, late.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+    assert client.get_job_logs(job.id) == "begun\n"
+
+
+def test_a_command_that_saves_at_its_time_limit_has_reached_it(client: Client) -> None:
+    saves = "trap 'echo saved; exit 0' TERM; while :; do :; done"
+    late = ended(client, submit(client, saves, BUSYBOX, time_limit="1s"))
+    assert (late.status, late.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
+    assert client.get_job_logs(late.id) == "saved\n"
+
+
+def test_the_first_look_at_a_running_job_says_when_it_began(client: Client) -> None:
+    job = submit(client, "echo up; sleep 600", BUSYBOX)
+    until(client, job, "up")
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    seen = client.engine.backend_of(job).observe([ref])[ref]
+    assert seen.phase is Phase.RUNNING
+    assert seen.started_at is not None
+    assert seen.started_at <= seen.seen_at

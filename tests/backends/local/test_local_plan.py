@@ -75,6 +75,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
                 "NPROC_PER_NODE": "1",
                 "NUM_GPU_PER_NODE": "1",
                 "PATH": "/usr/bin",
+                "PYTHONUNBUFFERED": "1",
                 "TAO_ATTEMPT": "2",
                 "TAO_GRACE": "10",
                 "TAO_GRACE_FILE": "/state/local/digits-0123456789.2/cancel",

@@ -132,6 +132,14 @@ def shown_variable(inspected: Mapping[str, Any], name: str) -> str:
     return next((line.partition("=")[2] for line in shown if line.startswith(f"{name}=")), "")
 
 
+def start_of(inspected: Mapping[str, Any]) -> datetime | None:
+    """When a container was started; None where the daemon does not say it in a known form."""
+    try:
+        return moment(inspected["State"]["StartedAt"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def run_time(state: Mapping[str, Any]) -> timedelta:
     started, ended = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
     return ended - started if started and ended else timedelta(0)

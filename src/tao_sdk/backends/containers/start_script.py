@@ -61,6 +61,8 @@ def start_script(command: str, time_limit: timedelta | None, takes_environment: 
 def steps(command: str, time_limit: timedelta | None, takes_environment: bool) -> Iterator[str]:
     if takes_environment:
         yield from (ONLY_ONCE, TAKE_IN, MARK, MAKE_RESULTS)
+    if time_limit is not None:
+        yield load_script(SHARED_SCRIPTS, "sleep")
     yield f"set -- /{FOLDER}/command" if is_long(command) else 'set -- -c "$1"'
     yield USE_BASH
     seconds = str(math.ceil(time_limit.total_seconds())) if time_limit else ""

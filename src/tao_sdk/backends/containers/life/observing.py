@@ -6,6 +6,7 @@ import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from tao_sdk.backends.containers import logs, parse
 from tao_sdk.backends.containers.containers import Container
@@ -24,6 +25,8 @@ from tao_sdk.transports.dockerd import FRESH, DaemonError
 FULL_DISK = MiB  # a disk with less room left is full
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
+STARTS = 8  # containers whose start is asked for in one look: the list does not say it
+
 
 class Observing:
     """Looks at the jobs of one place: their states, their logs, what explains a failure."""
@@ -31,6 +34,7 @@ class Observing:
     def __init__(self, jobs: JobContainers) -> None:
         self.jobs, self.place, self.containers = jobs, jobs.place, jobs.containers
         self.daemon = jobs.place.daemon
+        self.starts: dict[str, datetime] = {}  # container id -> when it was started, once asked
         self.counted_at = -math.inf  # when the daemon was asked how many containers run
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
@@ -52,6 +56,7 @@ class Observing:
         if any(ref.unique_id not in states for ref in refs):
             identity(self.daemon, at_most=0)  # only the job's own daemon can say that it is gone
         doubted = self.doubted_containers(states)
+        self.learn_starts([ref.unique_id for ref in refs if is_listed_alive(states, ref)])
         return {
             ref: self.observe_listed(ref, states.get(ref.unique_id), ref.unique_id in doubted)
             for ref in refs
@@ -62,6 +67,15 @@ class Observing:
         label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
         return {container["Id"]: str(container.get("State")) for container in listed}
+
+    def learn_starts(self, containers: Sequence[str]) -> None:
+        """Ask for the start of some containers that live. A later look asks for the others."""
+        unknown = [container for container in containers if container not in self.starts]
+        for name in unknown[:STARTS]:
+            container = self.containers.inspect(name)
+            started = parse.start_of(container.seen) if container else None
+            if started is not None:
+                self.starts[name] = started
 
     def doubted_containers(self, states: Mapping[str, str]) -> set[str]:
         """Containers that are listed as running and may have ended. Each is to be inspected.
@@ -93,7 +107,7 @@ class Observing:
             return self.observe_unlisted(ref)
         believed = not doubted and self.room_left(ref) >= FULL_DISK
         if believed and state in parse.PHASES and state != "created":
-            return parse.living(state)
+            return parse.living(state, self.starts.get(ref.unique_id))
         return self.inspect_job(ref)
 
     def observe_unlisted(self, ref: Ref) -> Observation:
@@ -173,3 +187,8 @@ class Observing:
         if not folder or not self.place.is_here:
             return math.inf
         return room_left(folder)
+
+
+def is_listed_alive(states: Mapping[str, str], ref: Ref) -> bool:
+    """True if the list has the attempt's container as running or paused."""
+    return states.get(ref.unique_id) in ("running", "paused")
