@@ -66,6 +66,57 @@ def test_the_last_checkpoint_of_a_program_that_a_shell_waits_for_is_whole(
     assert [each.complete for each in sdk.results(job.id).checkpoints] == [True]
 
 
+SAVING_AT_ONCE = """
+import signal, sys, time
+def save(*_):
+    with open("interrupted.pth", "w") as file:
+        file.write("1")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+for epoch in (8, 9):
+    with open(f"epoch_{epoch}.pth", "w") as file:
+        file.write("1")
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("command", ["{0} saving.py", "{0} saving.py\necho next", "bash job.sh"])
+def test_what_a_program_with_files_saved_when_it_was_canceled_is_whole_and_the_newest(
+    sdk: LocalSDK, command: str
+) -> None:
+    """Also where a shell around it dies of the signal, which is all that the runner sees."""
+    script = f"echo first\n{sys.executable} saving.py\necho next\n"
+    job = sdk.create_job(
+        command=command.format(sys.executable),
+        files={"saving.py": SAVING_AT_ONCE, "job.sh": script},
+        gpu_count=0,
+    )
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    left = sdk.results(job.id)
+    assert [each.complete for each in left.checkpoints] == [True, True, True]
+    assert left.newest == f"{left.dir}/work/interrupted.pth"
+
+
+def test_what_a_program_with_files_wrote_when_the_signal_ended_it_is_not_whole(
+    sdk: LocalSDK,
+) -> None:
+    cut_off = "import time\nopen('epoch_1.pth', 'w').write('1')\nprint('up', flush=True)\n"
+    job = sdk.create_job(
+        command=f"{sys.executable} cut_off.py\necho next",
+        files={"cut_off.py": f"{cut_off}time.sleep(300)"},
+        gpu_count=0,
+    )
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    left = sdk.results(job.id)
+    assert ([each.complete for each in left.checkpoints], left.newest) == ([False], None)
+
+
 FAILING = """
 import os, sys, time
 for epoch in (1, 2, 3):
