@@ -11,6 +11,7 @@ from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.full_disk import full_disks
 from tao_sdk.engine.kept_log import kept_log
+from tao_sdk.engine.own_modules import own_module
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sentences
@@ -155,6 +156,7 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     evidence = replace(with_job(evidence, job, plan), log_tail=log_tail, runner=events)
     if "image" in backend.capabilities.unused_fields:  # it runs in a folder of this machine
         evidence = replace(evidence, start_folder=start_folder(job, plan.get("request") or {}))
+    evidence = replace(evidence, own_module=module_not_sent(evidence, plan.get("request") or {}))
     if backend.capabilities.shared_filesystem and rules.FULL_DISK(evidence):
         return replace(evidence, full_disks=full_disks(job, plan.get("request") or {}))
     return evidence
@@ -177,6 +179,15 @@ def with_job(evidence: Evidence, job: Job, plan: Mapping[str, Any]) -> Evidence:
         limits={**plan.get("limits", {}), **limits_of(job)},
         files=tuple(str(path) for path in job.spec.get("files", ())),
     )
+
+
+def module_not_sent(evidence: Evidence, request: Mapping[str, Any]) -> str:
+    """The user's module that the program did not find, and that lies where `tao run` was typed or
+    in the current folder.
+    """
+    error = rules.module_error(evidence)
+    folders = dict.fromkeys([str(request.get("cwd") or "."), "."])
+    return own_module(error, evidence.files, folders) if error else ""
 
 
 def start_folder(job: Job, request: Mapping[str, Any]) -> str:
