@@ -23,6 +23,7 @@ from tao_sdk.cli.command import (
     refuse_two_choices,
 )
 from tao_sdk.cli.failure import Detached
+from tao_sdk.client.job_end import pipe_words
 from tao_sdk.client.known_jobs import (
     count_live,
     id_of,
@@ -179,6 +180,8 @@ def cancel(
     for job in found:
         out.line(standing(job, out))
         out.note(left_behind(job))
+        if words := pipe_words(job):
+            out.note(f"  {words}")
         if not over[job.id]:
             out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
     for error in errors[1:]:
