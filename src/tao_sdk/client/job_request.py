@@ -93,7 +93,8 @@ def without_typed_again(
     """
     if not (typed.job_file and typed.command and spec.args):
         return spec, []
-    typed_names = {*(changes.get("args") or {}), *(each.split("=")[0] for each in typed.set_values)}
+    arguments: Mapping[str, Any] = changes.get("args") or {}
+    typed_names = {*arguments, *(each.split("=")[0] for each in typed.set_values)}
     from_file = {name: value for name, value in spec.args.items() if name not in typed_names}
     options = options_in(spec.command)
     named = {*(spec.inputs or ()), *(spec.outputs or ()), spec.resume_key}

@@ -385,10 +385,11 @@ def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
 
 def input_placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
     """Inputs in braces in a command without specs and args: such an input is a path in the job."""
-    if spec.specs is not None or spec.args is not None or not isinstance(spec.inputs, Mapping):
+    inputs: Any = spec.inputs
+    if spec.specs is not None or spec.args is not None or not isinstance(inputs, Mapping):
         return
     names = set(names_in_braces(spec.command))
-    for key in map(str, cast(Mapping[Any, Any], spec.inputs)):
+    for key in map(str, cast(Mapping[Any, Any], inputs)):
         if key in names:
             what = f"The command has {{{key}}}, which nothing replaces."
             why = "Without args, an input's key is its path in the job."
