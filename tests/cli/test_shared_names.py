@@ -25,6 +25,25 @@ def test_cancel_ends_the_only_live_job_of_a_name_and_says_which(tao: Tao) -> Non
     assert tao("status", "--json", ended).json["status"] == "Complete"
 
 
+def test_wait_refuses_a_name_that_several_live_jobs_have_and_takes_the_only_live_one(
+    tao: Tao,
+) -> None:
+    live = [tao.run_detached("sleep 60", "--name", "twin") for _ in range(2)]
+    ran = tao("wait", "twin")
+    assert ran.code == 2
+    assert ran.err.splitlines()[-2:] == [
+        "error: 2 live jobs are named 'twin'.",
+        f"next:  To wait for all of them: tao wait {live[1]} {live[0]}",
+    ]
+    tao("cancel", live[1], "--grace", "1s")
+    ran = tao("wait", "twin", "--timeout", "0s")
+    assert (ran.code, f"{live[0]}: of 2 jobs named twin, the only live one." in ran.err) == (
+        5,
+        True,
+    )
+    tao("cancel", live[0], "--grace", "1s")
+
+
 def test_a_live_job_is_taken_before_a_newer_one_that_ended(tao: Tao) -> None:
     live = tao.run_detached("sleep 60", "--name", "twin")
     tao("wait", tao.run_detached("true", "--name", "twin"))

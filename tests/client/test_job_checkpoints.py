@@ -66,6 +66,62 @@ def test_the_last_checkpoint_of_a_program_that_a_shell_waits_for_is_whole(
     assert [each.complete for each in sdk.results(job.id).checkpoints] == [True]
 
 
+SAVING_AT_ONCE = """
+import os, signal, sys, time
+shell = os.getppid()
+def save(*_):
+    with open("interrupted.pth", "w") as file:
+        file.write("1")
+    while "outlive" in sys.argv and os.getppid() == shell:
+        time.sleep(0.01)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+for epoch in (8, 9):
+    with open(f"epoch_{epoch}.pth", "w") as file:
+        file.write("1")
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["{0} saving.py", "{0} saving.py outlive\necho next", "bash job.sh"]
+)
+def test_what_a_program_with_files_saved_when_it_was_canceled_is_whole_and_the_newest(
+    sdk: LocalSDK, command: str
+) -> None:
+    """Also where a shell around it dies of the signal, which is all that the runner sees."""
+    script = f"echo first\n{sys.executable} saving.py outlive\necho next\n"
+    job = sdk.create_job(
+        command=command.format(sys.executable),
+        files={"saving.py": SAVING_AT_ONCE, "job.sh": script},
+        gpu_count=0,
+    )
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    left = sdk.results(job.id)
+    assert [each.complete for each in left.checkpoints] == [True, True, True]
+    assert left.newest == f"{left.dir}/work/interrupted.pth"
+
+
+def test_what_a_program_with_files_wrote_when_the_signal_ended_it_is_not_whole(
+    sdk: LocalSDK,
+) -> None:
+    cut_off = "import time\nopen('epoch_1.pth', 'w').write('1')\nprint('up', flush=True)\n"
+    job = sdk.create_job(
+        command=f"{sys.executable} cut_off.py\necho next",
+        files={"cut_off.py": f"{cut_off}time.sleep(300)"},
+        gpu_count=0,
+    )
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    left = sdk.results(job.id)
+    assert ([each.complete for each in left.checkpoints], left.newest) == ([False], None)
+
+
 FAILING = """
 import os, sys, time
 for epoch in (1, 2, 3):
@@ -100,6 +156,17 @@ def test_a_checkpoint_that_was_copied_to_the_results_as_an_output_is_listed_once
     assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
     left = sdk.results(job.id)
     assert [each.path for each in left.checkpoints] == [f"{left.dir}/out/model_epoch_001.pth"]
+
+
+def test_a_checkpoint_that_travelled_with_the_job_is_none_of_its_own(sdk: LocalSDK) -> None:
+    job = sdk.create_job(
+        command="touch -d '1 hour' last_epoch_2.pt; cat best.pt",
+        files={"best.pt": b"1", "last_epoch_2.pt": b"2"},
+        gpu_count=0,
+    )
+    assert sdk.wait(job.id, timeout=60).status == "Complete", sdk.get_job_logs(job.id)
+    names = [Path(each.path).name for each in sdk.results(job.id).checkpoints]
+    assert names == ["last_epoch_2.pt"], "it was written again"
 
 
 def test_an_input_that_lies_among_the_results_is_no_checkpoint(sdk: LocalSDK) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,31 @@ def test_what_was_typed_wins_over_the_job_file(tmp_path: Path) -> None:
         "echo a",
         "local",
     )
+
+
+def typed_over(tmp_path: Path, command: str, **typed: Any) -> tuple[dict[str, Any], str]:
+    """(args of the job, notes) of a command typed over a job file with args."""
+    (tmp_path / "job.yaml").write_text(
+        "command: echo a\nargs: {lr: 0.1, epochs: 3, batch_size: 2, data: x.txt}\n"
+        "inputs: {data: {type: file}}\n"
+    )
+    request = read_request(TypedJob("job.yaml", command=[command], **typed))
+    return dict(request.spec.args or {}), "\n".join(request.notes)
+
+
+def test_an_arg_of_the_job_file_gives_way_to_the_typed_commands_own(tmp_path: Path) -> None:
+    args, notes = typed_over(tmp_path, "python t.py --epochs 1 --batch-size=8 --data y.txt")
+    assert args == {"lr": 0.1, "data": "x.txt"}, "data is an input of the job"
+    assert "epochs of job.yaml is left out: the typed command has it." in notes
+    assert "batch_size of job.yaml is left out" in notes
+    assert "args of job.yaml are added to the typed command: lr, data" in notes
+
+
+def test_an_arg_that_was_typed_beside_the_command_stays(tmp_path: Path) -> None:
+    args, _ = typed_over(tmp_path, "t --epochs 1 --lr 2", set_values=["epochs=5"])
+    assert (args["epochs"], "lr" in args) == (5, False)
+    args, _ = typed_over(tmp_path, "t --epochs 1", fields={"args": ("epochs=7",)})
+    assert args["epochs"] == 7
 
 
 def test_an_option_is_read_by_the_platform_that_the_job_file_names(tmp_path: Path) -> None:

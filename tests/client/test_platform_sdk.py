@@ -126,6 +126,12 @@ def test_what_a_job_should_know_is_a_warning_of_python_one_for_each_finding(sdk:
     assert sdk.wait(job.id, timeout=120)
 
 
+def test_a_text_that_reads_like_a_path_is_a_warning(sdk: LocalSDK) -> None:
+    with pytest.warns(TaoWarning, match=r"pathlib.Path\('nope.py'\)") as told:
+        sdk.create_job("", "cat a b", gpu_count=0, files={"a": "nope.py", "b": "import os\n"})
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize(
     ("flag", "field"), [("gpus", "gpu_count"), ("env", "env_vars"), ("nodes", "num_nodes")]
 )

@@ -4,6 +4,7 @@ starts.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,16 @@ def placeholders(client: Client, command: str, **fields: Any) -> list[str]:
     return [
         f"{found.what} {found.fix}" for found in findings if found.code == "command.placeholder"
     ]
+
+
+def test_an_input_in_braces_is_refused_where_it_is_a_path_in_the_job(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "best.pt").write_text("1")
+    brought = {"ckpt": str(tmp_path / "best.pt")}
+    (line,) = placeholders(client, "eval.py --ckpt {ckpt}", inputs=brought)
+    assert "Write ckpt in the place of {ckpt}" in line
+    assert not placeholders(client, "eval.py --ckpt ckpt ${ckpt}", inputs=brought)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +60,17 @@ Traceback (most recent call last):
     print(open("data.csv").read())
           ^^^^^^^^^^^^^^^^
 FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'
+"""
+NO_SYNTAX = """epoch 1/2
+  File "/runs/job/work/train.py", line 3
+    print(
+         ^
+SyntaxError: '(' was never closed
+"""
+NO_LABEL = """Traceback (most recent call last):
+  File "/runs/job/work/train.py", line 9, in <module>
+    print(row["label"])
+KeyError: 'label'
 """
 NO_PYTHON = {"event": "failed", "code": "python3.missing", "what": "noise"}
 
@@ -210,6 +220,56 @@ CASES = [
         "module_missing",
         Evidence(exit_code=1, log_tail=log("module-missing")),
         "'numpy'",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "syntax_error",
+        Evidence(exit_code=1, log_tail=NO_SYNTAX),
+        "SyntaxError: '(' was never closed (/runs/job/work/train.py, line 3)",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "traceback",
+        Evidence(exit_code=1, log_tail=NO_SYNTAX + NO_LABEL),
+        "KeyError: 'label'",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "no_stdin",
+        Evidence(exit_code=1, log_tail="Go on? Traceback\nEOFError: EOF when reading a line"),
+        "a job has no stdin",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "device_assert",
+        Evidence(
+            exit_code=1,
+            log_tail="torch.AcceleratorError: CUDA error: device-side assert triggered",
+        ),
+        "device-side assert",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "module_not_brought",
+        Evidence(
+            exit_code=1,
+            log_tail="ModuleNotFoundError: No module named 'utils'",
+            files=("imp.py",),
+            own_module="utils.py",
+        ),
+        "No module named 'utils' (it is here: utils.py)",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "submodule_missing",
+        Evidence(exit_code=1, log_tail="ModuleNotFoundError: No module named 'yaml.foo'"),
+        "The package is there",
         ErrClass.USER,
         False,
     ),
@@ -713,15 +773,32 @@ def test_the_fields_that_a_platform_does_not_use_are_fields_of_a_job(platform: s
     assert backend_class(platform).capabilities.unused_fields <= {*settings_of(JobSpec)}
 
 
-def test_a_missing_module_of_a_local_job_is_installed_where_it_runs() -> None:
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("torch", "python3 -m pip install torch. Or"),
+        ("sklearn", "python3 -m pip install scikit-learn. Or"),
+        ("utils", "python3 -m pip install PACKAGE (the package that has the module utils). Or"),
+        ("x; rm -rf ~", "python3 -m pip install PACKAGE (the package that has the module). Or"),
+    ],
+)
+def test_a_missing_module_of_a_local_job_is_installed_by_the_name_of_its_package(
+    module: str, advice: str
+) -> None:
     evidence = Evidence(
         exit_code=1,
-        log_tail="ModuleNotFoundError: No module named 'torch.fx'",
+        log_tail=f"ModuleNotFoundError: No module named '{module}'",
         unused_fields=LocalBackend.capabilities.unused_fields,
     )
-    assert "python3 -m pip install torch. Or" in diagnose(evidence).next
-    hostile = replace(evidence, log_tail="ModuleNotFoundError: No module named 'x; rm -rf ~'")
-    assert "rm -rf" not in diagnose(hostile).next
+    assert advice in diagnose(evidence).next
+
+
+def test_advice_names_the_module_that_is_here_and_the_job_itself() -> None:
+    missing = "ModuleNotFoundError: No module named 'my'"
+    own = Evidence(exit_code=1, log_tail=missing, files=("a.py",), own_module="a b/my.py")
+    assert "--files 'a b/my.py'," in diagnose(own).next
+    asked = Evidence(exit_code=2, log_tail="Error: No such option: --foo", job_id="job-1")
+    assert diagnose(asked).next.endswith("tao logs job-1")
 
 
 def test_the_limit_that_was_hit_is_named() -> None:

@@ -166,6 +166,36 @@ def test_a_checkpoint_named_latest_is_not_taken_for_the_newest():
     assert newest(files("train/dn_model_latest.pth")) is None
 
 
+def test_a_file_without_a_number_is_the_newest_of_a_job_that_is_over_when_it_was_written_last():
+    names = ["run/interrupted.pth", "run/epoch_2.pth", "run/epoch_3.pth", "run/interrupted.pth"]
+    early, late = files(*names[:3]), files(*names)[1:]
+    assert choose_checkpoints(late, "", None, Progress(), math.inf).newest == names[3]
+    assert choose_checkpoints(early, "", None, Progress(), math.inf).newest == names[2]
+    live = choose_checkpoints([*late, ("log", 1, 2000.0)], "", manifest(late), Progress())
+    assert live.newest == names[2], "it may be replaced at any time"
+
+
+@pytest.mark.parametrize("last", ["run/best.pth", "model.pth", "run/model.safetensors"])
+def test_a_copy_or_a_file_of_another_kind_is_not_taken_for_the_newest(last: str):
+    listing = files("run/epoch_2.pth", last)
+    chosen = choose_checkpoints(listing, "", None, Progress(), math.inf)
+    assert chosen.newest == "run/epoch_2.pth"
+
+
+def test_files_of_a_shell_cut_off_are_whole_where_its_program_is_known_to_have_ended_itself():
+    listing = files("epoch_1.pth", "epoch_2.pth")
+    told = {**manifest(listing), "whole": True, "exit_code": 143}
+    told["files"][1]["sha256"] = None
+    for exit_code, whole in ((0, 2), (3, 2), (143, 1), (None, 1)):
+        found = list_checkpoints(listing, "", told, settled_at(2000.0, exit_code, asked=True))
+        assert sum(each.complete for each in found) == whole
+    for doubt in ({"whole": False}, {"exit_code": 1}):
+        found = list_checkpoints(listing, "", {**told, **doubt}, math.inf)
+        assert [each.complete for each in found] == [True, False]
+    grown = [*listing[:1], ("epoch_2.pth", 300, 1001.0)]
+    assert not all(each.complete for each in list_checkpoints(grown, "", told, math.inf))
+
+
 def test_an_exported_engine_is_nothing_to_train_on():
     assert newest(
         files("train/model_epoch_001.pth", "export/model_epoch_002.onnx", "export/model.engine")

@@ -179,7 +179,17 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         ),
         "-p": "A partition of the cluster: tao {verb} --platform slurm --partition NAME",
         "--time --timeout": "How long it may run: tao {verb} --time-limit 4h",
-        "-i -t --interactive --tty": "A job takes no input, and its output is shown as it runs.",
+        "-t": (
+            "How long it may run: tao {verb} --time-limit 10m. "
+            "A job takes no input, and its output is shown as it runs."
+        ),
+        "--cpus-per-task": "How many CPU cores: tao {verb} --cpus N",
+        "--parent-job-id": "A parent is named in Python: create_job(..., parent_job_id=JOB)",
+        "--local": "Where it runs: tao {verb} --platform local",
+        "--docker": "Where it runs: tao {verb} --platform docker",
+        "--slurm": "Where it runs: tao {verb} --platform slurm",
+        "--kubernetes --k8s": "Where it runs: tao {verb} --platform kubernetes",
+        "-i --interactive --tty": "A job takes no input, and its output is shown as it runs.",
         "-f --file --filename --config": "The job file is an argument: tao {verb} job.yaml",
         "-c --cmd": "The command stands behind --: tao {verb} -- python train.py",
         "--rm": "A job is remembered until you remove it: tao rm JOB",

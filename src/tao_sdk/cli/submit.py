@@ -190,13 +190,15 @@ def run(
       tao run job.yaml
       tao run job.yaml --gpus 2 --time-limit 4h --set train.lr=0.1
       tao run --name try-1 --files train.py -- python train.py
+      tao run --files eval.py --inputs best.pt=PATH -- python eval.py --ckpt best.pt
 
     What the command writes to $TAO_RESULTS_DIR, or to a folder of --outputs, is kept.
 
     Jobs that belong together get one --label, which ls, compare, wait, cancel and rm take. A parent
     is named in Python: create_job(..., parent_job_id=JOB).
 
-    Ctrl-C leaves the job running, and says how to come back.
+    Ctrl-C leaves the job running, and says how to come back. --json prints a JSON object a line
+    while it watches; with --detach one object, indented.
     """
     wanted = asked(job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)

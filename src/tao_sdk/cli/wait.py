@@ -23,8 +23,15 @@ from tao_sdk.cli.command import (
     refuse_two_choices,
 )
 from tao_sdk.cli.failure import Detached
-from tao_sdk.client.job_end import has_results_folder
-from tao_sdk.client.known_jobs import count_live, id_of, ids_named, jobs_labelled, live_id
+from tao_sdk.client.job_end import has_results_folder, pipe_words
+from tao_sdk.client.known_jobs import (
+    count_live,
+    id_of,
+    ids_named,
+    jobs_labelled,
+    live_id,
+    looked_at,
+)
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import watch_view
 from tao_sdk.model.clock import utc_now
@@ -57,6 +64,9 @@ def wait(
     """Wait until every job has ended, and show how each did. A further attempt that is due
     meanwhile is started.
 
+    Of several jobs of one name the only live one is meant; if several are live, the exit code is 2,
+    and a line names them all.
+
     The exit code is 1 if any ended in Error, else 6 if any is Canceled.
     """
 
@@ -72,7 +82,7 @@ def wait(
                 out.json_line(job.to_json())
 
     refuse_two_choices("wait", WAIT_FOR, jobs, labels)
-    known = [client.get_job(newest(client, out, job)) for job in jobs]
+    known = [client.get_job(one_to_wait_for(client, out, job)) for job in jobs]
     if labels:
         known = jobs_labelled(client, read_pairs("--label", labels))
     ids = [job.id for job in known]
@@ -89,6 +99,21 @@ def wait(
     for job in ended:
         tell_change(job)
     return exit_codes.of_statuses(job.status for job in ended)
+
+
+def one_to_wait_for(client: Client, out: Output, job: str) -> str:
+    """The id of the only live one of several jobs of that name, else of the newest; it says so.
+
+    Raises UsageError where several are live: what follows `tao wait` needs them all.
+    """
+    named = ids_named(client, job)
+    if len(named) < 2:
+        return newest(client, out, job)
+    live = [each.id for each in looked_at(client, named) if not each.status.terminal]
+    if len(live) < 2:
+        return live_one(client, out, job)
+    what = f"{len(live)} live jobs are named {job!r}."
+    raise UsageError(what, "", "To wait for all of them:", f"tao wait {' '.join(live)}")
 
 
 def standing(job: Job, out: Output) -> str:
@@ -159,6 +184,8 @@ def cancel(
     for job in found:
         out.line(standing(job, out))
         out.note(left_behind(client, job))
+        if words := pipe_words(job):
+            out.note(f"  {words}")
         if not over[job.id]:
             out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
     for error in errors[1:]:

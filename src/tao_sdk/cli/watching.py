@@ -16,7 +16,7 @@ from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.plain_scene import Plain
 from tao_sdk.cli.styled_line import Line, fit, text_of
 from tao_sdk.client.following import began_at, follow_job
-from tao_sdk.client.job_end import curve_of, results_of
+from tao_sdk.client.job_end import curve_of, pipe_words, results_of
 from tao_sdk.client.scene import Scene
 from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
@@ -108,6 +108,8 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     )
     if scene.job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
+    if words := pipe_words(scene.job):
+        out.line(f"  {words}")
     out.lines(
         painted(out, line)
         for line in end_screen.place_lines(places(scene.job, progress, left), out.width)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -21,6 +21,7 @@ from tao_sdk.model.units import format_size
 
 FILES_LIMIT = 64 * 1024 * 1024  # bytes; files travel inside the command
 NOT_CARRIED = frozenset({"__pycache__", ".git"})
+PATH_ENDS = (".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".txt", ".csv", ".pt", ".pth")
 MOST_BESIDE = 1000  # entries of a folder among which a misspelt name is looked for
 
 
@@ -42,6 +43,15 @@ def with_contents(spec: JobSpec) -> JobSpec:
         what = f"files has two files for {twice[0]!r} in the job."
         raise FieldError("files", what, "One would write over the other.", "Leave one out.")
     return replace(spec, files={**given, **read})
+
+
+def path_like_texts(files: Mapping[str, object]) -> Iterator[str]:
+    """A warning for each text that is probably the path of a file."""
+    for target, text in files.items():
+        if isinstance(text, str) and "\n" not in text and text.endswith(PATH_ENDS):
+            yield (
+                f"files[{target!r}] is the text {text!r}. If it is a path: pathlib.Path({text!r})."
+            )
 
 
 def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:

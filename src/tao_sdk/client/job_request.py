@@ -78,10 +78,45 @@ def read_request(typed: TypedJob) -> JobRequest:
         spec = replace(spec, keep_results=True)
     if native:
         spec = replace(spec, native=native)
+    spec, command_notes = without_typed_again(spec, typed, changes)
     changed = with_values(spec, typed.set_values)
     final, image_notes = with_image(changed.spec)
-    notes = (*argument_notes(changes), *changed.notes, *image_notes)
+    notes = (*argument_notes(changes), *command_notes, *changed.notes, *image_notes)
     return JobRequest(final, place, read_options(platform, file, typed), file, notes)
+
+
+def without_typed_again(
+    spec: JobSpec, typed: TypedJob, changes: Mapping[str, Any]
+) -> tuple[JobSpec, list[str]]:
+    """The spec without the job file's args whose options the typed command has itself, and notes
+    on what happens to the file's args.
+
+    An arg that was typed too, or that another field of the job names, stays.
+    """
+    if not (typed.job_file and typed.command and spec.args):
+        return spec, []
+    arguments: Mapping[str, Any] = changes.get("args") or {}
+    typed_names = {*arguments, *(each.split("=")[0] for each in typed.set_values)}
+    from_file = {name: value for name, value in spec.args.items() if name not in typed_names}
+    options = options_in(spec.command)
+    named = {*(spec.inputs or ()), *(spec.outputs or ()), spec.resume_key}
+    twice = [name for name in from_file if option_of(name) in options and name not in named]
+    kept = {name: value for name, value in spec.args.items() if name not in twice}
+    notes = [f"{name} of {typed.job_file} is left out: the typed command has it." for name in twice]
+    if added := [name for name in from_file if name in kept]:
+        notes.append(f"args of {typed.job_file} are added to the typed command: {', '.join(added)}")
+    return replace(spec, args=kept), notes
+
+
+def option_of(name: str) -> str:
+    """`--batch-size` of `batch_size`."""
+    return "--" + name.replace("_", "-")
+
+
+def options_in(command: str) -> set[str]:
+    """The long options in a line of shell, with `-` for `_`."""
+    names = (word.partition("=")[0] for word in words_of(command))
+    return {name.replace("_", "-") for name in names if name.startswith("--")}
 
 
 def argument_notes(changes: Mapping[str, Any]) -> Iterator[str]:

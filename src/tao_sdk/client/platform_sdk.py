@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.registry import endpoints, platform_name
+from tao_sdk.client.carried_files import path_like_texts
 from tao_sdk.client.client import Client
 from tao_sdk.engine.replicas import replicas
 from tao_sdk.model.errors import TaoWarning, UsageError
@@ -151,8 +152,9 @@ class PlatformSDK(Client):
         submission = self.submit(
             spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id")
         )
-        for finding in submission.findings:
-            warnings.warn(TaoWarning(finding.text), stacklevel=2)
+        texts = [finding.text for finding in submission.findings]
+        for text in (*texts, *path_like_texts(spec.files)):
+            warnings.warn(TaoWarning(text), stacklevel=2)
         return submission.job
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:

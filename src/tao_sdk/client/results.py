@@ -70,6 +70,7 @@ UNNAMEABLE = (
     errno.EILSEQ,
     errno.EINVAL,
 )
+UNPACKING = 5.0  # seconds from a job's start in which its files are written
 CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as this
 
 
@@ -174,7 +175,8 @@ def results(engine: Engine, job: Job) -> Results:
     result_files = left_behind(files, job.results_dir, unreadable.append)
     progress = job.progress
     manifest = read_manifest(files, job.results_dir)
-    settled, inputs = settled_at(job), input_places(job)
+    settled = settled_at(job)
+    inputs = (*input_places(job), *unchanged_files(job, result_files))
     choice = checkpoints.choose_checkpoints(
         written_files(result_files, inputs, job.results_dir),
         job.results_dir,
@@ -243,6 +245,21 @@ def input_places(job: Job) -> tuple[str, ...]:
     work = work_folder(job.results_dir)
     places = [posixpath.join(work, each.target) for each in data.inputs if each.target]
     return tuple(place for place in places if lies_in(place, job.results_dir))
+
+
+def unchanged_files(job: Job, files: Iterable[FileStat]) -> Iterator[str]:
+    """Paths of the files that travelled with the job and that it has not written since."""
+    carried = {posixpath.join(work_folder(job.results_dir), name) for name in names_carried(job)}
+    began = job.newest_start or job.started
+    for stat in files:
+        if stat.path in carried and (not began or stat.mtime < began.timestamp() + UNPACKING):
+            yield stat.path
+
+
+def names_carried(job: Job) -> list[str]:
+    """The paths in the job of the files that travelled with it."""
+    names: Any = job.spec.get("files") or ()
+    return [str(name) for name in cast(Iterable[Any], names)]
 
 
 def input_names(job: Job) -> list[str]:

@@ -11,6 +11,7 @@ from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.full_disk import full_disks
 from tao_sdk.engine.kept_log import kept_log
+from tao_sdk.engine.own_modules import own_module
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sentences
@@ -153,6 +154,7 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     row = engine.store.attempt(job.id, job.attempt)
     log_tail = f"{evidence.log_tail}\n{text}".strip("\n")
     evidence = replace(with_job(evidence, job, row), log_tail=log_tail, runner=events)
+    evidence = replace(evidence, own_module=module_not_sent(evidence, row.start_folder))
     if backend.capabilities.shared_filesystem and rules.FULL_DISK(evidence):
         return replace(evidence, full_disks=full_disks(job, row.start_folder))
     return evidence
@@ -177,6 +179,15 @@ def with_job(evidence: Evidence, job: Job, row: AttemptRow) -> Evidence:
         files=files,
         start_folder="" if files else row.start_folder,  # with files it is a folder of its own
     )
+
+
+def module_not_sent(evidence: Evidence, start_folder: str) -> str:
+    """The user's module that the program did not find, and that lies where `tao run` was typed or
+    in the current folder.
+    """
+    error = rules.module_error(evidence)
+    folders = dict.fromkeys([start_folder or ".", "."])
+    return own_module(error, evidence.files, folders) if error else ""
 
 
 def limits_of(job: Job) -> dict[str, str]:

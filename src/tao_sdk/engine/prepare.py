@@ -374,12 +374,27 @@ def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING, "command.placeholder", what, "", f"Did you mean {{{meant}}}?"
         )
+    yield from input_placeholder_findings(spec)
     if "args" not in known and "args" in names_in_braces(spec.command):
         what = "The command has {args}, which nothing replaces."
         yield Finding(Severity.WARNING, "command.placeholder", what, ARGS_FOLLOW, about_args(spec))
     if CONFIG_PATH in spec.command and spec.specs is None and spec.args is None:
         what = f"The command names {CONFIG_PATH}, and the job has no specs to write there."
         yield Finding(Severity.WARNING, "command.placeholder", what, "", "Give it specs.")
+
+
+def input_placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Inputs in braces in a command without specs and args: such an input is a path in the job."""
+    inputs: Any = spec.inputs
+    if spec.specs is not None or spec.args is not None or not isinstance(inputs, Mapping):
+        return
+    names = set(names_in_braces(spec.command))
+    for key in map(str, cast(Mapping[Any, Any], inputs)):
+        if key in names:
+            what = f"The command has {{{key}}}, which nothing replaces."
+            why = "Without args, an input's key is its path in the job."
+            fix = f"Write {key} in the place of {{{key}}}."
+            yield Finding(Severity.ERROR, "command.placeholder", what, why, fix)
 
 
 def variable_findings(spec: JobSpec) -> Iterator[Finding]:

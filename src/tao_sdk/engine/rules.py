@@ -15,6 +15,7 @@ from typing import Any
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.hardware_words import MachineAdvice, hardware_rules
+from tao_sdk.model.module_names import missing_module
 from tao_sdk.model.progress import NOT_FINITE_ADVICE
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import (
@@ -108,6 +109,41 @@ def path_not_here(evidence: Evidence) -> str | None:
     if "image" not in evidence.unused_fields or missing is None:
         return None
     return seen if (missing[1] or missing[2]).startswith("/") else None
+
+
+module_error = log_says("ModuleNotFoundError: No module named")
+
+
+def module_not_brought(evidence: Evidence) -> str | None:
+    """The error of a module that is one of the user's own files, and its path here."""
+    error = module_error(evidence)
+    if error is None or not evidence.own_module:
+        return None
+    return f"{error} (it is here: {evidence.own_module})"
+
+
+def submodule_missing(evidence: Evidence) -> str | None:
+    """The error of a module inside a package that is there."""
+    error = module_error(evidence)
+    return error if error and missing_module(error)[1] else None
+
+
+_SYNTAX_ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?((?:Syntax|Indentation|Tab)Error: .*)")
+_FILE_LINE = re.compile(r'^(?:\[rank\d+\]: ?)?\s*File "([^"]+)", line (\d+)$')
+
+
+def syntax_error(evidence: Evidence) -> str | None:
+    """`SyntaxError: invalid syntax (train.py, line 3)`, unless a traceback follows it."""
+    place = ""
+    seen: str | None = None
+    for line in evidence.log_tail.splitlines():
+        if line.startswith("Traceback (most recent call last):"):
+            place, seen = "", None
+        elif found := _FILE_LINE.match(line):
+            place = f"{found[1]}, line {found[2]}"
+        elif place and (error := _SYNTAX_ERROR.match(line)):
+            seen, place = f"{error[1].strip()} ({place})", ""
+    return seen
 
 
 _ENDS_IN_NO_FILE = re.compile(r"\S+: \S.*: No such file or directory$")
@@ -550,6 +586,16 @@ RULES: Sequence[Rule] = (
             "or a GPU with more memory."
         ),
     ),
+    Rule(
+        code="device_assert",
+        when=log_says("device-side assert triggered", "CUDA error: device-side assert"),
+        what="A check in a GPU program failed: {seen}",
+        fault=PROGRAM,
+        next=(
+            "Most often a label or an index is out of range: compare the labels with the number "
+            "of classes. The line that does it is named with tao run --env CUDA_LAUNCH_BLOCKING=1"
+        ),
+    ),
     *hardware_rules("", HARDWARE),
     Rule(
         code="bus_error",
@@ -616,17 +662,49 @@ RULES: Sequence[Rule] = (
         next=NOT_FINITE_ADVICE,
     ),
     Rule(
-        code="module_missing",
-        when=log_says("ModuleNotFoundError: No module named"),
-        what="A Python package is not installed where the job runs: {seen}",
+        code="syntax_error",
+        when=syntax_error,
+        what="Python cannot read the program: {seen}",
+        fault=PROGRAM,
+        next="Correct that line. To check a file before it is sent: python3 -m py_compile FILE",
+    ),
+    Rule(
+        code="no_stdin",
+        when=log_says("^EOFError: EOF when reading a line"),
+        what="The program asked for input, and a job has no stdin: {seen}",
         fault=USER,
         next=(
-            "Use an image that has it, or install it at the start of the command: "
-            "python3 -m pip install {quoted}"
+            "Give the value as an argument or in a file, or type the answer into the command: "
+            "echo y | python train.py"
         ),
+    ),
+    Rule(
+        code="module_not_brought",
+        when=module_not_brought,
+        what="The program imports a module that was not sent with the job: {seen}",
+        fault=USER,
+        next="Send it too, with the others: --files {own_module}, or files: in a job file.",
+        after="it is sent",
+    ),
+    Rule(
+        code="submodule_missing",
+        when=submodule_missing,
+        what="The package is there, and has no such module: {seen}",
+        fault=USER,
+        next=(
+            "Correct the import, or use the version of the package that has the module. "
+            "To see what is there: python3 -m pip show -f NAME"
+        ),
+    ),
+    Rule(
+        code="module_missing",
+        when=module_error,
+        what="A Python package is not installed where the job runs: {seen}",
+        fault=USER,
+        next="Use an image that has it, or install it at the start of the command: {package}",
         next_without={
             "image": (
-                "Install it into the Python that runs the job: python3 -m pip install {quoted}. "
+                "Install it into the Python that runs the job: {package}. "
                 "Or use a virtual environment that has it: tao run --venv-path DIR. "
                 "Or another platform, with an image that has it: --platform NAME --image IMAGE"
             )
@@ -637,7 +715,9 @@ RULES: Sequence[Rule] = (
         when=all_of(any_of(exit_code(2), log_says(TORCHRUN_CHILD_EXIT)), log_says(*BAD_ARGUMENTS)),
         what="The program refused its arguments: {seen}",
         fault=USER,
-        next="Correct the command, or the args in the job file. The program's usage: tao logs JOB",
+        next=(
+            "Correct the command, or the args in the job file. The program's usage: tao logs {job}"
+        ),
     ),
     Rule(
         code="file_not_brought",
@@ -723,7 +803,7 @@ RULES: Sequence[Rule] = (
         fault=USER,
         next=(
             "timeout ends a program with 124 when its time is over: give it more time there. If "
-            "the command has no timeout, the program chose 124 itself: tao logs JOB"
+            "the command has no timeout, the program chose 124 itself: tao logs {job}"
         ),
     ),
     Rule(
@@ -746,7 +826,11 @@ RULES: Sequence[Rule] = (
         when=killed_by_signal,
         what="The command was ended by {seen}.",
         fault=PROGRAM,
-        next="A crash in native code (SIGSEGV, SIGABRT) or someone's kill; see the log's end.",
+        next=(
+            "SIGSEGV and SIGABRT: type the line again with tao run --env PYTHONFAULTHANDLER=1, and "
+            "the log names the Python line that crashed; reinstall the package that it is in. "
+            "Other signals: ask who sent it."
+        ),
     ),
 )
 

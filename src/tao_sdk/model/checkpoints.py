@@ -20,6 +20,7 @@ from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.runner.outputs.ending import SETTLED
 from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
 
+FIRST_SIGNAL_CODE = 128  # exit codes from here on: a signal ended it
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
 _FOLDERS = frozenset(
@@ -29,7 +30,10 @@ _NOT_OURS = frozenset(
     {"inputs", "ptm", "pretrained", ".tao", ".cache"}
 )  # what was brought, not what was made
 _COMPANIONS = frozenset({"optimizer", "optim", "scheduler", "scaler", "rng", "args"})
-_NAMES = frozenset({"model", "weights", "checkpoint", "ckpt", "final", "best", "latest", "last"})
+_NAMES = frozenset(
+    {"model", "weights", "checkpoint", "ckpt", "final", "best", "latest", "last"}
+    | {"interrupted", "preempted"}
+)
 
 _EPOCH = re.compile(r"(?:^|[^a-z])epoch[=_. -]*(\d{1,9})|^weights\.(\d{1,9})-")
 _STEP = re.compile(
@@ -88,7 +92,7 @@ def choose_checkpoints(
     found = list_checkpoints(files, root, manifest, settled)
     with_numbers = with_epochs(found, progress)
     complete = [each for each in with_numbers if each.complete]
-    best, latest = best_of(complete, progress), newest_of(found)
+    best, latest = best_of(complete, progress), newest_of(found, is_live=not settled)
     if best is None:
         best = best_so_far(with_numbers, progress, is_live=not settled)
     return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
@@ -105,6 +109,8 @@ def list_checkpoints(
     One is complete when the manifest lists all its files with the sizes they have. Without a
     manifest the one written last, which may be half written, is so only when it was written before
     `settled`.
+
+    A manifest in doubt gives way to `settled` where that says that nothing was cut off.
     """
     there = [_File(path, _path_below(root, path), size, mtime) for path, size, mtime in files]
     groups: dict[str, list[_File]] = {}
@@ -114,7 +120,7 @@ def list_checkpoints(
     is_complete = (
         _complete_by_time(groups, settled)
         if manifest is None
-        else _complete_by_manifest(manifest, there, root)
+        else _complete_by_manifest(without_doubt(manifest, settled), there, root)
     )
     found = [_make_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
     return sorted(found, key=_training_order(found))
@@ -168,13 +174,27 @@ def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
     return numbers == sorted(numbers) and numbers[-1] <= progress.epoch
 
 
-def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
+def newest_of(found: Sequence[Checkpoint], is_live: bool = True) -> Checkpoint | None:
     """The complete checkpoint of the most training, or None.
 
-    `latest` and `last` are left out: such a file is replaced by the next epoch's.
+    `latest` and `last` are left out: such a file is replaced by the next epoch's. Of a job that
+    is over, `interrupted.pt` is the newest when it was written after the numbered ones beside it.
     """
     usable = [each for each in found if each.complete and not each.exported and not each.is_latest]
-    return max(usable, key=_training_order(usable), default=None)
+    furthest = max(usable, key=_training_order(usable), default=None)
+    if furthest is None or is_live:
+        return furthest
+    later = [each for each in usable if _is_written_after(each, furthest)]
+    return max(later, key=lambda each: each.mtime, default=furthest)
+
+
+def _is_written_after(checkpoint: Checkpoint, numbered: Checkpoint) -> bool:
+    """True for a later file without a number in the folder of a numbered one, of the same kind."""
+    place, beside = PurePosixPath(checkpoint.path), PurePosixPath(numbered.path)
+    if checkpoint.epoch is not None or checkpoint.step is not None or checkpoint.is_best:
+        return False
+    same_kind = checkpoint.is_dir == numbered.is_dir and place.suffix == beside.suffix
+    return same_kind and place.parent == beside.parent and checkpoint.mtime > numbered.mtime
 
 
 def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | None:
@@ -372,7 +392,8 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
 
     `asked`: it was to end. One that failed by itself may have failed at writing.
     """
-    by_itself = exit_code == 0 or (asked and exit_code is not None and exit_code < 128)
+    ended_itself = exit_code is not None and exit_code < FIRST_SIGNAL_CODE
+    by_itself = exit_code == 0 or (asked and ended_itself)
     return math.inf if by_itself else ended - SETTLED
 
 
@@ -380,6 +401,30 @@ def _complete_by_time(groups: Mapping[str, list[_File]], settled: float) -> Call
     written = {place: max(file.mtime for file in group) for place, group in groups.items()}
     latest = settled or max(written.values(), default=0.0)
     return lambda place: written[place] < latest
+
+
+def without_doubt(manifest: Mapping[str, Any], settled: float) -> Mapping[str, Any]:
+    """The manifest, vouching for all its files where only the shell around the program was cut off.
+
+    The runner sees that shell end by the signal. `settled` is infinite where the platform has seen
+    how the program itself ended.
+    """
+    exit_code: Any = manifest.get("exit_code")
+    by_signal = isinstance(exit_code, int) and exit_code >= FIRST_SIGNAL_CODE
+    if not by_signal or manifest.get("whole") is not True or settled != math.inf:
+        return manifest
+    entries: Any = manifest.get("files")
+    listed = cast(list[Any], entries) if isinstance(entries, list) else []
+    return {**manifest, "files": [_with_checksum(entry) for entry in listed], "folders": {}}
+
+
+def _with_checksum(entry: Any) -> Any:
+    """The entry of a file; one without a checksum gets a word in its place."""
+    match entry:
+        case {"sha256": "" | None}:
+            return {**entry, "sha256": "not computed"}
+        case _:
+            return entry
 
 
 def _complete_by_manifest(

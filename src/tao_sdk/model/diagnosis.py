@@ -59,6 +59,8 @@ class Evidence:
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[str, ...] = ()  # paths in the job of the files that travel with it
     start_folder: str = ""  # where a command without files started; "" where that is not known
+    # the user's module that the program imports, as `--files` takes it; "" for none
+    own_module: str = ""
     full_disks: tuple[str, ...] = ()  # mount points without room, of what the job names
     reason_code: Reason | None = None  # of the reason, for programs
     backend_words: str = ""  # the backend's own words for the reason, unchanged

@@ -8,18 +8,19 @@ in its folder.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import join_sentences
+from tao_sdk.model.module_names import package_words
 from tao_sdk.model.reasons import Reason
 
 Condition = Callable[[Evidence], str | None]
 """Looks at evidence. Returns the text that it recognized, or None."""
 
 AFTER_MENDING = "that is mended"
-_QUOTED = re.compile(r"'([A-Za-z0-9_]+)[A-Za-z0-9_.]*'")
 
 
 class RunnerWords(str):
@@ -35,7 +36,8 @@ class Rule:
     happen before trying again can help. Without it, that depends on `fault`.
 
     `next_without` has the advice for a platform that does not use a field of the job, by field.
-    It and `next` may also use {quoted}, the first name in quotes in {seen}.
+    It and `next` may also use {package}, what to install for the module that {seen} names,
+    {own_module}, the path of that module here, and {job}, the job's id.
     """
 
     code: str
@@ -65,7 +67,7 @@ class Rule:
         return Diagnosis(
             what=self.what.replace("{seen}", headline).replace("{limit}", limit),
             err_class=self.fault,
-            next=with_quotes(self.choose_advice(evidence.unused_fields), headline),
+            next=filled(self.choose_advice(evidence.unused_fields), headline, evidence),
             retryable=self.retryable,
             why=seen,
             rule=self.code,
@@ -85,17 +87,15 @@ class Rule:
         return AFTER_MENDING
 
 
-def with_quotes(advice: str, headline: str) -> str:
-    """The advice with {seen} and {quoted} filled in."""
-    return advice.replace("{quoted}", quoted_name(headline)).replace("{seen}", headline)
-
-
-def quoted_name(headline: str) -> str:
-    """`torch` of `No module named 'torch.fx'`; NAME where nothing is quoted."""
-    match = _QUOTED.search(headline)
-    if match:
-        return match[1]
-    return "NAME"
+def filled(advice: str, headline: str, evidence: Evidence) -> str:
+    """The advice with {seen}, {package}, {own_module} and {job} filled in."""
+    values = {
+        "package": package_words(headline),
+        "own_module": shlex.quote(evidence.own_module),
+        "job": evidence.job_id,
+        "seen": headline,
+    }
+    return re.sub(r"\{(\w+)\}", lambda name: values.get(name[1], name[0]), advice)
 
 
 def first_line(text: str) -> str:

@@ -22,5 +22,7 @@ def start_script(limit: float | None, grace: int, rank0: str, in_parts: bool) ->
         "tao_parts": PARTS if in_parts else "",
         "tao_run": RUN,
     }
+    sleep = load_script(SHARED_SCRIPTS, "sleep") if limit else ""
     run_command = load_script(SHARED_SCRIPTS, "run_command")
-    return join_parts(assign_variables(values), run_command, load_script(SCRIPTS, "start"))
+    start = load_script(SCRIPTS, "start")
+    return join_parts(assign_variables(values), sleep, run_command, start)

@@ -26,8 +26,20 @@ class Awaited:
     """The programs that a job's shells wait for, as it is asked to end."""
 
     def __init__(self, leader: Identity) -> None:
+        self.leader = leader.pid
         self.shells = running_one_of(leader, WAITING_PROGRAMS)
         self.programs = find_children(self.shells) - self.shells
+
+    def shell_died(self, status: int) -> bool:
+        """True if the leader's wait status says that SIGTERM ended its shell.
+
+        A leader that is no shell, such as the runner, ends with the code of the shell that it
+        started.
+        """
+        if died_of_sigterm(status):
+            return True
+        passed_on = exit_code_of(status) == FIRST_SIGNAL_CODE + signal.SIGTERM
+        return passed_on and self.leader not in self.shells
 
     def exit_code(self) -> int | None:
         """The highest exit code of those programs; None unless all of them ended by themselves.

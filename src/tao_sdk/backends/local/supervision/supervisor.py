@@ -22,7 +22,6 @@ from tao_sdk.backends.local.job.folder import Folder, create_file, discard_file,
 from tao_sdk.backends.local.supervision.orphans import (
     Awaited,
     adopt_orphans,
-    died_of_sigterm,
     exit_code_of,
 )
 from tao_sdk.backends.local.supervision.supervisor_message import SupervisorMessage
@@ -267,7 +266,7 @@ class Supervisor:
         A 0 counts only for a job that is not Complete by it: commands that the shell never ran
         would count as done.
         """
-        if self.awaited is None or not died_of_sigterm(status):
+        if self.awaited is None or not self.awaited.shell_died(status):
             return None
         code = self.awaited.exit_code()
         if code == 0 and self.ended_by == "signal":

@@ -1,0 +1,56 @@
+"""Module names: which package brings a Python module that was not found.
+
+Pure. Whether the module is one of the user's own files is seen in engine/own_modules.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+# Modules whose package has another name on PyPI, where their own name may be a stranger's package.
+PACKAGES: Mapping[str, str] = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "git": "GitPython",
+    "mpl_toolkits": "matplotlib",
+    "OpenSSL": "pyOpenSSL",
+    "PIL": "Pillow",
+    "pkg_resources": "setuptools",
+    "pytorch_lightning": "pytorch-lightning",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+# Modules whose package has their name.
+SAME_NAMES = frozenset(
+    "accelerate boto3 click datasets einops faiss h5py imageio joblib jsonschema keras lightning "
+    "matplotlib mlflow networkx nibabel numba numpy nltk onnx onnxruntime packaging pandas peft "
+    "psutil pyarrow pycocotools pydantic requests rich safetensors scipy seaborn sentencepiece "
+    "setuptools SimpleITK six tensorboard tensorflow timm tokenizers torch torchaudio torchmetrics "
+    "torchvision tqdm transformers wandb xgboost".split()
+)
+_MISSING = re.compile(r"No module named '([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+)*)'")
+
+
+def missing_module(text: str) -> tuple[str, str]:
+    """`("yaml", ".foo")` of `No module named 'yaml.foo'`; two empty strings where none is named.
+
+    The second is the part that is missing inside a package that is there.
+    """
+    match = _MISSING.search(text)
+    return (match[1], match[2]) if match else ("", "")
+
+
+def package_words(text: str) -> str:
+    """What to install for the module that an error names, never a package by a guess."""
+    module, _ = missing_module(text)
+    package = module if module in SAME_NAMES else PACKAGES.get(module)
+    if package:
+        return f"python3 -m pip install {package}"
+    wanted = f"module {module}" if module else "module"
+    return f"python3 -m pip install PACKAGE (the package that has the {wanted})"
