@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tao_sdk
 
-MOST_WITHOUT = 10
+MOST_WITHOUT = 9
 # What is passed before `what`, `why` and `next`.
 OWN_ARGUMENTS = {"FieldError": 1, "DocumentError": 1}
 # They make their text themselves: of a server's words, of other errors, of the way back.

@@ -33,13 +33,10 @@ def run_tao(
     out_reader, out_writer = os.pipe()
     err_reader, err_writer = os.pipe()
     answer_reader, answer_writer = os.pipe()
-    with (
-        os.fdopen(os.open(os.devnull, os.O_RDONLY)) as nothing,
-        os.fdopen(os.memfd_create("request"), "w+b") as request,
-    ):
+    with os.fdopen(os.memfd_create("request"), "w+b") as request:
         request.write(json.dumps([list(argv), str(cwd), dict(env)]).encode())
         request.seek(0)
-        passed = [request.fileno(), nothing.fileno(), out_writer, err_writer, answer_writer]
+        passed = [request.fileno(), 0, out_writer, err_writer, answer_writer]
         socket.send_fds(server(settings_at_start(env)), [b"run"], passed)
     for descriptor in (out_writer, err_writer, answer_writer):
         os.close(descriptor)

@@ -21,7 +21,8 @@ from support.kubernetes.kube_api import ApiError
 from support.servers import link_here
 from support.waiting import until
 from tao_sdk.client import Client
-from tao_sdk.engine.submit import Planned, Submission
+from tao_sdk.engine.prepare import Planned
+from tao_sdk.engine.submit import Submission
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec

@@ -43,6 +43,7 @@ LOST = "is terminated"  # a kubelet's words for a container of which it has no l
 REMOVED = "unable to retrieve container logs"  # ... for a container that it has removed
 # A line of the log begins with its time. The kubelet writes its own trouble between them, without.
 TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+ELSEWHERE = "What the job wrote to its results is still there."
 LONGEST_TROUBLE = 500  # bytes of it that are told
 ROTATED = b"tao: the cluster rotated this log here; lines before the next one may be missing\n"
 BEGINS_LATE = (
@@ -349,7 +350,7 @@ class PodLog:
         """
         pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
         if pod is None or (parse.terminated(pod) and words.startswith(REMOVED)):
-            raise PathNotFound(f"The log of {self.pod} is gone.", words)
+            raise PathNotFound(f"The log of {self.pod} is gone.", words, ELSEWHERE)
         raise Unreachable(f"The log of {self.pod} could not be read.", words, "Try again.")
 
     def _refuse_unless_early(self, error: KubeError) -> None:
@@ -362,11 +363,13 @@ class PodLog:
             raise error
         pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
         if pod is None:
-            raise PathNotFound(f"The pod {self.pod} is gone, and its log with it.") from error
+            what = f"The pod {self.pod} is gone, and its log with it."
+            raise PathNotFound(what, next=ELSEWHERE) from error
         if not parse.has_begun(pod):
             return
         if parse.terminated(pod) and LOST in error.backend_words:
-            raise PathNotFound(f"The log of {self.pod} is gone.", error.what) from error
+            what = f"The log of {self.pod} is gone."
+            raise PathNotFound(what, error.what, ELSEWHERE) from error
         what = f"The log of {self.pod} could not be read."
         raise Unreachable(what, error.what, "Try again.") from error
 
