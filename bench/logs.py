@@ -140,9 +140,10 @@ def reading_of(command: Sequence[str], environ: Mapping[str, str]) -> Reading:
             size += len(data)
         seconds = time.perf_counter() - started
         said = program.stderr.read().decode()
+    peak = said.split()[-1:]  # a command may say more before it
     if program.returncode:
         raise subprocess.CalledProcessError(program.returncode, command, stderr=said)
-    return Reading(seconds, size, int(said) if said.strip().isdigit() else 0)
+    return Reading(seconds, size, int(peak[0]) if peak and peak[0].isdigit() else 0)
 
 
 def written_log(path: Path, megabytes: int) -> Path:

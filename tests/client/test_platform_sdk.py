@@ -526,7 +526,7 @@ def test_a_text_that_is_the_name_of_a_file_here_is_no_content(
     with pytest.raises(SpecError, match=r"files\['t.py'\] is the text 't.py'.* Path\('t.py'\)"):
         sdk.create_job("", "cat t.py", gpu_count=0, files={"t.py": "t.py"})
     assert sdk.list_jobs() == []
-    files = {"t.py": b"t.py", "u.py": "u.py", "long": "x" * 10_000, "empty": ""}
+    files = {"t.py": b"t.py", "word": "word", "long": "x" * 10_000, "empty": ""}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sdk.create_job("", "cat t.py", gpu_count=0, files=files)

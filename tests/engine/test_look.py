@@ -70,7 +70,7 @@ def test_evidence_that_cannot_be_read_keeps_the_status_and_the_look_at_the_other
     failing = run(client, SUPERVISOR_DIES, retries=1)
     fine = run(client, "true")
     Changed(client, failing, "evidence", cannot_be_asked)
-    until(client, failing, "not seen since: connection refused")
+    until(client, failing, "not seen now: connection refused")
     until(client, fine, "Complete")
     assert {job.status.terminal for job in client.list_jobs()} == {True, False}
 
@@ -103,7 +103,7 @@ def test_a_job_of_which_the_backend_refuses_something_is_the_only_one_that_is_no
     odd = run(client, SUPERVISOR_DIES, retries=retries)
     fine = run(client, "true")
     backend = Refuses(client, odd, verb)
-    until(client, odd, "not seen since: it is marked for removal")
+    until(client, odd, "not seen now: it is marked for removal")
     until(client, fine, "Complete")
     assert {job.status.terminal for job in client.list_jobs()} == {True, False}
     backend.refusing = False
@@ -137,7 +137,7 @@ def test_an_endpoint_that_cannot_be_asked_at_all_keeps_every_status(
 
     job = run(client, "true")
     Changed(client, job, "observe", cannot_be_asked)
-    assert client.get_job(job).message == "not seen since: connection refused"
+    assert client.get_job(job).message == "not seen now: connection refused"
 
 
 def test_jobs_of_a_platform_that_is_not_here_are_listed_as_they_were(client: Client) -> None:
@@ -233,7 +233,7 @@ def test_when_a_job_was_seen_never_goes_back(client: Client) -> None:
     seen = client.get_job_status(job).updated_at
     Changed(client, job, "observe", cannot_be_asked)
     unseen = client.get_job_status(job)
-    assert unseen.message.startswith("not seen since")
+    assert unseen.message.startswith("not seen now")
     assert unseen.updated_at == seen
 
 

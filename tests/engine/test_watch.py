@@ -314,7 +314,7 @@ def test_a_backend_that_cannot_be_asked_changes_no_status(client: Client) -> Non
     sometimes.reachable = False
     for _ in range(4):
         [seen] = client.list_jobs()
-        assert (seen.status, seen.message) == (Status.RUNNING, "not seen since: connection refused")
+        assert (seen.status, seen.message) == (Status.RUNNING, "not seen now: connection refused")
     sometimes.reachable = True
     assert look(client.engine, [client.store.get(job)])[0].job.status is Status.RUNNING
 

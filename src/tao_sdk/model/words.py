@@ -31,7 +31,7 @@ SENTENCES: Mapping[Reason, str] = {
         "its submit met an error that nobody foresaw ({what}); looking will tell whether it runs"
     ),
     Reason.NEXT_ATTEMPT: "attempt {attempt} waits for a watcher: tao watch",
-    Reason.NOT_SEEN: "not seen since: {what}",
+    Reason.NOT_SEEN: "not seen now: {what}",
     Reason.NOT_FOUND: "not found at the last look; looking once more",
     Reason.REMOVED_OUTSIDE: "removed outside",
     Reason.TOLD_BY_RECORD: "ended; the backend no longer has it, its outcome record does",

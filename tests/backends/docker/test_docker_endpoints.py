@@ -124,11 +124,11 @@ def test_an_endpoint_that_is_away_blinds_only_its_own_jobs_and_is_named(
         there.stop()
         seen = {job.id: job for job in client.list_jobs()}
         assert seen[near.id].status is Status.RUNNING
-        assert "not seen since" not in seen[near.id].message
-        assert "not seen since" in seen[far.id].message
+        assert "not seen now" not in seen[near.id].message
+        assert "not seen now" in seen[far.id].message
         assert there.host.removeprefix("unix://") in seen[far.id].message
         there.start()
-        dockerd_here.until(lambda: "not seen since" not in client.get_job(far.id).message)
+        dockerd_here.until(lambda: "not seen now" not in client.get_job(far.id).message)
         for job in (near, far):
             client.remove(job.id, force=True)
 

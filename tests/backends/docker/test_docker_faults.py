@@ -64,7 +64,7 @@ def test_with_live_restore_a_job_outlives_its_daemon(
         )
         begun(client, job)
         there.stop(how)
-        until(client, job, Status.RUNNING, "not seen since")
+        until(client, job, Status.RUNNING, "not seen now")
         there.start()
         until(client, job, Status.RUNNING, "running")
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
@@ -115,7 +115,7 @@ def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(
         )
         waiting.start()
         there.stop(signal.SIGKILL)
-        dockerd_here.until(lambda: "not seen since" in client.get_job(job.id, look=False).message)
+        dockerd_here.until(lambda: "not seen now" in client.get_job(job.id, look=False).message)
         with pytest.raises(Unreachable):
             client.cancel_job(job.id)
         there.start()

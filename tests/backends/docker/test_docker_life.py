@@ -159,7 +159,7 @@ def test_a_job_and_its_log_survive_a_restart_of_the_daemon_and_the_log_its_conta
     reader.start()
     here.stop()
     try:
-        dockerd_here.until(lambda: client.get_job(job.id).message.startswith("not seen since"))
+        dockerd_here.until(lambda: client.get_job(job.id).message.startswith("not seen now"))
         assert client.get_job(job.id).status is Status.RUNNING
     finally:
         here.start()

@@ -247,7 +247,7 @@ def test_a_job_is_looked_for_at_its_own_daemon_whichever_the_settings_name(
         client.get_job(job.id)
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": "tcp://localhost:1"})) as client:
         seen = client.get_job(job.id)
-        assert (seen.status, "not seen since" in seen.message) == (Status.RUNNING, False)
+        assert (seen.status, "not seen now" in seen.message) == (Status.RUNNING, False)
         client.cancel_job(job.id, grace=0)
         assert client.get_job(job.id).status is Status.CANCELED
         client.remove(job.id)

@@ -26,7 +26,7 @@ from tao_sdk.model.status import Status
 from tao_sdk.platforms.docker import DockerSDK
 
 OPEN = """
-import json, os, sys, threading
+import json, os, sys, threading, time
 from tao_sdk.platforms.docker import DockerSDK
 
 def held():
@@ -47,6 +47,9 @@ with DockerSDK() as sdk:
     sdk.get_job_logs(job.id)
     used = held()
     sdk.remove(job.id)
+patience = time.monotonic() + 60
+while held() != before and time.monotonic() < patience:
+    time.sleep(0.1)
 print(json.dumps([before, made, used, held()]))
 """
 
@@ -161,7 +164,7 @@ def test_a_daemon_that_is_away_for_a_moment_ends_no_run_that_a_workflow_follows(
         recorder.listening.close()
         way.unlink()
         sdk.engine.close()
-        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen since"))
+        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen now"))
         assert run.sync_from_sdk(sdk, job.id).status is Status.RUNNING
         assert [each["job_id"] for each in run.active_jobs] == [job.id]
         back = Recorder(way, here.socket)

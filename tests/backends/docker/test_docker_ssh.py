@@ -161,11 +161,11 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
     through.get_job(job)
     sshd.stop()
     try:
-        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen since"))
+        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen now"))
         assert through.get_job(job).status is Status.RUNNING
     finally:
         sshd.start(DOCKER_HOST=behind.host)
-    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"))
+    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen now"))
 
 
 def test_every_ssh_ends_with_its_client(

@@ -81,9 +81,9 @@ def test_jobs_of_two_clusters_and_of_this_machine_live_in_one_process(
         assert [job.id for job in client.list_jobs(platform="far")] == [jobs["far"].id]
         with cluster.login_node_down("login2"):
             seen = {job.id: job for job in client.list_jobs()}
-            assert "not seen since" in seen[jobs["far"].id].message
+            assert "not seen now" in seen[jobs["far"].id].message
             assert "login2" in seen[jobs["far"].id].message
-            assert "not seen since" not in seen[jobs["lab"].id].message
+            assert "not seen now" not in seen[jobs["lab"].id].message
         for job in jobs.values():
             assert client.cancel_job(job.id, grace=1)
 
