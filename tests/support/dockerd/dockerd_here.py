@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -351,7 +352,8 @@ def busybox_root() -> Path:
 
 
 def tar(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> Path:
-    partial = path.with_name(f"{path.name}.{os.getpid()}")  # others may read the one that is there
+    # others may read the one that is there, or write it, too
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     with tarfile.open(partial, "w") as out:
         for folder in ("bin", "etc", "tmp"):
             entry = tarfile.TarInfo(folder)
