@@ -46,7 +46,7 @@ def test_ctrl_c_in_a_followed_log_leaves_the_job_alone(tao: Tao) -> None:
     assert following.stdout is not None
     assert following.stdout.readline() == "first\n"
     following.send_signal(signal.SIGINT)
-    _, err = following.communicate(timeout=90)
+    _, err = following.communicate(timeout=300)
     assert following.returncode == 130
     assert f"tao logs -f {job}" in err
     assert tao("status", "--json", job).json["status"] == "Running"
@@ -67,7 +67,7 @@ def test_following_a_log_that_cannot_be_had_now_says_so_while_it_waits(tao: Tao)
         f"warning: {job} cannot be seen now, its log goes on once it can: "
     )
     following.send_signal(signal.SIGINT)
-    following.communicate(timeout=90)
+    following.communicate(timeout=300)
     assert following.returncode == 130
 
 
@@ -87,7 +87,7 @@ def test_waiting_tells_each_end_once_when_it_comes(tao: Tao) -> None:
     assert waiting.stdout is not None
     told = [waiting.stdout.readline()]
     (tao.home / "go").touch()
-    rest, err = waiting.communicate(timeout=120)
+    rest, err = waiting.communicate(timeout=300)
     told += rest.splitlines()
     assert [line.split()[:2] for line in told] == [[first, "Complete"], [last, "Complete"]]
     assert "Complete" not in err
@@ -101,7 +101,7 @@ def test_waiting_with_jsonl_prints_each_job_when_it_ends(tao: Tao) -> None:
     assert (job["id"], job["status"]) == (first, "Complete")
     assert tao("status", last, "--json").json["status"] == "Running"
     tao("cancel", last, "--grace", "0.1s")
-    rest, err = waiting.communicate(timeout=120)
+    rest, err = waiting.communicate(timeout=300)
     assert [json.loads(line)["id"] for line in rest.splitlines()] == [last], err
     assert tao("wait", "--jsonl", last, first, last).json_lines == [json.loads(rest), job]
 
@@ -177,7 +177,7 @@ def test_a_service_stops_watching_when_it_is_told_to(tao: Tao) -> None:
     assert watching.stderr is not None
     assert "Watching" in watching.stderr.readline()
     watching.terminate()
-    assert "No job is live." in watching.communicate(timeout=90)[1]
+    assert "No job is live." in watching.communicate(timeout=300)[1]
     assert watching.returncode == 0
 
 
@@ -187,7 +187,7 @@ def test_a_watcher_that_is_told_to_stop_says_no_more_than_is_true(tao: Tao) -> N
     assert watching.stderr is not None
     assert "Watching 1 live job." in watching.stderr.readline()
     watching.terminate()
-    assert "the jobs go on. Come back: tao watch" in watching.communicate(timeout=90)[1]
+    assert "the jobs go on. Come back: tao watch" in watching.communicate(timeout=300)[1]
 
 
 def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao) -> None:

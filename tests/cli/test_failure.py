@@ -288,7 +288,7 @@ def test_a_watcher_that_stays_may_be_started_before_the_first_job(tao: Tao) -> N
         assert named.exists()
     finally:
         watching.terminate()
-        watching.communicate(timeout=120)
+        watching.communicate(timeout=300)
 
 
 def test_the_shell_completes_no_job_of_a_store_that_is_not_there(tao: Tao) -> None:

@@ -495,7 +495,7 @@ def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
             assert time.monotonic() < give_up
             time.sleep(0.1)
     (tao.home / "go").touch()
-    watching.communicate(timeout=120)
+    watching.communicate(timeout=300)
 
 
 def test_the_curve_is_written_through_no_link_that_the_job_has_planted(tao: Tao) -> None:
@@ -559,7 +559,7 @@ def test_attach_off_a_terminal_says_that_it_repeats_what_was_told(tao: Tao) -> N
     assert attached.stdout is not None
     assert attached.stdout.readline().startswith(job)
     assert tao("cancel", job, "--grace", "0s").code == 0
-    _, err = attached.communicate(timeout=120)
+    _, err = attached.communicate(timeout=300)
     assert f"New alone: tao logs -f -n 0 {job}" in err
     assert "New alone" not in tao("attach", job).err
 

@@ -149,7 +149,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_p
     while not tao("logs", job).out:
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=90)
+    _, err = running.communicate(timeout=300)
     assert running.returncode == 130
     assert f"Detached; {job} goes on. Come back: tao attach {job}" in err
     assert "Traceback" not in err
@@ -201,7 +201,7 @@ def test_a_job_that_is_removed_while_it_is_watched_is_not_said_to_go_on(tao: Tao
     job = running.stdout.readline().split()[0]
     with Store.open(tao.home / "state" / "jobs.db") as store:
         store.remove(job)
-    _, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=300)
     go.touch()
     assert running.returncode == 3
     assert f"no such job: {job!r}" in err
@@ -340,14 +340,14 @@ def test_a_place_that_does_not_answer_is_planned_for_and_the_plan_says_what_was_
     tao: Tao, platform: str, dead: dict[str, str], place: str, unchecked: str
 ) -> None:
     asked = ("--platform", platform, "--image", "x", "--gpus", "2", "--", "true")
-    ran = tao("plan", *asked, timeout=60, **dead)
+    ran = tao("plan", *asked, timeout=300, **dead)
     assert ran.code == 0
     assert "(did not answer)" in ran.out.splitlines()[0]
     assert f"Not asked: the {place} did not answer. {unchecked}" in ran.out
-    plan = tao("plan", "--json", *asked, timeout=60, **dead).json
+    plan = tao("plan", "--json", *asked, timeout=300, **dead).json
     assert plan["asked"] is False
     assert plan["findings"][0]["code"] == "plan.not_asked"
-    assert tao("run", *asked, timeout=60, **dead).code == 4
+    assert tao("run", *asked, timeout=300, **dead).code == 4
     assert tao("ls", "--json").json == []
 
 
@@ -357,12 +357,12 @@ def test_a_plan_is_made_although_ssh_would_refuse_the_key(tao: Tao) -> None:
     key.chmod(0o644)
     login = {**DEAD_CLUSTER, "SSH_KEY_PATH": str(key)}
     asked = ("--platform", "slurm", "--image", "x", "--gpus", "2", "--", "true")
-    ran = tao("plan", *asked, timeout=60, **login)
+    ran = tao("plan", *asked, timeout=300, **login)
     assert ran.code == 0
     assert "(did not answer)" in ran.out.splitlines()[0]
     assert "can be read by others (mode 0644)" in ran.out
     assert f"chmod 600 {key}" in ran.out
-    assert tao("run", *asked, timeout=60, **login).code == 2
+    assert tao("run", *asked, timeout=300, **login).code == 2
 
 
 def test_a_plan_of_a_place_that_answers_says_so(tao: Tao) -> None:
@@ -371,7 +371,7 @@ def test_a_plan_of_a_place_that_answers_says_so(tao: Tao) -> None:
 
 def test_a_job_that_is_wrong_is_refused_although_its_place_does_not_answer(tao: Tao) -> None:
     ran = tao(
-        "plan", "--platform", "docker", "--gpus", "0", "--", "true", timeout=60, **DEAD_DAEMON
+        "plan", "--platform", "docker", "--gpus", "0", "--", "true", timeout=300, **DEAD_DAEMON
     )
     assert ran.code == 2
     assert "needs an image" in ran.out + ran.err

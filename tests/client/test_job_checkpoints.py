@@ -31,7 +31,7 @@ def test_checkpoints_of_a_command_that_saved_at_its_time_limit_and_ended_are_who
         gpu_count=0,
         time_limit=timedelta(seconds=1),
     )
-    assert sdk.wait(job.id, timeout=120).status == "Error"
+    assert sdk.wait(job.id, timeout=300).status == "Error"
     left = sdk.results(job.id)
     names = [Path(each.path).name for each in left.checkpoints]
     assert names == ["model_epoch_001.pth", "model_epoch_002.pth"]
@@ -140,7 +140,7 @@ def test_the_last_checkpoints_before_a_failure_are_unsure_for_every_kind_of_job(
 ) -> None:
     Path("failing.py").write_text(FAILING)
     job = sdk.create_job(command=f"{sys.executable} failing.py", args=args, gpu_count=0)
-    assert sdk.wait(job.id, timeout=120).status == "Error", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Error", sdk.get_job_logs(job.id)
     assert [each.complete for each in sdk.results(job.id).checkpoints] == [True, False, False]
 
 
@@ -164,7 +164,7 @@ def test_a_checkpoint_that_travelled_with_the_job_is_none_of_its_own(sdk: LocalS
         files={"best.pt": b"1", "last_epoch_2.pt": b"2"},
         gpu_count=0,
     )
-    assert sdk.wait(job.id, timeout=60).status == "Complete", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Complete", sdk.get_job_logs(job.id)
     names = [Path(each.path).name for each in sdk.results(job.id).checkpoints]
     assert names == ["last_epoch_2.pt"], "it was written again"
 
@@ -177,7 +177,7 @@ def test_an_input_that_lies_among_the_results_is_no_checkpoint(sdk: LocalSDK) ->
         inputs={"start.pth": "model_epoch_009.pth", "more/last.pth": "model_epoch_009.pth"},
         gpu_count=0,
     )
-    assert sdk.wait(job.id, timeout=120).status == "Complete", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Complete", sdk.get_job_logs(job.id)
     left = sdk.results(job.id)
     assert [Path(each.path).name for each in left.checkpoints] == ["model_epoch_001.pth"]
     assert (left.newest or "").endswith("model_epoch_001.pth")
@@ -199,7 +199,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_shown(
 ) -> None:
     command = "cd $TAO_RESULTS_DIR; mkdir a shut z; touch a/1 shut/2 z/3"
     job = sdk.create_job(command=command, gpu_count=0)
-    assert sdk.wait(job.id, timeout=120).status == "Complete"
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
     shut = Path(job.results_dir) / "shut"
     shut.chmod(0)
     try:

@@ -34,7 +34,7 @@ from tao_sdk.script_runner import build_entrypoint
 
 def test_a_command_without_inputs_and_outputs_runs_as_it_is(sdk: LocalSDK) -> None:
     job = sdk.create_job("any/image", "echo '{config_path}' $TAO_JOB_ID", gpu_count=0)
-    assert sdk.wait(job.id, timeout=120).status == "Complete"
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
     assert sdk.get_job_logs(job.id) == f"{{config_path}} {job.id}\n"
     assert (job.image, job.platform) == ("any/image", "local")
 
@@ -46,7 +46,7 @@ def test_inputs_and_outputs_wrap_the_command(sdk: LocalSDK, tmp_path: Path) -> N
     job = sdk.create_job(
         "", command, 0, None, {f"{tmp_path}/data": f"{tmp_path}/in"}, [f"{tmp_path}/made/"]
     )
-    assert sdk.wait(job.id, timeout=120).status == "Complete", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Complete", sdk.get_job_logs(job.id)
     assert (Path(sdk.get_job_results_dir(job.id)) / "made" / "answer.txt").read_text() == "42\n"
 
 
@@ -123,7 +123,7 @@ def test_what_a_job_should_know_is_a_warning_of_python_one_for_each_finding(sdk:
         sdk.plan(JobSpec(command="echo {lr}", gpu_count=0, args={"lrr": 1}), "local").findings
     )
     assert Path(told[0].filename) == Path(__file__)
-    assert sdk.wait(job.id, timeout=120)
+    assert sdk.wait(job.id, timeout=300)
 
 
 def test_a_text_that_reads_like_a_path_is_a_warning(sdk: LocalSDK) -> None:
@@ -158,7 +158,7 @@ def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:
     with pytest.raises(SpecError, match="unknown key 'gpu_idx'. Did you mean gpu_ids?"):
         sdk.create_job("", "true", gpu_idx=[0])
     with pytest.raises(SpecError, match="unknown key 'timeout'. Did you mean time_limit?"):
-        sdk.create_job("", "true", timeout=60)
+        sdk.create_job("", "true", timeout=300)
 
 
 def test_a_command_as_a_list_of_words_is_told_with_the_text_to_write(sdk: LocalSDK) -> None:
@@ -201,7 +201,7 @@ PLAIN = {"lr": 0.5, "n": 3, "on": True, "size": [1, 2], "data": "/data/x", "opti
 
 def test_values_of_numpy_paths_and_enums_arrive_in_the_spec_as_plain_ones(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "cat {config_path}", 0, specs={"train": LIBRARY}, config_format="json")
-    assert sdk.wait(job.id, timeout=120).status == "Complete"
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
     assert (
         json.loads(sdk.get_job_logs(job.id))
         == {"train": PLAIN}
@@ -214,7 +214,7 @@ def test_values_of_numpy_paths_and_enums_arrive_as_arguments_and_variables(sdk: 
     job = sdk.create_job(
         "", "echo {size} $LR $OPTIMIZER $HERE", numpy.int64(0), env_vars, args=LIBRARY
     )
-    assert sdk.wait(job.id, timeout=120).status == "Complete"
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
     told = "1 2 0.5 adam /data --lr 0.5 --n 3 --on --data /data/x --optimizer adam\n"
     assert sdk.get_job_logs(job.id) == told
     assert sdk.get_job(job.id).spec["args"] == PLAIN
@@ -226,7 +226,7 @@ def test_a_path_is_taken_as_the_address_of_an_input_by_both_ways_in(
     (tmp_path / "there").write_text("hello")
     inputs = {f"{tmp_path}/data": tmp_path / "there"}
     job = sdk.create_job("", f"cat {tmp_path}/data", 0, None, inputs)
-    assert sdk.wait(job.id, timeout=120).status == "Complete"
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
     assert sdk.get_job_logs(job.id) == "hello"
     assert build_entrypoint(command="x", inputs=inputs) == build_entrypoint(
         command="x", inputs={key: str(value) for key, value in inputs.items()}
@@ -256,7 +256,7 @@ def test_another_sdk_with_the_same_state_file_finds_the_job(
     with LocalSDK(state_file=tmp_path / "my_state.json", settings=settings) as first:
         job = first.create_job("", "echo found", gpu_count=0)
     with LocalSDK(state_file=str(tmp_path / "my_state.db"), settings=settings) as second:
-        assert second.wait(job.id, timeout=120).status == "Complete"
+        assert second.wait(job.id, timeout=300).status == "Complete"
         assert second.get_job_logs(job.id, tail=5) == "found\n"
 
 
@@ -277,7 +277,7 @@ def test_jobs_are_listed_by_any_name_of_their_platform(sdk: LocalSDK) -> None:
 
 def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: LocalSDK) -> None:
     job = sdk.create_job(command="true", gpu_count=0)
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     assert [one.id for one in sdk.list_jobs(statuses=["Complete"])] == [job.id]
     assert sdk.list_jobs(statuses="Error") == []
     assert sdk.list_jobs(statuses="Complete") == sdk.list_jobs(statuses=["Complete"])
@@ -322,7 +322,7 @@ def test_a_path_stands_for_the_files_content_and_a_folder_for_all_below_it(
     job = sdk.create_job(
         command="cat x.txt src/a.txt src/deep/b.txt t.txt", gpu_count=0, files=files
     )
-    assert sdk.wait(job.id, timeout=60).status == "Complete"
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
     assert sdk.get_job_logs(job.id).split() == ["one", "one", "two", "three"]
 
 
@@ -388,7 +388,7 @@ def test_a_line_that_is_drawn_again_and_again_is_one_line_of_the_logs_tail(sdk: 
     job = sdk.create_job(
         command=r"printf 'first\n 10 %%\r 20 %%\r 30 %%\n\f\v\302\205last\n'", gpu_count=0
     )
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     assert sdk.get_job_logs(job.id, tail=2) == " 10 %\r 20 %\r 30 %\n\f\v\x85last\n"
     assert sdk.get_job_logs(job.id, tail=3) == sdk.get_job_logs(job.id)
 
@@ -413,14 +413,14 @@ def test_an_interval_that_is_none_is_told_at_once(tmp_path: Path, interval: dict
 
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "exit 3", gpu_count=0)
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     analysis = sdk.get_failure_analysis(job.id)
     assert analysis is not None
     assert analysis["err_class"] == "ERR_PROGRAM"
     assert analysis["suggestion"]
     assert {"node_event_name", "message"} == set(analysis["job_failure_by_node_event"][0])
     good = sdk.create_job("", "true", gpu_count=0)
-    sdk.wait(good.id, timeout=120)
+    sdk.wait(good.id, timeout=300)
     assert sdk.get_failure_analysis(good.id) is None
 
 
@@ -434,7 +434,7 @@ def test_what_the_sdk_sets_wins_over_the_callers_environment(sdk: LocalSDK) -> N
     job = sdk.create_job(
         "", "echo $TAO_JOB_ID ${DOCKER_HOST:-none} $WORLD ${#TOKEN_A}", gpu_count=0, env_vars=env
     )
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     assert sdk.get_job_logs(job.id) == f"{job.id} none kept 12\n"
 
 
@@ -453,7 +453,7 @@ def test_gc_removes_a_secret_that_a_killed_client_left(sdk: LocalSDK) -> None:
 
 def test_a_job_can_be_given_as_its_fields_by_name(sdk: LocalSDK) -> None:
     job = sdk.submit({"command": "echo by name", "gpu_count": 0}, "local").job
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     assert sdk.get_job_logs(job.id) == "by name\n"
     with pytest.raises(SpecError, match="Did you mean command"):
         sdk.plan({"comand": "true"}, "local")
@@ -535,7 +535,7 @@ def test_a_text_that_is_the_name_of_a_file_here_is_no_content(
 @pytest.mark.parametrize("field", ["tail", "rank"])
 def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) -> None:
     job = sdk.create_job("", "echo a; echo b", gpu_count=0)
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     with pytest.raises(UsageError, match=f"{field} is 'x'; it must be a whole number"):
         sdk.get_job_logs(job.id, **dict[str, Any]({field: "x"}))
     last: Any = numpy.int64(1)

@@ -24,7 +24,7 @@ def written(sdk: LocalSDK, command: str) -> tuple[str, Path]:
     job = sdk.create_job(
         command=f"mkdir -p $TAO_RESULTS_DIR; cd $TAO_RESULTS_DIR; {command}", gpu_count=0
     )
-    assert sdk.wait(job.id, timeout=120).status == "Complete", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Complete", sdk.get_job_logs(job.id)
     return job.id, Path(job.results_dir)
 
 

@@ -59,7 +59,7 @@ def test_keys_that_no_file_can_be_called_as_cost_only_themselves(
     sdk: LocalSDK, submit: Callable[..., Job], server: s3_here.Server, tmp_path: Path
 ) -> None:
     job = submit("echo 1 > ok.pth")
-    assert sdk.wait(job.id, timeout=120).status == "Complete", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Complete", sdk.get_job_logs(job.id)
     bucket = job.results_dir.split("/")[2]
     odd = [
         "/lead",
@@ -94,7 +94,7 @@ def test_uploads_that_a_job_which_is_over_left_begun_are_given_up(
     sdk: LocalSDK, submit: Callable[..., Job], server: s3_here.Server
 ) -> None:
     job = submit("true")
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     bucket = job.results_dir.split("/")[2]
     for name in (f"runs/{job.id}/large.pth", "runs/another/large.pth"):
         server.s3().ask("POST", bucket, name, {"uploads": ""})
@@ -128,7 +128,7 @@ def test_files_that_the_manifest_names_as_not_sent_are_told(
     sdk: LocalSDK, submit: Callable[..., Job], server: s3_here.Server
 ) -> None:
     job = submit("echo 1 > model_epoch_1.pth")
-    sdk.wait(job.id, timeout=120)
+    sdk.wait(job.id, timeout=300)
     bucket, key = job.results_dir.split("/")[2], f"runs/{job.id}/.tao/manifest.json"
     manifest = dict(sdk.results(job.id).manifest or {})
     assert sdk.results(job.id).unsent == []

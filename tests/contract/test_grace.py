@@ -69,7 +69,7 @@ def test_a_program_that_ignores_the_signal_is_ended_by_a_shorter_grace_than_its_
 ) -> None:
     job = start(client, place, IGNORES_SIGNALS, env_vars={"TAO_GRACE": "3000"}, **PACKED[kind])
     client.cancel_job(job.id, grace=1)
-    assert client.wait(job.id, timeout=120).status is Status.CANCELED
+    assert client.wait(job.id, timeout=300).status is Status.CANCELED
     assert place.running(job.id) == 0
 
 
@@ -136,5 +136,5 @@ def test_a_program_hears_an_interrupt(client: Client, place: Place) -> None:
     program = "import signal; print(signal.getsignal(signal.SIGINT).__name__)"
     command = f"python3 -c {shlex.quote(program)}"
     job = client.submit(JobSpec(command=command, name="grace", gpu_count=0), place.platform).job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.get_job_logs(job.id) == "default_int_handler\n"

@@ -35,13 +35,13 @@ def submit(client: Client, place: Place, command: str, **more: object) -> Job:
 def test_a_job_ends_as_its_command_does(client: Client, place: Place) -> None:
     ends = {"true": ("Complete", 0), "exit 3": ("Error", 3), "kill -9 $$": ("Error", 137)}
     jobs = [submit(client, place, command).id for command in ends]
-    ended = client.wait_all(jobs, timeout=120)
+    ended = client.wait_all(jobs, timeout=300)
     assert [(job.status.value, job.exit_code) for job in ended] == list(ends.values())
 
 
 def test_every_status_is_an_event_with_a_growing_number(client: Client, place: Place) -> None:
     job = submit(client, place, "sleep 0.5")
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     events = [event for event in client.events(job.id) if event.kind == "status"]
     assert events[0].status is Status.PENDING
     assert events[-1].status is Status.COMPLETE
@@ -68,7 +68,7 @@ def test_a_job_survives_its_client_and_is_found_by_another(place: Place, tmp_pat
     assert first.returncode == -9, first.stderr
     with place.client() as client:
         assert b"".join(client.follow_logs(job_id)) == b"survived\n"
-        assert client.wait(job_id, timeout=120).status == "Error"
+        assert client.wait(job_id, timeout=300).status == "Error"
         assert client.get_job(job_id).exit_code == 4
 
 
@@ -102,7 +102,7 @@ def test_canceling_a_job_that_is_over_is_true_and_changes_nothing(
     client: Client, place: Place
 ) -> None:
     job = submit(client, place, "true")
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.cancel_job(job.id) is True
     assert client.get_job(job.id).status is Status.COMPLETE
 
@@ -163,9 +163,9 @@ def test_a_job_that_was_removed_behind_our_back_is_told_so(client: Client, place
     cancel_one(backend, ref, timedelta(0))
     backend.release(ref)
     if place.remembers:
-        assert client.wait(job.id, timeout=120).status == "Canceled"
+        assert client.wait(job.id, timeout=300).status == "Canceled"
         return
-    assert client.wait(job.id, timeout=120).status == "Error"
+    assert client.wait(job.id, timeout=300).status == "Error"
     assert client.get_job(job.id).message == "removed outside"
     assert "Someone removed" in client.diagnose(job.id).cause  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -179,7 +179,7 @@ def test_waiting_gives_up_in_time_and_the_job_goes_on(client: Client, place: Pla
 
 def test_a_time_limit_ends_the_job_and_is_the_diagnosis(client: Client, place: Place) -> None:
     job = submit(client, place, "echo begun; sleep 300", time_limit=timedelta(seconds=5))
-    assert client.wait(job.id, timeout=120).status == "Error"
+    assert client.wait(job.id, timeout=300).status == "Error"
     analysis = client.get_failure_analysis(job.id)
     assert analysis is not None
     assert "time limit" in analysis["cause"]
@@ -206,7 +206,7 @@ def test_a_live_job_is_not_removed_and_an_ended_one_is(client: Client, place: Pl
 
 def test_after_gc_the_log_is_still_there(client: Client, place: Place) -> None:
     job = submit(client, place, "echo kept; echo me")
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.gc(older_than=timedelta(0)) == [job.id]
     assert client.gc(older_than=timedelta(0)) == []
     assert client.get_job_logs(job.id) == "kept\nme\n"
@@ -235,7 +235,7 @@ def test_an_infrastructure_failure_is_tried_again_as_the_first_attempt_was_by_wh
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.delenv("ONLY_WHERE_IT_WAS_SUBMITTED")
     with place.client(watch=True) as watcher:
-        watcher.wait(job.id, timeout=120)
+        watcher.wait(job.id, timeout=300)
         after = watcher.get_job(job.id)
     assert (after.status, after.attempt) == (Status.COMPLETE, 2), after.message
     first, second = seen.read_text().splitlines()
@@ -250,7 +250,7 @@ def test_a_fault_of_the_network_that_the_log_names_is_tried_again(place: Place) 
     fault = "echo 'torch.distributed.DistBackendError: NCCL error: ncclSystemError'; exit 1"
     with place.client(watch=True) as client:
         job = submit(client, place, f"[ $TAO_ATTEMPT = 2 ] || {{ {fault}; }}", retries=2)
-        client.wait(job.id, timeout=60)
+        client.wait(job.id, timeout=300)
         after = client.get_job(job.id)
     assert (after.status, after.attempt) == (Status.COMPLETE, 2), after.message
 
@@ -266,7 +266,7 @@ def test_reading_a_status_never_starts_another_attempt(client: Client, place: Pl
 def test_a_failing_program_is_not_tried_again(place: Place) -> None:
     with place.client(watch=True) as client:
         job = submit(client, place, "echo 'RuntimeError: CUDA out of memory'; exit 1", retries=5)
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         time.sleep(0.5)
         assert client.get_job(job.id).attempt == 1
 
@@ -333,9 +333,9 @@ def test_callbacks_fire_once_whoever_polls(client: Client, place: Place) -> None
     }
     epochs = "for e in $(seq 1 25); do echo epoch $e/25 loss 0.$e; done"
     job = submit(client, place, epochs, hooks=hooks)
-    polls = threading.Thread(target=lambda: client.wait(job.id, timeout=120))
+    polls = threading.Thread(target=lambda: client.wait(job.id, timeout=300))
     polls.start()
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     polls.join()
     until(lambda: ("complete", job.id) in fired)
     assert fired == [("epoch", 10), ("epoch", 20), ("complete", job.id)]
@@ -349,7 +349,7 @@ def test_a_command_hook_is_delivered_after_a_restart_with_an_event_id(
     hooks = {"on_error": ["/bin/sh", "-c", 'cat >> "$0"; echo " $TAO_EVENT_ID" >> "$0"', str(told)]}
     with place.client() as client:
         job = submit(client, place, "exit 7", hooks=hooks)
-        assert client.wait(job.id, timeout=120).status == "Error"
+        assert client.wait(job.id, timeout=300).status == "Error"
     assert not told.exists()
     for _ in range(2):
         with place.client() as client:

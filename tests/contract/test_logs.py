@@ -160,4 +160,4 @@ def test_a_follower_that_dies_disturbs_nobody(client: Client, place: Place, tmp_
     follower.kill()
     follower.wait()
     assert b"".join(client.follow_logs(job)) == b"".join(f"{i}\n".encode() for i in range(1, 21))
-    assert client.wait(job, timeout=120).status == "Complete"
+    assert client.wait(job, timeout=300).status == "Complete"

@@ -40,7 +40,7 @@ def test_any_text_arrives_in_an_environment_variable_and_an_argument(
         env_vars={f"ODD{i}": text for i, text in enumerate(texts)},
         args={f"text{i}": "=" + text for i, text in enumerate(texts)},
     )  # fmt: skip
-    client.wait(client.submit(spec, place.platform).job.id, timeout=120)
+    client.wait(client.submit(spec, place.platform).job.id, timeout=300)
     assert out.read_bytes().decode().split("\0") == [*texts, *("=" + text for text in texts)]
 
 
@@ -59,7 +59,7 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
             command=copy, specs=specs, outputs=outputs, config_format="json", gpu_count=0
         )
         job = client.submit(spec, place.platform).job
-        assert client.wait(job.id, timeout=120).status == "Complete", client.get_job_logs(job.id)
+        assert client.wait(job.id, timeout=300).status == "Complete", client.get_job_logs(job.id)
         found = [stat.path for stat in client.results(job.id).files if "/results_dir/" in stat.path]
         assert json.loads(client.engine.backend_of(job).files().read(found[0]))["odd"] == ODD
         assert Path(found[0]).is_relative_to(folder) or not place.results_here
@@ -104,7 +104,7 @@ def test_a_spec_of_4_mb_works(client: Client, place: Place, tmp_path: Path) -> N
         config_format="json",
         gpu_count=0,
     )
-    assert client.wait(client.submit(spec, place.platform).job.id, timeout=120).status == "Complete"
+    assert client.wait(client.submit(spec, place.platform).job.id, timeout=300).status == "Complete"
     assert int(out.read_text()) > 4_000_000
 
 
@@ -167,5 +167,5 @@ def test_a_full_disk_in_the_job_is_the_diagnosis(
         JobSpec(command=f"head -c 9000000 /dev/zero > {small_disk}/results", gpu_count=0),
         place.platform,
     ).job
-    assert client.wait(job.id, timeout=120).status == "Error"
+    assert client.wait(job.id, timeout=300).status == "Error"
     assert client.diagnose(job.id).rule == "disk_full"  # pyright: ignore[reportOptionalMemberAccess]

@@ -93,7 +93,7 @@ def test_results_are_in_the_bucket_and_are_seen_and_fetched_from_here(
     bucket = server.bucket()
     job = submit(client, place, bucket, TRAINS)
     assert job.results_dir == f"s3://{bucket}/results/{job.id}"
-    assert client.wait(job.id, timeout=120).status == "Complete", client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status == "Complete", client.get_job_logs(job.id)
     assert client.get_job_results_dir(job.id) == job.results_dir
     left = client.results(job.id)
     assert left.newest == f"{job.results_dir}/results_dir/model_epoch_003.pth"
@@ -141,7 +141,7 @@ def test_results_of_a_job_that_reaches_its_time_limit_are_kept(
     job = submit(
         client, place, bucket, "echo 1 > first.pth; sleep 60", time_limit=timedelta(seconds=5)
     )
-    assert client.wait(job.id, timeout=120).status == "Error"
+    assert client.wait(job.id, timeout=300).status == "Error"
     assert f"results/{job.id}/results_dir/first.pth" in keys(server, bucket)
 
 
@@ -149,7 +149,7 @@ def test_a_bucket_that_does_not_exist_is_told_before_the_command_starts(
     client: Client, place: Place, server: s3_here.Server
 ) -> None:
     job = submit(client, place, "no-such-bucket", "echo never")
-    assert client.wait(job.id, timeout=120).status == "Error"
+    assert client.wait(job.id, timeout=300).status == "Error"
     assert "never" not in client.get_job_logs(job.id)
     diagnosis = client.diagnose(job.id)
     assert diagnosis is not None
@@ -171,7 +171,7 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_by_its_manifest_in_the_bucket(
     row = client.store.attempt(job.id)
     assert row.ref is not None
     client.engine.backend(place.platform).release(row.ref)  # as somebody does who tidies up
-    assert client.wait(job.id, timeout=120).status == "Complete"
+    assert client.wait(job.id, timeout=300).status == "Complete"
 
 
 def whole(client: Client, job: Job) -> bool:
@@ -202,7 +202,7 @@ def test_results_that_cannot_be_sent_at_the_end_make_the_job_an_error(
         until_it_runs(client, job, b"made")
         line.process.kill()
         go.touch()
-        assert client.wait(job.id, timeout=120).status == "Error"
+        assert client.wait(job.id, timeout=300).status == "Error"
     diagnosis = client.diagnose(job.id)
     assert diagnosis is not None
     assert "could not be sent" in diagnosis.cause
@@ -239,7 +239,7 @@ def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
         while f"results/{job.id}/results_dir/epoch_1.pth" not in keys(server, bucket):
             time.sleep(0.05)
         go.touch()
-        assert client.wait(job.id, timeout=120).status == "Complete", client.get_job_logs(job.id)
+        assert client.wait(job.id, timeout=300).status == "Complete", client.get_job_logs(job.id)
         assert client.get_job(job.id).attempt == 2
         assert "results_dir/epoch_1.pth" in client.get_job_logs(job.id)
     assert f"results/{job.id}/.tao/job.log.attempt-1" in keys(server, bucket)
@@ -264,7 +264,7 @@ def test_the_keys_are_nowhere_in_the_open(
         except OSError:
             continue
         assert s3_here.SECRET.encode() not in arguments or b"versitygw" in arguments
-    assert client.wait(job.id, timeout=120).status == "Complete"
+    assert client.wait(job.id, timeout=300).status == "Complete"
     for key in keys(server, bucket):
         assert s3_here.SECRET.encode() not in client.files("local", f"s3://{bucket}").read(
             f"s3://{bucket}/{key}"

@@ -25,7 +25,7 @@ FAILS_ONCE = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT != 1 ]"
 
 def ended(client: Client, place: Place, command: str, **more: object) -> Job:
     job = client.submit(JobSpec(command=command, gpu_count=0, **more), place.platform).job  # pyright: ignore[reportArgumentType]
-    return client.wait_all([job.id], timeout=120)[0]
+    return client.wait_all([job.id], timeout=300)[0]
 
 
 def test_a_job_that_failed_is_tried_again_at_once_with_the_same_id_and_results(
@@ -35,7 +35,7 @@ def test_a_job_that_failed_is_tried_again_at_once_with_the_same_id_and_results(
     assert first.status is Status.ERROR
     again = client.retry_job(first.id)
     assert (again.id, again.attempt, again.results_dir) == (first.id, 2, first.results_dir)
-    after = client.wait_all([first.id], timeout=120)[0]
+    after = client.wait_all([first.id], timeout=300)[0]
     assert (after.status, after.attempt) == (Status.COMPLETE, 2)
     assert client.get_job_logs(first.id) == "attempt 1\nattempt 2\n"
 
@@ -46,7 +46,7 @@ def test_a_job_that_was_cleaned_up_is_tried_again_and_cleaned_up_again(
     first = ended(client, place, FAILS_ONCE)
     client.gc(older_than=timedelta(0))
     client.retry_job(first.id)
-    assert client.wait_all([first.id], timeout=120)[0].status is Status.COMPLETE
+    assert client.wait_all([first.id], timeout=300)[0].status is Status.COMPLETE
     assert client.gc(older_than=timedelta(0)) == [first.id]
     assert client.get_job_logs(first.id) == "attempt 1\nattempt 2\n"
 
@@ -83,7 +83,7 @@ def test_an_attempt_that_was_asked_for_uses_up_no_retry(place: Place) -> None:
         first = ended(client, place, fails, retries=1)
         assert first.attempt == 1
         client.retry_job(first.id)
-        after = client.wait_all([first.id], timeout=120)[0]
+        after = client.wait_all([first.id], timeout=300)[0]
         assert (after.status, after.attempt) == (Status.COMPLETE, 3), after.message
 
 
@@ -99,7 +99,7 @@ def test_the_secrets_of_a_further_attempt_are_those_of_now_and_a_missing_one_is_
         assert (client.get_job(job.id).status, client.get_job(job.id).attempt) == (Status.ERROR, 1)
     with place.client(MY_TOKEN="second-value") as client:
         client.retry_job(job.id)
-        assert client.wait_all([job.id], timeout=120)[0].status is Status.COMPLETE
+        assert client.wait_all([job.id], timeout=300)[0].status is Status.COMPLETE
         assert client.store.keyring.load(job.id) == {}
 
 
@@ -118,7 +118,7 @@ def test_of_many_that_ask_at_once_one_starts_the_attempt(
 
     with ThreadPoolExecutor(4) as threads:
         asked = list(threads.map(ask, range(4)))
-    after = client.wait_all([job.id], timeout=120)[0]
+    after = client.wait_all([job.id], timeout=300)[0]
     assert (asked.count(True), after.attempt, after.status) == (1, 2, Status.COMPLETE)
     assert marker.read_text() == "x\nx\n"
 
@@ -134,7 +134,7 @@ def test_the_same_can_be_run_as_a_new_job(client: Client, place: Place, tmp_path
         labels={"a": "b"},
     )
     new = client.submit_again(first.id).job
-    after = client.wait_all([new.id], timeout=120)[0]
+    after = client.wait_all([new.id], timeout=300)[0]
     assert (after.status, after.attempt, after.labels) == (Status.COMPLETE, 1, {"a": "b"})
     assert new.id != first.id
     assert client.get_job_logs(new.id) == client.get_job_logs(first.id)

@@ -105,7 +105,7 @@ def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(
                 line.faults(
                     latency_ms=50, methods="GET", match="data/large", hook=hook, hook_at=hook_at
                 )
-                return client.wait(job.id, timeout=120).status, client.get_job_logs(job.id)
+                return client.wait(job.id, timeout=300).status, client.get_job_logs(job.id)
 
             assert run("first", kills.url, 8)[0] is Status.ERROR
             assert not (tmp_path / "first").exists()

@@ -123,7 +123,7 @@ def test_why_a_job_failed_does_not_show_the_secret_that_it_printed(
         command="echo the key is $MY_KEY; exit 1", gpu_count=0, env_vars={"MY_KEY": VALUE}
     )
     job = client.submit(spec, place.platform).job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     why = client.diagnose(job.id)
     assert why is not None
     assert "the key is ***" in why.evidence
@@ -134,7 +134,7 @@ def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Pa
     with place.client(MY_PASSWORD=VALUE, MONGOSECRET=VALUE, PLAIN="visible") as client:
         seen = tmp_path / "env"
         job = client.submit(JobSpec(command=f"env > {seen}", gpu_count=0), place.platform).job
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
     assert VALUE not in seen.read_text()
     assert f"TAO_JOB_ID={job.id}" in seen.read_text()
 

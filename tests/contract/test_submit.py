@@ -33,7 +33,7 @@ def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(
             crashed = crash.submit(tmp_path / f"started-{at}", at)
             killed += crashed.code == -9  # the last steps are not always reached
             left[at] = [job.id for job in client.list_jobs(look=False) if job.id not in known]
-        client.wait_all([job for new in left.values() for job in new], timeout=120)
+        client.wait_all([job for new in left.values() for job in new], timeout=300)
         time.sleep(0.3)
         for at, new in left.items():
             ended = [client.get_job(job, look=False).status for job in new]
@@ -85,7 +85,7 @@ def test_two_clients_that_submit_at_once_get_a_job_each(place: Place, tmp_path: 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(submit, range(4))) == [0] * 4
     with place.client() as client:
-        ended = client.wait_all([job.id for job in client.list_jobs()], timeout=120)
+        ended = client.wait_all([job.id for job in client.list_jobs()], timeout=300)
     assert [job.status for job in ended] == [Status.COMPLETE] * 4
     assert [(tmp_path / f"both-{n}").read_text() for n in range(4)] == ["started\n"] * 4
 

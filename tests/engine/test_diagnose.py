@@ -21,7 +21,7 @@ def test_a_file_that_is_not_there_is_told_with_the_folder_that_the_job_ran_in(
 ) -> None:
     command = f"{sys.executable} -c 'open(\"a.csv\")'"
     job = client.submit(JobSpec(command=command, gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     if earlier_version:
         forget_start_folder(tmp_path / "state" / "jobs.db")
     assert f"(the job ran in {tmp_path})" in explain(client.engine, client.get_job(job.id)).what

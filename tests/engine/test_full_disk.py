@@ -49,7 +49,7 @@ def test_a_disk_that_the_program_does_not_name_is_named(
     )
     with Client(settings=settings) as client:
         job = client.submit(spec, "local").job
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         found = client.diagnose(job.id)
     assert found is not None
     assert found.rule == "disk_full"

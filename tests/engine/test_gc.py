@@ -30,7 +30,7 @@ class Holds:
 
 def test_a_job_that_cannot_be_let_go_of_keeps_no_other_from_it_and_is_told(client: Client) -> None:
     jobs = [client.submit(JobSpec(command="true", gpu_count=0), "local").job.id for _ in range(3)]
-    client.wait_all(jobs, timeout=120)
+    client.wait_all(jobs, timeout=300)
     endpoint = client.store.attempt(jobs[1]).attempt.endpoint
     real = client.engine.backend("local", endpoint)
     client.engine._backends["local", endpoint] = Holds(real, jobs[1])  # pyright: ignore

@@ -47,7 +47,7 @@ def test_one_hostile_job_does_not_keep_the_others_from_being_seen(
         JobSpec(command=f"cd $TAO_RESULTS_DIR; {WRITES[writes]}; exit 3", gpu_count=0), "local"
     ).job
     other = client.submit(JobSpec(command="echo epoch 1/1 loss 0.5", gpu_count=0), "local").job
-    client.wait_all([hostile.id, other.id], timeout=120)
+    client.wait_all([hostile.id, other.id], timeout=300)
     listed = {job.id: job for job in client.list_jobs()}
     assert listed[hostile.id].status == "Error"
     assert listed[other.id].status == "Complete"
@@ -108,7 +108,7 @@ def test_a_secret_that_a_job_prints_is_in_no_diagnosis_and_no_event(client: Clie
         env_vars={"A_TOKEN": "hunter2-battery"},
     )
     job = client.submit(spec, "local").job
-    client.wait_all([job.id], timeout=120)
+    client.wait_all([job.id], timeout=300)
     diagnosis = client.diagnose(job.id)
     assert diagnosis
     assert diagnosis.rule == "cuda_oom"

@@ -191,7 +191,7 @@ def test_a_job_that_reads_from_a_bucket_gets_the_keys_of_the_profile_as_secrets_
         assert set(planned.plan.secrets) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
         assert s3_here.SECRET not in json.dumps(planned.plan.to_json()) + repr(planned)
         job = client.submit(reads, "local").job
-        assert client.wait(job.id, timeout=120).status == "Complete", client.get_job_logs(job.id)
+        assert client.wait(job.id, timeout=300).status == "Complete", client.get_job_logs(job.id)
         assert client.get_job_logs(job.id).endswith("x")
         assert client.plan(JobSpec(command="true", gpu_count=0), "local").plan.secrets == ()
         own = replace(

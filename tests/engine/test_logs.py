@@ -25,7 +25,7 @@ from tao_sdk.model.spec import JobSpec
 
 def test_a_drain_that_was_cut_short_repeats_no_byte(client: Client) -> None:
     job = client.submit(JobSpec(command="seq 1 1000", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     row = client.store.attempt(job.id)
     client.engine.store.log_copies.append(
         row.attempt, b"1\n2\n3"
@@ -40,7 +40,7 @@ def test_a_drain_that_was_cut_short_repeats_no_byte(client: Client) -> None:
 
 def test_the_copy_of_a_job_that_is_over_is_compressed_and_read_as_its_log(client: Client) -> None:
     job = client.submit(JobSpec(command="seq 1 300000", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     log = b"".join(client.follow_logs(job.id))
     drain(client.engine, client.get_job(job.id), client.store.attempt(job.id))
     files = list((client.store.log_copies.directory / job.id).iterdir())
@@ -72,7 +72,7 @@ def test_the_tail_of_a_kept_log_is_right_across_the_pieces_it_is_kept_in(
     client: Client, lines: int, ending: bytes
 ) -> None:
     job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     client.engine.store.log_copies.segment_size = 7
     log = b"one\ntwo words\n\nfour\nfive" + ending
     row = client.store.attempt(job.id)
@@ -89,7 +89,7 @@ def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(
 ) -> None:
     command = "printf 'begin '; head -c 30000000 /dev/zero | tr '\\0' x; printf ' end'; exit 3"
     job = client.submit(JobSpec(command=command, gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     tracemalloc.start()
     found = explain(client.engine, client.get_job(job.id))
     most = tracemalloc.get_traced_memory()[1]
@@ -104,7 +104,7 @@ def test_a_follower_whose_log_is_let_go_under_it_gets_the_rest_from_the_kept_cop
 ) -> None:
     log = b"".join(b"%d\n" % n for n in range(300_000))
     job = client.submit(JobSpec(command="seq 0 299999", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     drain(client.engine, job, client.store.attempt(job.id))
     backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
     read = backend.logs(ref, LogRequest(cursor=""))  # pyright: ignore[reportArgumentType]
@@ -150,7 +150,7 @@ def test_who_follows_is_told_once_that_the_backend_stays_away(
     client: Client, caplog: pytest.LogCaptureFixture, times: int, told: int
 ) -> None:
     job = client.submit(JobSpec(command="echo once", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     backend = client.engine.backend_of(job)
     client.engine._backends[job.platform, backend.endpoint] = Away(backend, times)  # pyright: ignore
     assert b"".join(client.follow_logs(job.id)) == b"once\n"
@@ -185,7 +185,7 @@ def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(
     client: Client, kept: bool
 ) -> None:
     job = client.submit(JobSpec(command="echo once", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     if kept:
         drain(client.engine, job, client.store.attempt(job.id))
     backend = client.engine.backend_of(job)
@@ -206,7 +206,7 @@ def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(
     client: Client, stream: str
 ) -> None:
     job = client.submit(JobSpec(command="echo out; echo err >&2", gpu_count=0), "local").job.id
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     with pytest.raises(UsageError, match=stream):
         client.get_job_logs(job, stream=stream)
 
@@ -214,7 +214,7 @@ def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(
 def released(client: Client, command: str, **more: Any) -> str:
     """A job that has ended, whose place was then removed by somebody else."""
     job = client.submit(JobSpec(command=command, gpu_count=0, **more), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     client.engine.backend_of(job).release(
         client.engine.ref_of(job) or pytest.fail("it has a place")
     )
@@ -251,7 +251,7 @@ def test_the_log_of_a_later_attempt_is_told_where_that_of_an_earlier_one_is_lost
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = client.submit(JobSpec(command="echo again", gpu_count=0, retries=1), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     first = client.store.attempt(job.id)
     client.engine.backend_of(job).release(
         client.engine.ref_of(job) or pytest.fail("it has a place")
@@ -288,7 +288,7 @@ def with_three_ranks(
     client: Client, monkeypatch: pytest.MonkeyPatch, missing: dict[int, Exception]
 ) -> Job:
     job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     monkeypatch.setattr(AttemptRow, "ranks", 3)
     backend = client.engine.backend_of(job)
     client.engine._backends[job.platform, backend.endpoint] = ThreeRanks(backend, missing)  # pyright: ignore

@@ -144,7 +144,7 @@ def test_jobs_of_a_platform_that_is_not_here_are_listed_as_they_were(client: Cli
     attempt = Attempt("far-0123456789", 1, "another", "there", client.store.store_id)
     client.store.add(Job(attempt.job_id, "far", "another"), AttemptRow(attempt, {}))
     here = run(client, "true")
-    client.wait(here, timeout=120)
+    client.wait(here, timeout=300)
     assert [(job.id, job.status) for job in client.list_jobs()] == [
         (here, Status.COMPLETE),
         (attempt.job_id, Status.PENDING),
@@ -160,7 +160,7 @@ def test_a_cancel_that_comes_while_the_end_is_read_is_not_lost(client: Client) -
             asked.append(cancel.ask(client.engine, client.store.get(job)))
 
     Changed(client, job, "logs", ask_once)
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     assert asked[0].status is not Status.ERROR
     assert client.get_job(job).status is Status.CANCELED
 
@@ -280,7 +280,7 @@ def test_a_job_that_is_gone_is_gone_also_when_the_clock_was_set_back(client: Cli
 
 def test_why_a_job_failed_is_still_told_when_nothing_of_it_is_left(client: Client) -> None:
     job = run(client, "echo RuntimeError: CUDA error: out of memory; exit 1")
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     before = client.diagnose(job)
     shutil.rmtree(client.store.attempt(job).ref.details["job_dir"])  # pyright: ignore
     assert before is not None
@@ -358,10 +358,10 @@ def test_the_message_of_a_job_whose_runner_failed_is_its_reason(
         ),
         "local",
     ).job
-    ended = client.wait(job.id, timeout=120)
+    ended = client.wait(job.id, timeout=300)
     diagnosis = client.diagnose(job.id)
     assert ended.status is Status.ERROR
     assert diagnosis and diagnosis.rule == "archive_broken"
     assert ended.message == client.get_job_status(job.id).message == diagnosis.cause
     plain = client.submit(JobSpec(command="exit 3", gpu_count=0), "local").job
-    assert client.wait(plain.id, timeout=120).message == "exit code 3"
+    assert client.wait(plain.id, timeout=300).message == "exit code 3"

@@ -87,11 +87,11 @@ def test_a_retry_reads_the_inputs_of_its_spec_once(client: Client, walks: list[s
         outputs=["out"],
     )
     job = client.submit(spec, "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     walks.clear()
     client.retry_job(job.id)
     assert walks.count("inputs") == 1
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
 
 
 def test_backends_plan_and_check_without_reading_the_spec_again(walks: list[str]) -> None:

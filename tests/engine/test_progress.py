@@ -32,7 +32,7 @@ printf '{"epoch": 4, "max_ep' >> status.json
 
 def test_a_job_that_prints_nothing_is_followed_by_its_status_file(client: Client) -> None:
     job = client.submit(JobSpec(command=SILENT, gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     progress = client.results(job.id).progress
     assert (progress.epoch, progress.epochs) == (3, 3)
     assert [event.data["epoch"] for event in client.events(job.id) if event.kind == "progress"] == [
@@ -46,7 +46,7 @@ def test_a_second_look_reads_only_what_is_new(client: Client) -> None:
     job = client.submit(
         JobSpec(command="echo epoch 1/9 loss 0.5; echo epoch 2/9 loss 0.4", gpu_count=0), "local"
     ).job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     once = client.refresh_progress(client.get_job(job.id))
     twice = client.refresh_progress(once)
     assert twice.revision == once.revision
@@ -206,7 +206,7 @@ LOG = "for e in 1 2 3; do echo epoch $e/3 loss 0.$e; status $e; done"
 
 
 def shown_at_the_end(client: Client, job_id: str) -> tuple[Any, ...]:
-    client.wait(job_id, timeout=120)
+    client.wait(job_id, timeout=300)
     progress = client.results(job_id).progress
     reported = [event.data["epoch"] for event in client.events(job_id) if event.kind == "progress"]
     return (
@@ -264,5 +264,5 @@ def test_a_line_that_is_longer_than_any_text_is_read_on_at_the_next_look(client:
         time.sleep(0.02)
     assert client.refresh_progress(client.get_job(job.id)).progress.epoch == 0
     Path(job.results_dir, "go_on").touch()
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.results(job.id).progress.epoch == 1

@@ -150,7 +150,7 @@ def test_a_further_attempt_that_cannot_start_holds_up_none_beside_it(
     pass_once(Watcher(client.engine))
     assert sorted(attempt.job_id for attempt in slow.attempts) == sorted(others)
     assert client.store.get(bad).attempt == 1
-    assert all(job.status is Status.COMPLETE for job in client.wait_all(others, timeout=120))
+    assert all(job.status is Status.COMPLETE for job in client.wait_all(others, timeout=300))
     client.cancel_job(bad)
 
 

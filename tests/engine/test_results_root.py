@@ -112,7 +112,7 @@ def test_a_store_that_holds_a_job_of_such_a_place_stays_usable(
     )
     client.engine.give_back(lease_of(job.id))
     settle(client.engine, job)
-    assert client.wait(job.id, timeout=120).status == "Complete"
+    assert client.wait(job.id, timeout=300).status == "Complete"
     assert [each.id for each in client.list_jobs()] == [job.id]
     with pytest.raises(
         Unreachable, match="name of the server cannot be resolved|cannot be the name of a bucket"

@@ -397,7 +397,7 @@ def test_a_submit_is_gone_on_with_when_the_backend_wants_it_and_not_at_every_loo
 
 def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:
     job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     ended = client.get_job(job.id)
     late = cancel.ask(client.engine, ended)
     assert (late.status, late.message, late.cancel_asked) == (ended.status, ended.message, False)

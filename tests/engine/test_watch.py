@@ -118,7 +118,7 @@ def test_a_webhook_that_fails_is_told_again_with_the_same_id(
     monkeypatch.setattr(hooks, "WAITS", (0.0,))
     receiver.fails = 1
     job = run(client, "exit 1", hooks={"on_error": url(receiver)})
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     watch(client)
     watch(client)
     assert [got["hook"] for got in receiver.got] == ["on_error", "on_error"]
@@ -131,7 +131,7 @@ def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
 ) -> None:
     monkeypatch.setattr(hooks, "WAITS", (0.0,) * 4)
     job = run(client, "true", hooks={"on_complete": "http://127.0.0.1:9/nobody"})
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     for _ in range(7):
         watch(client)
     kinds = [event.kind for event in client.events(job)]
@@ -203,7 +203,7 @@ def test_the_login_in_a_webhooks_address_is_a_header_and_part_of_no_name(
 
 def test_a_failed_hook_is_tried_again_after_a_time_however_often_is_looked(client: Client) -> None:
     job = run(client, "true", hooks={"on_complete": "exit 1"})
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     for _ in range(7):
         Watcher(client.engine).deliver()
     assert [event.kind for event in client.events(job)].count("hook-failed") == 1
@@ -283,7 +283,7 @@ def test_a_milestone_is_not_missed_between_two_looks(client: Client) -> None:
         "for e in 9 11 19 20 21; do echo Epoch $e/30; done",
         hooks={"on_epoch_milestone": lambda job, epoch, total: seen.append(epoch)},
     )
-    client.wait(job, timeout=120)
+    client.wait(job, timeout=300)
     until(lambda: seen)
     assert seen == [20], "10 was never printed, 20 was, though not as the last line"
 
@@ -403,7 +403,7 @@ def test_a_job_that_cannot_be_tried_again_holds_up_no_other(
     stop = threading.Event()
     watcher = threading.Thread(target=client.watch, args=(stop,))
     watcher.start()
-    client.wait(good, timeout=120)
+    client.wait(good, timeout=300)
     stop.set()
     watcher.join()
     assert (client.get_job(good).status, client.get_job(good).attempt) == (Status.COMPLETE, 2)
@@ -434,7 +434,7 @@ def test_a_receiver_that_does_not_speak_http_holds_up_no_other(
             client, "true", hooks={"on_complete": f"http://127.0.0.1:{odd.getsockname()[1]}/hook"}
         )
         second = run(client, "true", hooks={"on_complete": url(receiver)})
-        client.wait_all([first, second], timeout=120)
+        client.wait_all([first, second], timeout=300)
         Watcher(client.engine).deliver()
     assert [got["job"]["id"] for got in receiver.got] == [second]
     assert [event.kind for event in client.events(first)].count("hook-failed") == 1
@@ -451,9 +451,9 @@ def test_a_job_that_is_removed_while_its_hook_is_told_keeps_none_from_being_told
 
     receiver.got = Removing()
     first = run(client, "true", hooks={"on_complete": url(receiver)})
-    client.wait(first, timeout=120)
+    client.wait(first, timeout=300)
     second = run(client, "true", hooks={"on_complete": url(receiver)})
-    client.wait(second, timeout=120)
+    client.wait(second, timeout=300)
     Watcher(client.engine).deliver()
     assert [got["job"]["id"] for got in receiver.got] == [first, second]
 
@@ -463,7 +463,7 @@ def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told
 ) -> None:
     told: list[str] = []
     jobs = [run(client, "true"), run(client, "true")]
-    client.wait_all(jobs, timeout=120)
+    client.wait_all(jobs, timeout=300)
     of_job = {
         "gone-0123456789": {},
         jobs[0]: {"on_complete": lambda job: 1 / 0},
@@ -547,7 +547,7 @@ def test_an_error_in_a_callback_is_logged_and_not_the_error_of_whoever_looks(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = run(client, "true", hooks={"on_complete": lambda job: 1 / 0})
-    assert client.wait(job, timeout=120).status is Status.COMPLETE
+    assert client.wait(job, timeout=300).status is Status.COMPLETE
     (record,) = (each for each in caplog.records if each.name == "tao_sdk.hooks")
     assert record.getMessage() == f"the on_complete of {job} raised an error"
     assert "ZeroDivisionError" in str(record.exc_info)

@@ -110,7 +110,7 @@ def test_sigterm_leaves_a_whole_checkpoint_and_a_code_that_is_no_signals(tmp_pat
         assert process.stdout is not None
         assert process.stdout.readline().startswith("epoch 1/20")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=120) == 75
+        assert process.wait(timeout=300) == 75
     assert [path.name for path in (tmp_path / "results/train").iterdir()] == ["model_epoch_001.npz"]
     assert int(weights(tmp_path / "results/train/model_epoch_001.npz")["epoch"]) == 1
     assert (

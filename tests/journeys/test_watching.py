@@ -29,7 +29,7 @@ def test_a_job_goes_on_when_its_terminal_is_closed_and_is_found_by_its_name(tao:
     assert running.stdout is not None
     tao.until("Running", "ls")
     running.send_signal(signal.SIGHUP)
-    running.wait(timeout=120)
+    running.wait(timeout=300)
     ran = tao("attach", "left")
     assert (ran.code, "✓ Complete" in ran.out) == (0, True)
 

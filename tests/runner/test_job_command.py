@@ -93,7 +93,7 @@ def test_a_slow_reader_gets_every_byte_of_both_streams_after_the_command_has_end
         stderr=subprocess.PIPE,
     )
     waits_for_a_reader(process.pid)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert (out.count(b"\0"), err.count(b"\0")) == (150_000, 150_000)
 
 
@@ -227,7 +227,7 @@ def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(job
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         told = stream.read()
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=300)
     assert (process.returncode, out) == (143, b"")
     assert b'"event": "ended"' in told
 
@@ -377,7 +377,7 @@ def test_as_process_1_it_reaps_orphans_and_ends_on_a_signal(jobs):
     lines = [process.stdout.readline(), process.stdout.readline()]
     inside = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
     os.kill(int(inside), signal.SIGTERM)
-    process.communicate(timeout=120)
+    process.communicate(timeout=300)
     assert lines == [b"0\n", b"ready\n"]
     assert process.returncode == 143
 

@@ -54,4 +54,4 @@ def on_terminal(
             running.send_signal(signal.SIGINT)
             interrupt_after = ""
     os.close(ours)
-    return running.wait(timeout=120), written.decode()
+    return running.wait(timeout=300), written.decode()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LIMIT_SECONDS = 90.0
+LIMIT_SECONDS = 300.0
 
 
 def until(

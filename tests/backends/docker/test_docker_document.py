@@ -99,7 +99,7 @@ def test_the_documents_preflight_runs_as_written(
         " docker network create tao_default",
     )
     job = client.submit(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert snippet("network.sh", surroundings, tmp_path).returncode == 0
     without_gpus = snippet(
         "direct-docker.sh", {**surroundings, "SETUP_SCRIPT": "setup.sh"}, tmp_path
@@ -190,7 +190,7 @@ def test_the_preflights_network_check_finds_the_network(
     client: Client, here: Daemon, surroundings: dict[str, str]
 ) -> None:
     job = client.submit(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     check = (
         'DOCKER_NETWORK_NAME="${DOCKER_NETWORK:-tao_default}"; '
         "docker network ls --format '{{.Name}}' | grep -qx \"$DOCKER_NETWORK_NAME\""
@@ -215,7 +215,7 @@ def test_the_example_trains_in_a_container_with_the_unchanged_job_file(
         "docker",
     ]
     done = subprocess.run(
-        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     checkpoints = sorted((tmp_path / "runs").rglob("model_epoch_*.npz"))

@@ -142,7 +142,7 @@ def test_the_command_takes_the_name_of_an_endpoint_where_it_takes_a_platform(
             env=named,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == code, done.stderr
         return done.stdout

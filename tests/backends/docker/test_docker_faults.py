@@ -30,6 +30,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 DIES = "--live-restore=false"  # containers end with their daemon
+PATIENT = "--shutdown-timeout=240"  # a daemon that gives up leaves mounts that nobody can remove
 
 
 def opened(surroundings: dict[str, str], there: Daemon, watch: bool = False) -> Client:
@@ -68,7 +69,7 @@ def test_with_live_restore_a_job_outlives_its_daemon(
         there.start()
         until(client, job, Status.RUNNING, "running")
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (
             7,
             "begun\nover\n",
@@ -80,7 +81,7 @@ def test_without_live_restore_a_job_ends_with_its_daemon_and_is_tried_again(
     surroundings: dict[str, str], tmp_path: Path, how: signal.Signals
 ) -> None:
     with (
-        dockerd_here.apart(tmp_path / "data", DIES) as there,
+        dockerd_here.apart(tmp_path / "data", DIES, PATIENT) as there,
         opened(surroundings, there, watch=True) as client,
     ):
         lost = submit(client, "echo begun; sleep 300")
@@ -91,12 +92,12 @@ def test_without_live_restore_a_job_ends_with_its_daemon_and_is_tried_again(
             begun(client, job)
         there.stop(how)
         there.start()
-        assert client.wait(lost.id, timeout=120).status is Status.ERROR
+        assert client.wait(lost.id, timeout=300).status is Status.ERROR
         found = client.diagnose(lost.id)
         assert found is not None
         assert (found.rule, found.retryable) == ("docker.stopped_outside", True)
         assert client.get_job_logs(lost.id) == "begun\n"
-        assert client.wait(tried.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(tried.id, timeout=300).status is Status.COMPLETE
         assert client.get_job(tried.id).attempt == 2
 
 
@@ -111,7 +112,7 @@ def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(
         begun(client, job)
         seen: list[Status] = []
         waiting = threading.Thread(
-            target=lambda: seen.append(client.wait(job.id, timeout=120).status), daemon=True
+            target=lambda: seen.append(client.wait(job.id, timeout=300).status), daemon=True
         )
         waiting.start()
         there.stop(signal.SIGKILL)
@@ -144,7 +145,7 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
             other.leave_no_mounts()
         there.start()
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         assert client.get_job(job.id).status is Status.COMPLETE
 
 
@@ -153,7 +154,7 @@ def test_the_rest_of_an_ended_job_waits_for_its_own_daemon_and_its_log_is_here(
 ) -> None:
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job, lost = submit(client, "echo kept"), submit(client, "echo begun; sleep 300")
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         begun(client, lost)
         unconfirmed(client, lost)
         there.stop()
@@ -258,8 +259,8 @@ def test_a_daemon_without_room_refuses_in_words_and_works_once_it_has_some(
         assert there.docker("ps", "-aq").stdout.count("\n") == 1
         filler.unlink()
         there.docker("exec", f"tao-job-{running.id}", "touch", "/tmp/end")
-        assert client.wait(submit(client, "echo works").id, timeout=120).status is Status.COMPLETE
-        client.wait(running.id, timeout=120)
+        assert client.wait(submit(client, "echo works").id, timeout=300).status is Status.COMPLETE
+        client.wait(running.id, timeout=300)
         assert client.get_job(running.id).exit_code == 3
 
 
@@ -268,7 +269,7 @@ def test_a_job_that_fills_the_daemons_disk_is_told_so_although_its_own_words_fou
 ) -> None:
     with dockerd_here.apart(small) as there, opened(surroundings, there) as client:
         job = submit(client, "dd if=/dev/zero of=/big bs=4k")
-        assert client.wait(job.id, timeout=120).status is Status.ERROR
+        assert client.wait(job.id, timeout=300).status is Status.ERROR
         found = client.diagnose(job.id)
         assert found is not None
         assert found.rule in ("docker.no_space", "disk_full")
@@ -308,7 +309,7 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
     """
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job = submit(client, "echo begun; exit 3")
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         container = there.inspect(f"tao-job-{job.id}")["Id"]
         with (there.data / "containers" / container / "local-logs" / "container.log").open(
             "ab"
@@ -345,7 +346,7 @@ def test_a_container_that_the_daemon_cannot_remove_is_told_with_a_remedy_and_its
 ) -> None:
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job = submit(client, "touch /kept")
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         kept = Path(there.inspect(f"tao-job-{job.id}")["GraphDriver"]["Data"]["UpperDir"]) / "kept"
         if subprocess.run(["chattr", "+i", str(kept)], capture_output=True).returncode:
             pytest.skip("the disk of the tests knows no files that cannot be removed")
@@ -383,7 +384,7 @@ def test_a_failure_is_explained_at_once_although_the_daemon_has_another_time(
 
 
 def found(client: Client, job: Job) -> Diagnosis:
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     why = client.diagnose(job.id)
     assert why is not None
     return why

@@ -183,7 +183,7 @@ def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followe
 ) -> None:
     command = WRITES.replace("SIZE", str(size))
     job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     left, folder = client.results(job.id), f"/results/{job.id}"
     assert client.get_job(job.id).results_at == f"container tao-job-{job.id}"
     assert {each.path: each.size for each in left.files} == {
@@ -243,7 +243,7 @@ def test_a_small_folder_in_a_kept_container_is_looked_at_without_asking_for_all_
 ) -> None:
     command = 'echo 42 > "$TAO_RESULTS_DIR/a"'
     job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
-    client.wait(job.id, timeout=60)
+    client.wait(job.id, timeout=300)
     assert [each.size for each in client.results(job.id).files] == [3]
     assert "archive" in asked
     assert "changes" not in asked
@@ -254,7 +254,7 @@ def test_results_of_more_files_than_can_be_looked_at_in_a_container_are_told_wit
 ) -> None:
     command = 'cd "$TAO_RESULTS_DIR"; i=0; while [ $i -lt 2100 ]; do : > f$i; i=$((i+1)); done'
     job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     with pytest.raises(Unreachable, match="docker cp"):
         client.results(job.id)
 
@@ -265,7 +265,7 @@ def test_with_a_mount_the_results_are_looked_at_without_the_daemon(
     job = client.submit(
         JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker"
     ).job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     files = client.engine.backend("docker").files()
     daemon = client.engine.backend("docker").daemon  # pyright: ignore
     there, daemon.address = daemon.address, Address("unix:///nobody/there")

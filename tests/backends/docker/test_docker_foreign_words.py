@@ -113,7 +113,7 @@ def test_a_container_that_cannot_be_understood_costs_only_its_own_job_a_look(
             else seen
         )
 
-    assert client.wait(jobs[1].id, timeout=120).status is Status.COMPLETE
+    assert client.wait(jobs[1].id, timeout=300).status is Status.COMPLETE
     with monkeypatch.context() as patch:
         patch.setattr(backend.containers, "inspect", half)  # pyright: ignore
         seen = backend.observe([ref for ref in refs if ref])

@@ -338,7 +338,7 @@ def test_ssh_keys_go_only_to_a_job_that_asks_and_cannot_be_changed(
     }
     with Client(settings=Settings(environ)) as client:
         jobs = [client.submit(spec, "docker", {"ssh_key": asked}).job for asked in (True, False)]
-        client.wait_all([job.id for job in jobs], timeout=120)
+        client.wait_all([job.id for job in jobs], timeout=300)
         first, second = (client.get_job_logs(job.id) for job in jobs)
     assert ("not a key" in first, "kept" in first, "not a key" in second) == (True, True, False)
     assert list(keys.iterdir()) == [keys / "id"]

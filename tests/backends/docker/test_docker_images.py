@@ -43,7 +43,7 @@ def image(registry: Registry, here: Daemon, tmp_path: Path) -> Iterator[str]:
 
 def run(client: Client, image: str, **options: object) -> Status:
     job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker", options).job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     return client.get_job(job.id).status
 
 
@@ -148,7 +148,7 @@ def test_always_pulls_what_is_there_and_missing_does_not(
             job = client.submit(
                 JobSpec(image=image, command="true", gpu_count=0), "docker", options
             ).job
-            client.wait(job.id, timeout=120)
+            client.wait(job.id, timeout=300)
             assert here.inspect(f"tao-job-{job.id}")["Image"] == here.inspect(expected)["Id"]
             client.remove(job.id)
 

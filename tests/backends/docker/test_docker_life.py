@@ -43,7 +43,7 @@ def submit(
 
 
 def ended(client: Client, job: Job) -> Job:
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     return client.get_job(job.id)
 
 
@@ -572,7 +572,7 @@ def test_an_ended_job_began_when_the_daemon_says_not_when_it_was_first_looked_at
     job = submit(client, "until [ -e /go ]; do sleep 0.05; done", BUSYBOX)
     seen = client.get_job(job.id)
     here.docker("exec", container(job), "touch", "/go")
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     began = parse.moment(here.inspect(container(job))["State"]["StartedAt"])
     assert (seen.status, client.get_job(job.id).started) == (Status.RUNNING, began)
 
@@ -692,7 +692,7 @@ def test_a_program_below_a_shell_has_its_time_though_the_signal_ends_the_shell(
 
 def test_a_program_below_a_shell_has_its_time_at_the_time_limit(client: Client) -> None:
     job = submit(client, SAVES_BELOW_A_SHELL, image=BUSYBOX, time_limit=timedelta(seconds=3))
-    ended = client.wait(job.id, timeout=120)
+    ended = client.wait(job.id, timeout=300)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
     assert client.get_job_logs(job.id) == "up\nsaved\n"
 

@@ -58,7 +58,7 @@ def test_a_mount_that_cannot_be_understood_is_refused(given: Any) -> None:
 def run(client: Client, command: str, **more: Any) -> str:
     spec = JobSpec(image=more.pop("image", PYTHON), command=command, gpu_count=0, **more)
     job = client.submit(spec, "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.get_job(job.id).status is Status.COMPLETE, client.get_job_logs(job.id)
     return job.id
 
@@ -202,7 +202,7 @@ def test_create_job_warns_of_results_that_end_with_the_container(
     with DockerSDK(settings=client.settings, watch=False) as sdk:
         with pytest.warns(TaoWarning, match="stay in the container and are lost with it"):
             job = sdk.create_job(PYTHON, "true", 0, outputs=["/results/"])
-        assert sdk.wait(job.id, timeout=120).status == "Complete"
+        assert sdk.wait(job.id, timeout=300).status == "Complete"
         last = sdk.get_job_logs(job.id).splitlines()[-1]
     assert "RESULTS WILL BE LOST" in last
 
@@ -259,7 +259,7 @@ def test_the_folder_that_tao_results_dir_names_is_there_for_every_user(
         Path("runs").chmod(0o777)
         spec = replace(spec, mounts=["./runs:/results"])
     job = client.submit(spec, "docker", {"user": user}).job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     assert client.get_job_logs(job.id) == "1\n2\n3\n"
 
 
@@ -283,7 +283,7 @@ def run(state):
     spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True, outputs=kept)
     with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": state})) as client:
         job = client.submit(spec, "docker").job
-        return client.wait(job.id, timeout=120).status, client.get_job_logs(job.id).strip(), client.get_job_results_dir(job.id)
+        return client.wait(job.id, timeout=300).status, client.get_job_logs(job.id).strip(), client.get_job_results_dir(job.id)
 
 os.chdir(sys.argv[2]); run(sys.argv[2] + "/state")  # loads what the plain user might not be able to read
 os.chdir(sys.argv[3]); os.setgroups([]); os.setgid(1234); os.setuid(1234)

@@ -138,7 +138,7 @@ def test_a_pull_that_another_job_waits_for_goes_on(
         thread.join()
     first, second = jobs
     assert client.cancel_job(first.id) is True
-    client.wait(second.id, timeout=120)
+    client.wait(second.id, timeout=300)
     assert [client.get_job(job.id).status for job in (first, second)] == [
         Status.CANCELED,
         Status.COMPLETE,
@@ -178,7 +178,7 @@ def test_a_credential_helper_is_asked_for_the_login(
     (folder / "config.json").write_text(json.dumps({config: helpers[config]}))
     with Client(settings=Settings({**surroundings, "PATH": os.environ["PATH"]})) as client:
         job = submit(client, name)
-        assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
         client.remove(job.id)
     here.docker("rmi", "-f", name)
     assert registry.name in asked.read_text().split()
@@ -312,7 +312,7 @@ def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries
         why = client.diagnose(job.id)
         assert why is not None
         assert (why.rule, why.retryable) == ("docker.registry_unreachable", True)
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         now = client.get_job(job.id)
         assert (now.status, now.attempt) == ended
         client.remove(job.id)
@@ -367,7 +367,7 @@ def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastr
             assert why is not None
             assert (why.rule, f"pulling {registry.image}" in why.cause) == ("waiting", True)
             assert client.get_job_logs(waiting.id) == ""
-            said, _ = running.communicate(timeout=120)
+            said, _ = running.communicate(timeout=300)
             assert running.returncode == 1
             assert "Traceback" not in said
             why = client.diagnose(waiting.id)
@@ -418,7 +418,7 @@ def test_what_a_registry_does_to_a_pull_has_its_rule_and_names_the_image_once(
     with Client(settings=settings) as client:
         try:
             job = client.submit(JobSpec(image=name, command="true", gpu_count=0), "docker").job
-            assert client.wait(job.id, timeout=120).status is Status.ERROR
+            assert client.wait(job.id, timeout=300).status is Status.ERROR
             said = client.get_job(job.id).message
             why = client.diagnose(job.id)
             assert why is not None

@@ -40,7 +40,7 @@ def test_a_job_runs_on_a_daemon_over_tls(
     with Client(settings=Settings(environ(surroundings, host, pair))) as client:
         spec = JobSpec(image=BUSYBOX, command="echo far; exit 3", gpu_count=0)
         job = client.submit(spec, "docker", {"network": "none"}).job
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (3, "far\n")
         assert f"tao-job-{job.id}" in daemon.docker("ps", "-a").stdout
         client.remove(job.id)
@@ -61,7 +61,7 @@ def test_a_path_is_one_of_the_far_machine_and_not_of_this_one(
         job = client.submit(
             replace(spec, mounts=[f"{only_there}:/data"]), "docker", {"network": "none"}
         ).job
-        assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
         assert [client.check_path(str(path), "docker") for path in (only_here, only_there)] == [
             False,
             True,
@@ -86,7 +86,7 @@ def test_a_container_that_was_removed_far_away_is_judged_by_its_manifest_there(
         assert job.results_dir == f"{there}/{job.id}"
         dockerd_here.until((there / job.id / ".tao" / "manifest.json").exists)
         daemon.docker("rm", "-f", f"tao-job-{job.id}")
-        assert client.wait(job.id, timeout=120).status == Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status == Status.COMPLETE
         client.remove(job.id)
 
 
@@ -131,7 +131,7 @@ def test_a_far_daemon_keeps_results_in_its_volume(
         command = 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"'
         spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0, keep_results=True)
         job = client.submit(spec, "docker", {"network": "none"}).job
-        assert client.wait(job.id, timeout=120).status == Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status == Status.COMPLETE
         folder = client.get_job_results_dir(job.id)
         assert folder == f"{daemon.data}/volumes/tao-runs-{job.id}/_data"
         assert client.list_path(folder, "docker") == ["a"]
@@ -177,7 +177,7 @@ def test_no_secret_goes_to_a_daemon_whose_connection_everybody_can_read(
             assert there.docker("ps", "-aq").stdout == ""
         with Client(settings=Settings({**surroundings, "DOCKER_HOST": host})) as client:
             job = client.submit(spec, "docker", {"network": "none"}).job
-            assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+            assert client.wait(job.id, timeout=300).status is Status.COMPLETE
             client.remove(job.id)
 
 

@@ -127,7 +127,7 @@ def test_every_end_of_a_command_has_its_rule(client: Client, here: Daemon) -> No
         ).job
         for each in ENDS
     ]
-    ended = client.wait_all([job.id for job in jobs], timeout=120)
+    ended = client.wait_all([job.id for job in jobs], timeout=300)
     for job, (name, _, code, rule) in zip(ended, ENDS, strict=True):
         assert job.exit_code == code, name
         keep(here, name, evidence_of(client, job), rule)
@@ -150,7 +150,7 @@ def test_an_end_by_hand_has_its_rule(
     job = client.submit(JobSpec(image=PYTHON, command=command, gpu_count=0), "docker").job
     dockerd_here.until(lambda: "deaf" in client.get_job_logs(job.id))
     here.docker(*how, f"tao-job-{job.id}")
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     keep(here, name, evidence_of(client, job), rule)
 
 
@@ -166,7 +166,7 @@ def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(
         ("shell-missing", dockerd_here.EMPTY),
     ):
         job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker").job
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         keep(here, name, evidence_of(client, job), "docker.no_shell")
 
 
@@ -353,7 +353,7 @@ def test_a_driver_that_is_too_old_is_told_by_its_documented_words(client: Client
         "(found version 11040).'; exit 1"
     )
     job = client.submit(JobSpec(image=BUSYBOX, command=say, gpu_count=0), "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.diagnose(job.id).rule == "docker.driver_too_old"  # pyright: ignore[reportOptionalMemberAccess]
 
 

@@ -179,7 +179,7 @@ def test_a_job_that_has_ended_is_not_asked_for_again(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker").job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     backend: Any = client.engine.backend_of(job)
     asked: list[Any] = []
     monkeypatch.setattr(backend.daemon, "request", lambda *given, **_: asked.append(given))
@@ -203,7 +203,7 @@ def test_a_job_with_specs_and_outputs_needs_no_network_installs_nothing_and_does
     command = "cat {config_path}; echo done > /results/out/a; : not-to-be-printed"
     spec = JobSpec(image=PYTHON, command=command, gpu_count=0, **WRAPPED)
     job = client.submit(spec, "docker", {"network": "none"}).job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     assert "epochs" in client.get_job_logs(job.id)
     assert b"not-to-be-printed" not in b"".join(
         client.follow_logs(job.id, events=True, follow=False)
@@ -218,7 +218,7 @@ def test_what_the_image_lacks_for_a_wrapped_job_is_said_in_plain_words(client: C
     job = client.submit(
         JobSpec(image=BUSYBOX, command="cat {config_path}", gpu_count=0, **WRAPPED), "docker"
     ).job
-    assert client.wait(job.id, timeout=120).status is Status.ERROR
+    assert client.wait(job.id, timeout=300).status is Status.ERROR
     assert "needs python3" in client.get_job_logs(job.id)
     found = client.diagnose(job.id)
     assert found is not None and found.cause
@@ -244,6 +244,6 @@ def test_a_job_of_auto_remove_ends_as_it_did_however_much_the_daemon_has_to_tell
         for _ in range(300):
             backend.daemon.ask("POST", f"/images/{BUSYBOX}/tag", repo="tao-told", tag="1")
         here.docker("rmi", "tao-told:1")
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (3, "said\n")
         client.remove(job.id)

@@ -128,7 +128,7 @@ def test_what_steers_the_sdk_and_the_callers_environment_do_not_enter(
             image=PYTHON, command="env", gpu_count=0, env_vars={"BACKEND": "x", "MINE": "1"}
         )
         job = client.submit(spec, "docker").job
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         seen = dict(
             line.split("=", 1) for line in client.get_job_logs(job.id).splitlines() if "=" in line
         )
@@ -183,7 +183,7 @@ def test_a_client_killed_before_or_after_the_start_leaves_no_secret_behind(
         container = here.inspect(f"tao-job-{job.id}")
         assert when == "after" or container["State"]["Status"] == "created"
         assert not left_behind(here, container)
-        assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
         assert (
             client.get_job_logs(job.id).split()[0]
             == hashlib.sha256(f"{value}\n".encode()).hexdigest()
@@ -216,7 +216,7 @@ def test_a_container_that_got_half_of_its_environment_runs_nothing_and_is_starte
     with Client(settings=Settings(half_told)) as client:
         job = client.list_jobs(look=False)[0]
         half = here.inspect(f"tao-job-{job.id}")["Id"]
-        assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
         digest = hashlib.sha256(f"{half_told['NGC_KEY']}\n".encode()).hexdigest()
         assert client.get_job_logs(job.id).split()[0] == digest
         assert (

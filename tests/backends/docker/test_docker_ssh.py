@@ -86,7 +86,7 @@ def test_no_docker_command_is_needed_there(
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         spec = JobSpec(image=BUSYBOX, command="seq 50000", gpu_count=0)
         job = client.submit(spec, "docker").job
-        client.wait(job.id, timeout=120)
+        client.wait(job.id, timeout=300)
         assert client.get_job_logs(job.id).count("\n") == 50000
         client.remove(job.id)
 
@@ -204,7 +204,7 @@ def run(folder):
     spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True)
     with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": folder + "/state"})) as client:
         job = client.submit(spec, "docker").job.id
-        client.wait(job, timeout=120)
+        client.wait(job, timeout=300)
         fetched = client.fetch_results(job, Path(folder) / "fetched")
         seen = client.get_job_logs(job).strip(), client.get_job_results_dir(job), *fetched
         client.remove(job)
@@ -232,7 +232,7 @@ def test_results_far_away_are_the_images_users_and_what_is_fetched_is_the_caller
             os.chown(path, uid, -1)
         environ = {**surroundings, "HOME": str(home), "PATH": far.path(), "DOCKER_HOST": far.url}
         argv = [sys.executable, "-c", RESULTS, BUSYBOX, str(tmp_path), str(home), str(uid)]
-        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         user, there, fetched = done.stdout.split()
         assert (user, there.startswith(f"{behind.data}/volumes/tao-runs-")) == ("0", True)

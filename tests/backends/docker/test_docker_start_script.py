@@ -53,7 +53,7 @@ def run_limited(
             stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             env={"PATH": str(folder)}, start_new_session=True,
         )  # fmt: skip
-        code = job.wait(timeout=120)
+        code = job.wait(timeout=300)
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)  # as the container ends what is left
     return code, (folder / "output").read_text()

@@ -104,7 +104,7 @@ def readers(cluster: Cluster, namespace: str) -> list[Any]:
 
 def filled(client: Client) -> Job:
     job = client.submit(job_with("pvc://data/runs:/results", command=FILL), "kubernetes").job
-    assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     return job
 
 

@@ -44,7 +44,7 @@ def log_of(client: Client, job: Job) -> str:
 
 def test_a_job_runs_and_its_log_and_exit_code_come_back(client: Client) -> None:
     job = submit(client, 'echo "out $(echo sub) ${TAO_JOB_ID}"; echo err >&2; exit 3')
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     ended = client.get_job(job.id)
     assert (ended.status, ended.exit_code) == (Status.ERROR, 3)
     assert sorted(log_of(client, job).splitlines()) == ["err", f"out sub {job.id}"]
@@ -55,7 +55,7 @@ def test_a_long_command_and_a_secret_reach_the_program(client: Client) -> None:
     job = submit(
         client, command.replace(CANARY, "$WANTED"), env_vars={"MY_TOKEN": CANARY, "WANTED": CANARY}
     )
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     assert log_of(client, job) == "same\n"
 
 
@@ -63,7 +63,7 @@ def test_a_secrets_value_is_in_its_secret_and_nowhere_else(
     client: Client, kubeconfig: Path
 ) -> None:
     job = submit(client, "true", env_vars={"MY_TOKEN": CANARY})
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     shown = subprocess.run(
         ["kubectl", f"--kubeconfig={kubeconfig}", "get", "-ojson", "-A", "jobs,pods,configmaps,events,services"],
         capture_output=True, text=True, check=True,
@@ -90,7 +90,7 @@ def test_a_program_that_was_told_to_end_did_not_succeed_even_if_it_says_so(
         ["kubectl", f"--kubeconfig={kubeconfig}", "delete", "pod", "--wait=false", "-l", f"tao-sdk-job-id={job.id}"],
         check=True, capture_output=True,
     )  # fmt: skip
-    assert client.wait(job.id, timeout=120).status is Status.ERROR
+    assert client.wait(job.id, timeout=300).status is Status.ERROR
 
 
 def test_a_job_that_somebody_deletes_is_told_as_lost(client: Client, kubeconfig: Path) -> None:
@@ -131,13 +131,13 @@ def test_a_registry_that_does_not_answer_for_the_pull_timeout_ends_the_attempt(
 
 def test_a_time_limit_ends_the_command(client: Client) -> None:
     job = submit(client, "echo begun; sleep 300", time_limit=timedelta(seconds=4))
-    ended = client.wait(job.id, timeout=120)
+    ended = client.wait(job.id, timeout=300)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
 
 
 def test_memory_that_runs_out_is_told_in_the_documents_words(client: Client) -> None:
     job = submit(client, "python3 -c 'x = bytearray(300 << 20)'", memory="40m")
-    assert client.wait(job.id, timeout=120).status is Status.ERROR
+    assert client.wait(job.id, timeout=300).status is Status.ERROR
     diagnosis = client.diagnose(job.id)
     assert diagnosis is not None
     assert diagnosis.to_json()["job_failure_by_node_event"][0]["node_event_name"] == "OOMKilled"
@@ -160,7 +160,7 @@ def test_two_ranks_meet_by_name(client: Client) -> None:
         "    line.sendall(b'met')\n"
     )
     job = submit(client, f'python3 -c "{program}"', num_nodes=2)
-    assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     header, met = log_of(client, job).splitlines()
     assert header.startswith("==> rank 0 (") and met == "met"
 
@@ -168,7 +168,7 @@ def test_two_ranks_meet_by_name(client: Client) -> None:
 def test_when_one_rank_fails_its_log_is_kept_and_the_lost_one_is_told(client: Client) -> None:
     command = "echo rank $NODE_RANK; test $NODE_RANK = 0 && sleep 300; sleep 3; exit 5"
     job = submit(client, command, num_nodes=2)
-    client.wait(job.id, timeout=240)
+    client.wait(job.id, timeout=300)
     assert client.get_job(job.id).exit_code == 5
     logs = b"".join(client.follow_logs(job.id, follow=False, rank=1)).decode()
     assert logs == "rank 1\n"
@@ -184,7 +184,7 @@ def test_an_evicted_job_is_tried_again_where_retries_are_left(
         job = submit(client, command, retries=1)
         until(lambda: "attempt 1" in log_of(client, job))
         evict(kubeconfig, f"tao-sdk-job-id={job.id}")
-        assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
         assert client.get_job(job.id).attempt == 2
         told = [line for line in log_of(client, job).splitlines() if "attempt" in line]
         assert told == ["attempt 1", "attempt 2"]

@@ -40,7 +40,7 @@ def submit(client: Client, command: str, image: str = BUSYBOX, **spec: Any) -> J
 
 def test_a_job_runs_in_an_image_that_has_sh_only_and_needs_no_retry(client: Client) -> None:
     job = submit(client, 'echo "out $(echo sub) ${TAO_JOB_ID}"; exit 3', retries=0)
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     ended = client.get_job(job.id)
     assert (ended.status, ended.exit_code, ended.attempt) == (Status.ERROR, 3, 1)
     assert client.get_job_logs(job.id) == f"out sub {job.id}\n"
@@ -49,7 +49,7 @@ def test_a_job_runs_in_an_image_that_has_sh_only_and_needs_no_retry(client: Clie
 def test_its_log_is_followed_from_the_first_look_on(client: Client) -> None:
     job = submit(client, "echo begun; sleep 1; echo done")
     assert b"".join(client.follow_logs(job.id)).decode() == "begun\ndone\n"
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
 
 
 def test_a_program_below_a_shell_has_its_time_though_the_signal_ends_the_shell(
@@ -64,14 +64,14 @@ def test_a_program_below_a_shell_has_its_time_though_the_signal_ends_the_shell(
 
 def test_a_program_below_a_shell_has_its_time_at_the_time_limit(client: Client) -> None:
     job = submit(client, SAVES_BELOW_A_SHELL, time_limit=timedelta(seconds=3))
-    ended = client.wait(job.id, timeout=120)
+    ended = client.wait(job.id, timeout=300)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.TIME_LIMIT)
     assert client.get_job_logs(job.id) == "up\nsaved\n"
 
 
 def test_an_image_with_neither_bash_nor_sh_is_told_as_such(client: Client) -> None:
     job = submit(client, "true", image=PAUSE)
-    ended = client.wait(job.id, timeout=120)
+    ended = client.wait(job.id, timeout=300)
     assert ended.status is Status.ERROR
     diagnosis = client.diagnose(job.id)
     assert diagnosis is not None
@@ -87,7 +87,7 @@ def test_secrets_a_long_command_and_the_meeting_point_of_ranks_go_with_it(
     )
     values = {"MY_TOKEN": "canary-1", "WANTED": "canary-1"}
     job = submit(client, command, num_nodes=2, env_vars=values)
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     first = b"".join(client.follow_logs(job.id, follow=False, rank=1)).decode()
     assert first == f"1 at tao-job-{job.id}-sh-0.tao-job-{job.id}-sh\n"
     backend = client.engine.backend("kubernetes")

@@ -97,7 +97,7 @@ def issue_of(sdk: KubernetesSDK, job: Job) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore")
 def test_a_failed_rank_has_its_exit_code_and_no_word_of_its_log(sdk: KubernetesSDK) -> None:
     job = create(sdk, f"echo {CANARY}; exit 7")
-    sdk.wait(job.id, timeout=240)
+    sdk.wait(job.id, timeout=300)
     [status] = statuses(sdk, job)
     assert (status["phase"], status["exit_code"]) == ("Failed", 7)
     assert status["readiness_issue"] == {"reason": "Error", "message": "exit code 7"}
@@ -115,7 +115,7 @@ def test_a_failure_has_the_events_and_the_suggestion_of_the_document(
     sdk: KubernetesSDK, command: str, event: str, err_class: str
 ) -> None:
     job = create(sdk, command, memory="40m")
-    sdk.wait(job.id, timeout=240)
+    sdk.wait(job.id, timeout=300)
     analysis = sdk.get_failure_analysis(job.id)
     assert analysis is not None
     assert analysis["err_class"] == err_class

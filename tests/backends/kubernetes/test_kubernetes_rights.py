@@ -85,7 +85,7 @@ def test_the_role_of_the_page_lets_jobs_run_and_be_canceled(
             "kubernetes.nodes_unseen",
             "output.ephemeral",
         ]
-        assert client.wait(submission.job.id, timeout=240).status is Status.COMPLETE
+        assert client.wait(submission.job.id, timeout=300).status is Status.COMPLETE
         assert b"rank 0" in b"".join(client.follow_logs(submission.job.id, follow=False))
         waits = client.submit(
             JobSpec(image=image, command="sleep 300", gpu_count=0), "kubernetes"

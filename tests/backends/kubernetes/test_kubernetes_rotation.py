@@ -153,7 +153,7 @@ def test_a_watcher_keeps_the_logs_of_ranks_whose_pods_go_when_another_fails(
         copies = client.store.log_copies
         until(lambda: all(copies.size(attempt, rank) for rank in (0, 1)), seconds=240)
         (tmp_path / "go").touch()
-        assert client.wait(job.id, timeout=240).status is Status.ERROR
+        assert client.wait(job.id, timeout=300).status is Status.ERROR
         lines = log_of(client, job).decode().splitlines()
         headers = [line for line in lines if line.startswith("==> ")]
         assert [line.split()[2] for line in headers] == ["0", "1"]
@@ -167,7 +167,7 @@ def test_the_log_of_two_ranks_has_a_line_with_pod_and_node_before_each(
     with Client(settings=Settings(surroundings)) as client:
         spec = JobSpec(image=PYTHON, command="echo of $NODE_RANK", gpu_count=0, num_nodes=2)
         job = client.submit(spec, "kubernetes").job
-        assert client.wait(job.id, timeout=240).status is Status.COMPLETE
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
         lines = log_of(client, job).decode().splitlines()
         assert lines[1::2] == ["of 0", "of 1"]
         for rank, line in enumerate(lines[::2]):

@@ -96,7 +96,7 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_its_account_is_refused(
         assert who in told.value.why
         assert "--partition polar" in told.value.next
         made = submit(client, "polar4,grizzly")
-        assert client.wait(made.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(made.id, timeout=300).status is Status.COMPLETE
         assert made.backend_details["partition"] == "grizzly"
 
 
@@ -110,7 +110,7 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_its_qos_is_refused(
                 submit(client, "polar4", qos="short")
     forget(client)
     made = submit(client, "polar4", qos="short")
-    assert client.wait(made.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(made.id, timeout=300).status is Status.COMPLETE
 
 
 def test_a_job_that_slurm_would_let_wait_for_ever_for_the_time_of_its_account_is_refused(
@@ -136,7 +136,7 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_the_time_of_its_account_is
                 JobSpec(command="true", gpu_count=0, time_limit=timedelta(hours=1)), "slurm"
             )
         made = client.submit(JobSpec(command="true", gpu_count=0, cpus=1), "slurm").job
-        assert client.wait(made.id, timeout=120).status is Status.COMPLETE
+        assert client.wait(made.id, timeout=300).status is Status.COMPLETE
     finally:
         cluster.ask("sacctmgr", "-i", "modify", "account", "taoacct", "set", "maxwall=-1")
 

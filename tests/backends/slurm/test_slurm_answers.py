@@ -34,7 +34,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.transports.ssh import Ssh
 
-PATIENCE = 90.0  # SLURM looks at time limits every 30 s
+PATIENCE = 300.0  # SLURM looks at time limits every 30 s
 Wanted = tuple[Phase, int | None, str]  # phase, exit code, words in the reason
 
 

@@ -160,7 +160,7 @@ def test_the_sdk_trains_on_data_of_the_cluster_and_leaves_results_and_metadata_a
     cluster.login(f"mkdir -p {SHARED}/set; echo {{}} > {SHARED}/set/train.json")
     argv = [sys.executable, "-c", SDK, PYTHON, f"lustre://{SHARED}/set"]
     done = subprocess.run(
-        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
@@ -199,7 +199,7 @@ def test_results_lie_below_the_root_that_a_job_names_wherever_on_the_cluster_tha
         env_vars={"TAO_RESULTS_ROOT": f"lustre://{root}"},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     assert client.get_job_logs(job.id) == f"{root}\n"
     assert json.loads((root / job.id / "results_dir" / "seen").read_text()) == {
         "results_dir": f"{root}/{job.id}/results_dir"
@@ -231,7 +231,7 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
         outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     shown, _, written = client.get_job_logs(job.id).partition("{")
     assert shown.split() == ["labels", "images"]
     assert json.loads("{" + written) == {
@@ -274,7 +274,7 @@ def test_the_example_trains_on_the_cluster_with_the_unchanged_job_file(
     cluster.login(f"mkdir -p {SHARED}/images && ln -s {PYTHON} {SHARED}/images/{EXAMPLES_IMAGE}")
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "run", str(EXAMPLE), "--platform", "slurm"]
     done = subprocess.run(
-        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=180
+        argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     with Client(settings=Settings(surroundings)) as client:

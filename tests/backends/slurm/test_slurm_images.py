@@ -369,7 +369,7 @@ def test_a_job_of_the_sdk_whose_image_cannot_be_had_is_an_error_with_the_registr
     client: Client, registries: tuple[Registry, Registry]
 ) -> None:
     job = client.submit(JobSpec(image=NGC_NAME, command="true", gpu_count=0), "slurm").job
-    assert client.wait(job.id, timeout=120).status is Status.ERROR
+    assert client.wait(job.id, timeout=300).status is Status.ERROR
     diagnosis = client.diagnose(job.id)
     assert diagnosis is not None
     assert (diagnosis.rule, diagnosis.retryable) == ("slurm.registry_login", False)
@@ -385,7 +385,7 @@ def test_a_job_of_the_sdk_and_the_conversion_of_its_image_are_handed_over_in_one
         JobSpec(image=HUB_NAME, command="head -n 1 /etc/passwd", gpu_count=0), "slurm"
     ).job
     assert cluster.round_trips() - before == 1
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     assert client.get_job_logs(job.id) == "root:x:0:0:root:/root:/bin/sh\n"
 
 
@@ -396,7 +396,7 @@ def test_a_job_on_a_cluster_that_has_lost_pyxis_is_an_error_that_says_so_and_the
     client.plan(spec, "slurm")  # what is known of the cluster is from before
     with cluster.as_site(pyxis=False, enroot=False):
         job = client.submit(spec, "slurm").job
-        assert client.wait(job.id, timeout=120).status is Status.ERROR
+        assert client.wait(job.id, timeout=300).status is Status.ERROR
         found = client.diagnose(job.id)
         assert found is not None
         assert (found.rule, found.retryable) == ("slurm.no_pyxis", False)

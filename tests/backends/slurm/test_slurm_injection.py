@@ -141,7 +141,7 @@ def test_any_value_of_the_environment_arrives_literally(
     job = client.submit(
         JobSpec(image=PYTHON, command=command, gpu_count=0, env_vars=values), "slurm"
     ).job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     assert b"".join(client.follow_logs(job.id)).decode().split("\0") == list(values.values())
     assert not mark()
 
@@ -156,7 +156,7 @@ def test_a_variable_of_the_job_may_have_the_name_of_one_that_our_scripts_use(
         JobSpec(command=command, gpu_count=0, cpus=1, env_vars=dict.fromkeys(names, "mine")),
         "slurm",
     ).job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     assert client.get_job_logs(job.id).splitlines() == [
         str(len(names)),
         " ".join(["mine"] * len(names)) + ": 0 0",
@@ -205,5 +205,5 @@ def test_a_path_with_spaces_quotes_and_dollars_is_looked_for_literally(
         ),
         "slurm",
     ).job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     assert client.get_job_logs(job.id) == "read\n"

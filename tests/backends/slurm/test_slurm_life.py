@@ -271,7 +271,7 @@ def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(
     pipe.unlink()
     os.mkfifo(pipe)
     assert ends() == [4, 3, 0]
-    ended = client.wait_all([each.id for each in made], timeout=120)
+    ended = client.wait_all([each.id for each in made], timeout=300)
     assert [each.exit_code for each in ended] == [4, 3, 0]
     left = {
         Path(each.path).relative_to(made[0].results_dir)

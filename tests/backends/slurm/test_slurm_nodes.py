@@ -97,7 +97,7 @@ def told(lasting_client: Client) -> Told:
     for name in sorted(JOBS, key=lambda name: JOBS[name].get("gpu_count", 0)):
         spec = JobSpec(**{"image": PYTHON, "num_nodes": 2, "gpu_count": 0, "cpus": 1, **JOBS[name]})
         ids[name] = lasting_client.submit(spec, "slurm").job.id
-    ended = lasting_client.wait_all(list(ids.values()), timeout=120)
+    ended = lasting_client.wait_all(list(ids.values()), timeout=300)
     return Told(lasting_client, dict(zip(ids, ended, strict=True)))
 
 
@@ -125,7 +125,7 @@ def test_jax_forms_a_process_group_on_two_nodes_with_nothing_but_the_jobs_variab
     )
     spec = JobSpec(command=command, num_nodes=2, gpu_count=0, memory="8g")
     job = client.submit(spec, "slurm", {"container_runtime": "none"}).job
-    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     said = [
         b"".join(client.follow_logs(job.id, rank=rank, stream="stdout", follow=False))
         for rank in (0, 1)

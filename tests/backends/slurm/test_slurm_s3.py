@@ -80,7 +80,7 @@ def test_inputs_from_a_bucket_and_results_to_an_address_of_one_pass_through_the_
         outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     job = client.submit(spec, "slurm").job
-    assert client.wait(job.id, timeout=90).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     made = client.files("slurm", f"s3://{bucket}/mine").read(f"s3://{bucket}/mine/made.txt")
     assert made == b"small {}\n"
     staged = cluster.path(str(client.get_job(job.id).backend_details["job_dir"]))
@@ -100,7 +100,7 @@ def test_results_of_two_nodes_are_in_the_bucket_and_are_seen_and_fetched_from_he
     command = f"{STEPS}[ $NODE_RANK = 1 ] || {status} echo rank > rank-$NODE_RANK.txt"
     job = client.submit(training(command, bucket, num_nodes=2), "slurm").job
     assert job.results_dir == f"s3://{bucket}/results/{job.id}"
-    assert client.wait(job.id, timeout=90).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     left = client.results(job.id)
     assert left.newest == f"{job.results_dir}/results_dir/model_epoch_001.pth"
     assert left.progress.epoch == 1
@@ -122,7 +122,7 @@ def test_results_of_a_job_that_is_canceled_are_kept_and_a_bucket_that_is_not_the
         f"results/{job.id}/results_dir/model_epoch_001.pth",
         f"results/{job.id}/.tao/job.log",
     } <= keys(server, bucket)
-    assert client.wait(nowhere.id, timeout=120).status is Status.ERROR
+    assert client.wait(nowhere.id, timeout=300).status is Status.ERROR
     assert "never" not in client.get_job_logs(nowhere.id)
     found = client.diagnose(nowhere.id)
     assert found is not None and "no-such-bucket" in found.cause

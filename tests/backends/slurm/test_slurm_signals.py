@@ -96,7 +96,7 @@ def test_a_program_that_its_shell_started_in_a_task_can_be_interrupted(client: C
         "slurm",
         {"partition": "grizzly"},
     ).job
-    client.wait(job.id, timeout=120)
+    client.wait(job.id, timeout=300)
     assert client.get_job_logs(job.id) == "up\nFalse\n"
 
 

@@ -87,7 +87,7 @@ def test_jobs_keep_their_ends_without_accounts_also_when_squeue_has_forgotten_th
     until(lambda: client.get_job(runs.id).status is Status.RUNNING)
     assert client.cancel_job(runs.id)
     assert client.get_job(runs.id).status is Status.CANCELED
-    client.wait_all([fine.id, fails.id], timeout=120)
+    client.wait_all([fine.id, fails.id], timeout=300)
     assert [client.get_job(each.id, look=False).exit_code for each in (fine, fails)] == [0, 7]
     ref = client.engine.ref_of(late)
     assert ref is not None

@@ -144,7 +144,7 @@ def test_a_submit_that_lasted_too_long_leaves_the_job_to_the_one_that_has_overta
     until(lambda: any((folder / "attempts" / "1").glob("*")))
     os.utime(folder / "attempts" / "1.lock", (0, 0))
     ref = backend.submit(planned, {})
-    said, _ = slow.communicate(given[len(given) // 2 :] if end == "arrives" else b"", timeout=120)
+    said, _ = slow.communicate(given[len(given) // 2 :] if end == "arrives" else b"", timeout=300)
     assert said.startswith(b"DOUBT")
     assert cluster.jobs() == [ref.native_id]
     assert (folder / "attempts" / "1" / "slurm_id").read_text().strip() == ref.native_id

@@ -295,7 +295,7 @@ def test_a_store_that_answers_slow_down_for_a_full_minute_costs_nothing(jobs, li
         inputs={f"{tmp_path}/in": f"s3://{line.name}/data/large"},
         outputs=[f"{tmp_path}/out.pth"],
         env={**line.env, "TAO_RETRY_SECONDS": ""},  # as it is where nobody sets it
-        timeout=150,
+        timeout=300,
     )
     assert (ran.code, ran.warnings) == (0, []), ran.raw
     assert line.link.counts["503"] > 5

@@ -86,7 +86,7 @@ class Daemon:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(90)
+            self.process.wait(300)
             self.process = None
 
     def leave_no_mounts(self) -> None:

@@ -33,7 +33,7 @@ class Clients:
         }
         env = {**here, "HOME": str(home), **env}
         done = subprocess.run(
-            [self.python, "-c", code], env=env, capture_output=True, text=True, timeout=120
+            [self.python, "-c", code], env=env, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
