@@ -186,7 +186,7 @@ def test_files_of_a_shell_cut_off_are_whole_where_its_program_is_known_to_have_e
     listing = files("epoch_1.pth", "epoch_2.pth")
     told = {**manifest(listing), "whole": True, "exit_code": 143}
     told["files"][1]["sha256"] = None
-    for exit_code, whole in ((0, 2), (3, 2), (143, 1), (None, 1)):
+    for exit_code, whole in ((0, 2), (3, 2), (1, 1), (143, 1), (None, 1)):
         found = list_checkpoints(listing, "", told, settled_at(2000.0, exit_code, asked=True))
         assert sum(each.complete for each in found) == whole
     for doubt in ({"whole": False}, {"exit_code": 1}):
@@ -328,7 +328,15 @@ def test_what_is_chosen_is_complete():
 
 @pytest.mark.parametrize(
     ("exit_code", "asked", "whole"),
-    [(0, False, 2), (0, True, 2), (3, True, 2), (3, False, 1), (143, True, 1), (None, True, 1)],
+    [
+        (0, False, 2),
+        (0, True, 2),
+        (3, True, 2),
+        (3, False, 1),
+        (1, True, 1),
+        (143, True, 1),
+        (None, True, 1),
+    ],
 )
 def test_without_a_manifest_what_a_command_wrote_before_it_ended_by_itself_is_whole(
     exit_code: int | None, asked: bool, whole: int

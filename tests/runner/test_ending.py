@@ -34,6 +34,14 @@ def test_a_checkpoint_that_was_saved_when_the_job_was_told_to_end_is_whole(jobs,
     assert job.ended().files["model_epoch_007.pth"]["sha256"]
 
 
+def test_a_checkpoint_of_a_program_that_failed_when_it_was_told_to_end_may_have_been_cut_off(jobs):
+    """With 1 an uncaught error ends a program: perhaps that of its save."""
+    job = jobs.start("python3 t.py $TAO_RESULTS_DIR 1", files={"t.py": TRAINER})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert not job.ended().files["model_epoch_007.pth"]["sha256"]
+
+
 COUNTER = """
 import signal, sys, time
 told = []

@@ -20,6 +20,7 @@ from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.runner.outputs.ending import SETTLED
 from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
 
+FAILED = 1  # the exit code of an uncaught error
 FIRST_SIGNAL_CODE = 128  # exit codes from here on: a signal ended it
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
@@ -390,9 +391,10 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
     """Up to when a command without a manifest had written what is whole: it ended then, and was not
     cut off.
 
-    `asked`: it was to end. One that failed by itself may have failed at writing.
+    `asked`: it was to end. One that failed by itself, or meanwhile (FAILED), may have failed at
+    writing.
     """
-    ended_itself = exit_code is not None and exit_code < FIRST_SIGNAL_CODE
+    ended_itself = exit_code is not None and FAILED < exit_code < FIRST_SIGNAL_CODE
     by_itself = exit_code == 0 or (asked and ended_itself)
     return math.inf if by_itself else ended - SETTLED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAILED = 1  # the code of an uncaught error in most languages; who stops on purpose can take another
 # seconds without a change before a command that failed: what is younger may have been cut off
 SETTLED = 5.0
 OUTLIVED = 0.05  # seconds after being told to end: who still writes then has not been ended by it
@@ -23,6 +24,6 @@ class Ending:
         """Whether a file that was last written then is complete."""
         if not self.exit_code or written < self.ended - SETTLED:
             return True
-        if not self.told_at or self.killed:
+        if not self.told_at or self.killed or self.exit_code == FAILED:
             return False
         return self.exit_code < 128 or written > self.told_at + OUTLIVED
