@@ -143,9 +143,11 @@ def test_the_order_is_the_path_given_then_the_variable_then_the_bank_then_ours(t
         }
     )
     only_bank = Settings({"HOME": "/nowhere", "TAO_SKILL_BANK_PATH": str(bank.parent)})
+    usual = write(tmp_path / "home" / "tao-skills-external" / "versions.yaml", "usual")
     assert manifest_path(given, both) == given
     assert manifest_path(None, both) == named
     assert manifest_path(None, only_bank) == bank
+    assert manifest_path(None, Settings({"HOME": str(tmp_path / "home")})) == usual
     assert manifest_path(None, Settings({"HOME": "/nowhere"})) == PACKAGED
 
 

@@ -1,8 +1,9 @@
 """Versions: the image or the package that a key such as `tao_toolkit.pyt` stands for.
 
 A manifest is a versions.yaml with two trees, `images` and `wheels`. The first of these that is
-there is used: the path given, $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, the one in
-this package. Never one in the current directory.
+there is used: the path given, $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml (without that
+variable ~/tao-skills-external/versions.yaml), the one in this package. Never one in the current
+directory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, cast
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.settings import Settings
 
+USUAL_BANK = "tao-skills-external"  # below the home
 PACKAGED = Path(__file__).parent / "skill_bank" / "versions.yaml"
 
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+")
@@ -134,9 +136,9 @@ def manifest_path(path: str | Path | None = None, settings: Settings | None = No
                 f"$TAO_SKILL_BANK_PATH/versions.yaml or {PACKAGED}.",
             )
         return found
-    bank = settings.get("TAO_SKILL_BANK_PATH")
-    of_the_bank = Path(bank).expanduser() / "versions.yaml" if bank else None
-    return of_the_bank if of_the_bank and of_the_bank.is_file() else PACKAGED
+    bank = Path(settings.get("TAO_SKILL_BANK_PATH") or settings.home / USUAL_BANK).expanduser()
+    of_the_bank = bank / "versions.yaml"
+    return of_the_bank if of_the_bank.is_file() else PACKAGED
 
 
 def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:

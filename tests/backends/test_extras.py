@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import email
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,6 @@ pytestmark = [pytest.mark.network, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 # extra -> what can be imported with it
 EXTRAS = {
-    "all": "docker, kubernetes, tao_sdk.platforms.docker, tao_sdk.platforms.slurm",
     "docker": "docker, tao_sdk.platforms.docker",
     "slurm": "tao_sdk.platforms.slurm",
     "kubernetes": "kubernetes, tao_sdk.platforms.kubernetes",
@@ -33,6 +35,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if built.returncode:
         pytest.skip(f"no wheel can be built, no package index answers: {built.stderr[-300:]}")
     return next(folder.glob("*.whl"))
+
+
+def requirements(wheel: Path) -> dict[str, set[str]]:
+    """Extra -> what the wheel requires for it."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(archive.read(name))
+    required: dict[str, set[str]] = {extra: set() for extra in metadata.get_all("Provides-Extra")}
+    for line in metadata.get_all("Requires-Dist"):
+        if found := re.fullmatch(r"(.+?)\s*;\s*extra == '(\w+)'", line.replace('"', "'")):
+            required[found[2]].add(found[1])
+    return required
+
+
+def test_all_is_what_the_other_extras_bring(wheel: Path) -> None:
+    """They agree with each other in .venv, where both clients are."""
+    required = requirements(wheel)
+    assert required["all"] == required["docker"] | required["kubernetes"] != set()
+    assert required.keys() == {"all", *EXTRAS}
+    assert set().union(*required.values()) == required["all"]
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

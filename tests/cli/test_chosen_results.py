@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from support.tao_command import COMMAND, Ended, Tao
+from support.tao_terminal import on_terminal
+from tao_sdk.cli.results import copied_path
+from tao_sdk.model.errors import PathNotFound
 
 CHECKPOINTS = (
     'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do echo $i > '
@@ -23,8 +27,8 @@ def copied(folder: Path) -> set[str]:
 def test_an_epoch_is_shown_and_fetched_alone(ended: Ended, tmp_path: Path) -> None:
     ran = ended.tao("results", ended.complete, "--epoch", "2", "--fetch", str(tmp_path / "copy"))
     assert ran.code == 0
-    assert "train/model_epoch_002.pth" in ran.out
-    assert ran.out.splitlines()[-1] == f"here     {tmp_path}/copy/"
+    assert ran.out == f"{tmp_path}/copy/train/model_epoch_002.pth\n"
+    assert ran.err.splitlines()[-1] == f"here     {tmp_path}/copy/"
     assert copied(tmp_path / "copy") == {"train/model_epoch_002.pth"}
     told = ended.tao("results", "--json", ended.complete, "--epoch", "2").json
     assert (told["of_epoch"]["epoch"], told["of_epoch"]["path"].endswith("_002.pth")) == (2, True)
@@ -48,6 +52,31 @@ def test_the_best_and_the_last_checkpoint_are_shown_and_fetched_by_a_word(
         assert (
             tao("results", job, "--json", "--epoch", word).json["of_epoch"]["path"].endswith(name)
         )
+
+
+def test_one_checkpoint_is_its_path_alone_for_a_program(ended: Ended) -> None:
+    ran = ended.tao("results", ended.complete, "--epoch", "best")
+    path = ended.tao("results", "--json", ended.complete, "--epoch", "best").json["of_epoch"][
+        "path"
+    ]
+    assert (ran.code, ran.out) == (0, f"{path}\n")
+    assert Path(path).is_absolute()
+    assert "The best: " in ran.err
+    assert ran.err.splitlines()[-1].endswith("  whole")
+
+
+def test_no_path_is_printed_of_a_copy_that_was_left_out(tmp_path: Path) -> None:
+    with pytest.raises(PathNotFound, match="was not copied"):
+        copied_path(tmp_path / "model_epoch_002.pth", "digits-o2c7xu4xkj")
+
+
+def test_one_checkpoint_has_its_size_beside_it_on_a_terminal(ended: Ended) -> None:
+    code, written = on_terminal(
+        ended.tao, "results", ended.complete, "--epoch", "2", "--fetch", "seen", columns=200
+    )
+    assert code == 0
+    assert re.search(r"runs/\S+/train/model_epoch_002.pth  \d+ B  whole\r\n", written)
+    assert written.endswith("here     seen/\r\n")
 
 
 def test_a_word_for_a_checkpoint_says_the_epoch_as_the_log_counts(tao: Tao) -> None:
@@ -201,6 +230,17 @@ def test_only_without_fetch_is_refused(ended: Ended) -> None:
     assert (refused.code, refused.out) == (2, "")
     assert "It takes a pattern of names, such as '*.pth'" in refused.err
     assert "The best checkpoint: tao results JOB --epoch best" in refused.err
+
+
+def test_only_and_epoch_are_refused_together_with_the_command_for_either(ended: Ended) -> None:
+    flags = ("--only", "*.pth", "--epoch", "2", "--fetch", "a copy")
+    refused = ended.tao("results", ended.complete, *flags)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.splitlines() == [
+        "error: --only and --epoch cannot be given together.",
+        "why:   Each of them chooses what --fetch copies.",
+        f"next:  The checkpoint: tao results {ended.complete} --fetch 'a copy' --epoch 2",
+    ]
 
 
 def test_after_a_copy_it_is_said_where_the_files_now_lie(ended: Ended) -> None:

@@ -89,6 +89,7 @@ def test_too_few_jobs_say_how_several_are_named(tried: Typed) -> None:
 def test_the_table_has_a_line_a_job(tried: Typed) -> None:
     lines = tried("compare", FIRST, SECOND).out.splitlines()
     assert lines[0].split("  ")[0] == "ID"
+    assert "BEST accuracy  LAST accuracy  " in lines[0]
     assert "0.900 @2" in lines[1]
     assert "0.800 @2" in lines[2]
 
@@ -166,6 +167,29 @@ def test_keypoints_and_tokens_are_settings_and_no_secrets(typed: Typed, tmp_path
         sweep.add(tmp_path, job, spec={"command": "x", "args": args})
     told = typed("compare", FIRST, SECOND, "--json").json
     assert told["differ"] == ["args.num_keypoints", "args.max_tokens"]
+
+
+def test_numbered_keys_are_settings_and_a_numbered_access_key_is_a_secret(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for job, number in ((FIRST, "1"), (SECOND, "2")):
+        args = {"key1": number, "api_key1": f"{KEY}{number}", "secrets": {"key1": KEY + number}}
+        labels = {"key_3": number}
+        command = f"train.py --key2 {number} --api-key2 {KEY}{number}"
+        sweep.add(tmp_path, job, spec={"command": command, "args": args}, labels=labels)
+    ran = typed("compare", FIRST, SECOND, "--json")
+    shown = {"label key_3": "1", "--key2": "1", "args.key1": "1"}
+    assert ran.json["jobs"][0]["settings"] == shown
+    assert KEY not in ran.out + ran.err
+
+
+def test_a_word_of_the_command_stands_below_a_head_that_names_the_command(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for job, size in ((FIRST, "small"), (SECOND, "large")):
+        sweep.add(tmp_path, job, spec={"command": f"python train.py {size}"})
+    assert typed("compare", FIRST, SECOND).out.splitlines()[0].endswith("  command, word 3")
+    assert typed("compare", FIRST, SECOND, "--json").json["differ"] == ["word 3"]
 
 
 def test_an_address_among_the_settings_is_shown_without_its_login_and_the_values_of_its_query(

@@ -279,3 +279,40 @@ def test_a_mistaken_address_of_a_webhook_is_told_without_what_is_secret_in_it(ta
     assert ran.code == 2
     assert "htps://host/hook?token=***" in ran.err
     assert "opensesame" not in ran.err
+
+
+FAILS_TO_SAVE = """
+import os, signal, time
+def save(*_):
+    open(os.environ["TAO_RESULTS_DIR"] + "/model_epoch_002.pth", "w").write("half")
+    raise ValueError("no room")
+signal.signal(signal.SIGTERM, save)
+path = os.environ["TAO_RESULTS_DIR"] + "/model_epoch_001.pth"
+open(path, "w").write("1")
+os.utime(path, (1e9, 1e9))
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("exec python3 t.py", "exit code 1, "), ("trap : TERM; python3 t.py & wait; wait; true", "")],
+)
+def test_how_a_program_failed_while_it_was_ending_is_told_by_cancel_and_why(
+    tao: Tao, command: str, words: str
+) -> None:
+    tao.write("t.py", FAILS_TO_SAVE)
+    job = tao.run_detached(command)
+    while "up" not in tao("logs", job).out:
+        time.sleep(0.05)
+    told = [
+        f"The program failed while it was ending: {words}ValueError: no room",
+        "Last whole checkpoint: ",
+    ]
+    canceled = tao("cancel", job)
+    assert all(line in canceled.err for line in told), canceled.err
+    why = tao("why", job).out
+    assert all(line in why for line in told), why
+    assert why.splitlines()[-1].endswith("model_epoch_001.pth")

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import click
 import pytest
 
 from support.tao_command import COMMAND, Ran, Tao
+from tao_sdk import Client
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.failure import Detached, tell
 from tao_sdk.cli.log_lines import tell_warnings
@@ -313,3 +315,42 @@ def test_a_results_folder_that_became_a_link_is_told_and_the_job_is_over(tao: Ta
     ) in ran.out
     assert "goes on" not in ran.out + ran.err
     assert "Complete" in ran.out
+
+
+@pytest.mark.network
+def test_a_host_of_docker_that_does_not_answer_ssh_is_named_while_it_is_waited_for(
+    tao: Tao,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"ssh://somebody@127.0.0.1:{silent.getsockname()[1]}"
+        command = ("run", "--platform", "docker", "--image", "none", "--gpus", "0", "--", "true")
+        running = tao.start(*command, DOCKER_HOST=url)
+        assert running.stderr is not None
+        told = iter(running.stderr.readline, "")
+        assert f"Waiting for the Docker daemon at {url}, for at most 60 s.\n" in told
+    said = running.communicate(timeout=300)[1]
+    assert running.returncode == 4
+    assert "does not answer ssh" in said
+
+
+def test_ctrl_c_before_a_job_is_handed_over_says_that_nothing_was_started(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert tell(KeyboardInterrupt(), ["--state-file", "jobs.db", "run", "job.yaml"]) == 130
+    assert capsys.readouterr().err == "\nInterrupted; nothing was started.\n"
+    tell(KeyboardInterrupt(), ["ls", "--label", "run"])
+    assert "Come back: tao ls" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_store_is_closed_changes_nothing(
+    typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Client.close
+
+    def close_interrupted(client: Client) -> None:
+        close(client)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "close", close_interrupted)
+    ran = typed("run", "--gpus", "0", "--detach", "--", "true")
+    assert (ran.code, "nothing was started" in ran.err) == (0, False)

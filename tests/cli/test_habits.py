@@ -4,6 +4,8 @@ that do it here.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -262,3 +264,38 @@ def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) 
     assert typed("--json", "train").error["hint"] == "Did you mean tao run?"
     assert typed("--json", "ssh").error["hint"].endswith("tao logs -f JOB")
     assert typed("--json", "xyzzy").error["next"] == "tao --help"
+
+
+@pytest.mark.parametrize(
+    ("args", "command"),
+    [
+        (("run", "--gpus", "0", "ls -l x"), "tao run --gpus 0 -- ls -l x"),
+        (("plan", "--gpus", "0", "--json", "ls -l x"), "tao plan --gpus 0 --json -- ls -l x"),
+        (("run", "--gpus", "0", "ls -l | wc"), "tao run --gpus 0 -- 'ls -l | wc'"),
+        (("run", "x.py", "--gpus", "0"), "tao run --gpus 0 --files x.py -- python x.py"),
+        (("run", "-d", "x.sh", "--", "a"), "tao run -d --files x.sh -- bash x.sh a"),
+        (("run", "--detach", "ls", "sub"), "tao run --detach -- ls sub"),
+        (("run", "docker", "my.yaml"), "tao run --platform docker my.yaml"),
+        (("plan", "my.yaml", "slurm"), "tao plan --platform slurm my.yaml"),
+        (("run", "--gpus", "2", "slurm"), "tao run --platform slurm --gpus 2 job.yaml"),
+        (("run", "local", "--", "ls", "-l"), "tao run --platform local -- ls -l"),
+    ],
+)
+def test_a_mistaken_line_is_answered_with_the_whole_line_to_type(
+    typed: Typed, args: tuple[str, ...], command: str
+) -> None:
+    ran = typed(*args)
+    told = json.loads(ran.err)["error"]["hint"] if "--json" in args else ran.err
+    assert (ran.code, ran.out) == (2, "")
+    assert told.strip().endswith(f": {command}")
+
+
+def test_a_command_of_the_program_docker_is_no_platform(typed: Typed, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        ran = typed("run", "--gpus", "0", "docker", "ps", "-a")
+    assert ran.err.strip().endswith("tao run --gpus 0 -- docker ps -a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,6 +27,21 @@ def test_help_lists_every_verb_with_a_few_words(tao: Tao) -> None:
         assert f"  {name} " in ran.out
         assert verb.summary in ran.out
     assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_help_tells_every_exit_code_that_the_page_tells(tao: Tao) -> None:
+    told = tao("--help").out.partition("Exit codes:")[2]
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    table = page.read_text().partition("## Exit codes")[2].partition("\n## ")[0]
+    codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
+    assert re.findall(r"^  (\d+) ", told, re.MULTILINE) == codes
+
+
+@pytest.mark.parametrize("verb", ["run", "wait", "retry"])
+def test_a_verb_that_waits_tells_its_exit_codes(typed: Callable[..., Ran], verb: str) -> None:
+    told = " ".join(typed(verb, "--help").out.split())
+    assert re.search(r"The exit code is 0 if .* Complete, 1 if .* in Error", told)
+    assert "tao --help" in told
 
 
 def test_help_loads_no_verb_and_no_client() -> None:

@@ -82,6 +82,13 @@ def test_status_tells_everything_about_a_job_by_the_start_of_its_id(ended: Ended
     assert "team=vision" in ran.out
 
 
+def test_status_names_a_results_folder_only_where_it_is(ended: Ended) -> None:
+    kept = ended.tao("status", ended.complete).out
+    assert f"runs/{ended.complete}" in kept
+    failed = ended.tao("status", ended.failed).out.splitlines()
+    assert [line.split() for line in failed if "results" in line] == [["results", "none"]]
+
+
 def test_of_one_job_json_is_an_object_and_of_two_a_list(ended: Ended) -> None:
     assert ended.tao("status", "--json", ended.failed).json["exit_code"] == 3
     assert [

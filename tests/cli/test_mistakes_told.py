@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import pytest
 
 from support.tao_command import Ran
+from tao_sdk import Client, JobSpec
+from tao_sdk.cli.flag_words import with_flags
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.settings import Settings
 
 WRONG = "command: x\ngpu_cont: 0\nenv_vars: {A-B: c}\noptions:\n  local: {venv_pth: /v}\n"
 
@@ -125,3 +130,31 @@ def test_the_doctor_tells_each_mistake_of_the_data_as_a_finding(
     ran = typed("doctor", "--json", "wrong.yaml")
     told = [one for one in ran.json["findings"] if one["code"] == "job_file.invalid"]
     assert len(told) == len(EACH_OF_THE_DATA)
+
+
+def test_advice_names_a_flag_at_the_command_and_an_argument_in_python(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    spec = JobSpec(command="true", gpu_count=1000)
+    settings = Settings({"TAO_SDK_STATE_DIR": str(tmp_path / "state")})
+    with Client(settings=settings) as client, pytest.raises(Refused) as refused:
+        client.submit(spec, "local")
+    assert re.fullmatch(r"Use gpu_count=\d+\.", refused.value.next)
+    ran = typed("run", "--gpus", "1000", "--", "true")
+    assert re.search(r"^next:  Use --gpus \d+\.$", ran.err, re.MULTILINE)
+    told = typed("plan", "--gpus", "1000", "--", "true").out
+    assert re.search(r"-> Use --gpus \d+\.", told)
+
+
+@pytest.mark.parametrize(
+    ("advice", "told"),
+    [
+        ("Ask for cpus=0.01 or more.", "Ask for --cpus 0.01 or more."),
+        ("Use num_nodes=2.", "Use --nodes 2."),
+        ("Write --set retries=3", "Write --set retries=3"),
+        ("Write --args 'cpus=3'", "Write --args 'cpus=3'"),
+        ("tao run -- python train.py epochs=3", "tao run -- python train.py epochs=3"),
+    ],
+)
+def test_only_a_field_of_the_job_becomes_a_flag(advice: str, told: str) -> None:
+    assert with_flags(advice) == told

@@ -19,6 +19,8 @@ def test_a_failed_job_is_tried_again_and_watched_to_its_end(tao: Tao) -> None:
     assert ran.code == 0, ran.err
     last = ran.json_lines[-1]
     assert (last["id"], last["status"], last["attempt"]) == (job, "Complete", 2)
+    told = [line["status"] for line in ran.json_lines[:-1] if line["status"]]
+    assert "Error" not in told  # that was the end of attempt 1
     assert tao("logs", job).out == "attempt 1\nattempt 2\n"
 
 

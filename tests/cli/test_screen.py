@@ -12,7 +12,7 @@ import pytest
 
 from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.plain_scene import Plain
-from tao_sdk.cli.styled_line import Line, length, text_of
+from tao_sdk.cli.styled_line import Line, line_length, text_of
 from tao_sdk.cli.wait import standing_message
 from tao_sdk.client.scene import Scene
 from tao_sdk.model.checkpoints import Checkpoint
@@ -55,7 +55,7 @@ def scene(*chunks: bytes, job: Job = DIGITS) -> Scene:
 
 
 def lines(made: Scene, width: int = 80, at: float = 0.0) -> list[str]:
-    return [text_of(line) for line in screen.drawn(made, width, at)]
+    return [text_of(line) for line in screen.scene_lines(made, width, at)]
 
 
 def test_the_header_tells_each_stage_with_its_size() -> None:
@@ -355,7 +355,7 @@ def test_places_share_a_line_where_there_is_room() -> None:
 @pytest.mark.parametrize("fraction", [0.0, 0.01, 0.5, 0.999, 1.0])
 @pytest.mark.parametrize("cells", [6, 7, 22])
 def test_a_bar_is_as_long_as_it_was_asked_to_be(fraction: float, cells: int) -> None:
-    assert length(screen.bar(fraction, cells)) == cells + 2
+    assert line_length(screen.progress_bar(fraction, cells)) == cells + 2
 
 
 def test_who_watches_is_not_told_to_start_a_watcher_for_the_next_attempt() -> None:
@@ -408,10 +408,10 @@ def test_an_event_line_that_is_not_the_runners_does_not_end_the_screen(told: byt
 
 def test_on_a_large_terminal_the_curve_grows_and_the_time_and_the_way_out_are_told() -> None:
     made = scene(STARTED, *EPOCHS[:5])
-    shown = [text_of(line) for line in screen.drawn(made, 80, 62.0, 30)]
+    shown = [text_of(line) for line in screen.scene_lines(made, 80, 62.0, 30)]
     assert any("┤" in line for line in shown)
     assert shown[-1].endswith("1:02  Ctrl-C detaches, the job goes on")
-    small = [text_of(line) for line in screen.drawn(made, 80, 62.0, 10)]
+    small = [text_of(line) for line in screen.scene_lines(made, 80, 62.0, 10)]
     assert not any("┤" in line for line in small)
     assert small[-1] == shown[-1]
 

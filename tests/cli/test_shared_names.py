@@ -59,7 +59,8 @@ def test_cancel_lists_the_live_jobs_of_a_name_that_several_have(tao: Tao) -> Non
     assert ran.err.splitlines()[-3:] == [
         "error: 2 live jobs are named 'twin'.",
         f"why:   They are {live[1]}, {live[0]}.",
-        f"next:  The newest of them: tao cancel {live[1]}",
+        f"next:  All of them: tao cancel {live[1]} {live[0]}. "
+        f"The newest of them: tao cancel {live[1]}",
     ]
     assert ended not in ran.err
     statuses = [tao("status", "--json", job).json["status"] for job in (*live, other)]
@@ -123,3 +124,17 @@ def test_a_name_of_one_job_still_says_that_two_are_compared(typed: Typed, tmp_pa
     ran = typed("compare", "rate")
     assert (ran.code, ran.out) == (2, "")
     assert "Two jobs or more are compared." in ran.err
+
+
+def test_a_word_that_means_several_jobs_is_told_with_the_same_command_and_an_id(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for job in ("twin-1111111111", "twin-2222222222"):
+        sweep.add(tmp_path, job, (0.5, 0.6))
+    ran = typed("logs", "--tail", "3", "twin-")
+    assert ran.code == 2
+    assert ran.err.splitlines() == [
+        "error: 'twin-' can mean several jobs.",
+        "why:   They are twin-1111111111, twin-2222222222.",
+        "next:  Name one by its id. For example: tao logs --tail 3 twin-1111111111",
+    ]

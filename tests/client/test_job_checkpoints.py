@@ -122,6 +122,62 @@ def test_what_a_program_with_files_wrote_when_the_signal_ended_it_is_not_whole(
     assert ([each.complete for each in left.checkpoints], left.newest) == ([False], None)
 
 
+CRASHING = """
+import os, signal, sys, time
+shell = os.getppid()
+def save(*_):
+    while "outlive" in sys.argv and os.getppid() == shell:
+        time.sleep(0.01)
+    with open(os.environ["TAO_RESULTS_DIR"] + "/model_epoch_002.pth", "w") as file:
+        file.write("half")
+        file.flush()
+        raise ValueError("no room")
+signal.signal(signal.SIGTERM, save)
+path = os.environ["TAO_RESULTS_DIR"] + "/model_epoch_001.pth"
+with open(path, "w") as file:
+    file.write("1")
+os.utime(path, (time.time() - 60, time.time() - 60))
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+HIDING = "trap : TERM; {0} crashing.py & wait; wait; true"
+
+
+@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize(
+    "command", ["{0} crashing.py", "{0} crashing.py outlive 2>&1 | tee log", "bash job.sh"]
+)
+def test_what_a_program_wrote_when_it_failed_at_the_cancel_is_not_whole(
+    sdk: LocalSDK, command: str, carried: bool
+) -> None:
+    """Also below a shell or a tee, which the signal ends before the program."""
+    script = f"{sys.executable} crashing.py outlive\necho next\n"
+    files = {"crashing.py": CRASHING, "job.sh": script}
+    for name, text in files.items():
+        Path(name).write_text(text)
+    job = sdk.create_job(
+        command=command.format(sys.executable), files=files if carried else None, gpu_count=0
+    )
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    assert [each.complete for each in sdk.results(job.id).checkpoints] == [True, False]
+    assert sdk.get_job(job.id).exit_code == 1
+
+
+def test_a_traceback_at_the_end_of_the_log_tells_of_a_failure_that_a_shell_hides(
+    sdk: LocalSDK,
+) -> None:
+    Path("crashing.py").write_text(CRASHING)
+    job = sdk.create_job(command=HIDING.format(sys.executable), gpu_count=0)
+    while "up" not in sdk.get_job_logs(job.id):
+        time.sleep(0.05)
+    assert sdk.cancel_job(job.id)
+    assert sdk.get_job(job.id).exit_code == 0
+    assert [each.complete for each in sdk.results(job.id).checkpoints] == [True, False]
+
+
 FAILING = """
 import os, sys, time
 for epoch in (1, 2, 3):

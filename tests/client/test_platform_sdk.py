@@ -515,8 +515,20 @@ def test_the_platform_of_submit_is_the_sdks_own_where_none_is_named(sdk: LocalSD
 def test_a_command_in_the_place_of_the_image_is_told(sdk: LocalSDK) -> None:
     with pytest.raises(SpecError, match="command is missing") as told:
         sdk.create_job("python x.py", gpu_count=0)
-    assert "'python x.py', is the image" in told.value.why
+    assert told.value.why == "'python x.py' was given as the image: that is the first argument."
     assert told.value.next == "Write create_job(command='python x.py')."
+    with pytest.raises(SpecError) as told:
+        sdk.create_job(image="python:3.12", gpu_count=0)
+    assert told.value.next == "Write create_job(image='python:3.12', command='...')."
+
+
+def test_a_job_file_in_the_place_of_a_job_is_answered_with_how_to_read_it(sdk: LocalSDK) -> None:
+    with pytest.raises(SpecError, match="reads like a job file.*read_job_file"):
+        sdk.create_job("examples/digits/job.yaml")
+    with pytest.raises(UsageError, match="a job is no text.*read_job_file"):
+        sdk.submit("examples/digits/job.yaml")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="JobSpec\\(command='echo two'\\)"):
+        sdk.submit("echo two")  # type: ignore[arg-type]
 
 
 def test_a_text_that_is_the_name_of_a_file_here_is_no_content(

@@ -212,6 +212,7 @@ def test_results_that_do_not_fit_are_refused_before_any_is_copied(
     assert "model.pth (20.0 MB)" in told.value.why
     assert not list(small_disk.iterdir())
     assert [path.name for path in sdk.fetch_results(job, small_disk, only=["a"])] == ["a"]
+    assert [path.name for path in sdk.fetch_results(job, small_disk, only="a")] == ["a"]
 
 
 def test_a_disk_that_becomes_full_is_told_with_the_file_and_keeps_no_half_of_it(

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 BANK = "the skill bank's scripts are not part of this version"
 DOCKER = "it runs on a real daemon, in tests/backends/docker"
-KUBERNETES = "it needs a cluster: tests/backends/kubernetes"
+KUBERNETES = "it needs a cluster: tests/backends/kubernetes runs it on one"
 SLURM = "it needs a cluster: tests/backends/slurm runs it on one"
 NOT_RUN = {
     "tao-execution-sdk/list-platforms.sh": BANK,
@@ -43,11 +43,11 @@ NOT_RUN = {
     "kubernetes/sdk.py": KUBERNETES,
     "kubernetes/multi-node.py": KUBERNETES,
     "kubernetes/torchrun.py": KUBERNETES,
-    "kubernetes/node-runtime.sh": BANK,
+    "kubernetes/node-runtime.sh": "tests/backends/kubernetes runs it beside a script in the skill bank's place",
     "kubernetes/sdk-installed.sh": KUBERNETES,
     "kubernetes/reachable.sh": KUBERNETES,
     "kubernetes/gpu-operator-check.sh": KUBERNETES,
-    "kubernetes/gpu-operator-install.sh": KUBERNETES,
+    "kubernetes/gpu-operator-install.sh": "it installs a chart from outside",
     "kubernetes/pull-secret.sh": KUBERNETES,
     "slurm/ssh.sh": SLURM,
     "slurm/sdk-installed.sh": "tests/backends/slurm runs it beside a script in the skill bank's place",

@@ -21,7 +21,7 @@ from tao_sdk.backends.contract import cancel_one
 from tao_sdk.backends.news import NoNews
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
-from tao_sdk.engine.look import look
+from tao_sdk.engine.look import judge, look
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, Unreachable, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
@@ -276,6 +276,25 @@ def test_a_job_that_is_gone_is_gone_also_when_the_clock_was_set_back(client: Cli
     seen = client.get_job(job)
     assert client.store.update(replace(seen, absent_looks=1, seen_at=utc_now() + timedelta(days=1)))
     until(client, job, "removed outside")
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "words"),
+    [(timedelta(hours=-1), "removed outside"), (timedelta(hours=1), "its time was over")],
+)
+def test_a_reason_for_an_absence_holds_unless_the_job_was_seen_alive_too_late_for_it(
+    client: Client, ended_by: timedelta, words: str
+) -> None:
+    job = run(client, "sleep 60")
+    until(client, job, "Running")
+    backend, ref = client.engine.backend_of(client.get_job(job)), client.store.attempt(job).ref
+    assert ref is not None
+    gone = Observation(Phase.ABSENT, "", reason="its time was over", ended_by=utc_now() + ended_by)
+    for _ in range(2):
+        judge(client.engine, backend, client.store.get(job), ref, gone)
+    ended = client.get_job(job)
+    assert (ended.status, ended.message) == (Status.ERROR, words)
+    cancel_one(backend, ref, timedelta(0))
 
 
 def test_why_a_job_failed_is_still_told_when_nothing_of_it_is_left(client: Client) -> None:

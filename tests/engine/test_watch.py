@@ -548,6 +548,7 @@ def test_an_error_in_a_callback_is_logged_and_not_the_error_of_whoever_looks(
 ) -> None:
     job = run(client, "true", hooks={"on_complete": lambda job: 1 / 0})
     assert client.wait(job, timeout=300).status is Status.COMPLETE
+    until(lambda: "tao_sdk.hooks" in [each.name for each in caplog.records])  # by the watcher
     (record,) = (each for each in caplog.records if each.name == "tao_sdk.hooks")
     assert record.getMessage() == f"the on_complete of {job} raised an error"
     assert "ZeroDivisionError" in str(record.exc_info)

@@ -182,20 +182,6 @@ def test_a_copy_or_a_file_of_another_kind_is_not_taken_for_the_newest(last: str)
     assert chosen.newest == "run/epoch_2.pth"
 
 
-def test_files_of_a_shell_cut_off_are_whole_where_its_program_is_known_to_have_ended_itself():
-    listing = files("epoch_1.pth", "epoch_2.pth")
-    told = {**manifest(listing), "whole": True, "exit_code": 143}
-    told["files"][1]["sha256"] = None
-    for exit_code, whole in ((0, 2), (3, 2), (1, 1), (143, 1), (None, 1)):
-        found = list_checkpoints(listing, "", told, settled_at(2000.0, exit_code, asked=True))
-        assert sum(each.complete for each in found) == whole
-    for doubt in ({"whole": False}, {"exit_code": 1}):
-        found = list_checkpoints(listing, "", {**told, **doubt}, math.inf)
-        assert [each.complete for each in found] == [True, False]
-    grown = [*listing[:1], ("epoch_2.pth", 300, 1001.0)]
-    assert not all(each.complete for each in list_checkpoints(grown, "", told, math.inf))
-
-
 def test_an_exported_engine_is_nothing_to_train_on():
     assert newest(
         files("train/model_epoch_001.pth", "export/model_epoch_002.onnx", "export/model.engine")

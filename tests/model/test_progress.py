@@ -826,3 +826,34 @@ def test_metrics_of_endless_names_are_bounded_in_each_epoch_and_in_all():
     )
     assert reader.progress.epoch == 200
     assert max(len(entry.metrics) for entry in reader.progress.history) <= 64
+
+
+TRACEBACK = b"""epoch 4/10  loss 0.4  accuracy 0.8
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    train(epoch=99, loss=0, lr=0.01)
+  File "train.py", line 7, in train
+    accuracy = 100 * correct / totl
+                               ^^^^
+RuntimeError: loss: 0 is not expected here, accuracy 100
+"""
+
+
+def test_a_traceback_says_nothing_of_the_training():
+    told = read(*TRACEBACK.decode().splitlines())
+    assert (told.epoch, told.metrics) == (4, {"loss": 0.4, "accuracy": 0.8})
+    assert read(*TRACEBACK.decode().splitlines(), "epoch 5/10 loss 0.3").metrics["loss"] == 0.3
+
+
+@given(st.integers(0, len(TRACEBACK)))
+def test_a_traceback_that_is_read_in_two_pieces_says_nothing_either(cut: int):
+    first = ProgressReader()
+    first.feed(TRACEBACK[:cut])
+    second = ProgressReader(first.progress, first.unfinished)
+    second.feed(TRACEBACK[cut:])
+    assert second.progress.metrics == {"loss": 0.4, "accuracy": 0.8}
+
+
+def test_an_error_that_is_a_metric_is_still_one():
+    told = read("epoch 1/2 loss 0.5", "MeanError: 0.25, loss: 0.3")
+    assert told.metrics["loss"] == 0.3

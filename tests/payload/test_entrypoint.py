@@ -116,10 +116,8 @@ def test_the_program_of_a_job_is_packed_once_and_not_for_every_job():
 def test_the_text_is_plain_ascii_without_long_lines():
     text = detr(specs={**DETR, "x": "é😀" * 5000})
     assert text.isascii()
-    assert not set(text.partition("<<'TAO_PAYLOAD'")[2].partition("TAO_PAYLOAD")[0]) & set(
-        "'\"`\\$!"
-    )
-    assert max(map(len, text.splitlines())) <= 1000
+    assert not set(text.partition("<<'TAO'")[2].partition("TAO")[0]) & set("'\"`\\$!")
+    assert max(map(len, text.splitlines())) <= 4000
 
 
 OPTIONAL = {
@@ -146,7 +144,7 @@ def test_a_job_with_outputs_can_send_them_to_a_bucket_and_one_without_has_nothin
 
 
 def modules_of(document):
-    return modules(pack.asked_for(document))
+    return modules(pack.optional_modules(document))
 
 
 def _document():

@@ -26,13 +26,15 @@ OPTIONAL = {
 def modules(uri, **options):
     document = empty_document("true", None, None)
     document["inputs"] = [Input(key="k", uri=uri, kind="", target="", options=options)]
-    return set(program.modules(pack.asked_for(document)))
+    return set(program.modules(pack.optional_modules(document)))
 
 
 @pytest.mark.parametrize("uri", [*ADDRESSES, "/data/x.tar"])
 def test_a_scheme_is_packed_with_everything_that_it_imports(uri):
     packed = modules(uri, extract="no") if uri != "/data/x.tar" else modules(uri)
-    for module in packed - set(program.modules(pack.asked_for(empty_document("true", None, None)))):
+    for module in packed - set(
+        program.modules(pack.optional_modules(empty_document("true", None, None)))
+    ):
         missing = (imports(module).at_once | imports(module).later) - packed - OPTIONAL
         if uri == "/data/x.tar":
             missing -= {"net.transfer", "net.web"}  # nothing is fetched

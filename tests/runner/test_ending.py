@@ -42,6 +42,68 @@ def test_a_checkpoint_of_a_program_that_failed_when_it_was_told_to_end_may_have_
     assert not job.ended().files["model_epoch_007.pth"]["sha256"]
 
 
+CRASHING = """
+import os, signal, sys, time
+shell = os.getppid()
+def save(*_):
+    while os.getppid() == shell:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    with open(sys.argv[1] + "/model_epoch_007.pth", "w") as file:
+        file.write("half")
+        file.flush()
+        if sys.argv[2] == "1":
+            raise ValueError("no room")
+        os.kill(os.getpid(), int(sys.argv[2]))
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("how", ["1", "6", "11"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -u t.py $TAO_RESULTS_DIR {0} 2>&1 | tee log",
+        "python3 t.py $TAO_RESULTS_DIR {0}; echo more",
+        "bash job.sh",
+    ],
+)
+def test_a_checkpoint_of_a_program_that_failed_below_a_shell_may_have_been_cut_off(
+    jobs, command, how
+):
+    script = f"python3 t.py $TAO_RESULTS_DIR {how}\necho more\n"
+    job = jobs.start(command.format(how), files={"t.py": CRASHING, "job.sh": script})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert not job.ended().files["model_epoch_007.pth"]["sha256"]
+
+
+@pytest.mark.parametrize("how", ["6", "11"])
+def test_a_checkpoint_of_a_program_that_crashed_when_it_was_told_to_end_may_have_been_cut_off(
+    jobs, how
+):
+    program = CRASHING.replace("os.getppid() == shell", "False")
+    job = jobs.start(f"exec python3 t.py $TAO_RESULTS_DIR {how}", files={"t.py": program})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert not job.ended().files["model_epoch_007.pth"]["sha256"]
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 t.py $TAO_RESULTS_DIR 0 2>&1 | tee log", "bash job.sh"]
+)
+def test_a_checkpoint_that_was_saved_below_a_shell_is_whole_with_all_before_it(jobs, command):
+    script = "touch $TAO_RESULTS_DIR/epoch_6.pth; python3 t.py $TAO_RESULTS_DIR 0; echo more"
+    job = jobs.start(command, files={"t.py": TRAINER, "job.sh": script})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    files = job.ended().files
+    assert all(files[name]["sha256"] for name in files if name.endswith(".pth"))
+    assert "model_epoch_007.pth" in files
+
+
 COUNTER = """
 import signal, sys, time
 told = []

@@ -177,7 +177,8 @@ JSON = st.recursive(
 @settings(max_examples=200)
 @given(JSON)
 def test_the_runners_json_is_json(value):
-    assert dumps(value) == json.dumps(value)
+    assert json.loads(dumps(value)) == value
+    assert dumps(value).isascii()
 
 
 def test_a_name_that_is_no_unicode_is_told_too():

@@ -270,7 +270,7 @@ def write(folder, text):
         "a\nb\n",
         "日本 é",
         "\\",
-        "TAO_PAYLOAD",
+        "TAO",
         "%s %%",
         "\t!#~",
     ],

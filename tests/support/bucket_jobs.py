@@ -122,7 +122,7 @@ def look(*buckets, times=1):
 
 
 def finish(bucket, exit_code=0):
-    bucket.finish(Ending(exit_code, time.time()), lambda: False, Report())
+    bucket.finish(Ending(exit_code, exit_code, time.time()), lambda: False, Report())
 
 
 def child_of(pid):

@@ -32,6 +32,7 @@ DEBIAN = {"Debian": dockerd_here.debian_root}
 SLURM = {"images for SLURM": cluster_images.make_all}
 KUBERNETES = {
     "Kubernetes": programs.programs,
+    "the oldest Kubernetes": programs.oldest,
     **{
         f"archive of {name}": partial(kube_images.archive, name)
         for name in (kube_files.PAUSE, kube_files.BUSYBOX, kube_files.PYTHON)

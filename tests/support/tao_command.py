@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,14 @@ def readable(printed: bytes) -> str:
     return printed.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def run_tao_here(
+    env: Mapping[str, str], folder: str | Path, *words: str, timeout: float = 300
+) -> Ran:
+    """`tao` in this folder, with this environment and no other."""
+    done = run_tao(words, Path(folder), env, timeout)
+    return Ran(done.returncode, readable(done.stdout), readable(done.stderr))
+
+
 class Tao:
     """`tao` as somebody would type it."""
 
@@ -60,8 +69,7 @@ class Tao:
         }
 
     def __call__(self, *args: str, timeout: float = 300, **env: str) -> Ran:
-        done = run_tao(args, self.home, {**self.env, **env}, timeout)
-        return Ran(done.returncode, readable(done.stdout), readable(done.stderr))
+        return run_tao_here({**self.env, **env}, self.home, *args, timeout=timeout)
 
     def until(self, text: str, *args: str, seconds: float = 300) -> None:
         """Wait until this command prints the text."""

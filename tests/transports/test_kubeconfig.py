@@ -83,6 +83,19 @@ def test_in_a_pod_its_service_account_logs_in_and_its_token_is_read_again(tmp_pa
     assert login.credential().header == "Bearer second"
 
 
+def test_a_kubeconfig_without_a_current_context_leaves_the_choice_to_the_pod(
+    tmp_path: Path,
+) -> None:
+    unset = {**config("a"), "current-context": ""}
+    file = written(tmp_path / "config", unset)
+    with pytest.raises(CredentialError) as told:
+        find_cluster([file], "", "", "", tmp_path)
+    assert f"{file} has no current context (its contexts are: a)" in told.value.why
+    assert "not in a pod" in told.value.why
+    written(tmp_path / "token", "of-the-pod")
+    assert find_cluster([file], "", "10.0.0.1", "443", tmp_path).server == "https://10.0.0.1:443"
+
+
 def plugin(tmp_path: Path, text: str) -> KubeLogin:
     script = written(tmp_path / "plugin.py", text)
     given = {"command": sys.executable, "args": [str(script)], "apiVersion": "v1"}

@@ -204,6 +204,17 @@ class ShowsDocuments(Protocol):
 
 
 @runtime_checkable
+class ForcesAway(Protocol):
+    """What a backend offers besides, where a part of the place may not answer any more."""
+
+    def force_away(self, ref: Ref) -> bool:
+        """Remove what is left of an attempt at once, whether or not what it runs on answers. True
+        once nothing of it is there. Raises Unreachable.
+        """
+        ...
+
+
+@runtime_checkable
 class TellsReplicas(Protocol):
     """What a backend offers besides, where each rank is a thing of its own."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +57,16 @@ def command(
             if "client" not in inspect.signature(verb).parameters:
                 return verb(out=out, **given)
             from tao_sdk.cli.log_lines import tell_warnings
+            from tao_sdk.cli.wait_lines import tell_waits
 
             tell_warnings(printed=name in WARNING and not out.json)
+            if not out.json:
+                tell_waits()
             begins = name in BEGINNING or bool(given.get("forever"))
-            with open_client(
+            client = open_client(
                 state_file, watch=watches and not given.get("detach"), begins=begins
-            ) as client:
+            )
+            with closing_whole(client):
                 return verb(client=client, out=out, **given)
 
         made = click.command(name, cls=cls, short_help=VERBS[name].summary)(carry_out)
@@ -81,6 +86,16 @@ def command(
         return made
 
     return declare
+
+
+@contextmanager
+def closing_whole(client: Client) -> Generator[None]:
+    """Close the client behind the verb. Ctrl-C cuts that short, and the verb's own end stands."""
+    try:
+        yield
+    finally:
+        with suppress(KeyboardInterrupt):
+            client.close()
 
 
 def open_client(state_file: str | None, watch: bool = False, begins: bool = True) -> Client:

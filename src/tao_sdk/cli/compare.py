@@ -12,6 +12,7 @@ from tao_sdk.cli.command import JobId, all_named, command
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
+from tao_sdk.model.comparison import PLAIN_WORD
 from tao_sdk.model.ranking import FIXED_ORDERS, best_value
 
 if TYPE_CHECKING:
@@ -97,10 +98,12 @@ def table(
 
     Jobs that are sorted by another metric than the compared one have a column for it.
     """
-    values = [f"BEST {comparison.metric}", "LAST"] if comparison.metric else []
+    metric = comparison.metric
+    values = [f"BEST {metric}", f"LAST {metric}"] if metric else []
     sorted_by = sort_metric(comparison, sort)
     sort_head = [f"BEST {sorted_by}"] if sorted_by else []
-    head = ("ID", "STATUS", *sort_head, *values, *shown_settings(comparison))
+    settings_head = map(setting_head, shown_settings(comparison))
+    head = ("ID", "STATUS", *sort_head, *values, *settings_head)
     rows = [row(job, comparison, width, sorted_by) for job in comparison.jobs]
     return [head, *rows]
 
@@ -108,6 +111,11 @@ def table(
 def shown_settings(comparison: Comparison) -> tuple[str, ...]:
     """The settings that have a column: unrelated jobs differ in hundreds."""
     return comparison.differ[:MOST_SETTINGS]
+
+
+def setting_head(name: str) -> str:
+    """`specs.train.lr`; `command, word 3` for a plain word of the command."""
+    return f"command, {name}" if PLAIN_WORD.fullmatch(name) else name
 
 
 def settings_note(comparison: Comparison) -> str:

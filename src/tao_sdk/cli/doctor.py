@@ -30,6 +30,7 @@ from tao_sdk.model.errors import UsageError
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client import Client
+    from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.finding import Finding
 
 
@@ -62,30 +63,42 @@ def doctor(
     The exit code is 2 when no job could run on the platform that was named; on local, where none
     was.
     """
-    job = asked(of, platform, (), {}, values) if of and not is_platform(of, client) else None
-    if values and job is None:
-        raise UsageError(
-            "--set changes a value of a job file, and none is named.",
-            "",
-            "tao doctor job.yaml --set KEY=VALUE",
-        )
+    job = job_to_check(client, of, platform, values)
     platform = job.platform if job else platform or of
-    found = looked_at(client, out, asked_platforms(client, platform), fix)
+    findings = examine_platforms(client, out, asked_platforms(client, platform), fix)
     if smoke:
-        found[named(platform)].append(smoke_finding(client, named(platform), smoke_image))
+        smoke_platform = require_platform(platform)
+        findings[smoke_platform].append(smoke_finding(client, smoke_platform, smoke_image))
     if job is not None:
-        found[job.platform] += new_findings(job_findings(client, job), found[job.platform])
-    ready = ready_platforms(found)
-    out.object(doctor_view(found, ready))
-    out.lines([*finding_lines(found, out), *([] if platform else ready_lines(ready))])
+        findings[job.platform] += new_findings(job_findings(client, job), findings[job.platform])
+    ready = ready_platforms(findings)
+    out.object(doctor_view(findings, ready))
+    out.lines(finding_lines(findings, out))
+    if not platform:
+        out.lines(ready_lines(ready))
     needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
     if needed in ready:
         return exit_codes.DONE
     return exit_codes.WRONG
 
 
-def named(platform: str | None) -> str:
-    """Raises UsageError where none is: a job is run only where somebody asked for it."""
+def job_to_check(
+    client: Client, of: str | None, platform: str | None, values: Sequence[str]
+) -> JobRequest | None:
+    """The job of the file that is named, None if no file is. Raises UsageError for --set then."""
+    if of and not is_platform(of, client):
+        return asked(of, platform, (), {}, values)
+    if values:
+        raise UsageError(
+            "--set changes a value of a job file, and none is named.",
+            "",
+            "tao doctor job.yaml --set KEY=VALUE",
+        )
+    return None
+
+
+def require_platform(platform: str | None) -> str:
+    """Raises UsageError where none is named: a job is run only where somebody asked for it."""
     if platform:
         return platform
     raise UsageError(
@@ -93,20 +106,23 @@ def named(platform: str | None) -> str:
     )
 
 
-def looked_at(
+def examine_platforms(
     client: Client, out: Output, names: Sequence[str], fix: bool
 ) -> dict[str, list[Finding]]:
-    """What is found of each platform; with `fix`, after what can be mended here has been."""
-    found = {name: platform_findings(client, name) for name in names}
-    for name in names if fix else ():
-        install_missing(out, found[name])
-        found[name] = platform_findings(client, name)
-    return found
+    """The findings of each platform; with `fix`, after what can be mended here has been."""
+    findings = {name: platform_findings(client, name) for name in names}
+    if not fix:
+        return findings
+    for name in names:
+        install_missing(out, findings[name])
+        findings[name] = platform_findings(client, name)
+    return findings
 
 
 def finding_lines(found: Mapping[str, Sequence[Finding]], out: Output) -> Iterator[str]:
     for name, findings in found.items():
-        yield from (f"{name:<11}{show.finding(each, out)}" for each in findings)
+        for finding in findings:
+            yield f"{name:<11}{show.finding(finding, out)}"
         if not findings:
             yield f"{name:<11}{out.status('ok')}: nothing is wrong"
 

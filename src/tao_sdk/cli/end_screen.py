@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.cli.styled_line import Line, flat, length
+from tao_sdk.cli.styled_line import Line, join_lines, line_length
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
@@ -32,9 +32,12 @@ def end_lines(
     """
     facts = end_facts(job, progress, checkpoints)
     one_line = APART.join(facts)
-    first, *more = [one_line] if len(one_line) + 2 <= width else facts
+    if len(one_line) + 2 <= width:
+        facts = [one_line]
     mark = (f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, ""))
-    return [[mark, (first, "bold")], *([("  ", ""), (fact, "bold")] for fact in more)]
+    lines: list[Line] = [[("  ", ""), (fact, "bold")] for fact in facts]
+    lines[0][0] = mark
+    return lines
 
 
 def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> list[str]:
@@ -90,19 +93,21 @@ def best_epoch(progress: Progress) -> str:
     best = progress.best
     if best is None:
         return ""
-    value = show.number(best.value)
-    last_metrics = show.metrics(progress)[-1:]
-    if not any(text.startswith(f"{best.metric} ") for text in last_metrics):
-        value = f"{best.metric} {value}"
     if best.step is None and not best.epoch:
         return ""
+    value = show.number(best.value)
+    last_metric = "".join(show.metrics(progress)[-1:])
+    if not last_metric.startswith(f"{best.metric} "):
+        value = f"{best.metric} {value}"
     return f", best is {show.best_place(progress, best)} ({value})"
 
 
 def place_lines(places: Sequence[tuple[str, str]], width: int | None) -> list[Line]:
     """`  results  runs/x/      curve  runs/x/curve.svg`: in one line where there is room."""
     lines: list[Line] = [[("  ", ""), (f"{name}  ", "dim"), (path, "")] for name, path in places]
-    one_line: Line = flat([[("    ", ""), *line] for line in lines])[1:]
-    if not lines or (width is not None and length(one_line) > width):
+    if not lines:
+        return []
+    one_line: Line = join_lines([[("    ", ""), *line] for line in lines])[1:]
+    if width is not None and line_length(one_line) > width:
         return lines
     return [one_line]

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tao_sdk.model import errors
 from tao_sdk.model.status import Status
 
-DONE = 0  # the job is Complete, or the command did its work
-FAILED = 1  # the job ended in Error
-WRONG = 2  # wrong usage, a refused job, a missing credential, or an error that doctor found
+DONE = 0
+FAILED = 1
+WRONG = 2
 NOT_FOUND = 3
-UNREACHABLE = 4  # the backend could not be asked
-TIMED_OUT = 5  # the job goes on
+UNREACHABLE = 4
+TIMED_OUT = 5
 CANCELED = 6
-BUG = 70  # an error of this program
-DETACHED = 130  # Ctrl-C; the job goes on
-BROKEN_PIPE = 141  # nobody reads what is printed, as in `tao ls | head -1`
+BUG = 70
+DETACHED = 130
+BROKEN_PIPE = 141
+
+# What `tao --help` says of each.
+MEANINGS: Mapping[int, str] = {
+    DONE: "The job is Complete, or the command did its work.",
+    FAILED: "The job ended in Error.",
+    WRONG: "Wrong usage, a refused job, or an error that doctor found.",
+    NOT_FOUND: "No such job or path.",
+    UNREACHABLE: "The platform could not be asked.",
+    TIMED_OUT: "Timed out; the job goes on.",
+    CANCELED: "The job is Canceled.",
+    BUG: "An error of this program.",
+    DETACHED: "Detached by Ctrl-C; the job goes on.",
+    BROKEN_PIPE: "Nobody reads what is printed, as in `tao ls | head -1`.",
+}
 
 # The first class that fits decides.
 OF_ERROR: tuple[tuple[type[errors.TaoError], int], ...] = (

@@ -14,10 +14,12 @@ from itertools import pairwise
 import click
 
 from tao_sdk.cli import exit_codes
+from tao_sdk.cli.flag_words import with_flags
 from tao_sdk.cli.output import cut, has_color, marked, stderr_line
 from tao_sdk.cli.usage_advice import split_at_dashes, usage_error
+from tao_sdk.cli.verbs import VERBS
 from tao_sdk.client.crash_file import keep_crash
-from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.errors import SeveralJobs, TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
@@ -38,7 +40,7 @@ class Detached(TaoError):
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
     if is_interrupt(error):
-        error = Detached("Interrupted.", "tao ls")
+        error = interrupted(argv)
     if isinstance(error, Detached) and not wants_json(argv):
         stderr_line("")  # below the ^C of the terminal
         stderr_line(str(error))
@@ -51,6 +53,14 @@ def tell(error: BaseException, argv: list[str]) -> int:
     for line in redact(as_lines(told)).splitlines():
         stderr_line(line)
     return code
+
+
+def interrupted(argv: Sequence[str]) -> Detached:
+    """What Ctrl-C ended. `tao run` tells of a job itself as soon as there may be one."""
+    verb = next((word for word in argv if word in VERBS), "")
+    if verb == "run":
+        return Detached("Interrupted; nothing was started.")
+    return Detached("Interrupted.", "tao ls")
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -72,9 +82,17 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
         return UsageError(error.format_message()), exit_codes.WRONG
     if isinstance(error, Detached):
         return error, exit_codes.DETACHED
+    if isinstance(error, SeveralJobs):
+        error.add_advice("For example:", command_for_id(error, argv))
     if isinstance(error, TaoError):
         return error, exit_codes.of_error(error)
     return bug(error, argv), exit_codes.BUG
+
+
+def command_for_id(error: SeveralJobs, argv: Sequence[str]) -> str:
+    """The command as typed, with the id of the first job that the word means in its place."""
+    words = [error.ids[0] if word == error.word else word for word in argv]
+    return shlex.join(["tao", *words])
 
 
 def as_json(error: TaoError) -> str:
@@ -91,7 +109,7 @@ def lines_of_one(error: TaoError) -> str:
     head = "error: "
     if has_color(sys.stderr):
         head = marked(head, "red", bold=True)
-    told = [(head, error.what), ("why:   ", error.why), ("next:  ", error.next)]
+    told = [(head, error.what), ("why:   ", error.why), ("next:  ", with_flags(error.next))]
     return "\n".join(f"{label}{readable(text)}" for label, text in told if text or label is head)
 
 

@@ -19,17 +19,16 @@ SPEC, OPTION = "spec__", "option__"  # what keeps the two sets of flags, and the
 
 def flags(record: type[Any], prefix: str, taken: Iterable[str] = ()) -> list[click.Option]:
     """A flag for each declared field of `record`, but for names in `taken`."""
-    fields = {
-        name: declared for name, declared in settings_of(record).items() if name not in set(taken)
-    }
-    return [
-        option(name, declared, prefix)
-        for name, declared in fields.items()
-        if declared.metadata["kind"].flag or name in TYPED
-    ]
+    taken = set(taken)
+    made: list[click.Option] = []
+    for name, declared in settings_of(record).items():
+        has_flag = declared.metadata["kind"].flag or name in TYPED
+        if has_flag and name not in taken:
+            made.append(make_option(name, declared, prefix))
+    return made
 
 
-def option(name: str, declared: dataclasses.Field[Any], prefix: str) -> click.Option:
+def make_option(name: str, declared: dataclasses.Field[Any], prefix: str) -> click.Option:
     kind: Kind = declared.metadata["kind"]
     names = [prefix + name, flag_of(name), *declared.metadata["flags"]]
     text: str = declared.metadata["help"]
@@ -40,10 +39,11 @@ def option(name: str, declared: dataclasses.Field[Any], prefix: str) -> click.Op
     if name in TYPED and not kind.flag:
         typed = TYPED[name]
         return click.Option(names, metavar=typed.metavar, multiple=typed.multiple, help=text)
-    return click.Option(names, metavar=metavar(kind), multiple=kind.multiple, help=text)
+    return click.Option(names, metavar=value_name(kind), multiple=kind.multiple, help=text)
 
 
-def metavar(kind: Kind) -> str:
+def value_name(kind: Kind) -> str:
+    """What stands for the flag's value in the help."""
     if kind.pairs:
         return "NAME=VALUE"
     if "enum" in kind.schema:

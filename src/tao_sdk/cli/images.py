@@ -31,7 +31,8 @@ def images(out: Output, key: str | None) -> None:
     out.object(images_view(path, shown))
     if key in shown:
         out.line(shown[key])
-        return
-    if shown:
+    elif shown:
         out.table(("KEY", "IMAGE"), list(shown.items()))
-    out.note(f"As {path} says." if shown else f"{path} names no images.")
+        out.note(f"As {path} says.")
+    else:
+        out.note(f"{path} names no images.")

@@ -20,10 +20,16 @@ class WarningLines(logging.Handler):
         self.printed = printed
 
     def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        kept = bug(error, sys.argv[1:]).next if error is not None else ""
+        where_kept = keep_traceback(record)
         if self.printed:
-            stderr_line(join_sentences(f"warning: {record.getMessage()}", kept))
+            stderr_line(join_sentences(f"warning: {record.getMessage()}", where_kept))
+
+
+def keep_traceback(record: logging.LogRecord) -> str:
+    """Write the error's traceback into a private file; what to tell of it, "" without an error."""
+    if not record.exc_info or record.exc_info[1] is None:
+        return ""
+    return bug(record.exc_info[1], sys.argv[1:]).next
 
 
 def tell_warnings(printed: bool) -> None:

@@ -23,6 +23,8 @@ from tao_sdk.cli.command import (
 )
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.output import cut
+from tao_sdk.cli.results_text import failed_end_lines
+from tao_sdk.client.job_end import has_results_folder
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
@@ -167,7 +169,7 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
     found = [client.get_job(job_or_newest(client, out, job)) for job in jobs or [None]]
     out.object(one_or_list([job.to_json() for job in found], len(found)))
     for job in found:
-        out.lines(show.details(job, out))
+        out.lines(show.details(job, out, results_folder(client, job)))
     unseen = [
         job
         for job in found
@@ -175,6 +177,16 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
     ]
     not_seen = any(job.reason_code is Reason.NOT_SEEN for job in unseen)
     return exit_codes.UNREACHABLE if not_seen else exit_codes.DONE
+
+
+def results_folder(client: Client, job: Job) -> str:
+    """Where the job's results are; `none` for an ended job that left no folder."""
+    folder = show.path(job.results_dir)
+    if not folder or has_results_folder(client, job):
+        return folder
+    if job.status.terminal:
+        return "none"
+    return f"{folder}  (not there yet)"
 
 
 @command("events")
@@ -244,6 +256,8 @@ def why(client: Client, out: Output, job: str | None) -> None:
         lines += show.standstill(found, activity, epoch_told_at(found, activity))
         lines += missing_program(activity)
         lines += last_words(client, found, out)
+    if failure := client.failure_while_ending(found.id):
+        lines += failed_end_lines(failure, client.results(found.id))
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])
 

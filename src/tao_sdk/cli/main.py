@@ -49,6 +49,8 @@ class Tao(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), what) for code, what in exit_codes.MEANINGS.items()])
 
 
 def help_on(args: Sequence[str]) -> Exception | None:

@@ -40,12 +40,10 @@ class Output:
 
     @property
     def screen(self) -> bool:
-        """Whether lines can be drawn over, with bars and curves in them."""
-        return (
-            self.terminal
-            and os.environ.get("TERM") != "dumb"
-            and "utf" in sys.stdout.encoding.lower()
-        )
+        """True if lines can be drawn over, with bars and curves in them."""
+        if not self.terminal or is_dumb_terminal():
+            return False
+        return is_unicode(sys.stdout.encoding)
 
     @property
     def width(self) -> int | None:
@@ -59,7 +57,7 @@ class Output:
         there and nothing else.
         """
         if not self.json:
-            print(with_styles(spelled(printable(text), sys.stdout.encoding)), flush=True)
+            print(with_styles(spell_signs(printable(text), sys.stdout.encoding)), flush=True)
 
     def lines(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -84,14 +82,20 @@ class Output:
             self.note(text)
 
     def object(self, value: Any) -> None:
-        """The one JSON value of a command, with --jsonl the items of a list as a line each; nothing
-        without these.
+        """The one JSON value of a command, with --jsonl the items of a list as a line each.
+
+        Nothing without these.
         """
         if self.as_lines:
-            for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
-                self.json_line(item)
+            self.json_lines(value)
         elif self.json:
             print(json.dumps(value, indent=2), flush=True)
+
+    def json_lines(self, value: Any) -> None:
+        """The items of a list as a line each, or the one value."""
+        items = cast("list[Any]", value) if isinstance(value, list) else [value]
+        for item in items:
+            self.json_line(item)
 
     def json_line(self, value: Any) -> None:
         """One of the JSON values that a command prints a line each."""
@@ -136,10 +140,19 @@ def stderr_line(text: str) -> None:
 SPELLED = str.maketrans({"▸": ">", "✓": "+", "✗": "x", "■": "#", "·": "-", "…": "~"})
 
 
-def spelled(text: str, encoding: str) -> str:
-    if "utf" in encoding.lower():
+def spell_signs(text: str, encoding: str) -> str:
+    """The text with signs that the terminal can show."""
+    if is_unicode(encoding):
         return text
     return text.translate(SPELLED)
+
+
+def is_unicode(encoding: str) -> bool:
+    return "utf" in encoding.lower()
+
+
+def is_dumb_terminal() -> bool:
+    return os.environ.get("TERM") == "dumb"
 
 
 # Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from
@@ -166,16 +179,21 @@ def with_styles(line: str) -> str:
 
 def has_color(stream: TextIO) -> bool:
     """Escape codes go to terminals only, and not where NO_COLOR asks for none."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if os.environ.get("NO_COLOR") or is_dumb_terminal():
+        return False
+    return stream.isatty()
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return [cut(line, width) for line in lines]
+    """The rows as lines, each column as wide as its longest cell."""
+    columns = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    return [cut(table_line(row, widths), width) for row in rows]
+
+
+def table_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=True)]
+    return "  ".join(cells).rstrip()
 
 
 def cut(line: str, width: int | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.cli.screen import SAVING, STAGES, waiting
+from tao_sdk.cli.screen import SAVING, STAGES, waiting_step
 from tao_sdk.cli.styled_line import text_of
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
@@ -40,22 +40,28 @@ class Plain:
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
         """What is new since the last call. `at` is the time in seconds, by any steady clock."""
         new = self._last_of_attempt(scene.attempt)
-        new += [line for line in self._stage_lines(scene, at) if self._is_new(scene.attempt, line)]
+        new += [line for line in self._scene_lines(scene, at) if self._is_new(scene.attempt, line)]
         for progress in epochs:
-            if self.held and progress.epoch > self.held.epoch:
-                new += self._epoch_line(self.held)
-                self.awaited = set(own_metrics(self.held))
+            new += self._held_line_before(progress)
             self.held, self.held_since = progress, at
         if self.held and (scene.job.status.terminal or self._is_settled(self.held, at)):
             new += self._epoch_line(self.held)
         return new
+
+    def _held_line_before(self, progress: Progress) -> list[str]:
+        """The epoch that was held back, once a later one has come: it is settled then."""
+        if self.held is None or progress.epoch <= self.held.epoch:
+            return []
+        self.awaited = set(own_metrics(self.held))
+        return self._epoch_line(self.held)
 
     def _last_of_attempt(self, attempt: int) -> list[str]:
         """The last epoch of an attempt that another follows now. The next one counts anew."""
         if attempt == self.attempt:
             return []
         lines = self._epoch_line(self.held) if self.held else []
-        self.attempt, self.epoch, self.held, self.awaited = attempt, 0, None, set()
+        self.attempt, self.epoch = attempt, 0
+        self.held, self.awaited = None, set()
         return lines
 
     def _is_settled(self, progress: Progress, at: float) -> bool:
@@ -65,19 +71,19 @@ class Plain:
             return False
         return progress.fraction == 1 or at - self.held_since > SETTLED_SECONDS
 
-    def _stage_lines(self, scene: Scene, at: float) -> Iterator[str]:
-        head = f"{scene.job.id}  {scene.job.place}"
-        yield f"{head}  attempt {scene.attempt}" if scene.attempt > 1 else head
+    def _scene_lines(self, scene: Scene, at: float) -> Iterator[str]:
+        """All lines that the scene has now, those that were printed before as well."""
+        yield head_line(scene)
         if scene.server_wait:
             yield scene.server_wait
         elif not (scene.stages or scene.job.status.terminal or self._log_may_tell(scene, at)):
-            yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
+            yield text_of(waiting_step(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
-            yield from self._transfer(scene, stage, at)
-            yield from self._stage(scene, stage, size, at)
+            yield from self._transfer_line(scene, stage, at)
+            yield from self._stage_line(scene, stage, size, at)
         yield from (f"warning: {text}" for text in scene.warnings)
 
-    def _transfer(self, scene: Scene, stage: str, at: float) -> Iterator[str]:
+    def _transfer_line(self, scene: Scene, stage: str, at: float) -> Iterator[str]:
         """How far the stage's transfer is, from time to time."""
         if stage not in scene.transfers:
             return
@@ -86,14 +92,15 @@ class Plain:
             self.moved[scene.attempt, stage] = at
             yield f"{STAGES[stage]} {scene.transfers[stage]}"
 
-    def _stage(self, scene: Scene, stage: str, size: str, at: float) -> Iterator[str]:
+    def _stage_line(self, scene: Scene, stage: str, size: str, at: float) -> Iterator[str]:
         """The stage with its size; without one, once it takes long."""
         if size or stage == "command":
             yield f"{STAGES[stage]} {size}".rstrip()
             return
         began = self.entered.setdefault((scene.attempt, stage), at)
         if at - began > SETTLED_SECONDS:
-            yield f"{SAVING if stage == 'outputs' else STAGES[stage]} ..."
+            name = SAVING if stage == "outputs" else STAGES[stage]
+            yield f"{name} ..."
 
     def _log_may_tell(self, scene: Scene, at: float) -> bool:
         """A job that has just been seen running tells its stages itself, in their order."""
@@ -112,6 +119,14 @@ class Plain:
         self.epoch = progress.epoch
         told = replace(progress, metrics=own_metrics(progress))
         return ["  ".join([f"epoch {show.epoch(told)}", *show.metrics(told)])]
+
+
+def head_line(scene: Scene) -> str:
+    """`digits-7f3k2q9d1x  local`, with the attempt's number from the second on."""
+    head = f"{scene.job.id}  {scene.job.place}"
+    if scene.attempt <= 1:
+        return head
+    return f"{head}  attempt {scene.attempt}"
 
 
 def own_metrics(progress: Progress) -> dict[str, float]:

@@ -87,13 +87,14 @@ def results(
     Without a job, those of the newest. A file that was copied before and has not changed is not
     copied again. The exit code is 3 where there is no checkpoint of the epoch, nothing to copy, or
     no file that fits --only.
+
+    With --epoch a script reads only the path, with --fetch that of the copy:
+
+    \b
+      CKPT=$(tao results JOB --epoch best)
+      tao run --files eval.py --inputs best.pt="$CKPT" -- python eval.py --ckpt best.pt
     """
-    if only and (fetch is None or epoch is not None):
-        raise UsageError(
-            "--only says what --fetch copies.",
-            ONLY_TAKES,
-            "Give --fetch DIR, and no --epoch. The best checkpoint: tao results JOB --epoch best",
-        )
+    refuse_flags_of_only(job, fetch, only, epoch)
     from tao_sdk.client.results import relative
 
     found = client.get_job(job_or_newest(client, out, job))
@@ -109,12 +110,66 @@ def results(
         refuse_checkpoint_words(found, left, only)
         copied = fetch_files(client, out, found.id, left, fetch, only)
     out.object(results_view(found.id, left, copied, checkpoint))
-    if checkpoint:
+    if checkpoint and out.terminal:
         out.line(results_text.checkpoint_line(checkpoint))
         out.lines(results_text.fetch_lines(found, left, fetch) if fetch else [])
+    elif checkpoint:
+        print_path(out, found, left, checkpoint, fetch)
     elif not out.json:
         out.lines(results_text.results_lines(left, live=not found.status.terminal))
         out.lines(results_text.fetch_lines(found, left, fetch))
+
+
+def refuse_flags_of_only(
+    job: str | None, fetch: Path | None, only: Sequence[str], epoch: int | str | None
+) -> None:
+    """Raise UsageError for --only together with --epoch, or without --fetch."""
+    if not only:
+        return
+    if epoch is not None:
+        words = ["tao", "results"]
+        if job:
+            words.append(job)
+        if fetch:
+            words += ["--fetch", str(fetch)]
+        words += ["--epoch", str(epoch)]
+        raise UsageError(
+            "--only and --epoch cannot be given together.",
+            "Each of them chooses what --fetch copies.",
+            "The checkpoint:",
+            shlex.join(words),
+        )
+    if fetch is None:
+        raise UsageError(
+            "--only says what --fetch copies.",
+            ONLY_TAKES,
+            "Give --fetch DIR as well. The best checkpoint: tao results JOB --epoch best",
+        )
+
+
+def print_path(
+    out: Output, job: Job, left: Results, checkpoint: Checkpoint, fetch: Path | None
+) -> None:
+    """One checkpoint for a program: its path alone on stdout, that of the copy where one was made.
+    What else is known of it goes to stderr.
+    """
+    from tao_sdk.client.results import relative
+
+    out.note(results_text.state_of(checkpoint))
+    if fetch is None:
+        out.line(checkpoint.path)
+        return
+    copy = fetch / relative(checkpoint.path, left.dir)
+    out.line(str(copied_path(copy, job.id)))
+    for line in results_text.fetch_lines(job, left, fetch):
+        out.note(line)
+
+
+def copied_path(copy: Path, job_id: str) -> Path:
+    """The absolute path of a copy. Raises PathNotFound where nothing was copied there."""
+    if copy.exists():
+        return copy.absolute()
+    raise PathNotFound("The checkpoint was not copied.", "", "See:", f"tao results {job_id}")
 
 
 def checkpoint_of(job: Job, left: Results, epoch: int | str) -> Checkpoint:

@@ -177,8 +177,12 @@ def below(path: str, folder: str) -> str:
 
 def checkpoint_line(checkpoint: Checkpoint) -> str:
     """One checkpoint alone: its path, its size, and whether it is whole."""
-    size, whole = format_size(checkpoint.size), WHOLE[checkpoint.complete]
-    return f"{show.path(checkpoint.path)}  {size}  {whole}"
+    return f"{show.path(checkpoint.path)}  {state_of(checkpoint)}"
+
+
+def state_of(checkpoint: Checkpoint) -> str:
+    """`12.3 kB  whole`."""
+    return f"{format_size(checkpoint.size)}  {WHOLE[checkpoint.complete]}"
 
 
 def unsure_lines(left: Results) -> list[str]:
@@ -193,6 +197,16 @@ def unsure_lines(left: Results) -> list[str]:
         "tao retry gives the newest whole checkpoint to a spec with a resume key; any other job "
         "begins anew.",
     ]
+
+
+def failed_end_lines(failure: str, left: Results) -> list[str]:
+    """How a program failed after it was told to end, and the last checkpoint that is whole."""
+    head = f"The program failed while it was ending: {show.one_line(failure)}"
+    if left.newest:
+        return [head, f"Last whole checkpoint: {show.path(left.newest)}"]
+    if left.checkpoints:
+        return [head, f"{show.known_whole(left.checkpoints)}."]
+    return [head]
 
 
 def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:

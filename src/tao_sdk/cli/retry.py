@@ -35,16 +35,20 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
 
     It starts at once and is not counted towards the job's retries. Secrets are taken from the
     environment of now.
+
+    The exit code is 0 if the job is Complete, 1 if it ended in Error, 6 if it is Canceled. All
+    codes: tao --help
     """
     job = job if anew else failed_one(client, out, job)
     first = client.get_job(job, look=False)
     anew_lines = [] if anew else not_resumed(first)
     for line in (*anew_lines, *sent_again(first), *read_again(first)):
         out.note(line)
+    told_before = 0 if anew else max((event.seq for event in client.events(first.id)), default=0)
     again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     if detach:
         return detached(out, again)
-    return watched(client, out, again)
+    return watched(client, out, again, told_before)
 
 
 def failed_one(client: Client, out: Output, job: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.cli.styled_line import Line, fit, flat, length
+from tao_sdk.cli.styled_line import Line, fit_line, join_lines, line_length
 from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
@@ -32,45 +32,51 @@ SAVING = "saving outputs"
 STAGES = {"files": "files", "inputs": "inputs", "command": "running", "outputs": "outputs"}
 
 
-def header(scene: Scene, width: int) -> Line:
-    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`; where there is no room for all, the
-    stages that are over go.
+def header_line(scene: Scene, width: int) -> Line:
+    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`.
+
+    Where there is no room for all, the stages that are over go.
     """
     line: Line = [(scene.job.id, "bold"), (f"  {scene.job.place}", "dim")]
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
-    steps = [
-        step(scene, stage, scene.transfers.get(stage) or size)
-        for stage, size in scene.stages.items()
-    ]
-    if scene.server_wait and not scene.job.status.terminal:
-        steps.append([(f"  ▸ {scene.server_wait}", "yellow")])
-    elif scene.job.status is Status.PAUSED:
-        steps.append(waiting(scene.job))
-    elif not steps and not scene.job.status.terminal:
-        steps = [waiting(scene.job)]
-    while len(steps) > 1 and length([*line, *flat(steps)]) > width:
+    steps = header_steps(scene)
+    while len(steps) > 1 and line_length([*line, *join_lines(steps)]) > width:
         steps.pop(0)
-    return [*line, *flat(steps)]
+    return [*line, *join_lines(steps)]
 
 
-def step(scene: Scene, stage: str, size: str) -> Line:
+def header_steps(scene: Scene) -> list[Line]:
+    """A step for each stage, and for what the job waits for, if it waits."""
+    job = scene.job
+    steps = [stage_step(scene, stage) for stage in scene.stages]
+    if job.status.terminal:
+        return steps
+    if scene.server_wait:
+        return [*steps, [(f"  ▸ {scene.server_wait}", "yellow")]]
+    if job.status is Status.PAUSED or not steps:
+        return [*steps, waiting_step(job)]
+    return steps
+
+
+def stage_step(scene: Scene, stage: str) -> Line:
     """`  ▸ inputs 0.3 MB`; coloured while it goes on."""
     is_now = stage == scene.stage and not scene.job.status.terminal
+    style = "cyan" if is_now else ""
     name = STAGES.get(stage, stage)
     if is_now and stage == "outputs" and not scene.stages[stage]:
         name = SAVING
-    head = (f"  ▸ {name}", "cyan" if is_now else "")
-    if size:
-        return [head, (f" {size}", "dim")]
-    return [head]
+    size = scene.transfers.get(stage) or scene.stages[stage]
+    if not size:
+        return [(f"  ▸ {name}", style)]
+    return [(f"  ▸ {name}", style), (f" {size}", "dim")]
 
 
 WAITING_WORDS = {Status.PENDING: "pending", Status.RUNNING: "running", Status.PAUSED: "paused"}
 WAITING_STYLES = {Status.PENDING: "yellow", Status.PAUSED: "yellow"}
 
 
-def waiting(job: Job) -> Line:
+def waiting_step(job: Job) -> Line:
     """`  ▸ pending  submitted`: where a job is that has told nothing itself."""
     word = WAITING_WORDS.get(job.status, job.status.value.lower())
     head = (f"  ▸ {word}", WAITING_STYLES.get(job.status, "cyan"))
@@ -90,25 +96,26 @@ def waiting_reason(job: Job) -> str:
 
 
 def progress_line(progress: Progress, width: int) -> Line:
-    """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`; what does not fit is left
-    out, the bar first.
+    """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`.
+
+    What does not fit is left out, the bar first.
     """
     head: Line = [(f"{progress.unit} ", "dim"), (show.epoch(progress), "bold")]
-    end = ending(progress)
-    metrics: list[Line] = [metric(text) for text in show.metrics(progress)]
-    while metrics and length([*head, *flat(metrics), *end]) > width:
+    end = share_done(progress)
+    metrics: list[Line] = [metric_spans(text) for text in show.metrics(progress)]
+    while metrics and line_length([*head, *join_lines(metrics), *end]) > width:
         metrics.pop()
-    line = [*head, *flat(metrics)]
-    room = width - length([*line, *end]) - 2
-    return [*line, *bar(progress.fraction, min(BAR, room)), *end]
+    line = [*head, *join_lines(metrics)]
+    room = width - line_length([*line, *end]) - 2
+    return [*line, *progress_bar(progress.fraction, min(BAR, room)), *end]
 
 
-def metric(text: str) -> Line:
+def metric_spans(text: str) -> Line:
     name, _, value = text.partition(" ")
     return [(f"  {name} ", "dim"), (value, "bold")]
 
 
-def ending(progress: Progress) -> Line:
+def share_done(progress: Progress) -> Line:
     """`  70 %  ETA 0:06`; nothing where the number of epochs is not known."""
     if progress.fraction is None:
         return []
@@ -118,10 +125,8 @@ def ending(progress: Progress) -> Line:
     return [share, (f"  ETA {format_clock(progress.eta_seconds)}", "dim")]
 
 
-def bar(fraction: float | None, cells: int) -> Line:
-    """A bar of `cells`, filled by eighths of a cell; none where it would be too short to tell
-    anything.
-    """
+def progress_bar(fraction: float | None, cells: int) -> Line:
+    """A bar of `cells`, filled by eighths of a cell; none if it would be too short to read."""
     if fraction is None or cells < LEAST_BAR:
         return []
     eighths = round(fraction * cells * 8)
@@ -129,31 +134,32 @@ def bar(fraction: float | None, cells: int) -> Line:
     return [("  ", ""), (full, "green"), ("░" * (cells - len(full)), "dim")]
 
 
-def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
+def scene_lines(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
     """The whole screen: where the job is, how far it is, and until it tells that, what it prints.
 
     Of a terminal of `height` lines, there is its curve where that has room, the time that it took,
     and how to leave.
     """
-    warnings: list[Line] = [[("  ! ", "yellow"), (text, "")] for text in scene.warnings[-2:]]
-    lines = [header(scene, width), *warnings]
-    ended = scene.job.status.terminal
-    leave = LEAVE if height else ""
-    if scene.progress.is_counted:
-        lines += [] if ended else growing_curve(scene.progress, width, height)
+    lines = [header_line(scene, width)]
+    lines += [[("  ! ", "yellow"), (text, "")] for text in scene.warnings[-2:]]
+    if scene.job.status.terminal:
+        if scene.progress.is_counted:
+            lines.append(progress_line(progress_at(scene, at), width))
+    elif scene.progress.is_counted:
+        lines += growing_curve(scene.progress, width, height)
         lines.append(progress_line(progress_at(scene, at), width))
-        if height and not ended:
-            lines.append(footer(scene, at, leave))
-    elif not ended:
+        if height:
+            lines.append(footer_line(scene, at, LEAVE))
+    else:
         lines += [[("  ", ""), (text, "dim")] for text in scene.log_tail]
-        lines.append(footer(scene, at, leave))
-    return [fit(line, width) for line in lines]
+        lines.append(footer_line(scene, at, LEAVE if height else ""))
+    return [fit_line(line, width) for line in lines]
 
 
-def footer(scene: Scene, at: float, leave: str) -> Line:
+def footer_line(scene: Scene, at: float, leave: str) -> Line:
     """`⠹ 0:42  Ctrl-C detaches, the job goes on`."""
     seconds = max(at - scene.began_at, 0)
-    return [(f"{spinner(seconds)} {format_clock(seconds)}", "dim"), (leave, "dim")]
+    return [(f"{spinner_sign(seconds)} {format_clock(seconds)}", "dim"), (leave, "dim")]
 
 
 def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
@@ -172,14 +178,14 @@ def progress_at(scene: Scene, at: float) -> Progress:
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:
-    """The progress, with the time left less the `seconds` since it was told; none once that has
-    run out.
-    """
+    """The progress with the time left, `seconds` after it was told; none once that has run out."""
     if progress.eta_seconds is None:
         return progress
     left = progress.eta_seconds - max(seconds, 0)
-    return replace(progress, eta_seconds=left if left > 0 else None)
+    if left <= 0:
+        return replace(progress, eta_seconds=None)
+    return replace(progress, eta_seconds=left)
 
 
-def spinner(seconds: float) -> str:
+def spinner_sign(seconds: float) -> str:
     return "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(seconds * 8) % 10]

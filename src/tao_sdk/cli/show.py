@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tao_sdk.cli.flag_words import with_flags
 from tao_sdk.cli.output import COLORS, Output, cut
 from tao_sdk.model.activity import STATES
 from tao_sdk.model.clock import utc_now
@@ -254,9 +256,9 @@ def path(text: str) -> str:
         return text
 
 
-def details(job: Job, out: Output) -> list[str]:
-    """Everything worth knowing about one job."""
-    facts = job_facts(job)
+def details(job: Job, out: Output, results_folder: str) -> list[str]:
+    """Everything worth knowing about one job. `results_folder` says where its results are."""
+    facts = job_facts(job, results_folder)
     status = "  ".join([out.status(job.status.value), message(job)]).rstrip()
     lines = {"status": status, **{name: str(value) for name, value in facts.items()}}
     indent = max(map(len, lines)) + 2
@@ -264,7 +266,7 @@ def details(job: Job, out: Output) -> list[str]:
     return [out.paint(job.id, bold=True), *rows]
 
 
-def job_facts(job: Job) -> dict[str, str | int]:
+def job_facts(job: Job, results_folder: str) -> dict[str, str | int]:
     """The facts of a job below its status, by the words they stand behind; none is empty."""
     now = utc_now()
     facts: Mapping[str, Any] = {
@@ -282,7 +284,7 @@ def job_facts(job: Job) -> dict[str, str | int]:
         "attempt began": moment(job.newest_start) if job.attempt > 1 else "",
         "ended": moment(job.ended),
         "took": took(job, now),
-        "results": path(job.results_dir),
+        "results": results_folder,
         "labels": "  ".join(f"{name}={value}" for name, value in job.labels.items()),
         "parent": job.parent,
         **platform_facts(job),
@@ -336,9 +338,10 @@ def event_facts(happened: Event, progress: Progress | None) -> Mapping[str, Any]
 
 
 def finding(found: Finding, out: Output | None = None) -> str:
+    """`warning: ...`, with what to do in the command's flags."""
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
-    return f"{word}: {found.text}"
+    return f"{word}: {replace(found, next=with_flags(found.next)).text}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -12,16 +12,16 @@ def text_of(line: Iterable[Span]) -> str:
     return "".join(text for text, _ in line)
 
 
-def length(line: Line) -> int:
+def line_length(line: Line) -> int:
     return len(text_of(line))
 
 
-def flat(lines: Sequence[Line]) -> Line:
+def join_lines(lines: Sequence[Line]) -> Line:
     """The lines as one."""
     return [span for line in lines for span in line]
 
 
-def fit(line: Line, width: int) -> Line:
+def fit_line(line: Line, width: int) -> Line:
     """The line, cut at the edge of the screen."""
     room, fitted = width, list[Span]()
     for text, style in line:

@@ -15,11 +15,17 @@ from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, typed_under
 from tao_sdk.cli.habits import flag_instead
 from tao_sdk.cli.output import Output
-from tao_sdk.cli.usage_advice import command_without_dashes, split_at_dashes
+from tao_sdk.cli.usage_advice import (
+    command_without_dashes,
+    platform_as_word,
+    split_at_dashes,
+    whole_line,
+)
 from tao_sdk.client.job_file import options_class
 from tao_sdk.client.job_request import (
     DEFAULT_PLATFORM,
     JobRequest,
+    NotAJobFile,
     TypedJob,
     platforms_with,
     read_request,
@@ -49,6 +55,7 @@ class Submitting(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
+        ctx.meta["tao.args"] = list(before)
         ctx.meta["tao.words"] = words
         ctx.meta["tao.platform"] = platform_of(place_in(before))
         try:
@@ -92,14 +99,16 @@ def meant(
     error: click.UsageError, args: Sequence[str], words: Sequence[str]
 ) -> click.UsageError | UsageError:
     """The error as what was probably meant: another platform's flag, or a command without `--`."""
+    verb = str(error.ctx.info_name) if error.ctx else "run"
     if isinstance(error, click.NoSuchOption):
-        verb = error.ctx.info_name if error.ctx else None
-        if flag_instead(verb or "", error.option_name):
+        if flag_instead(verb, error.option_name):
             return error
         error = flag_of_another(error)
+    if platform := platform_as_word(verb, args, words):
+        return platform
     if words:
         return error
-    return command_without_dashes(args) or error
+    return command_without_dashes(verb, args) or error
 
 
 def flag_of_another(error: click.NoSuchOption) -> click.UsageError:
@@ -140,9 +149,14 @@ def asked(
     values: Sequence[str] = (),
 ) -> JobRequest:
     """The job that the command line asks for."""
-    words: list[str] = click.get_current_context().meta.get("tao.words", [])
+    context = click.get_current_context()
+    words: list[str] = context.meta.get("tao.words", [])
     fields, options = typed_under(SPEC, params), typed_under(OPTION, params)
-    return read_request(TypedJob(job_file, platform, words, fields, options, option, values))
+    try:
+        return read_request(TypedJob(job_file, platform, words, fields, options, option, values))
+    except NotAJobFile as error:
+        args: list[str] = context.meta["tao.args"]
+        raise whole_line(error, str(context.info_name), args, words) from None
 
 
 set_option = click.option(
@@ -199,19 +213,22 @@ def run(
 
     Ctrl-C leaves the job running, and says how to come back. --json prints a JSON object a line
     while it watches; with --detach one object, indented.
+
+    The exit code is 0 if the job is Complete, 1 if it ended in Error, 6 if it is Canceled, 2 if it
+    was refused, 130 after Ctrl-C; with --detach 0 once it is handed over. All codes: tao --help
     """
     wanted = asked(job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
     warn_of_open_secrets(out, params)
     try:
         job = told(out, client.submit(wanted.spec, wanted.platform, wanted.options))
+        if detach:
+            return detached(out, job)
+        return watched(client, out, job)
     except SpecError as error:
         raise wanted.located(error) from None
     except KeyboardInterrupt:
         raise interrupted(client) from None
-    if detach:
-        return detached(out, job)
-    return watched(client, out, job)
 
 
 def told(out: Output, submission: Submission) -> Job:
@@ -244,13 +261,16 @@ def detached(out: Output, job: Job) -> int:
     return exit_codes.DONE
 
 
-def watched(client: Client, out: Output, job: Job) -> int:
+def watched(client: Client, out: Output, job: Job, since: int = 0) -> int:
+    """Watch the job until it has ended. With --json its events after number `since` are printed."""
     from tao_sdk.cli.watching import ended_with_events, ended_with_screen
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
     try:
-        watch = ended_with_events if out.json else ended_with_screen
-        ended = watch(client, out, job)
+        if out.json:
+            ended = ended_with_events(client, out, job, since)
+        else:
+            ended = ended_with_screen(client, out, job)
     except KeyboardInterrupt:
         raise Detached(f"Detached; {job.id} goes on.", f"tao attach {job.id}") from None
     except JobNotFound:  # it was removed meanwhile

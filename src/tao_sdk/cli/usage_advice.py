@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,8 +20,15 @@ from tao_sdk.cli.habits import UNKNOWN_FLAG, flag_instead, word_instead
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.errors import UsageError
 
+if TYPE_CHECKING:
+    from tao_sdk.client.job_request import NotAJobFile
+
 EXTRA_WORD = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
 PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
+# flags of run and plan that take no value
+FLAGS_ALONE = frozenset(
+    {"--detach", "--full", "--json", "--jsonl", "--keep-results", "--no-keep-results"}
+)
 DOCUMENT_ENDS = (".yaml", ".yml", ".json")
 
 
@@ -91,7 +99,45 @@ def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(args[:at]), list(args[at + 1 :])
 
 
-def command_without_dashes(args: Sequence[str]) -> UsageError | None:
+def whole_line(
+    error: NotAJobFile, verb: str, args: Sequence[str], words: Sequence[str]
+) -> UsageError:
+    """The error with all that is to be typed: the flags that were, and what comes behind them.
+    `args` stand before `--`, `words` after it.
+    """
+    if platform := platform_as_word(verb, args, words):
+        return platform
+    flags = list(args)
+    flags.remove(error.typed)
+    command = shlex.join(["tao", verb, *flags, *error.words, *words])
+    return UsageError(error.what, error.why, error.advice, command)
+
+
+def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> UsageError | None:
+    """The error for a platform or endpoint that was typed without its flag, as in `tao run docker
+    job.yaml`; None where no word is one, or it begins a command.
+    """
+    from tao_sdk.client.place_names import place_names
+
+    places = set(place_names())
+    bare = bare_words(args)
+    at = next((index for index in bare if args[index] in places), None)
+    if at is None or Path(args[at]).exists():
+        return None
+    others = [args[index] for index in bare if index != at]
+    if not all(other.endswith(DOCUMENT_ENDS) for other in others):
+        return None
+    rest = [*args[:at], *args[at + 1 :]]
+    if words:
+        rest += ["--", *words]
+    elif not others:
+        rest.append("job.yaml")
+    command = shlex.join(["tao", verb, "--platform", args[at], *rest])
+    what = f"{args[at]} is a platform, not a job file."
+    return UsageError(what, "", "To run a job there:", command)
+
+
+def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
     """The error for a command typed without dashes before it, such as `tao run python x.py --lr 3`;
     None where no word is a program.
     """
@@ -103,15 +149,22 @@ def command_without_dashes(args: Sequence[str]) -> UsageError | None:
     if at - 1 in bare_words(args) and may_be_image(args[at - 1]):
         first = args[at - 1]
         flags[-1:] = ["--image", first]
-    command = shlex.join(["tao", "run", *flags, "--", *args[at:]])
+    command = shlex.join(["tao", verb, *flags, "--", *args[at:]])
     return UsageError(f"not a job file: {first}", "", "To run it as a command:", command)
 
 
 def bare_words(args: Sequence[str]) -> list[int]:
-    """Where words stand that are no values of flags."""
+    """Where words stand that are neither flags nor values of flags."""
     return [
-        index for index in range(len(args)) if not index or not args[index - 1].startswith("--")
+        index
+        for index, word in enumerate(args)
+        if not word.startswith("-") and not (index and takes_value(args[index - 1]))
     ]
+
+
+def takes_value(word: str) -> bool:
+    """True for `--gpus`; False for `--gpus=2` and `--detach`."""
+    return word.startswith("--") and "=" not in word and word not in FLAGS_ALONE
 
 
 def is_program(word: str) -> bool:

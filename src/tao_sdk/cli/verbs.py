@@ -33,6 +33,7 @@ VERBS: Mapping[str, Verb] = {
     "rm": Verb("forget", "Forget ended jobs; their results stay."),
     "gc": Verb("forget", "Remove what ended jobs left at the backends."),
     "images": Verb("images", "List the image keys and what they stand for."),
+    "skills": Verb("skills", "List, show, check and install the skills of a skill bank."),
     "doctor": Verb("doctor", "Find what is missing or wrong on this machine."),
     "completion": Verb("completion", "Print the completion script for bash, zsh or fish."),
 }

@@ -23,6 +23,7 @@ from tao_sdk.cli.command import (
     refuse_two_choices,
 )
 from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.results_text import failed_end_lines
 from tao_sdk.client.job_end import has_results_folder, pipe_words
 from tao_sdk.client.known_jobs import (
     count_live,
@@ -34,6 +35,7 @@ from tao_sdk.client.known_jobs import (
 )
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import watch_view
+from tao_sdk.model.checkpoints import is_crash
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
@@ -67,38 +69,57 @@ def wait(
     Of several jobs of one name the only live one is meant; if several are live, the exit code is 2,
     and a line names them all.
 
-    The exit code is 1 if any ended in Error, else 6 if any is Canceled.
+    The exit code is 0 if all are Complete, 1 if any ended in Error, else 6 if any is Canceled, and
+    5 at the --timeout. All codes: tao --help
     """
-
-    reported: set[str] = set()  # ids of jobs whose end was told
-
-    def tell_change(job: Job) -> None:
-        if not job.status.terminal:
-            out.note(standing(job, out))
-        elif job.id not in reported:
-            reported.add(job.id)
-            out.line(standing(job, out))
-            if out.as_lines:
-                out.json_line(job.to_json())
-
     refuse_two_choices("wait", WAIT_FOR, jobs, labels)
-    known = [client.get_job(one_to_wait_for(client, out, job)) for job in jobs]
-    if labels:
-        known = jobs_labelled(client, read_pairs("--label", labels))
+    known = jobs_to_wait_for(client, out, jobs, labels)
     ids = [job.id for job in known]
+    changes = ChangeLines(out)
     for job in known:
         if job.status.terminal:
-            tell_change(job)
+            changes.tell_end(job)
+    seconds = timeout.total_seconds() if timeout is not None else None
     try:
-        seconds = timeout.total_seconds() if timeout is not None else None
-        ended = client.wait_all(ids, seconds, on_change=tell_change)
+        ended = client.wait_all(ids, seconds, on_change=changes.tell_change)
     except KeyboardInterrupt:
         raise Detached("Detached; the jobs go on.", f"tao wait {' '.join(ids)}") from None
     if not out.as_lines:
         out.object(one_or_list([job.to_json() for job in ended], len(jobs)))
     for job in ended:
-        tell_change(job)
+        changes.tell_change(job)
     return exit_codes.of_statuses(job.status for job in ended)
+
+
+class ChangeLines:
+    """A note for each change of a job that lives, one line for its end."""
+
+    def __init__(self, out: Output) -> None:
+        self.out = out
+        self.reported: set[str] = set()  # ids of jobs whose end was told
+
+    def tell_change(self, job: Job) -> None:
+        if job.status.terminal:
+            self.tell_end(job)
+        else:
+            self.out.note(standing_line(job, self.out))
+
+    def tell_end(self, job: Job) -> None:
+        if job.id in self.reported:
+            return
+        self.reported.add(job.id)
+        self.out.line(standing_line(job, self.out))
+        if self.out.as_lines:
+            self.out.json_line(job.to_json())
+
+
+def jobs_to_wait_for(
+    client: Client, out: Output, jobs: Sequence[str], labels: Sequence[str]
+) -> list[Job]:
+    """The jobs that are named, or those with the labels."""
+    if labels:
+        return jobs_labelled(client, read_pairs("--label", labels))
+    return [client.get_job(one_to_wait_for(client, out, job)) for job in jobs]
 
 
 def one_to_wait_for(client: Client, out: Output, job: str) -> str:
@@ -106,23 +127,25 @@ def one_to_wait_for(client: Client, out: Output, job: str) -> str:
 
     Raises UsageError where several are live: what follows `tao wait` needs them all.
     """
-    named = ids_named(client, job)
-    if len(named) < 2:
+    same_name = ids_named(client, job)
+    if len(same_name) < 2:
         return newest(client, out, job)
-    live = [each.id for each in looked_at(client, named) if not each.status.terminal]
+    live = [each.id for each in looked_at(client, same_name) if not each.status.terminal]
     if len(live) < 2:
         return live_one(client, out, job)
     what = f"{len(live)} live jobs are named {job!r}."
     raise UsageError(what, "", "To wait for all of them:", f"tao wait {' '.join(live)}")
 
 
-def standing(job: Job, out: Output) -> str:
+def standing_line(job: Job, out: Output) -> str:
     """`digits-7f3k2q9d1x  Running for 0:21  epoch 3/20  loss 0.5`."""
     now = utc_now()
     duration = show.waiting_time(job, now)[len(job.status.value) :]
     head = f"{job.id}  {out.status(job.status.value)}{duration}"
     message = standing_message(job, now)
-    return f"{head}  {message}" if message else head
+    if not message:
+        return head
+    return f"{head}  {message}"
 
 
 def standing_message(job: Job, now: datetime) -> str:
@@ -131,7 +154,9 @@ def standing_message(job: Job, now: datetime) -> str:
         return f"attempt {job.attempt + 1} follows"
     message = show.message(job)
     epochs = show.how_far(job, now) if job.status is Status.RUNNING else []
-    return "  ".join([job.progress.unit, *epochs, message]).rstrip() if epochs else message
+    if not epochs:
+        return message
+    return "  ".join([job.progress.unit, *epochs, message]).rstrip()
 
 
 @command("cancel")
@@ -166,48 +191,77 @@ def cancel(
     none of these is ended, and their ids are listed.
     """
     refuse_two_choices("cancel", CANCELS, jobs, parent, labels)
-    named = [live_one(client, out, job) for job in dict.fromkeys(jobs)]
-    if parent:
-        named = [job.id for job in client.live_children(parent)]
-    if labels:
-        named = live_labelled(client, labels)
-    ended = client.cancel_jobs(named, grace.total_seconds())
-    errors = [error for error in ended.values() if isinstance(error, TaoError)]
-    over = {id_of(client, job): result for job, result in ended.items() if isinstance(result, bool)}
-    found = [client.get_job(job) for job in over]
-    if found or not errors:
-        out.object(one_or_list([job.to_json() for job in found], len(jobs)))
-    if parent and not ended:
-        out.note(f"No job that {parent} started is live.")
-    if labels and not ended:
-        out.note("No job with that label is live.")
-    for job in found:
-        out.line(standing(job, out))
-        out.note(left_behind(client, job))
-        if words := pipe_words(job):
-            out.note(f"  {words}")
-        if not over[job.id]:
-            out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
+    ids = jobs_to_cancel(client, out, jobs, parent, labels)
+    results = client.cancel_jobs(ids, grace.total_seconds())
+    errors = [error for error in results.values() if isinstance(error, TaoError)]
+    over = {id_of(client, job): ended for job, ended in results.items() if isinstance(ended, bool)}
+    canceled = [client.get_job(job) for job in over]
+    if canceled or not errors:
+        out.object(one_or_list([job.to_json() for job in canceled], len(jobs)))
+    if not results:
+        tell_none_live(out, parent, labels)
+    for job in canceled:
+        tell_canceled(client, out, job, over[job.id])
+        if len(canceled) == 1 or is_crash(job.exit_code):  # of many, no log is read in vain
+            tell_failed_end(client, out, job)
     for error in errors[1:]:
         out.note(f"error: {error}")
     if errors:
         raise errors[0]
-    return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
+    if all(over.values()):
+        return exit_codes.DONE
+    return exit_codes.TIMED_OUT
+
+
+def jobs_to_cancel(
+    client: Client, out: Output, jobs: Sequence[str], parent: str | None, labels: Sequence[str]
+) -> list[str]:
+    """The ids of the jobs that are named, else of the live ones of a parent or with the labels."""
+    if parent:
+        return [job.id for job in client.live_children(parent)]
+    if labels:
+        return live_labelled(client, labels)
+    return [live_one(client, out, job) for job in dict.fromkeys(jobs)]
+
+
+def tell_none_live(out: Output, parent: str | None, labels: Sequence[str]) -> None:
+    if parent:
+        out.note(f"No job that {parent} started is live.")
+    if labels:
+        out.note("No job with that label is live.")
+
+
+def tell_canceled(client: Client, out: Output, job: Job, is_over: bool) -> None:
+    """How the job ended, and where to look for what it left."""
+    out.line(standing_line(job, out))
+    out.note(left_behind(client, job))
+    if words := pipe_words(job):
+        out.note(f"  {words}")
+    if not is_over:
+        out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
+
+
+def tell_failed_end(client: Client, out: Output, job: Job) -> None:
+    """Say how a canceled program failed while it was ending."""
+    if failure := client.failure_while_ending(job.id):
+        for line in failed_end_lines(failure, client.results(job.id)):
+            out.note(f"  {line}")
 
 
 def live_one(client: Client, out: Output, job: str) -> str:
     """The id of the only live one of several jobs of that name, and it says so; else `job`."""
-    named = ids_named(client, job)
-    if len(named) < 2:
+    same_name = ids_named(client, job)
+    if len(same_name) < 2:
         return job
     try:
-        found = live_id(client, job)
+        job_id = live_id(client, job)
     except UsageError:  # several are live: the others that were named are ended first
         return job
-    ended = client.get_job(found, look=False).status.terminal
-    which = "none is live; this is the newest" if ended else "the only live one"
-    out.note(f"{found}: of {len(named)} jobs named {job}, {which}.")
-    return found
+    which = "the only live one"
+    if client.get_job(job_id, look=False).status.terminal:
+        which = "none is live; this is the newest"
+    out.note(f"{job_id}: of {len(same_name)} jobs named {job}, {which}.")
+    return job_id
 
 
 def live_labelled(client: Client, labels: Sequence[str]) -> list[str]:
@@ -224,7 +278,7 @@ def left_behind(client: Client, job: Job) -> str:
     return f"  {results}log  tao logs {job.id}"
 
 
-def told_to_stop(stop: threading.Event, _signal: int, _frame: FrameType | None) -> None:
+def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None) -> None:
     stop.set()
 
 
@@ -235,23 +289,28 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     is live.
     """
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, partial(told_to_stop, stop))
-    live = count_live(client)
-    jobs = show.plural(live, "live job")
-    out.note(f"Watching {jobs}. Ctrl-C stops watching; the jobs go on.")
+    signal.signal(signal.SIGTERM, partial(stop_watching, stop))
+    live_jobs = show.plural(count_live(client), "live job")
+    out.note(f"Watching {live_jobs}. Ctrl-C stops watching; the jobs go on.")
     try:
         client.watch(stop)
         while forever and not stop.wait(POLL_SECONDS):
             client.watch(stop)
     except KeyboardInterrupt:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
-    left = count_live(client)
-    out.object(watch_view(left))
-    come_back = "No longer watching; the jobs go on. Come back: tao watch"
-    out.note(come_back if left else "No job is live.")
+    tell_live_jobs(out, count_live(client))
     if undelivered := client.jobs_with_failed_hooks():
         out.note(
             f"Hooks of {', '.join(undelivered)} have failed and are tried again by "
             "whoever watches later: tao watch"
         )
     return exit_codes.DONE
+
+
+def tell_live_jobs(out: Output, live: int) -> None:
+    """What `tao watch` leaves: how many jobs are live."""
+    out.object(watch_view(live))
+    if live:
+        out.note("No longer watching; the jobs go on. Come back: tao watch")
+    else:
+        out.note("No job is live.")

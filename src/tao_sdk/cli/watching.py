@@ -8,13 +8,13 @@ as plain lines.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.plain_scene import Plain
-from tao_sdk.cli.styled_line import Line, fit, text_of
+from tao_sdk.cli.styled_line import Line, fit_line, text_of
 from tao_sdk.client.following import began_at, follow_job
 from tao_sdk.client.job_end import curve_of, pipe_words, results_of
 from tao_sdk.client.scene import Scene
@@ -40,8 +40,8 @@ def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
     """Draw the job until it has ended, then how it ended; the job as it then is."""
     scene = Scene(job, began_at=began_at(job))
     drawing = live_screen(out) if out.screen else plain_lines(out)
-    with drawing as draw:
-        follow_job(client, scene, draw)
+    with drawing as draw_scene:
+        follow_job(client, scene, draw_scene)
     tell_end(client, out, scene)
     return scene.job
 
@@ -50,10 +50,10 @@ def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
 def plain_lines(out: Output) -> Generator[Draw]:
     plain = Plain()
 
-    def draw(scene: Scene, epochs: list[Progress]) -> None:
+    def print_news(scene: Scene, epochs: list[Progress]) -> None:
         out.lines(plain.lines(scene, epochs, time.monotonic()))
 
-    yield draw
+    yield print_news
 
 
 def live_screen(out: Output) -> AbstractContextManager[Draw]:
@@ -64,17 +64,17 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
     console = Console(no_color=not out.color, highlight=False)
 
     @contextmanager
-    def drawing() -> Generator[Draw]:
+    def draw_in_place() -> Generator[Draw]:
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
-            def draw(scene: Scene, _: list[Progress]) -> None:
+            def draw_scene(scene: Scene, _: list[Progress]) -> None:
                 scene.began_at = began_at(scene.job)
-                lines = screen.drawn(scene, console.width, time.monotonic(), console.height)
+                lines = screen.scene_lines(scene, console.width, time.monotonic(), console.height)
                 live.update(Group(*map(rich_text, lines)), refresh=True)
 
-            yield draw
+            yield draw_scene
 
-    return drawing()
+    return draw_in_place()
 
 
 def rich_text(line: Line) -> Text:
@@ -83,44 +83,58 @@ def rich_text(line: Line) -> Text:
     return Text.assemble(*((printable(text), style) for text, style in line), no_wrap=True)
 
 
-def painted(out: Output, line: Line) -> str:
-    """A line for stdout, coloured where colour can be seen."""
-    styles: dict[str, dict[str, Any]] = {"": {}, "bold": {"bold": True}, "dim": {"dim": True}}
-    return "".join(out.paint(text, **styles.get(style, {"color": style})) for text, style in line)
+STYLES: Mapping[str, Mapping[str, Any]] = {"": {}, "bold": {"bold": True}, "dim": {"dim": True}}
+
+
+def print_styled(out: Output, lines: Iterable[Line]) -> None:
+    """The lines on stdout, coloured where colour can be seen."""
+    for line in lines:
+        out.line("".join(paint_span(out, *span) for span in line))
+
+
+def paint_span(out: Output, text: str, style: str) -> str:
+    """The text in its style, which is a weight or else a colour."""
+    return out.paint(text, **STYLES.get(style, {"color": style}))
 
 
 def tell_end(client: Client, out: Output, scene: Scene) -> None:
     """How it ended: the final line, where the results are, the curve; why it failed."""
-    seen = results_of(client, scene.job)
+    job = scene.job
+    seen = results_of(client, job)
     if seen.refusal:
         out.line(out.paint(f"warning: {seen.refusal}", "yellow"))
-    left = seen.results
-    progress = richer_progress(scene.progress, left.progress) if left else scene.progress
-    width = out.width or 80
-    if len(progress.history) > 1 and out.terminal:
-        out.lines(["", *(f"  {line}" for line in curve_text(progress, min(width - 4, 96))), ""])
-    if not progress.is_counted and scene.job.status is not Status.ERROR:
+    results = seen.results
+    progress = scene.progress
+    if results:
+        progress = richer_progress(progress, results.progress)
+    tell_curve(out, progress)
+    if not progress.is_counted and job.status is not Status.ERROR:
         out.lines(f"  {line}" for line in scene.log_tail)
-    checkpoints = left.checkpoints if left else []
-    out.lines(
-        painted(out, line)
-        for line in end_screen.end_lines(scene.job, progress, checkpoints, out.width or UNBOUNDED)
-    )
-    if scene.job.status is not Status.COMPLETE:
+    checkpoints = results.checkpoints if results else []
+    width = out.width or UNBOUNDED
+    print_styled(out, end_screen.end_lines(job, progress, checkpoints, width))
+    if job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
-    if words := pipe_words(scene.job):
+    if words := pipe_words(job):
         out.line(f"  {words}")
-    out.lines(
-        painted(out, line)
-        for line in end_screen.place_lines(places(scene.job, progress, left), out.width)
-    )
+    places = places_to_look(job, progress, results)
+    print_styled(out, end_screen.place_lines(places, out.width))
 
 
-def places(job: Job, progress: Progress, left: Results | None) -> list[tuple[str, str]]:
-    """Where to look further: what the job left, its curve, and the log of one that failed."""
+def tell_curve(out: Output, progress: Progress) -> None:
+    """The curve of the whole job, on a terminal."""
+    if not out.terminal or len(progress.history) < 2:
+        return
+    width = out.width or 80
+    curve = curve_text(progress, min(width - 4, screen.WIDEST_CURVE))
+    out.lines(["", *(f"  {line}" for line in curve), ""])
+
+
+def places_to_look(job: Job, progress: Progress, results: Results | None) -> list[tuple[str, str]]:
+    """What the job left, its curve, and the log of one that failed, each with its name."""
     curve = curve_of(job, progress)
     shown: list[tuple[str, str]] = []
-    if curve or left is None or left.files:
+    if curve or results is None or results.files:
         shown.append(("results", show.path(job.results_dir).rstrip("/") + "/"))
     if curve:
         shown.append(("curve", show.path(str(curve))))
@@ -135,15 +149,13 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
         out.lines(f"  {line}" for line in show.explanation(diagnosis, out))
     if scene.log_tail:
         out.line(out.paint("  The end of its log:", dim=True))
-        out.lines(
-            text_of(fit([("  | ", ""), (line, "")], out.width or UNBOUNDED))
-            for line in scene.log_tail
-        )
+        width = out.width or UNBOUNDED
+        tail: list[Line] = [[("  | ", ""), (line, "")] for line in scene.log_tail]
+        out.lines(text_of(fit_line(line, width)) for line in tail)
 
 
-def ended_with_events(client: Client, out: Output, job: Job) -> Job:
-    """`tao run --json`: every event as a line, then the job as the last."""
-    since = 0
+def ended_with_events(client: Client, out: Output, job: Job, since: int = 0) -> Job:
+    """`tao run --json`: every event after number `since` as a line, then the job as the last."""
     for [now] in client.follow_jobs([job.id]):
         job = client.refresh_progress(now)
         for event in client.events(job.id, since):

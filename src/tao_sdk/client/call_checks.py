@@ -22,6 +22,11 @@ from tao_sdk.model.fields import settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 
+JOB_FILE_ADVICE = (
+    "To read a job file: from tao_sdk.client.job_file import read_job_file; "
+    "submit(read_job_file({path!r}).spec_for('local'), 'local')."
+)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -43,7 +48,7 @@ def suggests_arguments(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def read_job(
-    call: str, spec: JobSpec | Mapping[str, Any] | None, keywords: Mapping[str, Any]
+    call: str, spec: JobSpec | Mapping[str, Any] | str | None, keywords: Mapping[str, Any]
 ) -> JobSpec:
     """The job that `call` (submit or plan) was given. Raises SpecError, and UsageError where there
     is none, or where its fields came as keywords.
@@ -62,7 +67,18 @@ def read_job(
             "Its first argument is a JobSpec, or a mapping of its fields.",
             f"Write {call}(JobSpec(command=...), platform).",
         )
+    if isinstance(spec, str):
+        what = f"{call}: a job is no text, and {spec[:80]!r} is one."
+        advice = f"Write {call}(JobSpec(command={spec[:80]!r}), platform)."
+        if is_job_file(spec):
+            advice = JOB_FILE_ADVICE.format(path=spec)
+        raise UsageError(what, "", advice)
     return with_contents(spec if isinstance(spec, JobSpec) else read_spec(spec))
+
+
+def is_job_file(given: Any) -> bool:
+    """True for a text that names a file of YAML."""
+    return isinstance(given, str) and given.endswith((".yaml", ".yml"))
 
 
 def read_jobs(call: str, specs: Any) -> list[JobSpec | Mapping[str, Any]]:

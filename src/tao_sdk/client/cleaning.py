@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from tao_sdk.backends.contract import ForcesAway
 from tao_sdk.engine import submit
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
@@ -36,6 +37,18 @@ def release(engine: Engine, job: Job) -> None:
         if row.ref is not None:
             drain(engine, job, row)
             engine.backend_of(job).release(row.ref)
+
+
+def force_away(engine: Engine, job: Job, is_gone: bool) -> bool:
+    """Remove what is left of a job at once, where its backend can. True once nothing of it is
+    there; `is_gone`: what the backend said before. Raises Unreachable.
+    """
+    backend = engine.backend_of(job)
+    if not isinstance(backend, ForcesAway):
+        return is_gone
+    refs = [row.ref for row in engine.store.attempts(job.id) if row.ref is not None]
+    forced = [backend.force_away(ref) for ref in refs]
+    return all(forced)
 
 
 def clean_old_jobs(engine: Engine, older_than: timedelta, dry_run: bool) -> list[str]:

@@ -50,12 +50,37 @@ GRACE_MEANING = "It is the time that the command has to end."
 
 
 class Client:
-    """The jobs of one store, whatever they run on. Cheap to make; safe to use from several threads.
+    """The jobs of one store, on all platforms. Cheap to make, and safe for several threads.
 
-    With `watch`, a thread carries the live jobs to their end (retries, hooks) for as long as the
-    client is open. `platform` is the one that is meant where none is named; "" means all of them
-    for jobs, and local for paths. Where a platform is named, the name of an endpoint of config.yaml
-    is taken, too. `endpoint` is the one of them that is meant.
+    >>> from tao_sdk import Client, JobSpec
+    >>> with Client() as client:
+    ...     spec = JobSpec(command="echo epoch 1/1 accuracy 0.9", gpu_count=0)
+    ...     job = client.submit(spec, "local").job
+    ...     ended = client.wait(job.id, timeout=300)
+    ...     print(ended.status, client.get_job_logs(job.id).strip())
+    ...     print(client.get_job(job.id).progress.best.value)
+    Complete epoch 1/1 accuracy 0.9
+    0.9
+
+    To submit: `plan`, `submit`, `submit_all`, `submit_again`, `retry_job`. To look: `get_job`,
+    `list_jobs`, `get_job_logs`, `follow_logs`, `events`, `diagnose`, `compare`. To wait: `wait`,
+    `wait_all`, `follow_jobs`. To end: `cancel_job`, `cancel_jobs`, `remove`, `gc`. What is left:
+    `results`, `fetch_results`, `list_path`.
+
+    `state_file` is the job store, a file; without it the user's own, which `tao` has too. With
+    `watch`, a thread carries the live jobs to their end (retries, hooks) while the client is open.
+    `poll_interval` is the pause between its looks, in seconds. `on_epoch_milestone` hooks get each
+    `epoch_milestone_interval`-th epoch.
+
+    A job is named by its id, its name, or the start of its id. A platform is named as in
+    `platforms()`, or by an endpoint of config.yaml.
+
+    Errors are TaoError, with the texts what, why and next, and a stable code. Their classes are in
+    tao_sdk.model.errors: JobNotFound, SpecError, Refused, CredentialError, Unreachable,
+    WaitTimeout and others.
+
+    The attribute `platform` is meant where no platform is named; "" means all of them for jobs, and
+    local for paths. `endpoint` is the endpoint that is meant.
     """
 
     platform = ""
@@ -131,7 +156,10 @@ class Client:
         **keywords: Any,
     ) -> submit.Submission:
         """Hand a job over, given as a JobSpec or as a mapping of its fields, as a job file has
-        them. `platform` may be left out where the SDK is of one platform.
+        them. `platform` may be left out where the SDK is of one platform. `options` are those of
+        the platform, by name: help(client.options_class("slurm")).
+
+        Returns at once, with `job`, `findings` (warnings of the checks) and `notes`.
 
         Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started. Raises
         UsageError for `keywords`: fields belong into the spec.
@@ -316,7 +344,11 @@ class Client:
     # Waiting
 
     def wait(self, job_id: str, timeout: float | None = None) -> JobStatus:
-        """The status it ended with. Raises WaitTimeout after `timeout` seconds; the job goes on."""
+        """Wait until the job has ended, and return the status it ended with. A failed job raises
+        nothing: its `status` is Error.
+
+        Raises JobNotFound, and WaitTimeout after `timeout` seconds; the job goes on.
+        """
         job = self.wait_all([job_id], timeout)[0]
         return JobStatus(
             job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code
@@ -503,12 +535,12 @@ class Client:
         if job.imported_from:
             return job.status.terminal
         try:
-            if not self.cancel_job(job.id):
-                return False
-            cleaning.release(self.engine, self.store.get(job.id))
+            has_ended = self.cancel_job(job.id)
+            if has_ended:
+                cleaning.release(self.engine, self.store.get(job.id))
+            return cleaning.force_away(self.engine, job, has_ended)
         except TaoError:
             return False
-        return True
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes
@@ -557,6 +589,15 @@ class Client:
         """What the job said of results that it could not keep; "" when it said nothing."""
         return diagnose.lost_results(self.engine, self.store.get(job_id))
 
+    def failure_while_ending(self, job_id: str) -> str:
+        """How the job's program failed after it was told to end: `exit code 1, ValueError: no
+        room`; "" where it is not known to have failed.
+        """
+        job = self.store.get(job_id)
+        if not job.status.terminal or not diagnose.was_told_to_end(job):
+            return ""
+        return diagnose.failure_while_ending(job, diagnose.log_end(self.engine, job))
+
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
         """The diagnosis of a failed job as a dictionary: err_class, suggestion,
         job_failure_by_node_event, ...; else None.
@@ -576,7 +617,9 @@ class Client:
         return self.get_job(job_id, look=False).results_dir
 
     def results(self, job_id: str) -> Results:
-        """Where the results are, what is there, and the best and the newest whole checkpoint."""
+        """Where the results are (`dir`), what is there (`files`, `checkpoints`), and the paths of
+        the best and the newest whole checkpoint (`best`, `newest`, each a path or None).
+        """
         from tao_sdk.client import results
 
         job = self.get_job(job_id)
@@ -590,19 +633,21 @@ class Client:
         *,
         on_file: Callable[[str, int], None] | None = None,
         on_skip: Callable[[str, str], None] | None = None,
-        only: Sequence[str] = (),
+        only: str | Sequence[str] = (),
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole.
 
-        `only` are patterns such as `*.pth` or `train/*`; where no file fits any of them,
-        PathNotFound is raised.
+        `only` is a pattern such as `*.pth` or `train/*`, or several; where no file fits any of
+        them, PathNotFound is raised.
 
         `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be
         copied, and why.
         """
         from tao_sdk.client import results
 
-        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip, only)
+        patterns = [only] if isinstance(only, str) else only
+        job = self.get_job(job_id)
+        return results.fetch(self.engine, job, Path(into), on_file, on_skip, patterns)
 
     def files(self, platform: str, path: str = "") -> Files:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as

@@ -162,8 +162,7 @@ def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
     suffix = Path(job_file).suffix
     if suffix in INTERPRETERS:
         words = ["--files", job_file, "--", INTERPRETERS[suffix], Path(job_file).name]
-        command = shlex.join(["tao", "run", *words])
-        raise UsageError(f"{job_file} is not a job file.", "", "To run it:", command)
+        raise NotAJobFile(job_file, "To run it:", words)
 
 
 def is_command(text: str) -> bool:
@@ -178,12 +177,23 @@ def is_command(text: str) -> bool:
     return len(words) > 1 or not Path(text).suffix
 
 
-def as_command(text: str) -> UsageError:
+class NotAJobFile(UsageError):
+    """Something else stands in the place of the job file. `words` are to be typed instead, behind
+    all flags.
+    """
+
+    def __init__(self, typed: str, advice: str, words: Sequence[str]) -> None:
+        self.typed, self.advice, self.words = typed, advice, words
+        command = shlex.join(["tao", "run", *words])
+        super().__init__(f"{typed} is not a job file.", "", advice, command)
+
+
+def as_command(text: str) -> NotAJobFile:
     """The error for a command in the place of the job file; several words are typed apart."""
     words = words_of(text)
     needs_no_shell = shlex.join(words) == text
-    command = shlex.join(["tao", "run", "--", *(words if needs_no_shell else [text])])
-    return UsageError(f"{text} is not a job file.", "", "To run it as a command:", command)
+    typed_apart = words if needs_no_shell else [text]
+    return NotAJobFile(text, "To run it as a command:", ["--", *typed_apart])
 
 
 def words_of(text: str) -> list[str]:

@@ -20,6 +20,7 @@ MOST_LABELS = 10  # that an error names
 MOST_IDS = 5  # that an error names
 LIVE = frozenset(Status) - TERMINAL
 FAILED = frozenset({Status.ERROR, Status.CANCELED})  # a retry can begin another attempt of these
+TAKE_MANY = frozenset({"tao cancel"})  # commands that may name several jobs
 LIST_BY_LABEL = "List jobs by a label: tao ls --label NAME=VALUE"
 
 
@@ -56,7 +57,7 @@ def only_id(
     only one with a `wanted` status, or the newest where none has one.
 
     Raises JobNotFound, and UsageError where several have one. It names them, and the `command` for
-    the newest.
+    the newest, or for all of them where it takes many.
     """
     named = ids_named(client, job)
     if len(named) < 2:
@@ -66,10 +67,20 @@ def only_id(
         raise UsageError(
             f"{len(fitting)} {adjective} jobs are named {job!r}.",
             f"They are {first_ids(fitting)}.",
-            "The newest of them:",
+            words_before_newest(fitting, command),
             f"{command} {fitting[0]}",
         )
     return fitting[0] if fitting else named[0]
+
+
+def words_before_newest(ids: Sequence[str], command: str) -> str:
+    """What stands before the command for the newest job: also the command for all of them, where
+    it takes many and they are few.
+    """
+    newest = "The newest of them:"
+    if command not in TAKE_MANY or len(ids) > MOST_IDS:
+        return newest
+    return f"All of them: {command} {' '.join(ids)}. {newest}"
 
 
 def looked_at(client: Client, ids: Sequence[str]) -> list[Job]:

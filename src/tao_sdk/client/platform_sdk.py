@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.registry import endpoints, platform_name
+from tao_sdk.client.call_checks import JOB_FILE_ADVICE, is_job_file
 from tao_sdk.client.carried_files import path_like_texts
 from tao_sdk.client.client import Client
 from tao_sdk.engine.replicas import replicas
@@ -72,10 +73,19 @@ def endpoint_of(platform: str, name: str, settings: Settings) -> str:
 
 
 def missing_command(image: Any) -> FieldError:
-    """The error of create_job without a command: the first argument may have been meant as one."""
-    why = f"The first argument, {image!r}, is the image." if image else ""
-    example = f"create_job(command={image or 'python train.py'!r})"
-    return FieldError("command", "create_job: command is missing.", why, f"Write {example}.")
+    """The error of create_job without a command: what was given as image may have been meant as
+    one, or as a job file.
+    """
+    what = "create_job: command is missing."
+    if is_job_file(image):
+        why = f"{image!r} was given as the image, and reads like a job file."
+        return FieldError("command", what, why, JOB_FILE_ADVICE.format(path=image))
+    if image and " " in str(image):
+        why = f"{image!r} was given as the image: that is the first argument."
+        return FieldError("command", what, why, f"Write create_job(command={image!r}).")
+    why = f"{image!r} was given as the image." if image else ""
+    example = f"create_job(image={image!r}, command='...')" if image else "create_job(command=...)"
+    return FieldError("command", what, why, f"Write {example}.")
 
 
 class PlatformSDK(Client):

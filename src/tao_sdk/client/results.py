@@ -40,7 +40,6 @@ from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, Unreachable,
 from tao_sdk.model.job import Job
 from tao_sdk.model.prepared_job import lies_in
 from tao_sdk.model.progress import Progress
-from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_size
@@ -175,7 +174,8 @@ def results(engine: Engine, job: Job) -> Results:
     result_files = left_behind(files, job.results_dir, unreadable.append)
     progress = job.progress
     manifest = read_manifest(files, job.results_dir)
-    settled = settled_at(job)
+    end = diagnose.log_end(engine, job) if is_cut(job, manifest) else diagnose.LogEnd()
+    settled = settled_at(job, bool(diagnose.failure_while_ending(job, end)))
     inputs = (*input_places(job), *unchanged_files(job, result_files))
     choice = checkpoints.choose_checkpoints(
         written_files(result_files, inputs, job.results_dir),
@@ -188,19 +188,19 @@ def results(engine: Engine, job: Job) -> Results:
     return Results(
         job.results_dir, tuple(result_files), choice.best, choice.newest, progress, manifest,
         named_elsewhere(job), settled,
-        diagnose.lost_results(engine, job) if is_cut(job, manifest) else "", inputs,
-        tuple(unreadable),
+        diagnose.lost_results(engine, job, end), inputs, tuple(unreadable),
     )  # fmt: skip
 
 
-def settled_at(job: Job) -> float:
+def settled_at(job: Job, failed: bool) -> float:
     """Without a manifest, the time before which a file was written to be whole; 0 while the job may
-    still write.
+    still write. `failed`: it did while it was ending, whatever its exit code.
     """
     if not job.status.terminal or job.ended is None:
         return 0.0
-    asked = job.status is Status.CANCELED or job.reason_code is Reason.TIME_LIMIT
-    return checkpoints.settled_at(job.ended.timestamp(), job.exit_code, asked)
+    exit_code = checkpoints.FAILED if failed else job.exit_code
+    asked = diagnose.was_told_to_end(job)
+    return checkpoints.settled_at(job.ended.timestamp(), exit_code, asked)
 
 
 def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import AnyBackend, LogChunk, LogRequest, MiB
 from tao_sdk.backends.log_tail import find_tail
 from tao_sdk.engine.drain import MOST_UNREAD, saved_copy
 from tao_sdk.engine.engine import Engine
@@ -44,12 +44,32 @@ class AttemptLog:
         """What the backend has. Each call goes on where the one before has ended."""
         assert self.row.ref is not None
         backend = self.engine.backend(self.row.attempt.platform, self.row.attempt.endpoint)
-        if backend.capabilities.log_rotates and self._wants_all and not self.bytes_read:
-            yield from self._read_copy()
-        for chunk in backend.logs(self.row.ref, self.request):
+        if backend.capabilities.log_rotates and not self.bytes_read:
+            if self._wants_all:
+                yield from self._read_copy()
+            elif self.request.tail is not None:
+                yield from self._pass(self._read_tail(backend, self.request.tail))
+                if not self.request.follow:
+                    return
+        yield from self._pass(backend.logs(self.row.ref, self.request))
+
+    def _pass(self, chunks: Iterable[LogChunk]) -> Iterator[LogChunk]:
+        """The same chunks. The next question goes on behind them."""
+        for chunk in chunks:
             self.request = replace(self.request, cursor=chunk.cursor, tail=None)
             self.bytes_read += len(chunk.data)
             yield chunk
+
+    def _read_tail(self, backend: AnyBackend, lines: int) -> Iterator[LogChunk]:
+        """The last lines. Where the backend has fewer, those before them come from our copy."""
+        assert self.row.ref is not None
+        newest = list(backend.logs(self.row.ref, replace(self.request, follow=False)))
+        kept = copied_part(self.engine, self.row, self.rank)
+        is_long = b"".join(chunk.data for chunk in newest).count(b"\n") >= lines
+        if is_long or not kept.cursor:
+            return iter(newest)
+        asked = LogRequest(rank=self.rank, cursor=kept.cursor)
+        return kept.join_tail(list(backend.logs(self.row.ref, asked)), lines)
 
     def _read_copy(self) -> Iterator[LogChunk]:
         """Our copy, whose start the backend may have no more. The backend goes on where it ends."""
@@ -106,6 +126,39 @@ class AttemptLog:
         if kept is None and not self.bytes_read:
             raise error
         return read_as_asked(kept, self.request)
+
+
+@dataclass(frozen=True)
+class CopiedPart:
+    """The part of a log that is copied. The backend's log goes on behind it from `cursor` on."""
+
+    size: int  # bytes
+    cursor: str  # "" where nothing is copied
+    read: Callable[[int, int], bytes]  # (offset, limit) -> some of its bytes
+
+    def join_tail(self, newer: Sequence[LogChunk], lines: int) -> Iterator[LogChunk]:
+        """The last lines of the copy and of what is newer together."""
+        text = b"".join(chunk.data for chunk in newer)
+        last = newer[-1] if newer else LogChunk(b"", self.cursor)
+
+        def read_both(start: int, end: int) -> bytes:
+            newer_part = text[max(start - self.size, 0) : max(end - self.size, 0)]
+            return read_pieces(self.read, start, min(end, self.size)) + newer_part
+
+        whole_size = self.size + len(text)
+        start = find_tail(whole_size, read_both, lines, MiB)
+        while start < whole_size:
+            data = read_both(start, min(start + MiB, whole_size))
+            start += len(data)
+            yield replace(last, data=data)
+
+
+def copied_part(engine: Engine, row: AttemptRow, rank: int) -> CopiedPart:
+    """Our copy of a rank's log, as far as it is known where the backend's goes on."""
+    row = engine.store.attempt(row.attempt.job_id, row.attempt.number)
+    size, cursor = saved_copy(row, rank)
+    read = partial(engine.store.log_copies.read, row.attempt, rank=rank)
+    return CopiedPart(size, cursor, read)
 
 
 def read_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
@@ -242,14 +295,14 @@ def offset_of_tail(kept: KeptLog, lines: int | None) -> int:
     """Where the last `lines` lines of what is kept begin; 0 for None, all of it."""
     if lines is None:
         return 0
-    return find_tail(kept.size(), partial(read_between, kept), lines, MiB)
+    return find_tail(kept.size(), partial(read_pieces, kept.read), lines, MiB)
 
 
-def read_between(kept: KeptLog, start: int, end: int) -> bytes:
-    """The bytes from `start` to `end`. What is kept gives them piece by piece."""
+def read_pieces(read: Callable[[int, int], bytes], start: int, end: int) -> bytes:
+    """The bytes from `start` to `end`. `read`(offset, limit) gives them piece by piece."""
     data = b""
     while start + len(data) < end:
-        piece = kept.read(start + len(data), end - start - len(data))
+        piece = read(start + len(data), end - start - len(data))
         if not piece:
             break
         data += piece

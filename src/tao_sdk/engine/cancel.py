@@ -14,12 +14,13 @@ from datetime import timedelta
 from tao_sdk.backends.contract import AnyBackend, CancelAnswer
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.look import judge, look
+from tao_sdk.engine.look import judge, look, without_refuted_reason
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.submit import change, settle
 from tao_sdk.model import words
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
+from tao_sdk.model.observation import Observation
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.store import NewEvent
@@ -38,6 +39,7 @@ class Target:
     job: Job
     ref: Ref
     own_end: bool  # it may have ended by itself: no further attempt was waited for
+    may_be_gone: bool  # and its place may have removed it since: no cancel was asked for before
 
     @property
     def endpoint(self) -> Endpoint:
@@ -81,7 +83,8 @@ def _target(engine: Engine, job_id: str) -> Target | bool:
     ref = _place(engine, job)
     if ref is None:
         return engine.store.get(job_id).status.terminal
-    return Target(job, ref, own_end=not before.waits_for_next_attempt)
+    may_have_ended = not before.waits_for_next_attempt and not before.cancel_asked
+    return Target(job, ref, own_end=not before.waits_for_next_attempt, may_be_gone=may_have_ended)
 
 
 def ask(engine: Engine, job: Job) -> Job:
@@ -159,7 +162,15 @@ def _judge(engine: Engine, backend: AnyBackend, target: Target, answer: CancelAn
         raise answer
     now = engine.store.get(target.job.id)
     looked = judge(engine, backend, now, target.ref, answer, own_end=target.own_end)
+    if target.may_be_gone and _had_ended(now, answer) and not looked.job.status.terminal:
+        again = backend.observe([target.ref])[target.ref]
+        looked = judge(engine, backend, looked.job, target.ref, again, own_end=True)
     return looked.job.status.terminal
+
+
+def _had_ended(job: Job, answer: Observation) -> bool:
+    """True if the place had removed the job because it had ended, before the cancel."""
+    return answer.ended_by is not None and without_refuted_reason(job, answer).reason != ""
 
 
 def _seen_over(engine: Engine, job_ids: Sequence[str], give_up_at: float) -> Answers:

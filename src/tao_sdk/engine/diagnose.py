@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tao_sdk.backends.contract import AnyBackend, LogRequest, TellsActivity
@@ -13,11 +13,13 @@ from tao_sdk.engine.full_disk import full_disks
 from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.engine.own_modules import own_module
 from tao_sdk.model.activity import Activity
+from tao_sdk.model.checkpoints import is_crash
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sentences
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.progress import not_finite_words
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.model.words import Why
 from tao_sdk.runner.events import EventFilter
@@ -124,23 +126,59 @@ def activity(engine: Engine, job: Job) -> Activity | None:
         return None
 
 
-def lost_results(engine: Engine, job: Job) -> str:
+@dataclass(frozen=True)
+class LogEnd:
+    """The end of a job's log: the command's own output, and the runner's events in it."""
+
+    text: str = ""
+    events: tuple[dict[str, Any], ...] = ()
+
+
+def log_end(engine: Engine, job: Job) -> LogEnd:
+    """The end of the newest attempt's log, without the values of secrets; empty where it cannot be
+    read now.
+    """
+    ref = engine.ref_of(job)
+    if ref is None:
+        return LogEnd()
+    try:
+        text, events = read_tail(engine, engine.backend_of(job), ref)
+    except TaoError:
+        return LogEnd()
+    return LogEnd(engine.redactor(job)(text), events)
+
+
+def lost_results(engine: Engine, job: Job, end: LogEnd | None = None) -> str:
     """The runner's newest words about results that it could not keep.
 
     "" when there are none, or when the log cannot be read now.
     """
-    ref = engine.ref_of(job)
-    if ref is None:
-        return ""
-    try:
-        _, events = read_tail(engine, engine.backend_of(job), ref)
-    except TaoError:
-        return ""
-    for event in reversed(events):
+    for event in reversed((end or log_end(engine, job)).events):
         if event["event"] == "failed" and event.get("code") == "output.lost":
             words = join_sentences(*(str(event.get(part) or "") for part in ("what", "why")))
             return engine.redactor(job)(words)
     return ""
+
+
+def failure_while_ending(job: Job, end: LogEnd) -> str:
+    """How a program failed after it was told to end: `exit code 1, ValueError: no room`.
+
+    "" where it is not known to have failed: its exit code is no crash's, and its log does not end
+    in a traceback.
+    """
+    if not was_told_to_end(job):
+        return ""
+    error = rules.error_at_end(end.text)
+    if not is_crash(job.exit_code):
+        return error
+    return ", ".join(
+        filter(None, [f"exit code {job.exit_code}", error or rules.last_line(end.text)])
+    )
+
+
+def was_told_to_end(job: Job) -> bool:
+    """True for a job that is over and that was told to end before."""
+    return job.status is Status.CANCELED or job.reason_code is Reason.TIME_LIMIT
 
 
 def gather(engine: Engine, job: Job) -> Evidence | None:

@@ -213,11 +213,21 @@ def judge(
     `own_end`: the command may have ended by itself, although a cancel was asked for.
     """
     try:
-        return _judge(engine, backend, job, ref, seen, own_end)
+        return _judge(engine, backend, job, ref, without_refuted_reason(job, seen), own_end)
     except JobNotFound:  # removed meanwhile
         return Looked(job)
     except TaoError as error:  # the record of its end, its log, or the evidence could not be read
         return Looked(_unseen(engine, job, error))
+
+
+def without_refuted_reason(job: Job, seen: Observation) -> Observation:
+    """The observation, without a reason for the absence that the last look at the job refutes."""
+    if seen.phase is not Phase.ABSENT or seen.ended_by is None:
+        return seen
+    is_refuted = job.seen_at is not None and job.seen_at > seen.ended_by
+    if job.absent_looks:  # the look that found it gone has decided that
+        is_refuted = job.reason_code is Reason.NOT_FOUND
+    return replace(seen, reason="") if is_refuted else seen
 
 
 def _judge(

@@ -58,6 +58,20 @@ def lines_of_last_traceback(log_tail: str) -> list[str]:
     return []
 
 
+def error_at_end(log_tail: str) -> str:
+    """The exception's line of a traceback that nothing follows, as `ValueError: no room`; else
+    "".
+    """
+    lines = [line for line in lines_of_last_traceback(log_tail) if not is_of_frame(line)]
+    return lines[0].strip() if len(lines) == 1 else ""
+
+
+def last_line(log_tail: str) -> str:
+    """The last line of the log that is not empty; "" where there is none."""
+    lines = [line for line in log_tail.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
 def is_of_frame(line: str) -> bool:
     """True for a line before the exception's: it is empty or indented."""
     return not line.strip() or line[0] in " \t"

@@ -17,10 +17,10 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from tao_sdk.model.progress import Best, Progress, better_value
-from tao_sdk.runner.outputs.ending import SETTLED
+from tao_sdk.runner.outputs.ending import FAILED, SETTLED
 from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
 
-FAILED = 1  # the exit code of an uncaught error
+CRASHES = (FAILED, 132, 134, 135, 136, 139)  # SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV
 FIRST_SIGNAL_CODE = 128  # exit codes from here on: a signal ended it
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
@@ -110,8 +110,6 @@ def list_checkpoints(
     One is complete when the manifest lists all its files with the sizes they have. Without a
     manifest the one written last, which may be half written, is so only when it was written before
     `settled`.
-
-    A manifest in doubt gives way to `settled` where that says that nothing was cut off.
     """
     there = [_File(path, _path_below(root, path), size, mtime) for path, size, mtime in files]
     groups: dict[str, list[_File]] = {}
@@ -121,7 +119,7 @@ def list_checkpoints(
     is_complete = (
         _complete_by_time(groups, settled)
         if manifest is None
-        else _complete_by_manifest(without_doubt(manifest, settled), there, root)
+        else _complete_by_manifest(manifest, there, root)
     )
     found = [_make_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
     return sorted(found, key=_training_order(found))
@@ -391,42 +389,25 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
     """Up to when a command without a manifest had written what is whole: it ended then, and was not
     cut off.
 
-    `asked`: it was to end. One that failed by itself, or meanwhile (FAILED), may have failed at
+    `asked`: it was to end. One that failed by itself, or meanwhile (is_crash), may have failed at
     writing.
     """
-    ended_itself = exit_code is not None and FAILED < exit_code < FIRST_SIGNAL_CODE
-    by_itself = exit_code == 0 or (asked and ended_itself)
+    ended_itself = exit_code is not None and exit_code < FIRST_SIGNAL_CODE
+    by_itself = exit_code == 0 or (asked and ended_itself and not is_crash(exit_code))
     return math.inf if by_itself else ended - SETTLED
+
+
+def is_crash(exit_code: int | None) -> bool:
+    """True for the exit code of a program that did not mean to end so: an uncaught error, or a
+    signal that nobody sends to end a program.
+    """
+    return exit_code in CRASHES
 
 
 def _complete_by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str], bool]:
     written = {place: max(file.mtime for file in group) for place, group in groups.items()}
     latest = settled or max(written.values(), default=0.0)
     return lambda place: written[place] < latest
-
-
-def without_doubt(manifest: Mapping[str, Any], settled: float) -> Mapping[str, Any]:
-    """The manifest, vouching for all its files where only the shell around the program was cut off.
-
-    The runner sees that shell end by the signal. `settled` is infinite where the platform has seen
-    how the program itself ended.
-    """
-    exit_code: Any = manifest.get("exit_code")
-    by_signal = isinstance(exit_code, int) and exit_code >= FIRST_SIGNAL_CODE
-    if not by_signal or manifest.get("whole") is not True or settled != math.inf:
-        return manifest
-    entries: Any = manifest.get("files")
-    listed = cast(list[Any], entries) if isinstance(entries, list) else []
-    return {**manifest, "files": [_with_checksum(entry) for entry in listed], "folders": {}}
-
-
-def _with_checksum(entry: Any) -> Any:
-    """The entry of a file; one without a checksum gets a word in its place."""
-    match entry:
-        case {"sha256": "" | None}:
-            return {**entry, "sha256": "not computed"}
-        case _:
-            return entry
 
 
 def _complete_by_manifest(

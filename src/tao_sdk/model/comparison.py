@@ -20,8 +20,9 @@ from tao_sdk.model.secrets import is_secret_name, shown_target
 # Fields of a stored spec that say nothing about the training, or have names of their own below.
 _NOT_COMPARED = frozenset({"name", "labels", "command", "packed", "files", "hooks", "secrets"})
 _NUMBER = re.compile(r"-\.?\d")
-_PLAIN_WORD = re.compile(r"word \d+")
+PLAIN_WORD = re.compile(r"word \d+")  # the name of a command's word that is no flag's value
 _HIDDEN = "***"
+_NUMBERED_KEY = re.compile(r"-*key[_-]?\d+")  # one of several keys; `api_key1` is none
 _SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
 
 
@@ -119,11 +120,11 @@ def with_commands(settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def plain_words(settings: Mapping[str, Any]) -> list[str]:
     """The words of a command that are no flags, in their order."""
-    return [value for name, value in settings.items() if _PLAIN_WORD.fullmatch(name)]
+    return [value for name, value in settings.items() if PLAIN_WORD.fullmatch(name)]
 
 
 def without_words(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if not _PLAIN_WORD.fullmatch(name)}
+    return {name: value for name, value in settings.items() if not PLAIN_WORD.fullmatch(name)}
 
 
 def differing_settings(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -151,12 +152,14 @@ def settings_of(job: Job) -> dict[str, Any]:
 
 
 def _is_secret(name: str) -> bool:
-    """`env_vars.WANDB_API_KEY`, `--auth-token`; not `num_keypoints`, `max_tokens` or `tokenizer`,
-    which are settings.
+    """True for `env_vars.WANDB_API_KEY` and `--auth-token`. False for settings: `num_keypoints`,
+    `max_tokens`, `tokenizer`, `key1`.
     """
     if name.startswith("env_vars."):
         return is_secret_name(name.removeprefix("env_vars."))
-    words = re.split(r"[^a-z]+", name.lower())
+    parts = re.split(r"[. ]", name.lower())
+    named = [part for part in parts if not _NUMBERED_KEY.fullmatch(part)]
+    words = re.split(r"[^a-z]+", " ".join(named))
     return any(
         word.endswith(_SECRET_ENDS) or word.startswith(("secret", "password")) for word in words
     )

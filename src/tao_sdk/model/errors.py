@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tao_sdk.model.reasons import Reason
 
@@ -101,6 +101,24 @@ class UsageError(TaoError, ValueError):
     """A command or a call that cannot be understood."""
 
     code = "usage"
+
+
+class SeveralJobs(UsageError):
+    """A word that means several jobs. The text has the first of their `ids`."""
+
+    MOST_SHOWN = 5
+    word = ""
+    ids: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, word: str, ids: Sequence[str]) -> SeveralJobs:
+        """The error for a word, and the ids of the jobs that it means."""
+        rest = ["..."] if len(ids) > cls.MOST_SHOWN else []
+        shown = ", ".join([*ids[: cls.MOST_SHOWN], *rest])
+        why = f"They are {shown}."
+        error = cls(f"{word!r} can mean several jobs.", why, "Name one by its id.")
+        error.word, error.ids = word, ids
+        return error
 
 
 class CredentialError(TaoError):

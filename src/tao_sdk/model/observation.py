@@ -55,6 +55,8 @@ class Observation:
     backend_words: str = ""
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
     stopped_pids: tuple[int, ...] = ()  # processes that somebody has stopped (SIGSTOP)
+    # `reason` says why an attempt is absent. It holds only if the attempt had ended by then.
+    ended_by: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ _WORTH_A_LOOK = (
     b"poch", b"loss", b"acc", b"kpi", b"map", b"iou", b"auc", b"auroc", b"dice", b"f0",
     b"precision", b"recall", b"score", b"error", b"mae", b"mse", b"wer", b"cer", b"ppl",
     b"perplexity", b"nll", b"bleu", b"rouge", b"psnr", b"ssim", b"fid", b"reward", b"top",
+    b"file \"",
 )  # fmt: skip
 _EPOCH = re.compile(
     r"(?<![A-Za-z_-])epochs?\b(?:\s?\((?:train|val|test)\))?['\"]?"
@@ -134,6 +135,10 @@ _BETWEEN_METRICS = re.compile(
 )
 _IN_PATH = re.compile(r"[A-Za-z.]/|/[A-Za-z.]")
 _JSON_START = re.compile(r"\{\s*[\"}]")
+# Python's traceback: a frame's place, its source below it, and the exception with its message,
+# which may name anything. `MeanError: 0.2` is no exception.
+_FRAME, _SOURCE_INDENT = b'  File "', b"    "
+_EXCEPTION = re.compile(r"(?:\w+\.)*\w*[a-z](?:Error|Exception): +(?![-+.\d])")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _decode = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 _LOW_ZEROS = _ZEROS.lower()  # the same, with letters in lower case
@@ -158,12 +163,20 @@ class LineReader:
     def __init__(self) -> None:
         self._shapes: dict[bytes, Shape | Record | None] = {}
         self._table: Table | None = None
+        self._in_frame = False  # of a traceback: lines of its source follow
         self.header = b""  # the line that began the table; b"" for none
+
+    @property
+    def context(self) -> list[bytes]:
+        """The lines before, as far as they decide what the next ones mean."""
+        return [line for line in (self.header, _FRAME if self._in_frame else b"") if line]
 
     def read(self, line: bytes, count_known: bool = True) -> Sighting | None:
         """What `line` says, or None. Before any epoch or step is known a metric counts only beside
         one, or where it can be nothing else.
         """
+        if (self._in_frame or line.startswith(_FRAME)) and self._is_of_frame(line):
+            return None
         key = line.translate(_ZEROS)
         try:
             shape = self._shapes[key]
@@ -172,6 +185,12 @@ class LineReader:
         if not shape:
             return None
         return shape.read(text_of(line), count_known)
+
+    def _is_of_frame(self, line: bytes) -> bool:
+        """True for the place of a traceback's frame, and for the lines of source below it."""
+        begins = line.startswith(_FRAME)
+        self._in_frame = begins or line.startswith(_SOURCE_INDENT)
+        return self._in_frame
 
     def may_say_something(self, text: bytes) -> bool:
         """As the function of this name. The rows of a table have no words to look for."""
@@ -228,7 +247,7 @@ def text_of(line: bytes) -> str:
 def shape_of(line: bytes) -> Shape | Record | None:
     """None for a line that says nothing, whatever its digits are."""
     text = text_of(line)
-    if text.startswith("@tao "):
+    if text.startswith("@tao ") or _EXCEPTION.match(text):
         return None
     if _JSON_START.match(text):
         return Record()

@@ -33,7 +33,7 @@ class ProgressReader:
     reader per stream.
 
     `start` is what an earlier reader of the same stream came to, and `unfinished` what that reader
-    had left: the line that it had not seen the end of, below the header of a table.
+    had left: the line that it had not seen the end of, below what decides its meaning.
 
     A stream that names steps and no epochs is read as one that counts steps. Within the reader,
     `position` is the epoch, or the step and one, so that 0 is before the first.
@@ -58,8 +58,9 @@ class ProgressReader:
         # what was said of the newest epoch
         self._own_metrics: Mapping[str, float] = self._history.reopen_entry(counted.epoch)
         self._reader = LineReader()
-        header, _, line = unfinished.rpartition(b"\n")
-        self._reader.read(header)
+        context, _, line = unfinished.rpartition(b"\n")
+        for earlier in context.split(b"\n"):
+            self._reader.read(earlier)
         self._lines = _Lines(line)
         self._pace = LivePace(start.eta_seconds)
 
@@ -70,12 +71,10 @@ class ProgressReader:
     @property
     def unfinished(self) -> bytes:
         """What the next reader of the stream needs beside the progress: the start of the line whose
-        end has not come yet, and before it the header of a table whose rows may follow.
+        end has not come yet, and before it the header of a table whose rows may follow, or the
+        place of a traceback's frame.
         """
-        line = start_that_counts(self._lines.unfinished)
-        if self._reader.header:
-            return self._reader.header + b"\n" + line
-        return line
+        return b"\n".join([*self._reader.context, start_that_counts(self._lines.unfinished)])
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
         """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was

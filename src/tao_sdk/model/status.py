@@ -100,7 +100,8 @@ def _after_absent(standing: Standing, seen: Observation, outcome: Outcome | None
     looks = standing.absent_looks + 1
     now = replace(standing, absent_looks=looks, next_attempt_at=None)
     if looks < LOOKS_BEFORE_GONE:
-        return now.with_reason(words.why(Reason.NOT_FOUND))
+        code = Reason.REMOVED_OUTSIDE if seen.reason else Reason.NOT_FOUND
+        return now.with_reason(Why(code, words.why(Reason.NOT_FOUND).text))
     if outcome is None or not outcome.whole:
         now = replace(now, status=_as_requested(standing, Status.ERROR))
         own = Why(Reason.REMOVED_OUTSIDE, seen.reason)  # the backend may know who removed it

@@ -64,12 +64,14 @@ def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
     if keys is None:
         return []
     declared = {wanted.key for wanted in job.data.inputs} | set(job.data.output_keys)
-    texts = [(joined(way), value) for way, value in text_leaves(keys.tree)]
-    return [
-        (key, value)
-        for key, value in texts
-        if key not in declared and not job.brings_path(value) and is_path_below(value, folder)
-    ]
+    undeclared: list[KeyAndValue] = []
+    for way, value in text_leaves(keys.tree):
+        key = joined(way)
+        if key in declared or job.brings_path(value):
+            continue
+        if is_path_below(value, folder):
+            undeclared.append((key, value))
+    return undeclared
 
 
 def is_path_below(value: str, folder: str) -> bool:

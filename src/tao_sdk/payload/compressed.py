@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from base64 import b64encode
 
-WIDTH = 1000  # characters of a line
+WIDTH = 4000  # characters of a line; a terminal takes 4095
 
 
 def compressed(data: bytes) -> str:

@@ -23,15 +23,15 @@ for p in python3 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 
 command -v "$p" >/dev/null 2>&1 && break
 done
 [ "$p" ] || {{
-what='this job needs python3 (3.8 or later) in its image, and there is none.'
-echo "tao: $what" >&2
-printf '@tao {{"event": "failed", "time": %d, "code": "python3.missing", "what": "%s"}}\\n' \\
-  "$(date +%s 2>/dev/null)" "$what" >&2
+w='this job needs python3 (3.8 or later) in its image, and there is none.'
+echo "tao: $w"
+printf '@tao {{"event":"failed","time":%d,"code":"python3.missing","what":"%s"}}\\n' \
+"$(date +%s 2>/dev/null)" "$w"
 exit 127
-}}
-exec "$p" -ISXutf8 -c "$b" "$b" 8 "${{LC_CTYPE+x}}" 9<<'TAO_PAYLOAD'
+}} >&2
+exec "$p" -ISXutf8 -c "$b" "$b" 8 "${{LC_CTYPE+x}}" 9<<'TAO'
 {payload}
-TAO_PAYLOAD
+TAO
 """
 
 
@@ -39,7 +39,7 @@ def shell_text(document: Document, files: Sequence[bytes]) -> str:
     """The job's command. The same document and files give the same text."""
     contents = [("document", ascii(document).encode())]
     contents += [(str(number), content) for number, content in enumerate(files)]
-    program = find_program(tuple(sorted(set(asked_for(document)))))
+    program = find_program(tuple(sorted(set(optional_modules(document)))))
     payload = f"{program.modules}\n\n{compressed(joined(contents))}"
     return SHELL.format(bootstrap=program.bootstrap, payload=payload)
 
@@ -50,8 +50,8 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
     return index.encode() + b"\n\n" + b"".join(blob for _, blob in blobs)
 
 
-def asked_for(document: Document) -> Iterator[str]:
-    """The optional modules that a job asks for.
+def optional_modules(document: Document) -> Iterator[str]:
+    """The optional modules that a job needs.
 
     Where its results go is decided in the job, by its environment: outputs may always go to a
     bucket.
@@ -60,7 +60,7 @@ def asked_for(document: Document) -> Iterator[str]:
         yield "runner.files"
     if document["inputs"]:
         yield "runner.inputs.fetch"
-        yield from asked_by_inputs(document["inputs"])
+        yield from input_modules(document["inputs"])
     if document["spec"]:
         yield "runner.spec"
     if document["copies"]:
@@ -74,14 +74,20 @@ def asked_for(document: Document) -> Iterator[str]:
         yield "runner.outputs.earlier"
 
 
-def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
-    """What fetches and unpacks them."""
-    for each in inputs:
-        module = MODULES[scheme(each["uri"])]
+def input_modules(inputs: Iterable[Input]) -> Iterator[str]:
+    """The modules that fetch and unpack the inputs."""
+    for wanted in inputs:
+        module = MODULES[scheme(wanted["uri"])]
         if module != "local":
             yield from (f"net.{module}", "runner.inputs.staging")
-        # what a web server calls a file is known only there
-        if must_unpack(each) or (module == "http_file" and each["options"].get("extract") != "no"):
+        if may_unpack(wanted, module):
             yield from ("runner.inputs.staging", "runner.inputs.unpacking", "runner.inputs.archive")
-        if "selective" in each["options"]:
+        if "selective" in wanted["options"]:
             yield "runner.inputs.annotation"
+
+
+def may_unpack(wanted: Input, module: str) -> bool:
+    """True for an archive, and for a file of a web server, whose name is known only there."""
+    if must_unpack(wanted):
+        return True
+    return module == "http_file" and wanted["options"].get("extract") != "no"

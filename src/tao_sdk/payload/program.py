@@ -50,9 +50,9 @@ if sys.version_info < (3, 8):
         try: os.execvp(p, [p, "-ISXutf8", "-c", a[1], a[1], str(n + 1), a[3]])
         except OSError: pass
     import json, time
-    what = "this job needs python3 3.8 or later, the image has %d.%d." % sys.version_info[:2]
-    event = {"event": "failed", "time": time.time(), "code": "python3.missing", "what": what}
-    sys.stderr.write("tao: %s\\n@tao %s\\n" % (what, json.dumps(event)))
+    w = "this job needs python3 3.8 or later, the image has %d.%d." % sys.version_info[:2]
+    e = {"event": "failed", "time": time.time(), "code": "python3.missing", "what": w}
+    sys.stderr.write("tao: %s\\n@tao %s\\n" % (w, json.dumps(e)))
     sys.exit(127)
 import zlib, binascii
 m, j = [zlib.decompress(binascii.a2b_base64(p)) for p in open(9, "rb").read().split(b"\\n\\n")]

@@ -246,12 +246,15 @@ class Scanner:
         line = Line(self.text, self.commands, outer)
         while self.at < self.stop:
             char = self.text[self.at]
-            in_condition = line.in_condition(self.at)
-            closes = char == ")" and self.at not in self.spans and not in_condition
+            closes = char == ")" and self.is_operator(line)
             self.reader_of(char, line)(self, line)
             if closes and around and not line.cases:
                 return
         line.end_command(self.at)
+
+    def is_operator(self, line: Line) -> bool:
+        """True if a character of the shell's syntax has its meaning here."""
+        return self.at not in self.spans and not line.in_condition(self.at)
 
     def reader_of(self, char: str, line: Line) -> Reader:
         """What reads the token that starts here."""

@@ -229,12 +229,14 @@ def squeezed(text: str) -> str:
 
 
 BREAKS = re.compile(
-    rf"(?P<string>{STRING})|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])|(?P<lines>\n\s*)"
+    rf"(?P<string>{STRING})|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])|(?P<lines>,?\n\s*)"
 )
 
 
 def joined(text: str) -> str:
-    """A statement of several lines on its first one. As many empty lines follow it."""
+    """A statement of several lines on its first one, without a last comma in its brackets. As many
+    empty lines follow it.
+    """
     depth = dropped = 0
 
     def on_one_line(token: re.Match[str]) -> str:
@@ -245,6 +247,8 @@ def joined(text: str) -> str:
             return token[0]
         if depth:
             dropped += token[0].count("\n")
+            if token[0][0] == ",":
+                return "" if text[token.end()] in ")]}" else ","
             return parting(text, token, depth)
         empty, dropped = "\n" * dropped, 0
         return empty + token[0]

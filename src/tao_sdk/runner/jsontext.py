@@ -4,7 +4,7 @@ runner, and a python3 cut down to its minimum (python3-minimal) does not have it
 
 from __future__ import annotations
 
-SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
+SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dumps(value: object) -> str:

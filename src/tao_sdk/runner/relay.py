@@ -6,13 +6,12 @@ import os
 import select
 import time
 
+from tao_sdk.runner.outputs.ending import FAILED
 from tao_sdk.runner.report import write_all
 from tao_sdk.runner.trouble import unkept_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tao_sdk.runner.process import Command
 
 CHUNK = 1 << 16
@@ -21,6 +20,7 @@ PATIENCE = 5.0
 # reads that empty any pipe; without a limit a daemon that left the group and writes on would hold
 # the job
 DRAIN = 64
+ENDED = 15  # the wait status of what SIGTERM ended: a shell, or a tee
 PAUSE = 50  # milliseconds between two looks at what the command left running
 
 
@@ -32,6 +32,7 @@ class Relay:
         self.pid, self.streams = command.pid, command.streams
         self.log = log
         self.status: int | None = None  # of waitpid
+        self.codes: list[int] = []  # of what outlived its shell after the request to end
 
     def run(self) -> int:
         """Wait for the command's whole process group. The wait status of the shell."""
@@ -85,7 +86,7 @@ class Relay:
             return
 
     def reap_children(self) -> None:
-        """Take note of what has ended: the shell, and as process 1 everybody's orphans."""
+        """Take note of what has ended: the shell, and everybody's orphans."""
         read_available(self.command.wake)
         while True:
             try:
@@ -96,6 +97,8 @@ class Relay:
                 return
             if pid == self.pid:
                 self.status = status
+            elif self.signals.first and status != ENDED:
+                self.codes.append(exit_code(status))
 
     def clear_group(self) -> None:
         """End what the command left running: it has the grace period, then it is killed."""
@@ -104,6 +107,17 @@ class Relay:
         latest = time.monotonic() + self.signals.command_grace() + PATIENCE
         while has_living(self.pid) and time.monotonic() < latest:
             self.relay_once(PAUSE)
+
+    def judge_code(self) -> int:
+        """The exit code by which files are judged. Where the request to end ended the shell, it is
+        that of the programs which outlived the shell.
+        """
+        self.reap_children()
+        if self.status != ENDED or not self.codes:
+            return exit_code(self.status or 0)
+        if FAILED in self.codes:
+            return FAILED
+        return max(self.codes)
 
     def drain_pipes(self) -> None:
         """What the processes wrote before they ended is still in the pipes."""
@@ -132,23 +146,19 @@ def has_living(group: int) -> bool:
         return True
     if not os.path.isdir("/proc/1"):
         return True
-    return any(map(alive_in(group), filter(str.isdigit, os.listdir("/proc"))))
-
-
-def alive_in(group: int) -> Callable[[str], bool]:
-    def is_alive(pid: str) -> bool:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 state, _, its_group = file.read().rpartition(b") ")[2].split()[:3]
         except OSError:
-            return False
-        return int(its_group) == group and state not in (b"Z", b"X")
-
-    return is_alive
+            continue
+        if int(its_group) == group and state not in (b"Z", b"X"):
+            return True
+    return False
 
 
 def exit_code(status: int) -> int:
     """As a shell tells it: 128 + n when signal n ended the command."""
-    if os.WIFSIGNALED(status):
+    if os.WTERMSIG(status):
         return 128 + os.WTERMSIG(status)
     return os.WEXITSTATUS(status)

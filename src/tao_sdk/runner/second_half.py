@@ -56,8 +56,10 @@ class SecondHalf:
     def wait_for_command(self) -> int:
         """The exit code of the command, which is told."""
         status = self.relay.run()
-        code = exit_code(status)
-        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        self.judged = self.relay.judge_code()
+        # 0 stays hidden: commands that the shell never ran would count as done
+        code = self.judged or exit_code(status)
+        signal = os.WTERMSIG(status)  # 0 of one that exited
         seconds = round(time.monotonic() - self.job.started, 3)
         full = full_folders(self.place.folder) if code else []
         more = {"full": ", ".join(full)} if full else {}
@@ -74,7 +76,7 @@ class SecondHalf:
             self.warn_missing()
         try:
             if self.keeper:
-                self.keeper.finish(code)
+                self.keeper.finish(code, self.judged)
         except Failure as failure:
             self.report.tell_failure(failure)
             return False

@@ -57,6 +57,8 @@ class Signals:
 
     def forward(self, number: int, _: FrameType | None) -> None:
         """Pass a signal on. The first that asks for an end decides how long that may take."""
+        if number in ENDING and not self.first:
+            adopt_orphans()
         self.signal_group(number)
         if number in ENDING:
             if not self.first:
@@ -81,7 +83,7 @@ class Signals:
         return self.place.grace * self.share
 
     def kill_command(self, *_: object) -> None:
-        self.killed = self.killed or bool(self.group)
+        self.killed |= bool(self.group)
         self.signal_group(signal.SIGKILL)
 
     def signal_group(self, number: int) -> None:
@@ -107,3 +109,13 @@ class Signals:
     def command_ended(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.group = 0
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends. Without ctypes, nobody does."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+    except (ImportError, OSError, AttributeError):
+        return

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NoReturn
 
-from tao_sdk.model.errors import JobNotFound, UsageError
+from tao_sdk.model.errors import JobNotFound, SeveralJobs
 from tao_sdk.model.spec import is_unicode
 
+MOST_READ = SeveralJobs.MOST_SHOWN + 1  # ids: an error shows that there are more
 NEWEST_SEARCHED = 200  # jobs among which a wrong id is looked for
-MOST_SHOWN = 5  # ids in an error
 
 ID_KNOWN = "SELECT 1 FROM jobs WHERE id = ?"
 IDS_WITH_NAME = "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC"
@@ -21,7 +21,7 @@ NEWEST_NAMES = "SELECT id, name FROM jobs ORDER BY number DESC LIMIT ?"
 def find_id(db: sqlite3.Connection, text: str) -> str:
     """The id of the one job that `text` means: by its id, else its name, else how its id begins.
 
-    Raises JobNotFound when it means none, UsageError when it means several.
+    Raises JobNotFound when it means none, SeveralJobs when it means several.
     """
     if not is_unicode(text):
         raise_not_found(text)
@@ -31,9 +31,7 @@ def find_id(db: sqlite3.Connection, text: str) -> str:
     if not matches:
         raise_not_found(text, db.execute(NEWEST_NAMES, (NEWEST_SEARCHED,)))
     if len(matches) > 1:
-        rest = ", ..." if len(matches) > MOST_SHOWN else ""
-        shown = ", ".join(matches[:MOST_SHOWN]) + rest
-        raise UsageError(f"{text!r} can mean several jobs.", "", f"Say which: {shown}")
+        raise SeveralJobs.of(text, matches)
     return matches[0]
 
 
@@ -47,8 +45,8 @@ def ids_named(db: sqlite3.Connection, text: str) -> list[str]:
 
 
 def _matching_ids(db: sqlite3.Connection, text: str) -> list[str]:
-    """At most MOST_SHOWN + 1 ids of jobs with that name, else of jobs whose id begins so."""
-    limit = f" LIMIT {MOST_SHOWN + 1}"
+    """At most MOST_READ ids of jobs with that name, else of jobs whose id begins so."""
+    limit = f" LIMIT {MOST_READ}"
     named = _first_column(db, IDS_WITH_NAME + limit, text)
     if named or not text:
         return named

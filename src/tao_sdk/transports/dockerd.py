@@ -34,6 +34,7 @@ from tao_sdk.model.errors import (
 )
 from tao_sdk.transports.dockerd_http import connect_to, words_of
 from tao_sdk.transports.http_session import Answer, Connect, Session, Timeout
+from tao_sdk.transports.slow_answer import tell_when_slow
 
 TIMEOUT = 60.0  # seconds for an answer to begin
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was
@@ -335,7 +336,8 @@ def connect(address: Address) -> Session:
     must_have_certificates(address)
     try:
         session = Session(address.url, connect_by(address))
-        answer = session.request("GET", "/version", TIMEOUT)
+        with tell_when_slow(f"the Docker daemon at {address.url}", TIMEOUT):
+            answer = session.request("GET", "/version", TIMEOUT)
         try:
             session.agreed = min(newest_api(address, answer), NEWEST, key=version_numbers)
         finally:

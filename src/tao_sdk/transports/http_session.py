@@ -11,6 +11,7 @@ import json
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
@@ -137,6 +138,30 @@ class Answer:
             raise Unreachable(
                 f"The connection to {self._session.url} broke.", str(error), "Try again."
             ) from error
+        return data
+
+    def read_before(self, deadline: float, most: int) -> bytes:
+        """The whole body, of at most `most` bytes. Raises TimeoutError if it has not come by the
+        deadline of time.monotonic(), ValueError if it is larger; OSError or HTTPException when it
+        breaks off.
+        """
+        body = bytearray()
+        while data := self._read_some(deadline):
+            body += data
+            if len(body) > most:
+                raise ValueError(f"the answer is larger than {most} bytes")
+        self.response.read(1)  # to its end, so that the connection can be used again
+        return bytes(body)
+
+    def _read_some(self, deadline: float) -> bytes:
+        """What comes next of the body; empty at its end. Raises as `read_before`."""
+        patience = deadline - time.monotonic()
+        if patience <= 0:
+            raise TimeoutError
+        silence = self.line.gettimeout()
+        self.line.settimeout(min(patience, silence or patience))
+        data = self.response.read1(BLOCK)
+        self._check_end(data)
         return data
 
     def read_blocks(self) -> Iterator[bytes]:

@@ -7,14 +7,17 @@ asked and what the answer means (the backend).
 from __future__ import annotations
 
 import json
+import math
 import os
 import ssl
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -31,7 +34,7 @@ LIST_SECONDS = 12.0  # a list of thousands takes the server a while
 LARGEST = 16 * 1024 * 1024  # bytes of an answer about one thing
 LARGEST_LIST = 512 * 1024 * 1024
 BUSY = 429
-LONGEST_PAUSE = 10.0  # seconds that a busy server may ask for
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds that a busy server may ask for
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 WORDS = 4000  # characters of a refusal that are kept
 
@@ -80,6 +83,24 @@ class Kube:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._used: Credential | None = None
+        self._limit = threading.local()  # `deadline`: until when this thread asks
+
+    @contextmanager
+    def within(self, seconds: float) -> Generator[None]:
+        """Give up what this thread asks inside after so long, however many questions there are:
+        they raise Unreachable.
+        """
+        outer = self._deadline
+        self._limit.deadline = min(outer, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            self._limit.deadline = outer
+
+    @property
+    def _deadline(self) -> float:
+        """time.monotonic() until which this thread may ask."""
+        return getattr(self._limit, "deadline", math.inf)
 
     def ask(
         self,
@@ -94,10 +115,10 @@ class Kube:
         """The answer's object. Raises KubeError, Unreachable, CredentialError."""
         data = json.dumps(body, allow_nan=False).encode() if body is not None else None
         headers = {"Content-Type": content_type, "Accept": "application/json"}
-        deadline = time.monotonic() + times.give_up
+        deadline = min(time.monotonic() + times.give_up, self._deadline)
         answer = self._answered(method, path, data, params, headers, times.read, deadline)
         try:
-            return self._object(answer, largest)
+            return self._object(answer, largest, deadline)
         finally:
             answer.close()
 
@@ -105,11 +126,20 @@ class Kube:
         """All things of a kind, in one answer. Raises KubeError, Unreachable, CredentialError."""
         return self.ask("GET", path, params=params, times=Times(LIST_SECONDS), largest=LARGEST_LIST)
 
+    def server_time(self) -> datetime | None:
+        """The server's clock, to the second; None where it does not say. Raises as `ask`."""
+        answer = self.stream("/version")
+        answer.close()
+        try:
+            return parsedate_to_datetime(str(answer.headers.get("Date")))
+        except ValueError:
+            return None
+
     def stream(
         self, path: str, params: Mapping[str, Any] | None = None, read: float = READ_SECONDS
     ) -> Answer:
         """An answer whose body is read as it comes. The caller closes it. Raises as `ask`."""
-        deadline = time.monotonic() + read
+        deadline = min(time.monotonic() + read, self._deadline)
         return self._answered("GET", path, None, params, {"Accept": "*/*"}, read, deadline)
 
     def close(self) -> None:
@@ -134,12 +164,15 @@ class Kube:
         """
         renewed = False
         while True:
-            answer = self._sent(method, path, data, params, headers, read)
+            patience = min(read, self._deadline - time.monotonic())
+            if patience <= 0:
+                raise unreachable(self.cluster.server, TimeoutError(), nothing_sent=True)
+            answer = self._sent(method, path, data, params, headers, patience)
             if answer.status < 300:
                 return answer
             try:
                 pause = pause_of(answer)
-                error = self._refusal(answer)
+                error = self._refusal(answer, deadline)
             finally:
                 answer.close()
             if answer.status == 401:
@@ -194,21 +227,21 @@ class Kube:
                 self._used = credential
             return self._session
 
-    def _object(self, answer: Answer, largest: int) -> Json:
+    def _object(self, answer: Answer, largest: int, deadline: float) -> Json:
         try:
-            data = answer.read(largest + 1)
-            if len(data) <= largest:
-                answer.read(1)  # to its end, so that the connection can be used again
-            value: Any = json.loads(data) if len(data) <= largest else None
-        except (ValueError, RecursionError) as error:
+            data = answer.read_before(deadline, largest)
+            value: Any = json.loads(data)
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise unreachable(self.cluster.server, error) from error
         if not isinstance(value, dict):
             what = f"{self.cluster.server} gave no answer that can be understood."
             raise Unreachable(what, "", "Try again.")
         return cast("Json", value)
 
-    def _refusal(self, answer: Answer) -> KubeError:
-        data = answer.read(LARGEST)
+    def _refusal(self, answer: Answer, deadline: float) -> KubeError:
+        data = b""  # the status says enough where the words do not come
+        with suppress(OSError, HTTPException, ValueError):
+            data = answer.read_before(deadline, LARGEST)
         try:
             said: Any = json.loads(data)
             words, reason = str(said.get("message") or ""), str(said.get("reason") or "")
@@ -224,11 +257,11 @@ def is_broken(status: int) -> bool:
 
 
 def pause_of(answer: Answer) -> float:
-    """Seconds until a busy server is asked again: as it says, at most LONGEST_PAUSE."""
+    """Seconds until a busy server is asked again: as it says, within bounds."""
     text = str(answer.headers.get("Retry-After") or "1")
     if not text.isdigit():
         return 1.0
-    return min(float(text), LONGEST_PAUSE)
+    return min(max(float(text), SHORTEST_PAUSE), LONGEST_PAUSE)
 
 
 def unanswered(server: str, error: KubeError) -> Unreachable:

@@ -106,11 +106,14 @@ def ask_provider(cluster: Cluster) -> Credential:
     try:
         files = os.pathsep.join(cluster.files)
         config.load_kube_config(files, cluster.context, settings, persist_config=False)
-        header = str(settings.get_api_key_with_prefix("authorization") or "")
+        found: Any = settings.auth_settings().get("BearerToken") or {}
     except Exception as error:
         raise no_login(
             [f"the auth-provider of {cluster.context}: {type(error).__name__}"]
         ) from error
+    header = str(found.get("value") or "")
+    if not header:
+        raise no_login([f"the auth-provider of {cluster.context} gave no token"])
     return Credential(header, until=time.time() + FRESH_SECONDS)
 
 

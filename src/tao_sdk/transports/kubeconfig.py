@@ -72,13 +72,13 @@ def find_cluster(
     names each place and why it has no login; UsageError for an unknown context.
     """
     there = [path for path in files if path.is_file()]
-    if there:
-        return cluster_of(merged(there), context, tuple(map(str, there)))
-    if context:
-        raise unknown_context(context, [], files)
+    config = merged(there)
+    chosen = context or str(config.get("current-context") or "")
+    if chosen:
+        return cluster_of(config, chosen, there or files)
     if host and (account / "token").is_file():
         return own_cluster(host, port, account)
-    raise no_login([*(f"{path} is not there" for path in files), why_not_in_pod(host, account)])
+    raise no_login([*map(why_no_context, files), why_not_in_pod(host, account)])
 
 
 def no_login(reasons: Iterable[str]) -> CredentialError:
@@ -92,6 +92,14 @@ def no_login(reasons: Iterable[str]) -> CredentialError:
     )
     error.code = "kubernetes.no_login"
     return error
+
+
+def why_no_context(path: Path) -> str:
+    """Why a kubeconfig chooses no cluster, in words."""
+    if not path.is_file():
+        return f"{path} is not there"
+    known = ", ".join(str(entry["name"]) for entry in entries(read_config(path), "contexts", path))
+    return f"{path} has no current context (its contexts are: {known or 'none'})"
 
 
 def why_not_in_pod(host: str, account: Path) -> str:
@@ -167,17 +175,11 @@ def read_bounded(path: Path) -> bytes:
     return data
 
 
-def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) -> Cluster:
-    """The cluster of the asked context, else of the current one. Raises CredentialError,
-    UsageError.
-    """
+def cluster_of(config: Mapping[str, Any], context: str, files: Sequence[Path]) -> Cluster:
+    """The cluster of the context. Raises CredentialError, UsageError for an unknown one."""
     contexts: Mapping[str, Mapping[str, Any]] = config["contexts"]
-    context = asked or config.get("current-context") or ""
     if context not in contexts:
-        if asked:
-            raise unknown_context(asked, list(contexts), files)
-        known = f"contexts are: {', '.join(contexts) or 'none'}"
-        raise no_login([f"{', '.join(files)}: no current context ({known})"])
+        raise unknown_context(context, list(contexts), files)
     named = part_of(contexts[context], "context")
     cluster = entry_of(config, "clusters", named.get("cluster"), context)
     user = config["users"].get(str(named.get("user") or ""), {})
@@ -193,7 +195,7 @@ def cluster_of(config: Mapping[str, Any], asked: str, files: tuple[str, ...]) ->
         server_name=str(at.get("tls-server-name") or ""),
         proxy=str(at.get("proxy-url") or ""),
         context=context,
-        files=files,
+        files=tuple(map(str, files)),
     )
 
 
@@ -212,9 +214,7 @@ def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> M
     return config[kind][str(name)]
 
 
-def unknown_context(
-    context: str, known: Sequence[str], files: Sequence[Path] | Sequence[str]
-) -> UsageError:
+def unknown_context(context: str, known: Sequence[str], files: Sequence[Path]) -> UsageError:
     """The error for a context that there is not, with those that there are."""
     error = UsageError(
         f"There is no context {context!r}.",

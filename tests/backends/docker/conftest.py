@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import marks
+from support.caller import caller_environment
 from support.dockerd import dockerd_here, registry_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from support.ended_jobs import ending_jobs
@@ -28,20 +28,9 @@ def here() -> Daemon:
 
 @pytest.fixture
 def surroundings(here: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The environment of a caller with a state folder and a home of his own."""
+    """The environment of a caller who uses the daemon."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "home").mkdir()
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("DOCKER_", "TAO_", "NGC_"))
-    }
-    own = {
-        "DOCKER_HOST": here.host,
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-        "HOME": str(tmp_path / "home"),
-    }
-    return {**kept, **own}
+    return caller_environment(tmp_path, DOCKER_HOST=here.host)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX
 from tao_sdk.backends.containers import containers
 from tao_sdk.backends.containers.containers import Containers, container_name
+from tao_sdk.backends.containers.life import leftovers
 from tao_sdk.backends.containers.life.ending import Ending
 from tao_sdk.backends.containers.life.jobs import JobContainers, Place
 from tao_sdk.backends.containers.life.networks import Networks
@@ -188,3 +189,34 @@ def test_a_container_whose_files_are_busy_is_removed_once_they_are_not(
             moon.containers.remove(ref.unique_id)
     found = moon.containers.inspect(ref.unique_id)
     assert (found is None) is (refusals < 3)
+
+
+def test_the_next_attempt_starts_though_the_last_ones_files_are_busy_and_they_go_later(
+    moon: Moon,
+    attempt: Attempt,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(leftovers, "PAUSE_SECONDS", 0.0)
+    first = moon.submit(attempt, "echo first")
+    dockerd_here.until(lambda: moon.look(first).phase.ended)
+    ask, tries = moon.place.daemon.ask, list[str]()
+
+    def busy_ask(method: str, path: str, *given: Any, **more: Any) -> Any:
+        if method == "DELETE" and first.unique_id in path:
+            tries.append(path)
+            raise DaemonError(500, BUSY)
+        return ask(method, path, *given, **more)
+
+    next_attempt = replace(attempt, number=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(moon.place.daemon, "ask", busy_ask)
+        second = moon.submit(next_attempt, "echo second")
+        tries.clear()
+        dockerd_here.until(lambda: moon.look(second).phase.ended and tries)
+    assert moon.log(second) == b"second\n"
+    assert len(caplog.messages) == 1 and "busy" in caplog.text
+    dockerd_here.until(
+        lambda: moon.look(second) and moon.containers.inspect(first.unique_id) is None
+    )
+    moon.ending.release(second)

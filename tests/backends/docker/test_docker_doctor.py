@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, GPU_HERE, PYTHON, Daemon
+from support.tao_command import run_tao_here
 from tao_sdk.backends.docker.daemon import doctor as examined
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
@@ -68,12 +69,9 @@ def test_certificates_that_are_missing_are_named(tmp_path: Path, there: tuple[st
 
 
 def doctor(surroundings: dict[str, str], *words: str) -> list[dict[str, str]]:
-    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", *words, "--json"]
-    done = subprocess.run(
-        argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True
-    )
-    assert done.returncode == 2, done.stdout
-    return json.loads(done.stdout)["findings"]
+    ran = run_tao_here(surroundings, surroundings["HOME"], "doctor", *words, "--json")
+    assert ran.code == 2, ran.out
+    return ran.json["findings"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +147,7 @@ def test_a_socket_that_others_may_use_is_no_reason_to_start_docker() -> None:
     denied = dockerd.daemon_unreachable(
         dockerd.Address("unix:///run/docker.sock"), "[Errno 13] Permission denied"
     )
-    said = examined.unreachable(dockerd.Address("unix:///run/docker.sock"), denied)
+    said = examined.unreachable_daemon(dockerd.Address("unix:///run/docker.sock"), denied)
     assert "usermod -aG docker" in said.fix
     assert "start" not in repr(said).lower()
 
@@ -215,10 +213,9 @@ def test_with_a_job_file_that_can_run_the_doctor_says_so(
     (tmp_path / "job.yaml").write_text(
         JOB.format(image=PYTHON, folder=tmp_path).replace("/no/such/folder", "/tmp")
     )
-    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", str(tmp_path / "job.yaml")]
-    done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert "Nothing would stop the job." in done.stdout
+    ran = run_tao_here(surroundings, tmp_path, "doctor", "job.yaml")
+    assert ran.code == 0, ran.out
+    assert "Nothing would stop the job." in ran.out
 
 
 def test_a_daemon_elsewhere_that_does_not_answer_is_not_to_be_started_here(
@@ -280,13 +277,9 @@ def test_doctor_plan_and_run_say_the_same_of_a_job_that_cannot_run(
     file = Path(surroundings["HOME"]) / "job.yaml"
     file.write_text(json.dumps(job).replace("{half}", half_registry))
     for verb in ("doctor", "plan", "run"):
-        argv = [sys.executable, "-m", "tao_sdk.cli.main", verb, str(file), "--json"]
-        done = subprocess.run(
-            argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True
-        )
-        assert (verb, done.returncode) == (verb, 2), done.stdout
-        said = json.loads(done.stderr if verb == "run" else done.stdout)
-        told = [said["error"]["code"]] if verb == "run" else codes(said["findings"])
+        ran = run_tao_here(surroundings, surroundings["HOME"], verb, "job.yaml", "--json")
+        assert (verb, ran.code) == (verb, 2), ran.out
+        told = [ran.error["code"]] if verb == "run" else codes(ran.json["findings"])
         assert (verb, told) == (verb, [code])
 
 

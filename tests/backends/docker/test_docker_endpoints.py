@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.caller import caller_environment
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
+from support.tao_command import run_tao_here
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
@@ -38,13 +37,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """The environment of somebody with a home of his own, who names no daemon."""
     monkeypatch.chdir(tmp_path)
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("DOCKER_", "TAO_", "NGC_"))
-    }
-    home = {"HOME": str(tmp_path / "home"), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
-    return {**kept, **home, "DOCKER_NETWORK": "none"}
+    return caller_environment(tmp_path, DOCKER_NETWORK="none")
 
 
 @pytest.fixture
@@ -137,15 +130,9 @@ def test_the_command_takes_the_name_of_an_endpoint_where_it_takes_a_platform(
     named: Environment, there: Daemon
 ) -> None:
     def tao(*words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "tao_sdk.cli.main", *words],
-            env=named,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout
+        ran = run_tao_here(named, Path.cwd(), *words)
+        assert ran.code == code, ran.err
+        return ran.out
 
     Path("job.yaml").write_text(
         f"name: by-file\nplatform: gpu-box\nimage: {BUSYBOX}\ngpu_count: "

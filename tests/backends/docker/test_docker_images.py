@@ -132,6 +132,9 @@ def test_a_misspelt_image_is_refused_with_the_one_that_the_daemon_has(
                 run(client, wrong, **options)
             assert f"Did you mean {local}?" in refused.value.next
         with pytest.raises(Refused) as refused:
+            run(client, local, pull="always")
+        assert "The daemon has it: leave out `pull`." in refused.value.next
+        with pytest.raises(Refused) as refused:
             run(client, "localhost:1/something/else", pull="never")
         assert "Did you mean" not in refused.value.next
     finally:

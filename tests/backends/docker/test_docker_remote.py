@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from support.servers.ports import free_port
+from support.tao_command import run_tao_here
 from tao_sdk.backends.docker.daemon.address import find_address
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
@@ -98,10 +98,9 @@ def test_the_command_shows_and_fetches_what_lies_far_away(
     where = {**environ(surroundings, host, pair), "DOCKER_NETWORK": "none"}
 
     def tao(*words: str) -> str:
-        argv = [sys.executable, "-m", "tao_sdk.cli.main", *words]
-        done = subprocess.run(argv, env=where, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        ran = run_tao_here(where, tmp_path, *words)
+        assert ran.code == 0, ran.out + ran.err
+        return ran.out
 
     tao(
         "run",

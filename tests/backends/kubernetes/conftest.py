@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import marks
+from support.caller import caller_environment
 from support.ended_jobs import ending_jobs
 from support.kubernetes import kube_here, programs
 from support.kubernetes.kube_here import Cluster
@@ -34,7 +35,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the test's own."""
     name = cluster.make_namespace()
     yield name
-    cluster.remove_namespace(name)
+    cluster.clear_namespace(name)
 
 
 @pytest.fixture
@@ -53,25 +54,12 @@ def surroundings(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, str]:
-    """The environment of a caller with a state folder and a home of his own, on a cluster that has
-    the images of the tests.
-    """
+    """The environment of a caller on a cluster that has the images of the tests."""
     cluster.has_python_image()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{programs.programs()}:{os.environ['PATH']}")
-    (tmp_path / "home").mkdir()
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("KUBE", "TAO_", "NGC_"))
-    }
-    own = {
-        "KUBECONFIG": str(kubeconfig),
-        "TAO_K8S_NAMESPACE": namespace,
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-        "HOME": str(tmp_path / "home"),
-    }
-    return {**kept, **own}
+    own = {"KUBECONFIG": str(kubeconfig), "TAO_K8S_NAMESPACE": namespace}
+    return caller_environment(tmp_path, **own)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.kubernetes import look
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.job.manifests import GRACE
 from tao_sdk.backends.kubernetes.look import core_path, items, jobs_path
@@ -29,14 +30,18 @@ def backend(surroundings: dict[str, str], tmp_path: Path) -> Iterator[Kubernetes
     made.close()
 
 
-def start(backend: KubernetesBackend, command: str, **more: Any) -> Ref:
-    """The Ref of a job whose ranks have all printed `up`."""
+def submit(backend: KubernetesBackend, command: str, **more: Any) -> Ref:
     spec = JobSpec(image="tests.local/python:1", command=command, gpu_count=0, **more)
     prepared, options = PreparedJob(spec, command), backend.Options()
     facts = backend.survey(prepared, options)
     attempt = Attempt(mint_id("cancel"), 1, "kubernetes", backend.endpoint, "feedfeedfeedfeed")
-    ref = backend.submit(backend.plan(prepared, options, facts, attempt), {})
-    for rank in range(spec.num_nodes or 1):
+    return backend.submit(backend.plan(prepared, options, facts, attempt), {})
+
+
+def start(backend: KubernetesBackend, command: str, **more: Any) -> Ref:
+    """The Ref of a job whose ranks have all printed `up`."""
+    ref = submit(backend, command, **more)
+    for rank in range(more.get("num_nodes") or 1):
         asked = LogRequest(rank=rank)
         until(lambda asked=asked: any(b"up" in chunk.data for chunk in backend.logs(ref, asked)))
     return ref
@@ -95,3 +100,37 @@ def test_the_grace_of_a_cancel_counts_however_fast_the_garbage_collector_is(
     answer = backend.cancel([ref], timedelta(seconds=grace))[ref]
     assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED
     assert given == [grace] * ranks
+
+
+def test_a_pod_that_was_made_after_a_cancel_has_listed_them_has_the_cancels_grace(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = submit(backend, "trap '' TERM; while :; do sleep 0.1; done")
+    listing, ask, graces = look.pods_of, backend.kube.ask, list[Any]()
+
+    def list_too_early(*given: Any) -> Any:
+        monkeypatch.setattr(look, "pods_of", listing)
+        return []
+
+    def watching_ask(method: str, path: str, body: Any = None, *more: Any, **named: Any) -> Any:
+        if method == "DELETE" and "/jobs/" in path:
+            until(lambda: pods_of(backend, ref))
+        if method == "DELETE" and "/pods/" in path:
+            graces.append(body["gracePeriodSeconds"])
+        return ask(method, path, body, *more, **named)
+
+    monkeypatch.setattr(look, "pods_of", list_too_early)
+    monkeypatch.setattr(backend.kube, "ask", watching_ask)
+    answer = backend.cancel([ref], timedelta(seconds=1))[ref]
+    assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED
+    assert graces == [1]
+
+
+def test_a_cancel_of_a_pod_that_runs_takes_four_requests_beside_its_log(
+    backend: KubernetesBackend,
+) -> None:
+    ref = start(backend, "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done")
+    asked = backend.kube.requests
+    answer = backend.cancel([ref], timedelta(seconds=60))[ref]
+    assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED
+    assert backend.kube.requests - asked == 1 + 4

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from support.kubernetes import kube_images
 from support.kubernetes.kube_here import Cluster, namespaced
+from support.pages import ROOT
 from support.waiting import until
 from tao_sdk.backends.kubernetes import backend
 from tao_sdk.backends.kubernetes.claims import reader
 from tao_sdk.backends.kubernetes.claims.claim_files import OpenFile, read_listing
+from tao_sdk.backends.kubernetes.claims.known_claims import KnownClaim
+from tao_sdk.backends.kubernetes.claims.reader import Reader
 from tao_sdk.client import Client
 from tao_sdk.model.errors import PathNotFound, Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
@@ -209,6 +215,90 @@ def test_what_a_client_that_died_has_left_is_ended_by_the_cluster_and_the_next_l
     monkeypatch.setattr(reader, "STALE", timedelta(0))
     assert client.list_path("pvc://data/runs", "kubernetes")
     until(lambda: not readers(cluster, namespace))
+
+
+@pytest.mark.usefixtures("claim")
+@pytest.mark.parametrize("questions", range(1, 5))
+def test_whenever_a_client_dies_the_cluster_removes_its_reader_and_the_login(
+    client: Client,
+    cluster: Cluster,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    questions: int,
+) -> None:
+    monkeypatch.setattr(reader, "DEADLINE", 1)
+    monkeypatch.setattr(reader, "TTL", 0)
+    kube = client.engine.backend("kubernetes").kube  # pyright: ignore
+    known = KnownClaim(namespace, "data", IMAGE, pull_registry="registry.example")
+    login = {"username": "me", "password": "word"}
+    with monkeypatch.context() as patched:
+        die_after(kube, questions, patched)
+        with pytest.raises(KeyboardInterrupt):
+            list(Reader(kube, known, lambda _: login).run("list", "", "1"))
+    until(lambda: not readers(cluster, namespace))
+    secrets = f"{namespaced(namespace)}/secrets"
+    until(lambda: not cluster.api.get(secrets)["items"])
+
+
+def die_after(kube: Any, questions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client dies at its next question after so many."""
+    ask, left = kube.ask, questions
+
+    def counted(*given: Any, **more: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        return ask(*given, **more)
+
+    monkeypatch.setattr(kube, "ask", counted)
+
+
+@pytest.mark.usefixtures("claim")
+def test_a_claim_is_looked_at_with_the_rights_of_the_page_and_a_private_image(
+    cluster: Cluster, namespace: str, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    kube_images.registry(cluster)
+    block = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8").partition("```yaml\n")[2]
+    rules = yaml.safe_load(block.partition("```")[0])["rules"]
+    token = cluster.make_user(namespace, "caller", rules)
+    kubeconfig = cluster.write_kubeconfig(tmp_path / "caller", namespace, token)
+    own = {"KUBECONFIG": str(kubeconfig), "NGC_KEY": kube_images.REGISTRY_PASSWORD}
+    with Client(settings=Settings({**surroundings, **own})) as client:
+        image = f"nvcr.io/{kube_images.PULLED}"
+        spec = job_with("pvc://data/runs:/results", command="echo a > /results/a", image=image)
+        job = client.submit(spec, "kubernetes").job
+        assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+        assert "a" in client.list_path("pvc://data/runs", "kubernetes")
+        client.remove(job.id)
+    until(lambda: not readers(cluster, namespace))
+
+
+@pytest.mark.usefixtures("claim")
+def test_a_reader_has_the_pull_secrets_of_the_jobs_service_account(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    kube_images.registry(cluster)
+    login = {"username": kube_images.REGISTRY_USER, "password": kube_images.REGISTRY_PASSWORD}
+    make_account(cluster, namespace, "trainer", login)
+    image = f"nvcr.io/{kube_images.PULLED}"
+    spec = job_with("pvc://data/runs:/results", command="echo a > /results/a", image=image)
+    job = client.submit(spec, "kubernetes", {"service_account": "trainer"}).job
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+    assert "a" in client.list_path("pvc://data/runs", "kubernetes")
+
+
+def make_account(cluster: Cluster, namespace: str, name: str, login: dict[str, str]) -> None:
+    """A service account whose pods pull with this login to nvcr.io."""
+    logins = json.dumps({"auths": {"nvcr.io": login}})
+    secret = {
+        "metadata": {"name": f"{name}-pull"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": logins},
+    }
+    cluster.api.create(f"{namespaced(namespace)}/secrets", secret)
+    account = {"metadata": {"name": name}, "imagePullSecrets": [{"name": f"{name}-pull"}]}
+    cluster.api.create(f"{namespaced(namespace)}/serviceaccounts", account)
 
 
 @pytest.mark.usefixtures("claim")

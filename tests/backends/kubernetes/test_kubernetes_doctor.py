@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from support.kubernetes.kube_here import Cluster
 from support.shellcheck import complaints_of_text
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.backends.kubernetes.cluster import doctor as examination
 from tao_sdk.backends.kubernetes.job.start_script import start_script
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -48,6 +53,50 @@ def test_a_cluster_that_does_not_answer_is_missing(
     (tmp_path / "silent").write_text(text.replace(server, "https://127.0.0.1:9"))
     told = doctor({"KUBECONFIG": str(tmp_path / "silent")}, tmp_path)["backend.unreachable"]
     assert told.what.startswith("MISSING: The API server https://127.0.0.1:9")
+
+
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+
+
+@pytest.mark.parametrize(
+    ("ready", "severity"), [(True, Severity.OK), (False, Severity.WARNING)], ids=["up", "down"]
+)
+def test_whether_the_clusters_dns_has_a_server_is_told(
+    cluster: Cluster, surroundings: dict[str, str], tmp_path: Path, ready: bool, severity: Severity
+) -> None:
+    body = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "metadata": {"name": f"dns-{ready}".lower(), "labels": {"k8s-app": "kube-dns"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.1.2.3"], "conditions": {"ready": ready}}],
+    }
+    cluster.api.create(SLICES, body)
+    try:
+        assert doctor(surroundings, tmp_path)["kubernetes.dns"].severity is severity
+    finally:
+        cluster.api.delete(f"{SLICES}/{body['metadata']['name']}")
+
+
+def test_a_clock_that_is_wrong_is_told(
+    surroundings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "kubernetes.clock" not in doctor(surroundings, tmp_path)
+    late = utc_now() + timedelta(minutes=10)
+    monkeypatch.setattr(examination, "utc_now", lambda: late)
+    told = doctor(surroundings, tmp_path)["kubernetes.clock"]
+    assert re.fullmatch(r"This machine's clock is \d+ s ahead of the cluster's.", told.what)
+
+
+def test_a_login_for_private_images_is_told_and_how_to_make_one(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    bare = doctor(surroundings, tmp_path)["kubernetes.pull_login"]
+    assert bare.severity is Severity.WARNING
+    assert "kubectl create secret docker-registry ngc-pull-secret" in bare.next
+    assert f"-n {surroundings['TAO_K8S_NAMESPACE']}" in bare.next
+    ready = doctor({**surroundings, "NGC_KEY": "nvapi-of-the-doctor"}, tmp_path)
+    assert ready["kubernetes.pull_login"].severity is Severity.OK
+    assert "nvapi-of-the-doctor" not in str(ready)
 
 
 @pytest.mark.network

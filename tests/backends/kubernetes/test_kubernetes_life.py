@@ -17,10 +17,11 @@ from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes import starting
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.look import core_path, get_job, items
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.observation import Phase
+from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.reasons import Reason
@@ -116,6 +117,18 @@ def test_a_job_that_its_ttl_removed_before_anyone_looked_is_told_so(
     ended = client.get_job(job.id)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
     assert "removed by the cluster (TTL) before anyone looked" in ended.message
+
+
+def test_a_job_that_its_ttl_removed_was_not_canceled_by_a_later_cancel(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    job = submit(client, "exit 3", {"ttl": 0})
+    jobs = f"{namespaced(namespace, 'batch/v1')}/jobs"
+    until(lambda: cluster.api.get(jobs)["items"] == [])
+    assert client.cancel_job(job.id)
+    ended = client.get_job(job.id, look=False)
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
+    assert "removed by the cluster (TTL)" in ended.message
 
 
 def test_a_registry_that_does_not_answer_for_the_pull_timeout_ends_the_attempt(
@@ -216,10 +229,12 @@ def attempt_of(backend: KubernetesBackend) -> Attempt:
     return Attempt(mint_id("life"), 1, "kubernetes", backend.endpoint, "feedfeedfeedfeed")
 
 
-def planned(backend: KubernetesBackend, command: str, **spec: Any) -> Any:
+def planned(
+    backend: KubernetesBackend, command: str, options: KubernetesOptions | None = None, **spec: Any
+) -> Any:
     job = JobSpec(image=IMAGE, command=command, gpu_count=0, **spec)
     prepared = PreparedJob(job, command)
-    options = backend.Options()
+    options = options or backend.Options()
     return backend.plan(prepared, options, backend.survey(prepared, options), attempt_of(backend))
 
 
@@ -331,6 +346,26 @@ def test_who_listens_hears_of_a_change_and_asks_nothing_while_there_is_none(
     until(lambda: news.changed([ref], 5))
     ending.join()
     assert backend.observe([ref])[ref].phase is Phase.ABSENT
+    backend.close()
+
+
+def test_the_end_of_a_job_that_goes_at_once_is_the_one_that_the_watches_told(
+    backend: KubernetesBackend,
+) -> None:
+    plan = planned(backend, "exit 3", KubernetesOptions(ttl=0))
+    for watch in backend.watches.of(plan.request.namespace):
+        watch.begin()
+    news, ref = backend.news(), backend.submit(plan, {})
+
+    def is_gone() -> bool:
+        news.changed([ref], 0.1)  # else the watches end, as nobody asks
+        return get_job(backend.kube, ref.namespace, ref.native_id) is None
+
+    until(is_gone)
+    until(lambda: backend.observe([ref])[ref].phase is Phase.FAILED)
+    assert backend.observe([ref])[ref].exit_code == 3
+    canceled = backend.cancel([ref], timedelta(seconds=1))[ref]
+    assert isinstance(canceled, Observation) and canceled.exit_code == 3
     backend.close()
 
 

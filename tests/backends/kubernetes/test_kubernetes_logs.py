@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes.pods import logs
-from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
+from tao_sdk.backends.kubernetes.pods.kept_log import BROKEN, KeptLogs, last_position, part_of
 from tao_sdk.backends.kubernetes.pods.logs import Lines, Position
 
 Line = tuple[int, bytes]
@@ -50,6 +51,20 @@ def test_a_log_that_breaks_off_anywhere_comes_whole_and_once(
     assert read == b"".join(text + b"\n" for _, text in lines)
 
 
+@given(st.lists(st.tuples(st.integers(-2, 3), st.binary(max_size=9)), min_size=2, max_size=40))
+def test_lines_that_come_together_are_counted_as_one_by_one(steps: list[Line]) -> None:
+    """Late lines, too."""
+    second, lines = 10, list[bytes]()
+    for step, text in steps:
+        second = max(second + step, 0)
+        lines.append(stamped(second, text.replace(b"\n", b" ")))
+    together, single = Position(), Position()
+    reader, one_by_one = Lines(together), Lines(single)
+    text = reader.feed(lines[0]) + reader.feed(b"".join(lines[1:]))
+    assert text == b"".join(map(one_by_one.feed, lines))
+    assert together == single
+
+
 def test_a_line_without_an_end_is_passed_on_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "LONGEST_HELD", 100)
     whole = stamped(0, b"x" * 1000)
@@ -81,6 +96,58 @@ def test_the_tail_of_a_kept_copy_is_its_last_lines(tmp_path: Path) -> None:
     kept.path("uid", 0).write_bytes(served([(s, b"%d" % s) for s in range(5)], ""))
     tail = kept.read("uid", 0, LogRequest(tail=2))
     assert b"".join(chunk.data for chunk in tail) == b"3\n4\n"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=60)), max_size=30),
+    st.lists(st.integers(1, 400), max_size=10),
+    st.booleans(),
+)
+def test_a_copy_that_breaks_off_anywhere_goes_on_there_and_is_whole(
+    steps: list[Line], cuts: list[int], client_dies: bool
+) -> None:
+    lines: list[Line] = []
+    second = 0
+    for step, text in steps:
+        second += step
+        lines.append((second, text.replace(b"\n", b" ")))
+    with tempfile.TemporaryDirectory() as folder:
+        kept = KeptLogs(Path(folder))
+        with part_of(kept.path("uid", 0)).open("a+b") as file:
+            position = Position()
+            for cut in (*cuts, 10**9):
+                reader = Lines(position, stamped=True)
+                file.write(reader.feed(served(lines, position.since)[:cut]) + reader.close())
+                file.flush()
+                position = last_position(file) if client_dies else position
+        read = b"".join(chunk.data for chunk in kept.read("uid", 0, LogRequest()))
+    assert read == b"".join(text + b"\n" for _, text in lines)
+
+
+def test_a_copy_that_nobody_finished_says_once_that_lines_may_be_missing(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path)
+    part_of(kept.path("uid", 0)).write_bytes(
+        served([(1, b"a"), (1, b"b")], "") + stamped(2, b"c")[:-1]
+    )
+    assert kept.finish("uid", 0)
+    first, *rest = kept.read("uid", 0, LogRequest())
+    again = kept.read("uid", 0, LogRequest(cursor=first.cursor))
+    for chunks in (rest, again):
+        assert b"".join(chunk.data for chunk in chunks) == b"b\nc\n" + BROKEN
+    assert kept.finish("uid", 0)
+    assert list(kept.read("uid", 0, LogRequest(cursor=rest[-1].cursor))) == []
+
+
+def test_lines_that_are_missing_in_a_copy_are_told_where_they_are_missing(tmp_path: Path) -> None:
+    kept, position = KeptLogs(tmp_path), Position()
+    copied = b""
+    for second in (1, 5):  # the log was rotated between the two
+        copied += Lines(position, stamped=True).feed(stamped(second, b"%d" % second))
+    kept.path("uid", 0).write_bytes(copied)
+    chunks = list(kept.read("uid", 0, LogRequest()))
+    assert [chunk.data for chunk in chunks] == [b"1\n", logs.ROTATED + b"5\n"]
+    for read, chunk in enumerate(chunks, 1):
+        assert list(kept.read("uid", 0, LogRequest(cursor=chunk.cursor))) == chunks[read:]
 
 
 # Rotation: the API serves the newest file of a log alone
@@ -131,7 +198,7 @@ def test_the_rest_of_a_line_goes_on_or_is_told_as_gone_with_its_file(
     begun = Lines(position).feed(long_line[:90])
     same, gone = Position.parse(position.cursor), Position.parse(position.cursor)
     assert begun + Lines(same).feed(long_line + next_line) == b"x" * 100 + b"\nafter\n"
-    assert Lines(gone).feed(next_line) == logs.ROTATED + b"after\n"
+    assert Lines(gone).feed(next_line) == b"\n" + logs.ROTATED + b"after\n"
 
 
 def test_a_log_is_asked_for_in_the_time_zone_of_its_node() -> None:

@@ -108,6 +108,18 @@ def left_of(backend: Any, namespace: str, attempt: Attempt) -> list[str]:
     ]
 
 
+def test_one_that_its_ttl_removed_first_ends_with_the_reason(client: Client) -> None:
+    spec = JobSpec(command="echo ran", image=BUSYBOX, gpu_count=0)
+    job = client.submit(spec, "kubernetes", {"ttl": 0}).job
+    row = client.store.attempt(job.id)
+    assert row.ref is not None
+    kube: Any = client.engine.backend("kubernetes").kube  # pyright: ignore
+    until(lambda: get_job(kube, row.ref.namespace, row.ref.native_id) is None)  # pyright: ignore
+    ended = client.wait(job.id, timeout=300)
+    assert ended.status is Status.ERROR
+    assert "(TTL)" in ended.message and "no /bin/bash" in ended.message
+
+
 # The backend by itself
 
 

@@ -156,6 +156,64 @@ def test_of_several_ranks_the_one_that_failed_first_says_why() -> None:
     assert told.exit_code == 7
 
 
+def disrupted(word: str, at: str = "2026-01-01T00:01:00Z") -> dict[str, Any]:
+    """The conditions of a pod that the cluster takes away."""
+    given = {"type": "DisruptionTarget", "status": "True", "reason": word}
+    return {"conditions": [{**given, "lastTransitionTime": at}]}
+
+
+@pytest.mark.parametrize("code", [0, 143])
+def test_a_rank_that_was_taken_away_says_why_and_not_the_peer_that_failed_without_it(
+    code: int,
+) -> None:
+    evicted = pod(
+        done(code, finishedAt="2026-01-01T00:01:12Z"), **disrupted("EvictionByEvictionAPI")
+    )
+    peer = pod(done(1, finishedAt="2026-01-01T00:01:01Z"), rank=1)
+    told = seen(job("Failed", completions=2), evicted, peer)
+    assert (told.phase, told.reason_code) == (Phase.FAILED, Reason.EVICTED)
+    diagnosis = rules.diagnose(Evidence.of_observation(told))
+    assert diagnosis is not None and diagnosis.retryable
+
+
+def test_a_lost_node_says_why_however_late_the_cluster_gave_it_up() -> None:
+    lost = pod(RUNNING, **disrupted("DeletionByTaintManager", "2026-01-01T00:06:00Z"))
+    told = seen(job("FailureTarget", completions=2), lost, pod(done(1), rank=1))
+    assert (told.exit_code, told.reason_code) == (None, Reason.NODE_FAILED)
+
+
+def test_a_rank_that_failed_long_before_another_was_taken_away_says_why() -> None:
+    evicted = pod(RUNNING, **disrupted("EvictionByEvictionAPI", "2026-01-01T00:10:00Z"))
+    told = seen(job("FailureTarget", completions=2), evicted, pod(done(7), rank=1))
+    assert (told.exit_code, told.reason_code) == (7, Reason.EXIT_CODE)
+
+
+# As the cluster writes it, without a reason, once a node does not answer.
+SILENT = {"conditions": [{"type": "Ready", "status": "False"}]}
+
+
+def test_a_node_that_does_not_answer_says_why_before_the_cluster_gives_it_up() -> None:
+    told = seen(job("FailureTarget", completions=2), pod(RUNNING, **SILENT), pod(done(1), rank=1))
+    assert told.reason_code is Reason.NODE_FAILED
+
+
+@pytest.mark.parametrize("conditions", [[], ["FailureTarget"]])
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (SILENT, "it is being deleted, and its node node-a does not answer"),
+        ({}, "it is being deleted, and runs on at its node node-a"),
+    ],
+)
+def test_a_job_that_is_being_deleted_names_the_node_that_holds_it(
+    status: dict[str, Any], words: str, conditions: list[str]
+) -> None:
+    deleted = job(*conditions)
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    told = seen(deleted, pod(RUNNING, **status))
+    assert (told.phase, told.reason) == (Phase.RUNNING, words)
+
+
 def test_a_pod_that_no_node_takes_is_pending_with_the_schedulers_numbers() -> None:
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}

@@ -137,7 +137,10 @@ def test_native_changes_the_container_by_its_name() -> None:
     [
         {"metadata": {"name": "other"}},
         {"metadata": {"labels": {"tao-sdk-job-id": "other"}}},
+        {"metadata": {"namespace": None}},
         {"spec": {"suspend": False}},
+        {"spec": {"suspend": None}},
+        {"spec": {"completions": 3}},
         {"spec": {"template": {"metadata": {"labels": {"tao-sdk-attempt": "7"}}}}},
     ],
 )
@@ -187,6 +190,12 @@ def test_a_mount_that_no_pod_can_have_is_refused_with_the_forms(text: str) -> No
 def test_results_on_a_claim_are_named_by_the_claim() -> None:
     plan = planned(mounts=["pvc://data/runs:/results"])
     assert plan.results_dir == "pvc://data/runs/digits-abcdefghij"
+
+
+@pytest.mark.parametrize(("ttl", "warned"), [(0, True), (59, True), (60, False)])
+def test_a_job_that_may_go_before_anybody_looked_is_warned_about(ttl: int, warned: bool) -> None:
+    codes = [each.code for each in checks.check(planned(options={"ttl": ttl}), FACTS)]
+    assert ("kubernetes.short_ttl" in codes) is warned
 
 
 def test_results_for_a_bucket_are_there() -> None:
@@ -362,3 +371,15 @@ def test_an_affinity_names_nodes_by_their_labels(term: dict[str, Any], named: bo
     node = gpu_node(labels={"zone": "a", "disks": "4"})
     assert is_named(node, {"nodeSelectorTerms": [term]}) is named
     assert is_named(node, {})
+
+
+def test_why_no_node_takes_a_waiting_pod_is_told_in_numbers_and_names() -> None:
+    tainted = gpu_node("t", taints=({"key": "team", "effect": "NoSchedule"},))
+    busy = gpu_node("b", used={"nvidia.com/gpu": 8})
+    facts = KubernetesFacts(
+        nodes=(tainted, busy, gpu_node("c", cordoned=True)), holders={"b": ("team/train-0 (8)",)}
+    )
+    told = checks.room_words(planned(FACTS, gpu_count=4).request.job, facts)
+    assert "each pod asks for " in told and "4 of nvidia.com/gpu" in told
+    assert "; of 3 nodes 1: has the taint team:NoSchedule; " in told
+    assert "b has 0 of 8 nvidia.com/gpu left, held by team/train-0 (8); c is cordoned" in told

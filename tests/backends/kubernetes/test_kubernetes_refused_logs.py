@@ -16,6 +16,8 @@ from support.kubernetes.kube_here import Cluster
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.backends.kubernetes.pods import kept_log, logs
+from tao_sdk.backends.kubernetes.pods.kept_log import BROKEN
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -121,3 +123,120 @@ def test_a_copy_that_is_refused_once_is_asked_for_again(
     end.touch()
     canceling.join()
     assert log_of(backend, ref) == b"up\n"
+
+
+# Copies that break off
+
+
+class Canceling(threading.Thread):
+    """Cancels a job that prints `up`, `more` once the file `more` is there, and ends at `end`."""
+
+    def __init__(self, backend: KubernetesBackend, folder: Path) -> None:
+        super().__init__()
+        self.backend, self.folder = backend, folder
+        wait = "until [ -e {} ]; do sleep 0.1; done"
+        more, end = (wait.format(folder / name) for name in ("more", "end"))
+        command = f"trap '' TERM; echo up; {more}; echo more; {end}"
+        self.ref = submit(backend, command, mounts=[f"{folder}:{folder}"])
+        until(lambda: log_of(backend, self.ref))
+        self.start()
+        until(lambda: self.copied() == b"up\n")
+
+    def run(self) -> None:
+        self.backend.cancel([self.ref], timedelta(minutes=10))
+
+    def copied(self) -> bytes:
+        if not self.backend.kept.has(self.ref.unique_id, 0):
+            return b""
+        chunks = self.backend.kept.read(self.ref.unique_id, 0, LogRequest())
+        return b"".join(chunk.data for chunk in chunks)
+
+    def go_on(self, name: str) -> None:
+        (self.folder / name).touch()
+
+
+@pytest.fixture
+def streams_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`drop_watches` breaks logs off that are followed."""
+    monkeypatch.setattr(fault_proxy, "is_watch", lambda path: "follow=true" in path)
+
+
+def streams(proxy: FaultProxy) -> int:
+    return sum("follow=true" in line for line in list(proxy.requests))
+
+
+def test_the_log_of_a_silent_job_is_copied_however_long_it_is_silent(
+    backend: KubernetesBackend,
+    proxy: FaultProxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "FOLLOW_SECONDS", 0.5)
+    canceling = Canceling(backend, tmp_path)
+    before = streams(proxy)
+    until(lambda: streams(proxy) > before + 2)
+    canceling.go_on("more")
+    until(lambda: canceling.copied() == b"up\nmore\n")
+    monkeypatch.setattr(logs, "FOLLOW_SECONDS", 60.0)  # else the end could fall between two
+    asked = streams(proxy)
+    until(lambda: streams(proxy) > asked)
+    canceling.go_on("end")
+    canceling.join()
+    assert log_of(backend, canceling.ref) == b"up\nmore\n"
+
+
+@pytest.mark.usefixtures("streams_drop")
+def test_a_copy_that_breaks_off_goes_on_where_it_broke(
+    backend: KubernetesBackend, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    canceling = Canceling(backend, tmp_path)
+    assert proxy.drop_watches()
+    canceling.go_on("more")
+    until(lambda: canceling.copied() == b"up\nmore\n")
+    canceling.go_on("end")
+    canceling.join()
+    assert log_of(backend, canceling.ref) == b"up\nmore\n"
+
+
+@pytest.mark.usefixtures("streams_drop")
+def test_a_copy_that_broke_off_for_good_says_so_in_its_last_line(
+    backend: KubernetesBackend, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    canceling = Canceling(backend, tmp_path)
+    proxy.refuse(400, "/log?", times=ALWAYS)
+    assert proxy.drop_watches()
+    canceling.go_on("more")
+    canceling.go_on("end")
+    canceling.join()
+    assert log_of(backend, canceling.ref) == b"up\n" + BROKEN
+    assert log_of(backend, canceling.ref) == b"up\n" + BROKEN
+
+
+def test_who_follows_a_log_reads_it_to_its_end_while_another_cancels_the_job(
+    backend: KubernetesBackend, tmp_path: Path
+) -> None:
+    canceling = Canceling(backend, tmp_path)
+    followed = backend.logs(canceling.ref, LogRequest(follow=True))
+    assert next(followed).data == b"up\n"
+    canceling.go_on("more")
+    canceling.go_on("end")
+    assert b"".join(chunk.data for chunk in followed) == b"more\n"
+    canceling.join()
+
+
+def test_a_copy_that_a_client_left_when_it_died_goes_on_at_the_next_cancel(
+    backend: KubernetesBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(kept_log, "MOST", 0)
+        patched.setattr(kept_log, "close_copy", lambda *_: None)  # as if the client had been killed
+        canceling = Canceling(backend, tmp_path)
+        until(lambda: "tao-kept-log" not in [thread.name for thread in threading.enumerate()])
+    again = threading.Thread(target=canceling.run)
+    again.start()
+    canceling.go_on("more")
+    until(lambda: canceling.copied() == b"up\nmore\n")
+    canceling.go_on("end")
+    for thread in (canceling, again):
+        thread.join()
+    assert log_of(backend, canceling.ref) == b"up\nmore\n"

@@ -79,6 +79,9 @@ def test_a_pod_that_no_node_takes_has_the_issue_that_the_document_shows(
     told = capsys.readouterr().out
     assert told.startswith("Pending 0/1 nodes are available: 1 Insufficient nvidia.com/gpu")
     assert statuses(sdk, job)[0]["node"]["name"] == ""
+    diagnosis = sdk.diagnose(job.id)
+    assert diagnosis is not None and diagnosis.rule == "kubernetes.unschedulable"
+    assert "real-node has 0 of 8 nvidia.com/gpu left, held by " in diagnosis.what
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -88,6 +91,26 @@ def test_an_image_that_cannot_be_pulled_is_an_issue_in_the_clusters_words(
     job = create(sdk, "true", image="127.0.0.1:9/none:1")
     until(lambda: issue_of(sdk, job).get("reason") == "ImagePullBackOff")
     assert "Back-off pulling image" in issue_of(sdk, job)["message"]
+
+
+# Of a node's folder that is not there.
+WITH_A_LOST_FOLDER = {
+    "volumes": [{"name": "lost", "hostPath": {"path": "/nowhere", "type": "Directory"}}],
+    "containers": [{"name": "tao", "volumeMounts": [{"name": "lost", "mountPath": "/lost"}]}],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_volume_that_cannot_be_mounted_is_told_in_the_words_of_its_event(
+    sdk: KubernetesSDK,
+) -> None:
+    native = {"spec": {"template": {"spec": WITH_A_LOST_FOLDER}}}
+    job = create(sdk, "true", native=native)
+    until(lambda: issue_of(sdk, job).get("reason") == "FailedMount")
+    assert "hostPath type check failed: /nowhere" in issue_of(sdk, job)["message"]
+    assert "FailedMount: MountVolume.SetUp failed" in sdk.get_job(job.id).message
+    diagnosis = sdk.diagnose(job.id)
+    assert diagnosis is not None and diagnosis.rule == "kubernetes.mount"
 
 
 def issue_of(sdk: KubernetesSDK, job: Job) -> dict[str, str]:
@@ -116,8 +139,10 @@ def test_a_failure_has_the_events_and_the_suggestion_of_the_document(
 ) -> None:
     job = create(sdk, command, memory="40m")
     sdk.wait(job.id, timeout=300)
-    analysis = sdk.get_failure_analysis(job.id)
-    assert analysis is not None
+    snippet = (DOCUMENTS / "failure.py").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"sdk": sdk, "job": job}
+    exec(compile(snippet, "failure.py", "exec"), names)
+    analysis = names["analysis"]
     assert analysis["err_class"] == err_class
     assert analysis["suggestion"]
     [told] = [
@@ -126,6 +151,15 @@ def test_a_failure_has_the_events_and_the_suggestion_of_the_document(
     assert "on real-node" in told["message"]
     if event == "OOMKilled":
         assert analysis["suggestion"].startswith("Container OOM-killed. Reduce batch size")
+
+
+def crowd_events(cluster: Cluster, namespace: str) -> None:
+    """As many events of other Jobs as one question once asked for, before all others by name."""
+    events = f"{namespaced(namespace)}/events"
+    for number in range(500):
+        about = {"kind": "Job", "namespace": namespace, "name": "other", "uid": "other"}
+        event = {"metadata": {"name": f"a-{number}"}, "involvedObject": about}
+        cluster.api.create(events, {**event, "reason": "FailedCreate", "type": "Warning"})
 
 
 def test_a_pod_that_a_quota_forbids_is_a_replica_without_a_name(
@@ -138,6 +172,7 @@ def test_a_pod_that_a_quota_forbids_is_a_replica_without_a_name(
     plan = backend.plan(prepared, backend.Options(), facts, attempt)
     quotas = f"{namespaced(namespace)}/resourcequotas"
     cluster.api.create(quotas, QUOTA)
+    crowd_events(cluster, namespace)
     until_pods_are_refused(cluster, namespace, "exceeded quota", kube_job("one", "true"))
     ref = backend.submit(plan, {})
     suspend_for_a_moment(cluster, f"{namespaced(namespace, 'batch/v1')}/jobs/{ref.native_id}")

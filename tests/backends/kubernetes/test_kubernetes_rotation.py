@@ -79,6 +79,10 @@ def log_of(client: Client, job: Job) -> bytes:
     return b"".join(client.follow_logs(job.id, follow=False))
 
 
+def tail_of(client: Client, job: Job, lines: int) -> bytes:
+    return b"".join(client.follow_logs(job.id, follow=False, tail=lines))
+
+
 def until_rotated(cluster: Cluster, job: Job) -> None:
     cluster.wait_for(lambda: served(cluster, job).startswith(b"line 0 "))
     cluster.wait_for(lambda: not served(cluster, job).startswith(b"line 0 "))
@@ -99,6 +103,9 @@ def test_what_was_read_before_a_rotation_is_kept_and_comes_first(
         before, told, after = log_of(client, job).partition(logs.ROTATED)
         assert told and numbers(before) == list(range(read))
         assert numbers(after)[-last:] == ending
+        tail = tail_of(client, job, after.count(b"\n") + 11)
+        assert tail.partition(logs.ROTATED)[2] == after
+        assert numbers(tail)[:10] == list(range(read))[-10:]
         client.cancel_job(job.id, grace=1)
         found = numbers(log_of(client, job))
         assert found == [*range(read), *numbers(after)]

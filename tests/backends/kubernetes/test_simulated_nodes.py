@@ -20,7 +20,7 @@ def space(simulation: Cluster) -> Iterator[str]:
     simulation.simulate_nodes({"big-1": {"gpus": 8}, "big-2": {"gpus": 8}})
     name = simulation.make_namespace()
     yield name
-    simulation.remove_namespace(name)
+    simulation.clear_namespace(name)
 
 
 def played(name: str, *command: str, main: dict[str, Any] | None = None, **says: str) -> Any:

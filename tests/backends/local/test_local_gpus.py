@@ -128,7 +128,7 @@ def test_more_gpus_than_the_machine_has_are_refused(machine: Machine) -> None:
     machine.has_gpus(2)
     finding = findings(machine, gpu_count=3)["gpu.too_many"]
     assert finding.severity is Severity.ERROR
-    assert finding.fix == "Use --gpus 2."
+    assert finding.fix == "Use gpu_count=2."
 
 
 def test_one_gpu_on_a_machine_with_none_runs_without_and_says_so(machine: Machine) -> None:

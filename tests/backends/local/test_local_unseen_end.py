@@ -198,7 +198,7 @@ def test_every_combination_has_its_words(seen: Seen, phase: Phase, words: str) -
 
 def test_being_killed_while_memory_ran_out_is_told_as_that() -> None:
     record = {
-        **parse.canceled(1.0, 2.0),
+        **parse.canceled_record(1.0, 2.0),
         "canceled": False,
         "exit_code": 137,
         "signal": 9,
@@ -207,7 +207,7 @@ def test_being_killed_while_memory_ran_out_is_told_as_that() -> None:
     seen = parse.observation(Seen(exit=record))
     assert (seen.phase, seen.exit_code) == (Phase.FAILED, 137)
     assert "out of memory" in seen.reason
-    assert [event.node_event_name for event in parse.events(seen, record)] == ["OOMKilled"]
+    assert [event.node_event_name for event in parse.node_events(seen, record)] == ["OOMKilled"]
 
 
 def test_evidence_says_what_a_job_waits_for(machine: Machine) -> None:

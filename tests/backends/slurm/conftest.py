@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import marks
+from support.caller import caller_environment
 from support.cluster import cluster_here, cluster_images, known_here
 from support.cluster.cluster_here import Cluster
 from support.ended_jobs import ending_jobs
@@ -30,19 +30,10 @@ def cluster() -> Iterator[Cluster]:
 def surroundings(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
-    """The environment of a caller who uses the cluster and has just looked at it, with a state
-    folder and a home of his own.
-    """
+    """The environment of a caller who uses the cluster and has just looked at it."""
     monkeypatch.chdir(tmp_path)
     cluster_images.place(cluster)
-    (tmp_path / "home").mkdir(exist_ok=True)
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SLURM_", "TAO_", "SSH_", "NGC_"))
-    }
-    own = {"TAO_SDK_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
-    surroundings = {**kept, **cluster.surroundings(), **own}
+    surroundings = caller_environment(tmp_path, **cluster.surroundings())
     known_here.keep(surroundings, tmp_path / "state")
     return surroundings
 

@@ -46,6 +46,9 @@ PACKAGES = {
     "ip": "iproute2",
     "openssl": "openssl",
 }
+# How many programs may watch files at once, of each user of this computer. A cluster has some
+# twenty, and several run beside each other; 128, the kernel's own limit, is then too few.
+WATCHERS, WATCHERS_WANTED = Path("/proc/sys/fs/inotify/max_user_instances"), 1024
 PYTHON_PATH = str(Path(__file__).parents[2])
 
 
@@ -98,6 +101,7 @@ def start_cluster(shape: Shape) -> Cluster:
     if sys.platform != "linux" or os.geteuid() != 0:
         debian.missing("kubernetes", "the cluster needs root on Linux")
     debian.need("kubernetes", PACKAGES)
+    allow_watchers()
     number, lock = take_number()
     here = Cluster(Place(HOME / str(number), number), shape, lock)
     here.remove()
@@ -109,6 +113,13 @@ def start_cluster(shape: Shape) -> Cluster:
         here.end()  # else the next test would wait for a number that this process has
         raise
     return here
+
+
+def allow_watchers() -> None:
+    """Raise the limit where it is lower. Where it may not be changed, it stays."""
+    with suppress(OSError):
+        if int(WATCHERS.read_text()) < WATCHERS_WANTED:
+            WATCHERS.write_text(str(WATCHERS_WANTED))
 
 
 def take_number() -> tuple[int, IO[str]]:
@@ -225,6 +236,7 @@ class Cluster:
         self.wait_for(lambda: self.api.get(f"{namespaced('default')}/serviceaccounts/default"))
 
     def start_containerd(self) -> None:
+        run_by_hand(*self.inside(*files.pods_leave_as_the_node()))
         self.run("containerd", "containerd", "--config", str(self.folder / "containerd.toml"))
         self.wait_for(lambda: self.containerd("version").returncode == 0)
         self.import_image(files.PAUSE)
@@ -306,8 +318,9 @@ class Cluster:
 
     def run(self, name: str, *argv: str) -> None:
         """Start a part of the cluster, in the foreground, so that we know when it has ended."""
-        environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-        environ["PATH"] = f"{programs.programs()}:{os.environ['PATH']}:/usr/sbin:/sbin"
+        environ = {**os.environ, "PYTHONPATH": PYTHON_PATH, **files.GO_SETTINGS}
+        first = f"{programs.oldest()}:" if self.shape.is_oldest else ""
+        environ["PATH"] = f"{first}{programs.programs()}:{os.environ['PATH']}:/usr/sbin:/sbin"
         with (self.folder / "log" / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 self.inside(*argv),
@@ -452,12 +465,13 @@ class Cluster:
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
         self.api.create(f"{namespaced(namespace)}/pods/{pod}/eviction", eviction)
 
-    def remove_namespace(self, name: str) -> None:
-        """What runs in it ends at once; the controllers remove the rest when they come to it."""
+    def clear_namespace(self, name: str) -> None:
+        """What runs in it ends at once. The rest lies there until the cluster ends: to remove a
+        namespace, the controllers ask for each kind of object that there can be in it.
+        """
         at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         self.api.delete(f"{namespaced(name, 'batch/v1')}/jobs", at_once)
         self.api.delete(f"{namespaced(name)}/pods", at_once)
-        self.api.delete(f"/api/v1/namespaces/{name}", at_once)
 
 
 def namespaced(namespace: str, group: str = "") -> str:

@@ -66,9 +66,8 @@ class Containers:
         self.daemon = daemon
 
     def inspect(self, name: str) -> Container | None:
-        if (
-            not name
-        ):  # of a job that has no container yet; the daemon would answer with all that there are
+        # A job may have no container yet. Without a name the daemon would answer with all of them.
+        if not name:
             return None
         with ignore_status(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
@@ -85,9 +84,10 @@ class Containers:
     def stop(self, container: Container, seconds: float) -> None:
         if container.seen["State"].get("Paused"):
             self.daemon.ask("POST", f"/containers/{container.id}/unpause")
+        left = int(seconds)
         if seconds % 1:
             self.end_within(container, seconds)
-        left = 0 if seconds % 1 else int(seconds)
+            left = 0
         self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=left + MARGIN, t=left)
 
     def end_within(self, container: Container, seconds: float) -> None:
@@ -102,11 +102,11 @@ class Containers:
         left = self.inspect(container.id)
         return left is not None and not parse.observation(left.seen).phase.over
 
-    def remove(self, container: str) -> None:
+    def remove(self, container: str, tries: int | None = None) -> None:
         """Remove a container with its anonymous volumes. One that is being removed is waited for,
         and one whose files are busy is tried again.
         """
-        for tries_left in reversed(range(REMOVALS)):
+        for tries_left in reversed(range(tries or REMOVALS)):
             try:
                 self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
                 return
@@ -123,9 +123,8 @@ class Containers:
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
         wanted = {"container": [container.id], "event": ["kill", "oom", "die", "start", "stop"]}
-        now = epoch_seconds(
-            self.daemon.info(at_most=0)["SystemTime"]
-        )  # its clock need not be ours: later, it would wait
+        # The daemon's own clock, which need not be ours: for a later time it would wait.
+        now = epoch_seconds(self.daemon.info(at_most=0)["SystemTime"])
         events = self.daemon.read_lines(
             "GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted
         )

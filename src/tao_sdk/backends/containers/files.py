@@ -126,12 +126,10 @@ class FarFiles:
         """
         for name, root in window.list_volumes(self.daemon).items():
             if posixpath.commonpath([path, root]) == root:
-                inside = posixpath.normpath(
-                    posixpath.join(window.PLACE, posixpath.relpath(path, root))
-                )
+                inside = place_in_window(path, root)
                 return window.open_window(self.daemon, image, root, name, inside)
         source = self.mount_source(path)
-        inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, source)))
+        inside = place_in_window(path, source)
         return window.open_window(self.daemon, image, source, lists=inside)
 
     def mount_source(self, path: str) -> str:
@@ -172,9 +170,13 @@ class FarFiles:
             ended = self.daemon.ask(
                 "POST", f"/containers/{there.container}/wait", timeout=LIST_SECONDS
             )
-            text = None if ended["StatusCode"] else self.daemon.read_file(there.container, "/names")
+            if ended["StatusCode"]:
+                return None
+            text = self.daemon.read_file(there.container, "/names")
+            if text is None:
+                return None
             inside = there.path_inside(path) or window.PLACE
-            return None if text is None else (text.decode("utf-8", "surrogateescape"), inside)
+            return text.decode("utf-8", "surrogateescape"), inside
         except DaemonError:
             return None
         finally:
@@ -251,6 +253,11 @@ def not_on_the_machine(path: str) -> PathNotFound:
     return PathNotFound(
         f"There is nothing at {path} on the daemon's machine.", "", "Check the path."
     )
+
+
+def place_in_window(path: str, root: str) -> str:
+    """Where a path below `root` is in a window that has `root` mounted."""
+    return posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, root)))
 
 
 def absolute_path(path: str) -> str:

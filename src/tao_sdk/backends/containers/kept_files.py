@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tao_sdk.backends.containers import parse
-from tao_sdk.backends.containers.containers import Containers, container_name
+from tao_sdk.backends.containers.containers import Container, Containers, container_name
 from tao_sdk.backends.containers.files import Reading, looking
 from tao_sdk.backends.containers.window import IS_DIR, IS_LINK, Window, file_stat
 from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
@@ -28,9 +28,8 @@ from tao_sdk.net.address import path_of
 JOB_FOLDER = re.compile(rf"/(?:.*/)?({ID_PATTERN})(?=/|$)")
 SMALL = 1 * MiB  # a folder that is asked for with what its files hold
 MOST_FILES = 2000  # of one job: each is a question to the daemon
-NOT_PLAIN = (
-    IS_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
-)  # links, devices, pipes, sockets, in Go's file mode
+# Links, devices, pipes, sockets, in Go's file mode.
+NOT_PLAIN = IS_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 DELETED = 2  # of the kinds of change that a daemon tells
 
 
@@ -39,16 +38,15 @@ class KeptFiles:
 
     def __init__(self, elsewhere: Files, containers: Containers) -> None:
         self.elsewhere, self.containers = elsewhere, containers
-        self.opened: dict[
-            str, InContainer | None
-        ] = {}  # folder of a job -> its container, if that has the results
+        # folder of a job -> its container, if that has the results
+        self.opened: dict[str, InContainer | None] = {}
 
     def stat(self, path: str) -> FileStat:
         try:
             return self.elsewhere.stat(path)
         except PathNotFound:
             if there := self.inside(path):
-                return there.stat(plain(path))
+                return there.stat(plain_path(path))
             raise
 
     def list(self, path: str) -> list[FileStat]:
@@ -56,7 +54,7 @@ class KeptFiles:
             return self.elsewhere.list(path)
         except PathNotFound:
             if there := self.inside(path):
-                return there.list(plain(path))
+                return there.list(plain_path(path))
             raise
 
     def below(self, folder: str) -> Files:
@@ -67,7 +65,7 @@ class KeptFiles:
             return self.elsewhere.read(path, offset, limit)
         except PathNotFound:
             if there := self.inside(path):
-                return there.read(plain(path), offset, limit)
+                return there.read(plain_path(path), offset, limit)
             raise
 
     def next_data(self, path: str, offset: int) -> int:
@@ -78,14 +76,12 @@ class KeptFiles:
 
     def inside(self, path: str) -> InContainer | None:
         """The container of the job whose results the path belongs to, if they lie in it."""
-        found = JOB_FOLDER.match(plain(path))
-        if found is None:
+        match = JOB_FOLDER.match(plain_path(path))
+        if match is None:
             return None
-        folder, job_id = found[0], found[1]
+        folder, job_id = match[0], match[1]
         if folder not in self.opened:
-            self.opened[folder] = (
-                None if self.is_elsewhere(folder) else self.container_with(folder, job_id)
-            )
+            self.opened[folder] = self.find_container(folder, job_id)
         return self.opened[folder]
 
     def is_elsewhere(self, folder: str) -> bool:
@@ -95,19 +91,24 @@ class KeptFiles:
             return False
         return True
 
-    def container_with(self, folder: str, job_id: str) -> InContainer | None:
+    def find_container(self, folder: str, job_id: str) -> InContainer | None:
+        """The container that has the folder; None if it lies elsewhere, or the job still runs."""
+        if self.is_elsewhere(folder):
+            return None
         with looking(folder):
             container = self.containers.inspect(container_name(job_id))
         if container is None or parse.labels_of(container.seen).get("tao-sdk-results") != folder:
             return None
-        mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []
-        places = [str(each.get(end) or "") for each in mounts for end in ("Source", "Destination")]
-        if (
-            any(place and within(folder, place) for place in places)
-            or not parse.observation(container.seen).phase.over
-        ):
+        if is_mounted(container, folder) or not parse.observation(container.seen).phase.over:
             return None
         return InContainer(Window(self.containers.daemon, container.id, ""), folder)
+
+
+def is_mounted(container: Container, folder: str) -> bool:
+    """True if the folder lies in a mount, by its name in the container or on the machine."""
+    mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []
+    places = [str(mount.get(end) or "") for mount in mounts for end in ("Source", "Destination")]
+    return any(within(folder, place) for place in filter(None, places))
 
 
 class InContainer:
@@ -119,15 +120,17 @@ class InContainer:
         self.reading: Reading | None = None
 
     def stat(self, path: str) -> FileStat:
-        found = self.all().get(path)
-        if found is None:
+        seen = self.all_files().get(path)
+        if seen is None:
             raise not_in_the_container(path)
-        return found
+        return seen
 
     def list(self, path: str) -> list[FileStat]:
         seen = self.stat(path)
-        below = [each for name, each in self.all().items() if posixpath.dirname(name) == path]
-        return sorted(below, key=lambda each: each.path) if seen.is_dir else [seen]
+        if not seen.is_dir:
+            return [seen]
+        paths = [name for name in self.all_files() if posixpath.dirname(name) == path]
+        return [self.all_files()[name] for name in sorted(paths)]
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         if self.stat(path).is_dir:
@@ -146,34 +149,35 @@ class InContainer:
             self.reading.close()
             self.reading = None
 
-    def all(self) -> dict[str, FileStat]:
+    def all_files(self) -> dict[str, FileStat]:
+        """Path -> what is there, of all files and folders in the results."""
         if self.files is None:
             with looking(self.folder):
-                self.files = {each.path: each for each in self.look()}
+                self.files = {seen.path: seen for seen in self.look_at_files()}
         return self.files
 
-    def look(self) -> Iterator[FileStat]:
+    def look_at_files(self) -> Iterator[FileStat]:
         """What the container has beyond its image: the folders that lead there were looked at, too,
         and are no links.
         """
-        wanted = sorted(path for path in self.paths() if within(path, self.folder))
-        if len(wanted) > MOST_FILES:
+        paths = sorted(path for path in self.possible_paths() if within(path, self.folder))
+        if len(paths) > MOST_FILES:
             source = shlex.quote(f"{self.window.container[:12]}:{self.folder}")
-            what = f"{self.folder} has {len(wanted)} files in its container."
+            what = f"{self.folder} has {len(paths)} files in its container."
             raise Unreachable(
                 what, "They are too many to look at.", command=f"docker cp {source} ."
             )
-        for path in wanted:
+        for path in paths:
             seen = self.window.stat_once(path)
             if seen is not None and is_plain(seen["mode"]):
                 yield file_stat(path, seen)
 
-    def paths(self) -> list[str]:
+    def possible_paths(self) -> list[str]:
         """What may lie in the results, by its name. A small folder is asked for alone: to find all
         changes of a container takes the daemon a hundred times as long.
         """
         folder = PurePosixPath(self.folder)
-        way = [self.window.stat_once(str(each)) for each in (folder, *folder.parents[:-1])]
+        way = [self.window.stat_once(str(above)) for above in (folder, *folder.parents[:-1])]
         if None in way:
             return []
         if all(seen["mode"] & IS_DIR for seen in way if seen):
@@ -187,7 +191,7 @@ class InContainer:
         changes: list[Mapping[str, Any]] = (
             self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
         )
-        return [str(each["Path"]) for each in changes if each["Kind"] != DELETED]
+        return [str(change["Path"]) for change in changes if change["Kind"] != DELETED]
 
 
 def is_plain(mode: int) -> bool:
@@ -195,7 +199,7 @@ def is_plain(mode: int) -> bool:
     return bool(mode & IS_DIR) or not mode & NOT_PLAIN
 
 
-def plain(path: str) -> str:
+def plain_path(path: str) -> str:
     return posixpath.normpath(path_of(path))
 
 

@@ -24,8 +24,9 @@ EARLIEST = b"0001-01-01T00:00:00.000000000Z "
 
 @dataclass
 class Place:
-    """How far one stream was read: the last frame's time, how many frames had it, whether its line
-    was unfinished.
+    """How far one stream was read.
+
+    The last frame's time, how many frames had it, and whether its line was unfinished.
     """
 
     stamp: bytes = EARLIEST
@@ -46,19 +47,21 @@ class Places:
     def of(cls, cursor: str) -> Places:
         if not cursor:
             return cls()
-        places = {
-            int(number): Place(stamp.encode(), n, u)
-            for number, (stamp, n, u) in json.loads(cursor).items()
-        }
-        return cls(
-            places,
-            {number: place.count for number, place in places.items() if place.stamp != EARLIEST},
-        )
+        streams: dict[int, Place] = {}
+        skip: dict[int, int] = {}
+        for name, (stamp, count, unfinished) in json.loads(cursor).items():
+            number, place = int(name), Place(stamp.encode(), count, unfinished)
+            streams[number] = place
+            if place.stamp != EARLIEST:
+                skip[number] = place.count
+        return cls(streams, skip)
 
     def cursor(self) -> str:
-        return json.dumps(
-            {n: (p.stamp.decode(), p.count, p.unfinished) for n, p in self.streams.items()}
-        )
+        streams = {
+            number: (place.stamp.decode(), place.count, place.unfinished)
+            for number, place in self.streams.items()
+        }
+        return json.dumps(streams)
 
     def resumed_places(self) -> Places:
         return Places.of(self.cursor())
@@ -77,8 +80,9 @@ class Places:
         last = max(place.stamp for place in self.streams.values())
         if last == EARLIEST:
             return ""
-        begun = [moment_of(place.stamp) for place in self.streams.values() if place.unfinished]
-        return f"{min([moment_of(last) - SLACK, *begun]).timestamp():.6f}"
+        moments = [moment_of(last) - SLACK]
+        moments += [moment_of(place.stamp) for place in self.streams.values() if place.unfinished]
+        return f"{min(moments).timestamp():.6f}"
 
 
 def moment_of(stamp: bytes) -> datetime:
@@ -94,9 +98,8 @@ class Frames:
         self.places = places
         self.wanted = {STREAMS[stream]} if stream else set(STREAMS.values())
         self.count = 0  # frames taken, those that were skipped included
-        self.broken = (
-            False  # the daemon cannot read the log any further; its words are the last of the text
-        )
+        # the daemon cannot read the log any further; its words are the last of the text
+        self.broken = False
         self._rest = b""
 
     def feed_block(self, block: bytes) -> list[bytes]:
@@ -147,10 +150,13 @@ class Frames:
 
 
 def last_lines(texts: list[bytes], lines: int) -> bytes | None:
-    """The last `lines` lines of a log's end; None when more of it is needed. An unfinished last
-    line counts.
+    """The last `lines` lines of a log's end; None when more of it is needed.
+
+    An unfinished last line counts.
     """
     data = b"".join(texts)
-    wanted = lines + data.endswith(b"\n")
+    count = lines + data.endswith(b"\n")
     parts = data.split(b"\n")
-    return b"\n".join(parts[-wanted:]) if len(parts) > wanted else None
+    if len(parts) <= count:
+        return None
+    return b"\n".join(parts[-count:])

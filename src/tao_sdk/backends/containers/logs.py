@@ -137,5 +137,5 @@ def log_query(follow: bool, **more: str) -> dict[str, Any]:
         "stderr": 1,
         "timestamps": 1,
         "follow": int(follow),
-        **{k: v for k, v in more.items() if v},
+        **{name: value for name, value in more.items() if value},
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -119,7 +119,9 @@ def end_reason(inspected: Mapping[str, Any], code: int) -> Why:
 
 def time_limit(inspected: Mapping[str, Any]) -> timedelta | None:
     text = labels_of(inspected).get("tao-sdk-time-limit")
-    return timedelta(seconds=float(text)) if text else None
+    if not text:
+        return None
+    return timedelta(seconds=float(text))
 
 
 def labels_of(inspected: Mapping[str, Any]) -> Mapping[str, str]:
@@ -142,7 +144,9 @@ def start_of(inspected: Mapping[str, Any]) -> datetime | None:
 
 def run_time(state: Mapping[str, Any]) -> timedelta:
     started, ended = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
-    return ended - started if started and ended else timedelta(0)
+    if not started or not ended:
+        return timedelta(0)
+    return ended - started
 
 
 def moment(text: str | None) -> datetime | None:
@@ -199,14 +203,20 @@ def node_events(
     if sum(event.get("Action") == "start" for event in told) > 1:
         found.append(NodeEvent(STARTED_AGAIN, "the container was started again from outside"))
     for event in told:
-        action = str(event.get("Action", ""))
-        signal = event.get("Actor", {}).get("Attributes", {}).get("signal", "")
-        if action == "kill":
-            found.append(NodeEvent(KILLED, f"killed through the daemon with signal {signal}"))
-        elif action in ("oom", "die", "stop"):
-            code = event.get("Actor", {}).get("Attributes", {}).get("exitCode", "")
-            found.append(NodeEvent(action.capitalize(), f"exit code {code}" if code else action))
+        found += end_events(event)
     return tuple(found)
+
+
+def end_events(event: Mapping[str, Any]) -> Iterator[NodeEvent]:
+    """What one of the daemon's events says of a container's end, if it does."""
+    action = str(event.get("Action", ""))
+    attributes: Mapping[str, Any] = event.get("Actor", {}).get("Attributes", {})
+    if action == "kill":
+        signal = attributes.get("signal", "")
+        yield NodeEvent(KILLED, f"killed through the daemon with signal {signal}")
+    elif action in ("oom", "die", "stop"):
+        code = attributes.get("exitCode", "")
+        yield NodeEvent(action.capitalize(), f"exit code {code}" if code else action)
 
 
 def owner_ids(user: str, passwd: str, group: str) -> tuple[int, int]:

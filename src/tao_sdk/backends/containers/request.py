@@ -19,9 +19,8 @@ class ContainerRequest:
 
     name: str
     container: Mapping[str, Any]  # body of the daemon's POST /containers/create
-    environment: (
-        Variables  # delivered through standard input, so that `docker inspect` does not show it
-    )
+    # delivered through standard input, so that `docker inspect` does not show it
+    environment: Variables
     command: str  # delivered as a file; "" where it is part of the body
     pull: str  # when to pull the image: missing, always or never
     folders: tuple[str, ...]  # made on this machine before the container is

@@ -78,8 +78,8 @@ def statements(values: Mapping[str, str]) -> str:
     `command`: a shell that keeps a name for itself (bash its UID) says so and goes on, where it
     would end without it.
     """
-    quoted = {
-        name: shlex.quote(value).replace("\n", "'\"$_tao_newline\"'")
-        for name, value in values.items()
-    }
-    return "".join(f"command export {name}={value}\n" for name, value in quoted.items()) + "whole\n"
+    lines: list[str] = []
+    for name, value in values.items():
+        quoted = shlex.quote(value).replace("\n", "'\"$_tao_newline\"'")
+        lines.append(f"command export {name}={quoted}\n")
+    return "".join([*lines, "whole\n"])

@@ -58,8 +58,10 @@ class Window:
         """
         for _ in range(LINKS):
             seen = self.stat_once(path)
-            if seen is None or not seen["mode"] & IS_LINK:
-                return None if seen is None else (path, seen)
+            if seen is None:
+                return None
+            if not seen["mode"] & IS_LINK:
+                return path, seen
             path = seen["linkTarget"]
         return None
 
@@ -76,7 +78,9 @@ class Window:
 
     def is_below_a_file(self, path: str) -> bool:
         above = posixpath.dirname(path)
-        seen = None if path == above else self.stat_path(above)
+        if path == above:
+            return False
+        seen = self.stat_path(above)
         return seen is not None and not seen[1]["mode"] & IS_DIR
 
     def close(self) -> None:
@@ -137,15 +141,13 @@ def list_images(daemon: Daemon) -> list[str]:
     """Images to make windows of: first those of our jobs, which have a shell; an empty one where
     there is none.
     """
-    ours = [
-        each["ImageID"]
-        for each in daemon.ask(
-            "GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]}
-        )
-    ]
-    there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=shell_likelihood)]
-    ours = [each for each in ours if each in there]  # an image can be removed under its containers
-    return list(dict.fromkeys([*ours, *there])) or [empty_image(daemon)]
+    filters = {"label": ["tao-sdk-job-id"]}
+    our_containers = daemon.ask("GET", "/containers/json", all=1, filters=filters)
+    images = sorted(daemon.get("/images/json"), key=shell_likelihood)
+    known = [image["Id"] for image in images]
+    used = [container["ImageID"] for container in our_containers]
+    ours = [image for image in used if image in known]  # an image can be removed under a container
+    return list(dict.fromkeys([*ours, *known])) or [empty_image(daemon)]
 
 
 def shell_likelihood(image: Mapping[str, Any]) -> tuple[bool, bool, int]:
@@ -212,9 +214,7 @@ def parse_names(text: str, inside: str, path: str) -> tuple[list[FileStat], bool
 def names_of(member: tarfile.TarInfo, path: str) -> FileStat | None:
     """The same from a tar of the folder; None for the folder itself."""
     below = member.name.partition("/")[2].rstrip("/")
+    if not below:
+        return None
     size = 0 if member.isdir() else member.size
-    return (
-        FileStat(posixpath.join(path, below), member.isdir(), size, float(member.mtime))
-        if below
-        else None
-    )
+    return FileStat(posixpath.join(path, below), member.isdir(), size, float(member.mtime))

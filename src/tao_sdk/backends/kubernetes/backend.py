@@ -42,8 +42,10 @@ from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
+from tao_sdk.backends.kubernetes.pods.lost_node import GONE, read_log, remove_stuck_job
 from tao_sdk.backends.kubernetes.pods.parking import ParkedLogs, Parking, cursor_in
 from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
+from tao_sdk.backends.kubernetes.pods.room import with_room_words
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
@@ -67,9 +69,10 @@ from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
+SURVEY_SECONDS, SUBMIT_SECONDS = 25.0, 25.0  # a submit gives up within a minute
+OBSERVE_SECONDS = 25.0  # and a status within half of one
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
 OUTCOME_SECONDS = 15.0  # for a pod that reads how a removed job ended: somebody waits for a look
-GONE = "gone"  # the cursor behind LOST_LOG
 LOST_POD: Object = {}
 LOST_LOG = "tao: {what} of rank {rank} was removed with its pod when another rank failed\n"
 
@@ -144,7 +147,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             context=self.cluster.context,
             pull_registry=pull_login.pull_registry(job.spec.image, options, self.settings),
         )
-        return survey.survey(self.kube, job, options, facts)
+        with self.kube.within(SURVEY_SECONDS):
+            return survey.survey(self.kube, job, options, facts)
 
     def plan(
         self, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts, attempt: Attempt
@@ -182,9 +186,13 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             return self.adopted(plan, pull_login.no_login(registry))
         self.claims.remember(plan)
         try:
-            job = starting.start_attempt(self.kube, plan, secrets, login)
+            with self.kube.within(SUBMIT_SECONDS):
+                job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
             raise rules.refused(error.what) from error
+        if plan.attempt.number > 1:
+            last = replace(plan.attempt, number=plan.attempt.number - 1)
+            remove_stuck_job(self.kube, plan.request.namespace, last)
         return self.ref(job, plan.attempt, ready=True)
 
     def adopted(self, plan: Plan[KubernetesRequest], refusal: Refused) -> Ref:
@@ -236,12 +244,23 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
-            seen = look.look(self.kube, here)
-            pulls.end_overdue(self.kube, seen)
-            self.parking.attend(seen)
-            return answers | seen | starting.restart_without_bash(self.kube, seen)
+            with self.kube.within(OBSERVE_SECONDS):
+                return answers | self._observed(here)
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
+
+    def _observed(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        looked = look.look(self.kube, refs)
+        seen = {ref: self.or_told_end(ref, said) for ref, said in looked.items()}
+        pulls.end_overdue(self.kube, seen)
+        self.parking.attend(seen)
+        return seen | starting.restart_without_bash(self.kube, seen)
+
+    def or_told_end(self, ref: Ref, said: Observation) -> Observation:
+        """What is said of the attempt; of one that is gone, the end that the watches have told."""
+        if said.phase is not Phase.ABSENT:
+            return said
+        return self.watches.ends.end_of(ref) or said
 
     def news(self) -> KubernetesNews:
         return KubernetesNews(self.watches)
@@ -263,30 +282,58 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         for chunk in self.earlier_log(ref, request):
             yield chunk
             request = replace(request, cursor=chunk.cursor)
-        if self.kept.has(ref.unique_id, request.rank):
+        if self.kept.is_whole(ref.unique_id, request.rank):
             yield from self.kept.read(ref.unique_id, request.rank, request)
             return
+        try:
+            for chunk in self.live_log(ref, request):
+                yield chunk
+                request = replace(request, cursor=chunk.cursor, tail=None)
+        except PathNotFound:
+            if not self.kept.finish(ref.unique_id, request.rank):
+                raise
+            yield from self.kept.read(ref.unique_id, request.rank, request)
+
+    def live_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        """The log of a pod, whose start may be in a copy that is not finished.
+
+        Raises PathNotFound where the pod is gone.
+        """
         if request.cursor == GONE:
             return
+        if request.tail is None and self.kept.has(ref.unique_id, request.rank):
+            for chunk in self.kept.read(ref.unique_id, request.rank, request):
+                yield chunk
+                request = replace(request, cursor=chunk.cursor)
         pod = self.awaited_pod(ref, request)
         if pod is None:
             return
         if pod is LOST_POD:
-            what = "the rest of the log" if request.cursor else "the log"
-            yield LogChunk(LOST_LOG.format(what=what, rank=request.rank).encode(), GONE)
+            yield from self.lost_log(ref, request)
             return
+        yield from read_log(self.kube, pod, request, partial(self.pod_log, ref, pod))
+
+    def pod_log(self, ref: Ref, pod: Object, request: LogRequest) -> Iterator[LogChunk]:
+        begun = parse.moment(parse.begun_at(pod))
         log = PodLog(
             self.kube,
             ref.namespace,
             pod["metadata"]["name"],
             partial(self.has_ended, ref),
             request.rank,
-            parse.moment(parse.begun_at(pod)),
+            begun,
         )
         source = replica_of_pod(request.rank, pod).source
-        begun = parse.moment(parse.begun_at(pod))
         for chunk in log.read(replace(request, cursor=cursor_in(request.cursor, begun))):
             yield replace(chunk, source=source)
+
+    def lost_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        """What is kept of a rank whose pod went before others', else a line that it is gone."""
+        if self.kept.finish(ref.unique_id, request.rank):
+            yield from self.kept.read(ref.unique_id, request.rank, request)
+            return
+        what = "the rest of the log" if request.cursor else "the log"
+        yield LogChunk(LOST_LOG.format(what=what, rank=request.rank).encode(), GONE)
 
     def earlier_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         """What the rank has said before its job was parked. Of a tail nothing, if it runs again."""
@@ -349,7 +396,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @answering()
     def ended(self, ref: Ref, grace: timedelta) -> Observation:
         must_live_at(self.endpoint, ref)
-        return Ending(self.kube, self.kept, ref).end(grace)
+        return self.or_told_end(ref, Ending(self.kube, self.kept, ref).end(grace))
 
     @answering()
     def release(self, ref: Ref) -> None:
@@ -363,6 +410,11 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             ending.delete(job, [], 0)
         self.kept.forget(ref.unique_id)
         self.parked.forget(ref)
+
+    @answering()
+    def force_away(self, ref: Ref) -> bool:
+        must_live_at(self.endpoint, ref)
+        return Ending(self.kube, self.kept, ref).force()
 
     # Explaining
 
@@ -378,6 +430,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         seen = look.see(self.kube, ref)
         if seen is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such Job")
+        seen = with_room_words(self.kube, seen)
         return Evidence.of_observation(parse.observation(seen), node_events(self.kube, ref, seen))
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tao_sdk.backends.kubernetes import parse
@@ -23,7 +23,11 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.transports.kube import Kube, KubeError
 
 ABSENT = Observation(Phase.ABSENT, "no such Job")
-MOST_EVENTS = 500
+MOST_EVENTS = 500  # that are read of one question
+MOST_ASKED = 8  # objects whose events are asked for one by one
+MOUNT_SECONDS = 15.0  # after a pod has its node, in which its volumes may take their time
+MOUNT_FAILS = ("FailedMount", "FailedAttachVolume")
+MOUNTED = ("Pulling", "Pulled", "Created", "Started")  # what a kubelet does after the mounts
 KUEUE = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta1", "v1beta2")
 LONGEST_EVENT = 4 * 1024 * 1024  # bytes of one object that a watch tells
@@ -73,10 +77,15 @@ def pods_of(
     kube: Kube, namespace: str, attempt: Attempt, job: Object | None = None
 ) -> list[Object]:
     """The pods of one attempt, one a rank. With `job` only those that this Job has made."""
+    own = all_pods_of(kube, namespace, attempt)
+    return parse.by_rank(own) if job is None else parse.pods_of_job(job, own)
+
+
+def all_pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
+    """The pods of one attempt, whichever of its Jobs has made them."""
     selector = f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
     found = items(kube, core_path(namespace, "pods"), labelSelector=selector)
-    own = [pod for pod in found if names.is_of(pod, attempt)]
-    return parse.by_rank(own) if job is None else parse.pods_of_job(job, own)
+    return [pod for pod in found if names.is_of(pod, attempt)]
 
 
 def see(kube: Kube, ref: Ref) -> Seen | None:
@@ -84,7 +93,8 @@ def see(kube: Kube, ref: Ref) -> Seen | None:
     job = find_job(kube, ref.namespace, ref.attempt)
     if job is None:
         return None
-    pods = pods_of(kube, ref.namespace, ref.attempt, job)
+    found = pods_of(kube, ref.namespace, ref.attempt, job)
+    pods = with_mount_words(kube, ref.namespace, found)
     return seen_of(job, pods, said_of(kube, ref.namespace, [] if pods else [job]))
 
 
@@ -101,20 +111,47 @@ def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Observation]:
 def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     if len(refs) == 1:
         seen = see(kube, refs[0])
-        return {refs[0]: parse_safely(seen) if seen else absent(refs[0])}
+        return {refs[0]: parse_safely(seen)} if seen else absent(kube, namespace, refs)
     selector = store_selector(refs)
     jobs = items(kube, jobs_path(namespace), labelSelector=selector)
     pods = items(kube, core_path(namespace, "pods"), labelSelector=selector)
     return observe_listed(kube, namespace, refs, jobs, pods)
 
 
-def absent(ref: Ref) -> Observation:
-    """What is said of an attempt without a Job: one older than its ttl went by that."""
+def absent(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+    """What is said of attempts without a Job. Those older than their ttl went by that, unless
+    somebody has seen them alive less than their ttl ago.
+    """
+    now = utc_now()
+    expired = [ref for ref in refs if is_expired(ref, now)]
+    no_bash = pods_without_bash(kube, namespace) if expired else []
+    answers = dict.fromkeys(refs, replace(ABSENT, seen_at=now))
+    for ref in expired:
+        reason = words.sentence(Reason.REMOVED_OUTSIDE, "ttl")
+        if any(pod.startswith(f"{ref.native_id}-") for pod in no_bash):
+            reason = f"{reason}; {parse.NO_BASH}, and nobody could start it with /bin/sh in time"
+        ended_by = now - timedelta(seconds=ref.details["ttl"])
+        answers[ref] = replace(ABSENT, seen_at=now, reason=reason, ended_by=ended_by)
+    return answers
+
+
+def is_expired(ref: Ref, now: datetime) -> bool:
+    """True if the attempt's Job may have been removed by its ttl."""
     created = parse.moment(ref.details.get("created"))
     ttl = ref.details.get("ttl")
-    if created is None or ttl is None or utc_now() < created + timedelta(seconds=ttl):
-        return ABSENT
-    return replace(ABSENT, reason=words.sentence(Reason.REMOVED_OUTSIDE, "ttl"))
+    return created is not None and ttl is not None and now >= created + timedelta(seconds=ttl)
+
+
+def pods_without_bash(kube: Kube, namespace: str) -> list[str]:
+    """The names of pods that could not start for want of bash, also of those that are gone."""
+    selector = "involvedObject.kind=Pod,reason=Failed"
+    path = core_path(namespace, "events")
+    try:
+        events = items(kube, path, fieldSelector=selector, limit=MOST_EVENTS)
+    except KubeError:  # the role may not list them
+        return []
+    failed = (event for event in events if parse.names_missing_bash(str(event.get("message"))))
+    return [str(event.get("involvedObject", {}).get("name")) for event in failed]
 
 
 def store_selector(refs: Iterable[Ref]) -> str:
@@ -127,13 +164,13 @@ def observe_listed(
 ) -> dict[Ref, Observation]:
     by_name = {job["metadata"]["name"]: job for job in jobs}
     of_attempt: dict[tuple[str, ...], list[Object]] = defaultdict(list)
-    for pod in pods:
+    for pod in with_mount_words(kube, namespace, pods):
         of_attempt[key_of(pod)].append(pod)
     found = {ref: pick_job(by_name, ref.attempt) for ref in refs}
     ours = {ref: job for ref, job in found.items() if job is not None}
     bare = [job for job in ours.values() if not of_attempt[key_of(job)]]
     said = said_of(kube, namespace, bare)
-    answers = {ref: absent(ref) for ref in refs}
+    answers = absent(kube, namespace, [ref for ref in refs if ref not in ours])
     for ref, job in ours.items():
         own = parse.pods_of_job(job, of_attempt[key_of(job)])
         answers[ref] = parse_safely(seen_of(job, own, said))
@@ -193,19 +230,65 @@ def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str
     wanted = {job["metadata"]["uid"]: job["metadata"]["name"] for job in jobs if is_bare(job)}
     if not wanted:
         return {}
-    selector = "involvedObject.kind=Job,reason=FailedCreate"
-    try:
-        events = items(
-            kube, core_path(namespace, "events"), fieldSelector=selector, limit=MOST_EVENTS
-        )
-    except KubeError:  # the role may not list them; the Job itself is seen
-        return {}
+    events = events_about(kube, namespace, list(wanted), "involvedObject.kind=Job", "FailedCreate")
     found: dict[str, str] = {}
-    for event in sorted(events, key=lambda event: str(event.get("lastTimestamp") or "")):
+    for event in events:
         name = wanted.get(event.get("involvedObject", {}).get("uid"))
         if name:
             found[name] = str(event.get("message") or "").removeprefix("Error creating: ")
     return found
+
+
+def events_about(
+    kube: Kube, namespace: str, uids: Sequence[str], kind: str = "", *reasons: str
+) -> list[Object]:
+    """The events about these objects, the oldest first. None where the role may not list them.
+
+    Those of a few are asked for one by one, so that a busy namespace costs nothing. `kind` narrows
+    the question about many.
+    """
+    selectors = [f"involvedObject.uid={uid}" for uid in uids]
+    if len(uids) > MOST_ASKED:
+        selectors = [kind]
+    path = core_path(namespace, "events")
+    try:
+        found = [event for each in selectors for event in items(kube, path, fieldSelector=each)]
+    except KubeError:  # the role may not list them
+        return []
+    own = [event for event in found if event.get("involvedObject", {}).get("uid") in uids]
+    chosen = [event for event in own if not reasons or event.get("reason") in reasons]
+    return sorted(chosen, key=lambda event: str(event.get("lastTimestamp") or ""))
+
+
+def with_mount_words(kube: Kube, namespace: str, pods: Sequence[Object]) -> list[Object]:
+    """The pods. One whose volumes cannot be mounted waits for that, in the words of its event: its
+    status does not tell.
+    """
+    waiting = {pod["metadata"]["uid"] for pod in pods if may_miss_mounts(pod)}
+    if not waiting:
+        return list(pods)
+    failed: dict[str, Object] = {}
+    known = (*MOUNT_FAILS, *MOUNTED)
+    for event in events_about(kube, namespace, list(waiting), "involvedObject.kind=Pod", *known):
+        failed[event["involvedObject"]["uid"]] = event
+    return [parse.waiting_for(pod, *mount_issue(failed, pod)) for pod in pods]
+
+
+def mount_issue(events: Mapping[str, Object], pod: Object) -> tuple[str, str]:
+    """(reason, message) of the pod's newest event, if its mounts have failed."""
+    event = events.get(pod["metadata"]["uid"], {})
+    if event.get("reason") not in MOUNT_FAILS:
+        return "", ""
+    return str(event["reason"]), str(event.get("message") or "")
+
+
+def may_miss_mounts(pod: Object) -> bool:
+    """True for a pod that has had its node for a while, and whose container is still created."""
+    waits = parse.part(parse.container_state(pod), "waiting").get("reason") == "ContainerCreating"
+    placed = parse.pod_condition(pod, "PodScheduled") or {}
+    since = parse.moment(placed.get("lastTransitionTime"))
+    is_young = since is not None and utc_now() < since + timedelta(seconds=MOUNT_SECONDS)
+    return waits and not is_young
 
 
 def queue_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:

@@ -49,6 +49,7 @@ NEVER = "1970-01-01"  # the start of a container that never started
 WITHOUT_RANK0 = 200.0  # seconds; scripts/start.sh gives up after 300
 TIMED_OUT = (124, 137, 143)
 LATE = timedelta(seconds=2)
+SAME_TIME = timedelta(minutes=1)  # two nodes' clocks, and a peer that fails at once
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Seen:
 
     @property
     def ranks(self) -> int:
-        return int(self.job["spec"].get("completions") or 1)
+        return int(part(self.job, "spec").get("completions") or 1)
 
 
 def observation(seen: Seen) -> Observation:
@@ -71,6 +72,8 @@ def observation(seen: Seen) -> Observation:
         return without_image(seen.job, str(given_up))
     if lacks_bash(seen) or waits_for_let_go(seen.job):
         return without_bash()
+    if is_kept_by_its_pods(seen):
+        return living(seen)
     for name, phase in ENDS.items():
         found = condition(seen.job, name)
         if found is not None:
@@ -132,8 +135,12 @@ def misses_bash(pod: Object) -> bool:
     """True if the pod's container could not start without the bash that it names."""
     state = container_state(pod)
     why = part(state, "terminated") or part(state, "waiting")
-    words = str(why.get("message") or "")
-    return why.get("reason") in NOT_BEGUN and BASH in words and bool(MISSING.search(words))
+    return why.get("reason") in NOT_BEGUN and names_missing_bash(str(why.get("message") or ""))
+
+
+def names_missing_bash(words: str) -> bool:
+    """True for a container runtime's words for a bash that it does not find."""
+    return BASH in words and bool(MISSING.search(words))
 
 
 def waits_for_let_go(job: Object) -> bool:
@@ -155,12 +162,27 @@ def exit_code(done: Object, phase: Phase) -> int | None:
 
 
 def deciding_pod(pods: Sequence[Object]) -> Object | None:
-    """The pod that failed first; else one that was disrupted; else the first."""
+    """The pod that was taken away, whose peers fail without it; else the one that failed first;
+    else the first.
+    """
     failed = [pod for pod in pods if terminated(pod).get("exitCode")]
-    if failed:
-        return min(failed, key=lambda pod: str(terminated(pod).get("finishedAt") or "~"))
-    disrupted = (pod for pod in pods if disruption(pod))
-    return next(disrupted, pods[0] if pods else None)
+    first = min(failed, key=lambda pod: str(terminated(pod).get("finishedAt") or "~"), default=None)
+    for pod in pods:
+        was_taken = disruption(pod) or is_on_silent_node(pod)
+        if was_taken and not was_disrupted_later(pod, first):
+            return pod
+    if first is not None:
+        return first
+    return pods[0] if pods else None
+
+
+def was_disrupted_later(pod: Object, failed: Object | None) -> bool:
+    """True if the other pod had failed long before. When a lost node was lost is not known."""
+    if failed is None or has_lost_its_node(pod):
+        return False
+    failed_at = moment(terminated(failed).get("finishedAt"))
+    taken_at = moment((disruption(pod) or {}).get("lastTransitionTime"))
+    return bool(failed_at and taken_at and taken_at > failed_at + SAME_TIME)
 
 
 def why_ended(seen: Seen, phase: Phase, found: Object, pod: Object | None) -> Why:
@@ -223,12 +245,38 @@ def disruption(pod: Object) -> Object | None:
     return condition(pod, "DisruptionTarget")
 
 
+def has_lost_its_node(pod: Object) -> bool:
+    """True if the cluster has given the pod up because its node does not answer."""
+    found = disruption(pod) or {}
+    was_given_up = DISRUPTIONS.get(str(found.get("reason"))) is Reason.NODE_FAILED
+    return was_given_up or (is_on_silent_node(pod) and is_being_deleted(pod))
+
+
+def is_on_silent_node(pod: Object) -> bool:
+    """True if the pod's node does not answer. The cluster then takes the pod for not ready, without
+    a reason; a kubelet gives one.
+    """
+    ready = pod_condition(pod, "Ready") or {}
+    is_not_ready = ready.get("status") == "False" and not ready.get("reason")
+    return is_not_ready and "running" in container_state(pod)
+
+
+def runs_undisturbed(pod: Object) -> bool:
+    """True if the pod runs, and nobody is about to end it: then its Job has not ended either."""
+    disturbed = is_being_deleted(pod) or disruption(pod) or is_on_silent_node(pod)
+    return "running" in container_state(pod) and not disturbed
+
+
+def is_being_deleted(thing: Object) -> bool:
+    return bool(thing["metadata"].get("deletionTimestamp"))
+
+
 # Before the end
 
 
 def living(seen: Seen) -> Observation:
-    if seen.job["metadata"].get("deletionTimestamp"):
-        return Observation(Phase.RUNNING if seen.pods else Phase.PENDING, "being deleted")
+    if is_being_deleted(seen.job):
+        return being_deleted(seen)
     if seen.job["spec"].get("suspend"):
         return suspended(seen)
     if not seen.pods:
@@ -240,6 +288,30 @@ def living(seen: Seen) -> Observation:
             Phase.RUNNING, "Running", started_at=max(filter(None, started), default=None)
         )
     return waiting(seen, len(running))
+
+
+def being_deleted(seen: Seen) -> Observation:
+    """Somebody has deleted the Job. It is not gone before its pods are."""
+    phase = Phase.RUNNING if seen.pods else Phase.PENDING
+    return Observation(phase, "being deleted", reason=why_not_gone(seen.pods))
+
+
+def is_kept_by_its_pods(seen: Seen) -> bool:
+    """True of a Job that is being deleted while its pods run on. The cluster calls it failed
+    because its pods were deleted.
+    """
+    running = ["running" in container_state(pod) for pod in seen.pods]
+    return is_being_deleted(seen.job) and len(running) > 0 and all(running)
+
+
+def why_not_gone(pods: Sequence[Object]) -> str:
+    """What a Job that is being deleted waits for; "" if only for the cluster."""
+    left = [pod for pod in pods if "running" in container_state(pod)]
+    silent = [pod for pod in left if is_on_silent_node(pod) or has_lost_its_node(pod)]
+    names = ", ".join(dict.fromkeys(node_of(pod) for pod in silent or left))
+    if silent:
+        return f"it is being deleted, and its node {names} does not answer"
+    return f"it is being deleted, and runs on at its node {names}" if left else ""
 
 
 def suspended(seen: Seen) -> Observation:
@@ -362,9 +434,32 @@ def readiness_issue(pod: Object) -> tuple[str, str]:
         return str(waits.get("reason") or "Waiting"), str(waits.get("message") or "")
     if terminated(pod):
         return "Terminated", ""
-    return str(pod["status"].get("reason") or pod["status"].get("phase") or "Pending"), pod_words(
-        pod
-    )
+    status = pod["status"]
+    return str(status.get("reason") or status.get("phase") or "Pending"), pod_words(pod)
+
+
+def is_unschedulable(pod: Object) -> bool:
+    """True if the scheduler has found no node for the pod."""
+    return (pod_condition(pod, "PodScheduled") or {}).get("reason") == "Unschedulable"
+
+
+def with_more_words(pod: Object, words: str) -> Object:
+    """The pod, with more behind what the scheduler says of it; another one as it is."""
+    if not is_unschedulable(pod):
+        return pod
+    said = pod_condition(pod, "PodScheduled") or {}
+    more = {**said, "message": f"{said.get('message') or ''} ({words})".strip()}
+    others = [each for each in pod["status"]["conditions"] if each is not said]
+    return {**pod, "status": {**pod["status"], "conditions": [*others, more]}}
+
+
+def waiting_for(pod: Object, reason: str, message: str) -> Object:
+    """The pod, with another reason for which its container waits; as it is without one."""
+    if not reason:
+        return pod
+    state = {"waiting": {"reason": reason, "message": message}}
+    statuses = [{"name": names.CONTAINER, "state": state}]
+    return {**pod, "status": {**pod["status"], "containerStatuses": statuses}}
 
 
 def has_begun(pod: Object) -> bool:
@@ -432,6 +527,17 @@ def pods_of_job(job: Object, pods: Sequence[Object]) -> list[Object]:
     """Those of the pods that this Job has made, by rank."""
     uid = job["metadata"]["uid"]
     return by_rank([pod for pod in pods if uid in owners_of(pod)])
+
+
+def job_of_pods(pods: Sequence[Object]) -> Object | None:
+    """What the pods say of the Job that made them; None where they are not all of one."""
+    owners = [owner for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()]
+    owned = {(owner["name"], owner["uid"]) for owner in owners if owner.get("kind") == "Job"}
+    if len(owned) != 1:
+        return None
+    [(name, uid)] = owned
+    metadata = {"name": name, "uid": uid, "namespace": pods[0]["metadata"]["namespace"]}
+    return {"metadata": metadata, "spec": {"completions": len(pods)}, "status": {}}
 
 
 def owners_of(thing: Object) -> list[str]:

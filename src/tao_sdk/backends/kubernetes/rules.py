@@ -166,6 +166,14 @@ RULES: Sequence[Rule] = (
         after="it is there",
     ),
     Rule(
+        code="kubernetes.mount",
+        when=event_named("FailedMount", "FailedAttachVolume"),
+        what="A volume of the job cannot be mounted: {seen}",
+        fault=USER,
+        next="See what its words name: the claim (kubectl describe pvc), or the NFS server.",
+        after="the volume can be mounted",
+    ),
+    Rule(
         code="kubernetes.unschedulable",
         when=any_of(NO_CLUSTER_ROOM, backend_says("nodes are available")),
         what="No node can take the pod now: {seen}",

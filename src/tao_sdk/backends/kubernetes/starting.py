@@ -100,7 +100,11 @@ def create_job(kube: Kube, manifest: Object) -> Object:
     except KubeError as error:
         if error.status != CONFLICT:
             raise
-    found = get_job(kube, namespace, name)
+    try:
+        found = get_job(kube, namespace, name)
+    except Unreachable as error:
+        error.nothing_sent = False  # a Job of this name is there
+        raise
     if found is None:  # it went in between
         return kube.ask("POST", jobs_path(namespace), manifest)
     if not names.same_attempt(found, manifest):

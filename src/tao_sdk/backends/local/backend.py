@@ -167,7 +167,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         folder = self.aside / f"{target.name}.{random.token_hex(8)}"
         folder.mkdir(0o700)
         try:
-            fill(Folder(str(folder)), plan)
+            fill_folder(Folder(str(folder)), plan)
             folder.rename(target)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +180,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             make_folders(folder)
         if self.home.is_symlink() or self.home.stat().st_uid != os.geteuid():
             raise PermissionError(0, "it is a link, or belongs to someone else", str(self.home))
-        sweep(self.aside)
+        remove_stale(self.aside)
 
     def start(self, ref: Ref, message: bytes) -> Ref:
         """Start a supervisor for a folder that has none. Of several, the first to lock the folder
@@ -210,14 +210,15 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
 
     def ref(self, attempt: Attempt, seen: parse.Seen) -> Ref | None:
-        """The Ref of a folder; not ready while nobody has taken charge of it. None when there is
-        none, or a stranger's.
+        """The Ref of a folder; not ready while nobody has taken charge of it.
+
+        None for a folder that is not there, or a stranger's.
         """
         folder = self.folder(attempt)
         record = json_object(folder.read_text("attempt"))
         if record is None or record.get("store_id") != attempt.store_id:
             return None
-        begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
+        has_begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
         return Ref(
             platform=self.platform,
             endpoint=self.endpoint,
@@ -225,19 +226,19 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             native_id=Path(folder.path).name,
             unique_id=record["token"],
             attempt=attempt,
-            ready=begun,
-            step="" if begun else "staged",
+            ready=has_begun,
+            step="" if has_begun else "staged",
             details={"job_dir": folder.path, "results_dir": record["results_dir"]},
         )
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         look = sight.Sight(self.trees)
-        return {ref: self.observed(ref, look) for ref in refs}
+        return {ref: self.observe_one(ref, look) for ref in refs}
 
     def news(self) -> LocalNews:
         return LocalNews(lambda ref: self.folder(ref.attempt))
 
-    def observed(self, ref: Ref, look: sight.Sight) -> Observation:
+    def observe_one(self, ref: Ref, look: sight.Sight) -> Observation:
         if ref.endpoint != self.endpoint:
             return elsewhere(self.endpoint, ref)
         folder = self.folder(ref.attempt)
@@ -260,10 +261,12 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         path = Path(self.folder(ref.attempt).file_path("log"))
 
         def has_ended() -> bool:
-            return self.observed(ref, sight.Sight(self.trees)).phase.over
+            return self.observe_one(ref, sight.Sight(self.trees)).phase.over
 
         def last_words() -> bytes:
-            return logs.CUT if parse.log_is_cut(self.folder(ref.attempt).read_text("exit")) else b""
+            if parse.log_is_cut(self.folder(ref.attempt).read_text("exit")):
+                return logs.CUT
+            return b""
 
         return logs.read(path, request, has_ended, last_words)
 
@@ -277,15 +280,15 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         endings: list[Ending] = []
         for ref in refs:
             try:
-                endings += self.asked_to_end(ref, grace)
+                endings += self.ask_to_end(ref, grace)
             except Unreachable as error:
                 failed[ref] = error
         wait_for_all(endings, grace + MARGIN)
         look = sight.Sight(self.trees)
-        return {ref: failed.get(ref) or self.observed(ref, look) for ref in refs}
+        return {ref: failed.get(ref) or self.observe_one(ref, look) for ref in refs}
 
-    def asked_to_end(self, ref: Ref, grace: timedelta) -> list[Ending]:
-        """What is left to do for its end: nothing for an attempt that is over or gone."""
+    def ask_to_end(self, ref: Ref, grace: timedelta) -> list[Ending]:
+        """Mark the attempt as canceled. What is left to do for its end: nothing if it is over."""
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         if folder.has_file("exit") or not folder.has_file("attempt"):
@@ -299,9 +302,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
-        seen = self.observed(ref, sight.Sight())
-        events = parse.events(seen, parse.exit_record(folder.read_text("exit")))
-        return Evidence.of_observation(seen, (*events, *room(folder.path)))
+        seen = self.observe_one(ref, sight.Sight())
+        events = parse.node_events(seen, parse.exit_record(folder.read_text("exit")))
+        return Evidence.of_observation(seen, (*events, *disk_events(folder.path)))
 
     def activity(self, ref: Ref) -> Activity:
         must_live_at(self.endpoint, ref)
@@ -328,17 +331,18 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         shutil.rmtree(gone)
 
     def discard(self, folder: Folder) -> bool:
-        """Take back an attempt that nobody has started; while it is locked, nobody can. False when
-        somebody has.
+        """Take back an attempt that nobody has started; while it is locked, nobody can.
+
+        False if somebody has started it.
         """
         lock = take_unless_begun(folder)
         if lock is None:
             return False
-        begun = folder.has_file("process") or folder.has_file("exit")
-        if not begun:
+        has_begun = folder.has_file("process") or folder.has_file("exit")
+        if not has_begun:
             self.remove(Path(folder.path))
         os.close(lock)
-        return not begun
+        return not has_begun
 
     def doctor(self) -> list[Finding]:
         return look.doctor(self.settings.environ, self.state_dir)
@@ -359,32 +363,36 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
 
 def take_unless_begun(folder: Folder) -> int | None:
-    """The folder's lock; None when a supervisor or the job has it. One who only looks has it for a
-    moment, too.
+    """The folder's lock; None when a supervisor or the job has it.
+
+    One who only looks has it for a moment, too.
     """
     latest = time.monotonic() + START_SECONDS
     while (lock := take_lock(folder.file_path("lock"))) is None and time.monotonic() < latest:
-        supervisor = folder.read_identity("supervisor")
-        if folder.has_file("process") or (supervisor and supervisor.alive):
+        if folder.has_file("process") or has_living_supervisor(folder):
             return None
         time.sleep(LOOK)
     return lock
 
 
-def sweep(aside: Path) -> None:
-    """Remove what an interrupted submit or release left aside long ago; others may
-    be busy there.
-    """
+def has_living_supervisor(folder: Folder) -> bool:
+    supervisor = folder.read_identity("supervisor")
+    return supervisor is not None and supervisor.alive
+
+
+def remove_stale(aside: Path) -> None:
+    """Remove what an interrupted submit or release left aside long ago. Others may be busy."""
     for left in aside.iterdir():
         try:
-            stale = left.stat().st_mtime < time.time() - STALE_SECONDS
+            is_stale = left.stat().st_mtime < time.time() - STALE_SECONDS
         except FileNotFoundError:
             continue
-        if stale:
+        if is_stale:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def fill(folder: Folder, plan: Plan[LocalRequest]) -> None:
+def fill_folder(folder: Folder, plan: Plan[LocalRequest]) -> None:
+    """Write all that the supervisor needs of the attempt, and where its log and its end go."""
     attempt = plan.attempt
     record = {
         "job_id": attempt.job_id,
@@ -433,10 +441,8 @@ def results_dir(ref: Ref) -> str:
     return ref.details.get("results_dir", "")
 
 
-def room(folder: str) -> Iterator[NodeEvent]:
-    """Whether the disk of a job's log is full: then the words that would say so had
-    no room either.
-    """
+def disk_events(folder: str) -> Iterator[NodeEvent]:
+    """An event if the disk of a job's log is full: its own words would have had no room either."""
     if (left := room_left(folder)) < FULL:
         yield NodeEvent(
             "DiskFull",

@@ -36,15 +36,12 @@ class LocalFacts:
     gpu_trouble: str = ""  # why nvidia-smi, which is there, did not answer
     lock_folder: str = ""
     venv_python: bool = True  # the virtual environment asked for has a python
-    missing: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # declared inputs: path -> why it cannot be had
-    advice: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # path of one of those -> what was probably meant
-    link_holders: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # path of an input's link -> the live job that has it for another source
+    # declared inputs: path -> why it cannot be had
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    # path of one of those -> what was probably meant
+    advice: Mapping[str, str] = field(default_factory=dict[str, str])
+    # path of an input's link -> the live job that has it for another source
+    link_holders: Mapping[str, str] = field(default_factory=dict[str, str])
     in_the_way: tuple[str, ...] = ()  # paths of inputs' links where something else lies
     results_writable: bool = True
     disk_free: int = 0  # bytes, where the results will lie

@@ -1,5 +1,6 @@
-"""Reading a job's log: from a cursor, from its last lines, and on until the job has ended. Flat
-memory.
+"""Reading a job's log: from a cursor, from its last lines, and on until the job has ended.
+
+It takes as much memory for a long log as for a short one.
 """
 
 from __future__ import annotations
@@ -27,8 +28,7 @@ def read(
     has_ended: Callable[[], bool],
     last_words: Callable[[], bytes] = bytes,
 ) -> Iterator[LogChunk]:
-    """The bytes that are wanted. A cursor is an offset, so a reader that was cut off goes on where
-    it was.
+    """The bytes that are asked for. A cursor is an offset: a reader that was cut off goes on there.
 
     `last_words` are ours, about the log of a job that has ended: they come after its end.
     """
@@ -38,25 +38,25 @@ def read(
             "A local job has one process group, rank 0.",
             "Leave the rank out.",
         )
-    with opened(path) as file:
-        offset, pause = first(file.fileno(), request), QUICK
+    with open_log(path) as file:
+        offset, pause = first_offset(file.fileno(), request), QUICK
         while True:
-            last = (
-                not request.follow or has_ended()
-            )  # looked before reading: what is there afterwards is all
-            before = offset
+            # Asked before reading: what is there afterwards is all.
+            is_last = not request.follow or has_ended()
+            pause = min(pause * 1.5, SLOW)
             while data := os.pread(file.fileno(), CHUNK, offset):
                 offset += len(data)
+                pause = QUICK
                 yield LogChunk(data, str(offset))
-            if last:
-                if (words := last_words()) and offset <= os.fstat(file.fileno()).st_size:
-                    yield LogChunk(words, str(offset + len(words)))
-                return
-            pause = QUICK if offset > before else min(pause * 1.5, SLOW)
+            if is_last:
+                break
             time.sleep(pause)
+        words = last_words()
+        if words and offset <= os.fstat(file.fileno()).st_size:
+            yield LogChunk(words, str(offset + len(words)))
 
 
-def opened(path: Path):
+def open_log(path: Path):
     try:
         return path.open("rb", buffering=0)
     except FileNotFoundError:
@@ -65,7 +65,10 @@ def opened(path: Path):
         ) from None
 
 
-def first(fd: int, request: LogRequest) -> int:
+def first_offset(fd: int, request: LogRequest) -> int:
+    """Where to begin: at the cursor, else at the last lines, else at the start."""
     if request.cursor:
         return int(request.cursor)
-    return 0 if request.tail is None else find_tail_of_file(fd, request.tail)
+    if request.tail is not None:
+        return find_tail_of_file(fd, request.tail)
+    return 0

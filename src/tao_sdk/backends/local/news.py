@@ -44,9 +44,7 @@ class LocalNews:
         return changed
 
     def check(self, refs: Sequence[Ref]) -> list[Ref]:
-        """Those that have changed by now. Before it is time for a check, only those that are
-        new.
-        """
+        """Those that have changed by now. Before it is time for a check, only the new ones."""
         new = [ref for ref in refs if ref.native_id not in self.times]
         for ref in new:
             self.remember(ref)
@@ -63,7 +61,7 @@ class LocalNews:
         folder = self.folder_of(ref)
         self.folders[ref.native_id] = folder.path
         self.times[ref.native_id] = changed_at(folder.path)
-        self.processes[ref.native_id] = running(folder)
+        self.processes[ref.native_id] = process_ids(folder)
 
     def has_changed(self, native_id: str, living: set[str]) -> bool:
         path = self.folders[native_id]
@@ -71,7 +69,7 @@ class LocalNews:
         if changed == self.times[native_id] != -1 and living.issuperset(self.processes[native_id]):
             return False
         self.times[native_id] = changed
-        self.processes[native_id] = [pid for pid in running(Folder(path)) if pid in living]
+        self.processes[native_id] = [pid for pid in process_ids(Folder(path)) if pid in living]
         return True
 
     def grown(self, refs: Sequence[Ref]) -> list[Ref]:
@@ -97,7 +95,9 @@ def changed_at(folder: str) -> int:
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116  keeps the path as a text
     except OSError:
         return 0
-    return changed if abs(time.time_ns() - changed) > CLOCK_TICK else -1
+    if abs(time.time_ns() - changed) <= CLOCK_TICK:
+        return -1
+    return changed
 
 
 def size_of(path: str) -> int:
@@ -107,9 +107,13 @@ def size_of(path: str) -> int:
         return -1
 
 
-def running(folder: Folder) -> list[str]:
+def process_ids(folder: Folder) -> list[str]:
     """The ids of the supervisor and of the job, where they are in this process table."""
     if Path(folder.file_path("exit")).exists():
         return []
-    named = (folder.read_identity("supervisor"), folder.read_identity("process"))
-    return [str(one.pid) for one in named if one and one.this_space]
+    ids: list[str] = []
+    for name in ("supervisor", "process"):
+        identity = folder.read_identity(name)
+        if identity and identity.this_space:
+            ids.append(str(identity.pid))
+    return ids

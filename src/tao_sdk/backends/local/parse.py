@@ -13,7 +13,7 @@ Pure. What there is, and what it means:
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -61,13 +61,12 @@ class Seen:
     started: float | None = None  # seconds since the epoch
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
-    outcome: Outcome | None = (
-        None  # what the job's manifest says, looked at when nothing else knows
-    )
+    # what the job's manifest says, looked at when nothing else knows
+    outcome: Outcome | None = None
 
     @property
     def supervised(self) -> bool:
-        """Whether a supervisor has taken charge and said so."""
+        """True if a supervisor has taken charge and said so."""
         return self.supervisor.living and self.supervisor is not Life.TAKEN
 
 
@@ -80,28 +79,34 @@ LOST = {
 
 def observation(seen: Seen) -> Observation:
     if seen.exit is not None:
-        return ended(seen.exit)
+        return ended_observation(seen.exit)
     if seen.process.living:
-        return running(seen)
+        return running_observation(seen)
     if seen.supervisor.living:
-        return between(seen)
+        if seen.process is Life.NEVER:
+            return waiting_observation(seen)
+        return ending_observation(seen)
     if seen.process is Life.NEVER and seen.supervisor is Life.NEVER:
         return Observation(Phase.PENDING, "submit has not been finished")
-    return lost(seen)
+    return lost_observation(seen)
 
 
-def between(seen: Seen) -> Observation:
-    """Before the job, or after it: the supervisor is busy, unless someone has stopped it."""
-    reason = held_up(seen)
-    if seen.process is Life.NEVER:
-        raw = "waiting" if seen.waiting else "starting"
-        return Observation(
-            Phase.PENDING,
-            raw,
-            reason=reason.text,
-            reason_code=reason.code,
-            stopped_pids=(seen.supervisor_pid,) if seen.supervisor is Life.STOPPED else (),
-        )
+def waiting_observation(seen: Seen) -> Observation:
+    """Before the job: the supervisor is busy, unless someone has stopped it."""
+    reason = waiting_reason(seen)
+    stopped_pids = (seen.supervisor_pid,) if seen.supervisor is Life.STOPPED else ()
+    return Observation(
+        Phase.PENDING,
+        "waiting" if seen.waiting else "starting",
+        reason=reason.text,
+        reason_code=reason.code,
+        stopped_pids=stopped_pids,
+    )
+
+
+def ending_observation(seen: Seen) -> Observation:
+    """After the job's own process: the supervisor ends the rest, unless someone has stopped it."""
+    reason = waiting_reason(seen)
     return Observation(
         Phase.RUNNING,
         "its last processes are ending",
@@ -111,7 +116,7 @@ def between(seen: Seen) -> Observation:
     )
 
 
-def held_up(seen: Seen) -> Why:
+def waiting_reason(seen: Seen) -> Why:
     """What a job that is not running waits for."""
     if seen.supervisor is Life.STOPPED:
         return words.why(Reason.SUPERVISOR_STOPPED, pid=seen.supervisor_pid)
@@ -120,10 +125,11 @@ def held_up(seen: Seen) -> Why:
     return UNEXPLAINED
 
 
-def running(seen: Seen) -> Observation:
+def running_observation(seen: Seen) -> Observation:
     """The job's process lives. Somebody may have stopped it, and its supervisor may be gone."""
-    alone = "" if seen.supervisor.living else ", its supervisor was killed"
-    place = f"process {seen.pid}{alone}"
+    place = f"process {seen.pid}"
+    if not seen.supervisor.living:
+        place = f"{place}, its supervisor was killed"
     started = moment_of(seen.started)
     stopped_pids = (seen.pid,) if seen.process is Life.STOPPED else seen.stopped_pids
     if not stopped_pids:
@@ -142,17 +148,18 @@ def stopped_words(pids: Sequence[int]) -> str:
     """Which processes stand still; the first NAMED_PIDS of very many."""
     if len(pids) == 1:
         return words.sentence(Reason.PROCESS_STOPPED, pid=pids[0])
-    more = f" and {len(pids) - NAMED_PIDS} more" if len(pids) > NAMED_PIDS else ""
-    named = ", ".join(map(str, pids[:NAMED_PIDS])) + more
+    named = ", ".join(map(str, pids[:NAMED_PIDS]))
+    if len(pids) > NAMED_PIDS:
+        named = f"{named} and {len(pids) - NAMED_PIDS} more"
     return words.sentence(Reason.PROCESS_STOPPED, "several", pids=named)
 
 
-def lost(seen: Seen) -> Observation:
+def lost_observation(seen: Seen) -> Observation:
     """Nobody saw the end. The manifest did, if the command had ended by then."""
     started = moment_of(seen.started)
     if seen.outcome is not None and seen.outcome.whole:
-        return told_by_manifest(seen.outcome.exit_code, started)
-    reason = why_lost(seen)
+        return manifest_observation(seen.outcome.exit_code, started)
+    reason = lost_reason(seen)
     return Observation(
         Phase.FAILED,
         "no exit record",
@@ -162,13 +169,13 @@ def lost(seen: Seen) -> Observation:
     )
 
 
-def why_lost(seen: Seen) -> Why:
+def lost_reason(seen: Seen) -> Why:
     if seen.process is Life.NEVER:
         return words.why(LOST[seen.supervisor], "unstarted")
     return words.why(LOST[seen.process])
 
 
-def told_by_manifest(code: int | None, started: datetime | None) -> Observation:
+def manifest_observation(code: int | None, started: datetime | None) -> Observation:
     raw = f"exit code {code}, by its manifest"
     if code == 0:
         return Observation(Phase.SUCCEEDED, raw, code, started_at=started)
@@ -176,14 +183,13 @@ def told_by_manifest(code: int | None, started: datetime | None) -> Observation:
     return Observation(Phase.FAILED, raw, code, reason.text, started, reason_code=reason.code)
 
 
-def ended(record: Mapping[str, Any]) -> Observation:
-    code: int | None = record["exit_code"]
+def ended_observation(record: Mapping[str, Any]) -> Observation:
     phase = ended_phase(record)
-    reason = UNEXPLAINED if phase is Phase.SUCCEEDED else why(record)
+    reason = UNEXPLAINED if phase is Phase.SUCCEEDED else end_reason(record)
     return Observation(
         phase,
         raw=how_it_ended(record).text,
-        exit_code=code,
+        exit_code=record["exit_code"],
         reason=reason.text,
         started_at=moment_of(record["started"]),
         ended_at=moment_of(record["ended"]),
@@ -209,7 +215,8 @@ def how_it_ended(record: Mapping[str, Any]) -> Why:
     return words.why(Reason.EXIT_CODE, code=record["exit_code"])
 
 
-def why(record: Mapping[str, Any]) -> Why:
+def end_reason(record: Mapping[str, Any]) -> Why:
+    """Why the job did not succeed."""
     if record["trouble"]:
         return words.why(Reason.NOT_STARTED, what=record["trouble"])
     if record["canceled"]:
@@ -225,7 +232,7 @@ def why(record: Mapping[str, Any]) -> Why:
     return end
 
 
-def canceled(started: float | None, ended_at: float) -> dict[str, Any]:
+def canceled_record(started: float | None, ended_at: float) -> dict[str, Any]:
     """The record of a job that was ended without its supervisor."""
     return {
         "exit_code": None, "signal": 0, "canceled": True, "time_limit": 0, "told_to_end": False,
@@ -234,27 +241,27 @@ def canceled(started: float | None, ended_at: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def events(seen: Observation, record: Mapping[str, Any] | None) -> tuple[NodeEvent, ...]:
+def node_events(seen: Observation, record: Mapping[str, Any] | None) -> Iterator[NodeEvent]:
     """What the machine did to the job, under names that a program can test."""
-    found: list[NodeEvent] = []
-    if record and record["oom_kills"] and record["signal"] == signal.SIGKILL:
-        found.append(
-            NodeEvent(
-                "OOMKilled",
-                f"the kernel ended {record['oom_kills']} process(es) for want "
-                "of memory while the job ran",
-            )
-        )
-    if record and record["told_to_end"]:
-        found.append(
-            NodeEvent(
-                "SupervisorTerminated",
-                "something other than a cancel told the job's supervisor to end",
-            )
-        )
+    if record is not None:
+        yield from recorded_events(record)
     if name := LOST_EVENTS.get(seen.reason_code):
-        found.append(NodeEvent(name, seen.reason))
-    return tuple(found)
+        yield NodeEvent(name, seen.reason)
+
+
+def recorded_events(record: Mapping[str, Any]) -> Iterator[NodeEvent]:
+    """What the exit record says of the kernel and of others that end processes."""
+    if record["oom_kills"] and record["signal"] == signal.SIGKILL:
+        yield NodeEvent(
+            "OOMKilled",
+            f"the kernel ended {record['oom_kills']} process(es) for want "
+            "of memory while the job ran",
+        )
+    if record["told_to_end"]:
+        yield NodeEvent(
+            "SupervisorTerminated",
+            "something other than a cancel told the job's supervisor to end",
+        )
 
 
 LOST_EVENTS: Mapping[Reason | None, str] = {
@@ -265,11 +272,15 @@ LOST_EVENTS: Mapping[Reason | None, str] = {
 
 
 def signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    if number not in set(signal.Signals):
+        return f"signal {number}"
+    return signal.Signals(number).name
 
 
 def moment_of(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 EXIT_RECORD: Mapping[str, tuple[type, ...]] = {
@@ -283,23 +294,28 @@ LARGEST = 1e11  # as a time, the year 5138: no clock and no counter shows more
 
 
 def exit_record(text: str) -> Mapping[str, Any] | None:
-    """The record that the supervisor wrote; None for one that a crash of the machine, or somebody,
-    has spoilt.
+    """The record that the supervisor wrote.
+
+    None for one that a crash of the machine, or somebody, has spoilt.
     """
     record = json_object(text)
-    fits = record is not None and all(
-        name in record and isinstance(record[name], kinds) and is_plausible(record[name])
-        for name, kinds in EXIT_RECORD.items()
-    )
-    return record if fits else None
+    if record is None:
+        return None
+    for name, kinds in EXIT_RECORD.items():
+        if name not in record or not is_plausible(record[name], kinds):
+            return None
+    return record
 
 
 def log_is_cut(text: str) -> bool:
-    """Whether an exit record says that the job's log had no room at some time."""
+    """True if an exit record says that the job's log had no room at some time."""
     return (exit_record(text) or {}).get("log_cut") is True
 
 
-def is_plausible(value: Any) -> bool:
+def is_plausible(value: Any, kinds: tuple[type, ...]) -> bool:
+    """True for a value of one of the kinds, and for a number that a clock or counter may show."""
+    if not isinstance(value, kinds):
+        return False
     return not isinstance(value, (int, float)) or abs(value) < LARGEST
 
 
@@ -307,15 +323,21 @@ QUERY = ["--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,n
 
 
 def read_gpus(text: str) -> tuple[Gpu, ...]:
-    """The lines that nvidia-smi prints for QUERY: `0, GPU-1f..., NVIDIA H200,
-    143771 MiB, 4 MiB`.
+    """The lines that nvidia-smi prints for QUERY.
+
+    Such as `0, GPU-1f..., NVIDIA H200, 143771 MiB, 4 MiB`.
     """
+    gpus: list[Gpu] = []
+    for index, uuid, name, memory, used in read_rows(text, 5):
+        mebibytes = leading_number(memory) or 0
+        gpus.append(Gpu(int(index), uuid, name, mebibytes, leading_number(used) or 0))
+    return tuple(gpus)
+
+
+def read_rows(text: str, columns: int) -> list[list[str]]:
+    """The cells of nvidia-smi's lines of so many columns, of which the first is a number."""
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-    return tuple(
-        Gpu(int(row[0]), row[1], row[2], read_mebibytes(row[3]), read_mebibytes(row[4]))
-        for row in rows
-        if len(row) == 5 and row[0].isdigit()
-    )
+    return [row for row in rows if len(row) == columns and row[0].isdigit()]
 
 
 USE_QUERY = [
@@ -325,23 +347,20 @@ USE_QUERY = [
 
 
 def gpu_uses(text: str) -> dict[str, GpuUse]:
-    """By `index:uuid`, the lines that nvidia-smi prints for USE_QUERY: `0, GPU-1f..., 35 %,
-    1234 MiB`.
+    """`index:uuid` -> use, of the lines that nvidia-smi prints for USE_QUERY.
+
+    Such as `0, GPU-1f..., 35 %, 1234 MiB`.
     """
-    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-    return {
-        f"{row[0]}:{row[1]}": GpuUse(int(row[0]), read_percentage(row[2]), read_mebibytes(row[3]))
-        for row in rows
-        if len(row) == 4 and row[0].isdigit()
-    }
+    uses: dict[str, GpuUse] = {}
+    for index, uuid, share, memory in read_rows(text, 4):
+        use = GpuUse(int(index), leading_number(share), leading_number(memory) or 0)
+        uses[f"{index}:{uuid}"] = use
+    return uses
 
 
-def read_percentage(cell: str) -> int | None:
-    """None for `[N/A]`."""
+def leading_number(cell: str) -> int | None:
+    """The number in `35 %` or `4 MiB`; None for `[N/A]`."""
     number = cell.partition(" ")[0]
-    return int(number) if number.isdigit() else None
-
-
-def read_mebibytes(cell: str) -> int:
-    number = cell.partition(" ")[0]
-    return int(number) if number.isdigit() else 0
+    if not number.isdigit():
+        return None
+    return int(number)

@@ -35,7 +35,7 @@ GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says other
 ROOT = "runs"  # below the folder where the job was submitted
 IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
-NO_GPU_ADVICE = "If it needs none, say so: --gpus 0. Else see what nvidia-smi says here."
+NO_GPU_ADVICE = "If it needs none, say so: gpu_count=0. Else see what nvidia-smi says here."
 LIMITS = ("cpus", "memory", "shm_size")
 UNUSED_FIELDS = frozenset({"image", "mounts", *LIMITS})
 
@@ -141,11 +141,10 @@ def results_root(spec: JobSpec, cwd: str) -> str:
 
 
 def venv(options: LocalOptions, facts: LocalFacts) -> str:
-    return (
-        posixpath.normpath(posixpath.join(facts.cwd, options.venv_path))
-        if options.venv_path
-        else ""
-    )
+    """The folder of the virtual environment; "" for none."""
+    if not options.venv_path:
+        return ""
+    return posixpath.normpath(posixpath.join(facts.cwd, options.venv_path))
 
 
 def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
@@ -180,13 +179,15 @@ def gpu_candidates(
         return len(options.gpu_ids), [gpu for gpu in facts.gpus if gpu.index in options.gpu_ids]
     if "CUDA_VISIBLE_DEVICES" in spec.env_vars:
         return 0, []
-    here = visible(facts)
-    takes_all = spec.gpu_count < 0 or (spec.gpu_count == 1 and not here)
+    here = visible_gpus(facts)
     free_first = sorted(here, key=lambda gpu: (gpu.held_by != "", gpu.used, gpu.index))
-    return len(here) if takes_all else spec.gpu_count, free_first
+    takes_all = spec.gpu_count < 0 or (spec.gpu_count == 1 and not here)
+    if takes_all:
+        return len(here), free_first
+    return spec.gpu_count, free_first
 
 
-def visible(facts: LocalFacts) -> list[Gpu]:
+def visible_gpus(facts: LocalFacts) -> list[Gpu]:
     """The machine's GPUs, less those that the caller's own environment hides, as a batch system's
     shell does.
     """
@@ -194,11 +195,14 @@ def visible(facts: LocalFacts) -> list[Gpu]:
     if named is None:
         return list(facts.gpus)
     names = [name.strip() for name in named.split(",")]
-    return [
-        gpu
-        for gpu in facts.gpus
-        if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)
-    ]
+    return [gpu for gpu in facts.gpus if is_named(gpu, names)]
+
+
+def is_named(gpu: Gpu, names: Sequence[str]) -> bool:
+    """True if one of the names is the GPU's index, or the start of its UUID."""
+    if str(gpu.index) in names:
+        return True
+    return any(gpu.uuid.startswith(name) for name in names if name)
 
 
 def local_inputs(job: PreparedJob, cwd: str) -> dict[str, str]:
@@ -235,7 +239,9 @@ def link_path(wanted: DataInput, cwd: str) -> str:
 def link_source(wanted: DataInput, cwd: str, results: str) -> str:
     if wanted.is_path and not wanted.is_archive:
         return posixpath.normpath(posixpath.join(cwd, wanted.path))
-    return wanted.uri if posixpath.isabs(wanted.target) else f"{results}/.tao/inputs/"
+    if posixpath.isabs(wanted.target):
+        return wanted.uri
+    return f"{results}/.tao/inputs/"
 
 
 def cluster_inputs(job: PreparedJob) -> dict[str, str]:
@@ -267,7 +273,7 @@ def check(plan: Plan[LocalRequest], facts: LocalFacts) -> list[Finding]:
 
 
 def gpu_findings(gpus: RequestedGpus, facts: LocalFacts) -> Iterator[Finding]:
-    has = len(facts.gpus) if gpus.ids else len(visible(facts))
+    has = len(facts.gpus) if gpus.ids else len(visible_gpus(facts))
     unknown = [index for index in gpus.ids if index not in {gpu.index for gpu in facts.gpus}]
     if unknown:
         known = ", ".join(str(gpu.index) for gpu in facts.gpus) or "none"
@@ -280,7 +286,7 @@ def gpu_findings(gpus: RequestedGpus, facts: LocalFacts) -> Iterator[Finding]:
     elif gpus.count > has:
         what = f"The job asks for {gpus.count} GPUs, more than this machine has."
         yield error(
-            "gpu.too_many", what, facts.gpu_trouble or f"It has {has}.", f"Use --gpus {has}."
+            "gpu.too_many", what, facts.gpu_trouble or f"It has {has}.", f"Use gpu_count={has}."
         )
     elif gpus.asked and not has and not gpus.ids:
         what = "The job asks for a GPU and runs without: this machine has none."

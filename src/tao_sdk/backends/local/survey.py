@@ -156,7 +156,7 @@ def doctor(environ: Mapping[str, str], state_dir: Path) -> list[Finding]:
 
 
 ANOTHER_PYTHON = "Install python3 3.8 or later, and put it first in PATH."
-NO_GPU = "If this machine has one, install its driver. Otherwise use --gpus 0."
+NO_GPU = "If this machine has one, install its driver. Otherwise use gpu_count=0."
 
 
 def state_finding(state_dir: Path) -> Finding:

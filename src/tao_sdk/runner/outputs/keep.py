@@ -104,13 +104,13 @@ class Keeper:
     def told_to_end(self) -> bool:
         return bool(self.signals.first)
 
-    def finish(self, exit_code: int) -> None:
+    def finish(self, exit_code: int, judged: int) -> None:
         """Keep everything, after the command's end. What one destination fails at is raised once
         all had their turn.
 
         A job that was told to end does not wait for a slow or a silent store beyond its grace.
         """
-        ending = self.make_ending(exit_code)
+        ending = self.make_ending(exit_code, judged)
         self.over.set()
         errors: list[BaseException] = []
         closing = start_thread(self.end_all, ending, errors)
@@ -123,10 +123,10 @@ class Keeper:
         for error in errors:
             raise error
 
-    def make_ending(self, exit_code: int) -> Ending:
+    def make_ending(self, exit_code: int, judged: int) -> Ending:
         ended = atomic.now(self.place.own_folder)
         told_at = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
-        return Ending(exit_code, ended, told_at, self.signals.killed)
+        return Ending(exit_code, judged, ended, told_at, self.signals.killed)
 
     def end_all(self, ending: Ending, errors: list[BaseException]) -> None:
         """End every destination, in a thread of its own."""

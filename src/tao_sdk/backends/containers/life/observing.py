@@ -12,6 +12,7 @@ from tao_sdk.backends.containers import logs, parse
 from tao_sdk.backends.containers.containers import Container
 from tao_sdk.backends.containers.identity import another_daemon, identity, is_the_daemon
 from tao_sdk.backends.containers.life.jobs import JobContainers, advice_to_remove, answering
+from tao_sdk.backends.containers.life.leftovers import Leftovers
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.backends.refusals import must_live_at, seen_elsewhere, seen_unreachable
 from tao_sdk.backends.this_machine import room_left
@@ -34,6 +35,7 @@ class Observing:
     def __init__(self, jobs: JobContainers) -> None:
         self.jobs, self.place, self.containers = jobs, jobs.place, jobs.containers
         self.daemon = jobs.place.daemon
+        self.leftovers = Leftovers(jobs.containers)
         self.starts: dict[str, datetime] = {}  # container id -> when it was started, once asked
         self.counted_at = -math.inf  # when the daemon was asked how many containers run
 
@@ -66,6 +68,7 @@ class Observing:
         """Container id -> the list's word for its state, for the jobs of these stores."""
         label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
+        self.leftovers.remove_listed(listed)
         return {container["Id"]: str(container.get("State")) for container in listed}
 
     def learn_starts(self, containers: Sequence[str]) -> None:

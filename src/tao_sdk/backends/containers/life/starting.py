@@ -12,6 +12,7 @@ from tao_sdk.backends.containers.containers import Container, container_name
 from tao_sdk.backends.containers.identity import must_be_the_daemon
 from tao_sdk.backends.containers.life.images import Images
 from tao_sdk.backends.containers.life.jobs import SETTLING_SECONDS, JobContainers
+from tao_sdk.backends.containers.life.leftovers import clear_name
 from tao_sdk.backends.containers.life.networks import UNSETTLED, Networks
 from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.containers.start_script import FOLDER, statements
@@ -122,7 +123,7 @@ class Starting:
             name = container_name(attempt.job_id)
             what = f"The name {name} is taken by a container that is not of this job."
             raise Refused(what, command=f"docker rm -f {name}")
-        self.containers.remove(found.id)
+        clear_name(self.containers, found, attempt.job_id)
 
     def create_container(self, request: ContainerRequest) -> Container:
         for folder in request.folders:

@@ -26,67 +26,73 @@ KNOWN = re.compile(
 
 def find_address(settings: Settings) -> Address:
     """Raises UsageError for what is no address of a daemon."""
-    found = named(settings)
-    if not KNOWN.fullmatch(found.url):
+    address = configured_address(settings)
+    if not KNOWN.fullmatch(address.url):
         where = "DOCKER_HOST" if settings.get("DOCKER_HOST") else "the docker context in use"
         raise UsageError(
-            f"{found.url!r} is no address of a Docker daemon.",
+            f"{address.url!r} is no address of a Docker daemon.",
             f"So says {where}.",
             "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host.",
         )
-    return found
+    return address
 
 
-def named(settings: Settings) -> Address:
+def configured_address(settings: Settings) -> Address:
+    host = settings.get("DOCKER_HOST")
+    if host:
+        return host_address(host, settings)
+    return context_address(settings) or Address(SOCKET)
+
+
+def host_address(host: str, settings: Settings) -> Address:
+    """The address that DOCKER_HOST gives, with TLS as its sisters DOCKER_TLS_* say."""
     verify = bool(settings.get("DOCKER_TLS_VERIFY"))
     certificates = settings.get("DOCKER_CERT_PATH") or ""
-    if host := settings.get("DOCKER_HOST"):
-        secure = host.startswith("tcp://") and (verify or certificates)
-        folder = (certificates or str(docker_folder(settings))) if secure else ""
-        named_by = "" if "DOCKER_HOST" in settings.only_explicit else "DOCKER_HOST"
-        return Address(host, folder, verify, named_by)
-    return of_context(settings) or Address(SOCKET)
+    if verify and not certificates:
+        certificates = str(docker_folder(settings))
+    if not host.startswith("tcp://"):
+        certificates = ""
+    named_by = "" if "DOCKER_HOST" in settings.only_explicit else "DOCKER_HOST"
+    return Address(host, certificates, verify, named_by)
 
 
-def config(settings: Settings) -> Mapping[str, Any]:
-    """~/.docker/config.json; empty where there is none that can be understood."""
+def docker_config(settings: Settings) -> Mapping[str, Any]:
+    """~/.docker/config.json; empty if it is missing or cannot be understood."""
     return read_json(docker_folder(settings) / "config.json")
 
 
-def of_context(settings: Settings) -> Address | None:
-    """The address of the context in use; None for the default one. Raises UsageError for one that
-    is not there.
+def context_address(settings: Settings) -> Address | None:
+    """The address of the context in use; None for the default one.
+
+    Raises UsageError for a context that is not there.
     """
-    name = str(
-        settings.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default"
-    )
+    name = context_name(settings)
     if name == "default":
         return None
+    contexts = docker_folder(settings) / "contexts"
     key = hashlib.sha256(name.encode()).hexdigest()
-    endpoint = mapping(
-        mapping(
-            read_json(docker_folder(settings) / "contexts" / "meta" / key / "meta.json"),
-            "Endpoints",
-        ),
-        "docker",
-    )
-    tls = docker_folder(settings) / "contexts" / "tls" / key / "docker"
-    verify = not endpoint.get("SkipTLSVerify")
+    meta = read_json(contexts / "meta" / key / "meta.json")
+    endpoint = inner_mapping(inner_mapping(meta, "Endpoints"), "docker")
     if not endpoint.get("Host"):
-        why = "Jobs would run on another machine than is meant."
         raise UsageError(
             f"There is no docker context {name!r}.",
-            why,
+            "Jobs would run on another machine than is meant.",
             "See docker context ls; set DOCKER_CONTEXT.",
         )
+    tls = contexts / "tls" / key / "docker"
     certificates = str(tls) if tls.is_dir() else ""
+    verify = not endpoint.get("SkipTLSVerify")
     return Address(str(endpoint["Host"]), certificates, verify, f"The docker context {name!r}")
 
 
+def context_name(settings: Settings) -> str:
+    """The name of the docker context in use, "default" for docker's own."""
+    name = settings.get("DOCKER_CONTEXT") or docker_config(settings).get("currentContext")
+    return str(name or "default")
+
+
 def way_to(address: Address) -> dict[str, str]:
-    """The settings by which `find_address` finds it again, whatever docker context
-    is then in use.
-    """
+    """The settings by which `find_address` finds this address again in any docker context."""
     way = {"DOCKER_HOST": address.url}
     if address.certificates:
         way["DOCKER_CERT_PATH"] = address.certificates
@@ -95,10 +101,12 @@ def way_to(address: Address) -> dict[str, str]:
     return way
 
 
-def mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """What is there under a name; empty for what is no mapping."""
-    found: Any = data.get(name)
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+def inner_mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The mapping under a name; empty if there is something else, or nothing."""
+    value: Any = data.get(name)
+    if not isinstance(value, dict):
+        return {}
+    return cast("Mapping[str, Any]", value)
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
@@ -111,10 +119,10 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 
 def is_open(address: Address) -> bool:
-    """Whether everybody on the way to the daemon can read what is sent."""
-    return address.url.startswith("http://") or (
-        address.url.startswith("tcp://") and not address.certificates
-    )
+    """True if anyone on the way to the daemon can read what is sent."""
+    if address.url.startswith("tcp://"):
+        return not address.certificates
+    return address.url.startswith("http://")
 
 
 def is_local(address: Address) -> bool:

@@ -1,6 +1,4 @@
-"""What a new user of Docker would trip over, each with the document's words and the command that
-mends it.
-"""
+"""What would stop a new user of Docker: findings in the documents' words, with what mends each."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Any
 
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import gpus, host
-from tao_sdk.backends.docker.daemon.address import config, is_local, is_open, mapping
+from tao_sdk.backends.docker.daemon.address import docker_config, inner_mapping, is_local, is_open
 from tao_sdk.backends.docker.daemon.gpus import visible_gpus
 from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK
 from tao_sdk.model.credentials import IN_THE_JOB
@@ -25,21 +23,23 @@ S3 = ("S3_BUCKET_NAME", "ACCESS_KEY", "SECRET_KEY")
 
 
 def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
-    """The launch preflight: daemon, GPUs, container toolkit, network, credentials (whether they are
-    set, never what).
+    """The launch preflight: daemon, GPUs, container toolkit, network, credentials.
+
+    Of credentials it tells only whether they are set.
     """
     try:
         info = daemon.get("/info")
-        networks = [each["Name"] for each in daemon.get("/networks")]
+        networks = [network["Name"] for network in daemon.get("/networks")]
     except MissingExtra as error:
         what = "MISSING: docker Python client not installed."
         return [Finding(Severity.ERROR, error.code, what, error.why, command=error.command)]
     except TaoError as error:
-        return [unreachable(daemon.address, error)]
+        return [unreachable_daemon(daemon.address, error)]
+    versions = host.version_findings() if is_local(daemon.address) else ()
     return [
         *daemon_findings(daemon, info),
         *gpu_findings(daemon, info),
-        *(host.version_findings() if is_local(daemon.address) else ()),
+        *versions,
         *network_findings(settings, networks),
         *credential_findings(settings),
         *connection_findings(daemon.address),
@@ -62,7 +62,7 @@ def connection_findings(address: Address) -> Iterator[Finding]:
 
 
 def gpu_job_finding(daemon: Daemon) -> Finding:
-    """The last word: what all of that comes to for a job with GPUs."""
+    """Whether a job with GPUs can run here, by the daemon's own word."""
     try:
         words = gpus.refusal(daemon)
     except TaoError as error:
@@ -79,8 +79,8 @@ def gpu_job_finding(daemon: Daemon) -> Finding:
     return Finding(Severity.WARNING, "docker.gpu_jobs", what, words, refused.next, refused.command)
 
 
-def unreachable(address: Address, error: TaoError) -> Finding:
-    """The document's words fit a daemon of this machine that does not run."""
+def unreachable_daemon(address: Address, error: TaoError) -> Finding:
+    """The documents' words, if a daemon of this machine does not run; else the error's own."""
     if not is_local(address) or isinstance(error, SocketDenied):
         return Finding.of_error(error, f"MISSING: {error.what}")
     what = "MISSING: docker daemon not reachable. Start Docker."
@@ -97,32 +97,42 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
             Severity.WARNING,
             "docker.old",
             f"{what} 20.10 is the oldest that is tested.",
-            command=host.install(host.DOCKER),
+            command=host.install_command(host.DOCKER),
         )
     else:
         yield Finding(Severity.OK, "docker.daemon", what)
 
 
 def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
-    """Without them a job with gpu_count 0 still runs, so their absence is a warning."""
-    seen = visible_gpus() if is_local(daemon.address) else {}
-    if seen:
-        yield Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(seen)} GPU(s).")
-    elif is_local(daemon.address):
-        what = "MISSING: TAO GPU host runtime is not ready."
-        why, install = "nvidia-smi shows no GPU here.", host.install(host.DRIVER)
-        yield Finding(Severity.WARNING, "docker.gpus", what, why, command=install)
+    """Without GPUs a job with gpu_count 0 still runs, so their absence is a warning."""
+    if is_local(daemon.address):
+        yield visible_gpus_finding()
+    yield toolkit_finding(info)
+
+
+def visible_gpus_finding() -> Finding:
+    count = len(visible_gpus())
+    if count:
+        return Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {count} GPU(s).")
+    return Finding(
+        Severity.WARNING,
+        "docker.gpus",
+        "MISSING: TAO GPU host runtime is not ready.",
+        "nvidia-smi shows no GPU here.",
+        command=host.install_command(host.DRIVER),
+    )
+
+
+def toolkit_finding(info: Mapping[str, Any]) -> Finding:
     if gpus.has_runtime(info):
-        yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
-    else:
-        what = "MISSING: NVIDIA Container Toolkit not installed/configured."
-        yield Finding(
-            Severity.WARNING,
-            "docker.toolkit",
-            what,
-            "The daemon has no runtime nvidia.",
-            command=TOOLKIT,
-        )
+        return Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
+    return Finding(
+        Severity.WARNING,
+        "docker.toolkit",
+        "MISSING: NVIDIA Container Toolkit not installed/configured.",
+        "The daemon has no runtime nvidia.",
+        command=TOOLKIT,
+    )
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:
@@ -147,22 +157,27 @@ def network_findings(settings: Settings, networks: list[str]) -> Iterator[Findin
 
 
 def credential_findings(settings: Settings) -> Iterator[Finding]:
-    there = [name for name in IN_THE_JOB if settings.get(name)]
-    yield Finding(Severity.OK, "credentials.set", f"Set: {', '.join(there) or 'none'}.")
-    logins = config(settings)
-    kept = {**mapping(logins, "auths"), **mapping(logins, "credHelpers")}
-    if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
-        what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
+    set_names = [name for name in IN_THE_JOB if settings.get(name)]
+    yield Finding(Severity.OK, "credentials.set", f"Set: {', '.join(set_names) or 'none'}.")
+    if "NGC_KEY" not in set_names and not has_nvcr_login(settings):
         yield Finding(
             Severity.WARNING,
             "credentials.ngc",
-            what,
+            "Private images of nvcr.io cannot be pulled: NGC_KEY is not set.",
             command="docker login nvcr.io -u '$oauthtoken'",
         )
-    if "HF_TOKEN" not in there:
+    if "HF_TOKEN" not in set_names:
         what = "Gated models of Hugging Face cannot be fetched: HF_TOKEN is not set."
         yield Finding(Severity.OK, "credentials.hf", what, "", "Set HF_TOKEN to a token of yours.")
-    missing = [name for name in S3 if name not in there]
+    missing = [name for name in S3 if name not in set_names]
     if 0 < len(missing) < len(S3):
         what = f"s3:// paths need {', '.join(missing)} too."
         yield Finding(Severity.WARNING, "credentials.s3", what, "", f"Set {' and '.join(missing)}.")
+
+
+def has_nvcr_login(settings: Settings) -> bool:
+    """True if docker has a login at nvcr.io, or a store that may hold one."""
+    logins = docker_config(settings)
+    if logins.get("credsStore"):
+        return True
+    return any("nvcr.io" in inner_mapping(logins, name) for name in ("auths", "credHelpers"))

@@ -1,6 +1,4 @@
-"""GPUs: those that this machine shows, and which running container has which, of ours or of
-anybody's.
-"""
+"""GPUs: which ones this machine shows, and which running container has them, ours or another's."""
 
 from __future__ import annotations
 
@@ -30,8 +28,17 @@ def visible_gpus() -> dict[int, str]:
         return {}
     if listing.returncode != 0:
         return {}
-    rows = (line.partition(",") for line in listing.stdout.splitlines())
-    return {int(index): uuid.strip() for index, _, uuid in rows if index.strip().isdigit()}
+    return parse_listing(listing.stdout)
+
+
+def parse_listing(text: str) -> dict[int, str]:
+    """Index -> UUID, of nvidia-smi's lines `0, GPU-...`. Other lines are left out."""
+    gpus: dict[int, str] = {}
+    for line in text.splitlines():
+        index, _, uuid = line.partition(",")
+        if index.strip().isdigit():
+            gpus[int(index)] = uuid.strip()
+    return gpus
 
 
 def has_runtime(info: Mapping[str, Any]) -> bool:
@@ -121,5 +128,5 @@ def gpu_indices(names: list[str], gpus: Mapping[int, str]) -> list[int]:
     """Those of this machine's GPUs that are named by index or UUID."""
     if "all" in names:
         return list(gpus)
-    wanted = {name.strip() for name in names} - set(NO_GPU)
-    return [index for index, uuid in gpus.items() if str(index) in wanted or uuid in wanted]
+    requested = set(map(str.strip, names)) - set(NO_GPU)
+    return [index for index, uuid in gpus.items() if str(index) in requested or uuid in requested]

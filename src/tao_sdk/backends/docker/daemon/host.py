@@ -96,7 +96,11 @@ def version_finding(part: Part, version: str) -> Finding:
     what = f"{part.name} {version}; TAO's images are made for {part.oldest}."
     if version_numbers(version) < version_numbers(part.oldest):
         return Finding(
-            Severity.WARNING, part.code, what, "It is older.", command=install(part.packages)
+            Severity.WARNING,
+            part.code,
+            what,
+            "It is older.",
+            command=install_command(part.packages),
         )
     return Finding(Severity.OK, part.code, what)
 
@@ -105,13 +109,21 @@ def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def install(packages: Mapping[str, str]) -> str:
-    """The command that installs them on this machine."""
-    installer = next((words for program, words in INSTALLERS.items() if shutil.which(program)), APT)
+def install_command(packages: Mapping[str, str]) -> str:
+    """The command that installs the packages on this machine."""
+    installer = find_installer()
     return f"{installer} {packages[installer]}"
 
 
+def find_installer() -> str:
+    for program, installer in INSTALLERS.items():
+        if shutil.which(program):
+            return installer
+    return APT
+
+
 def read_output(argv: Sequence[str]) -> str:
+    """What the program prints; "" if it is not here, does not run, or takes too long."""
     path = shutil.which(argv[0]) or shutil.which(argv[0], path=os.pathsep.join(PLACES))
     if path is None:
         return ""

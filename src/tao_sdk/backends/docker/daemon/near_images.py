@@ -26,7 +26,9 @@ def near_images(daemon: Daemon, name: str) -> tuple[str, ...]:
 
 def image_names(images: Any) -> Iterator[str]:
     """The names in the daemon's answer, as people type them: without `:latest`."""
-    for image in cast("list[Any]", images)[:MOST_SEARCHED] if isinstance(images, list) else ():
+    if not isinstance(images, list):
+        return
+    for image in cast("list[Any]", images)[:MOST_SEARCHED]:
         tags: Any = cast("dict[str, Any]", image).get("RepoTags") or ()
         for tag in tags:
             yield str(tag).removesuffix(DEFAULT_TAG)

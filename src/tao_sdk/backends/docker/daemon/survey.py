@@ -41,7 +41,7 @@ def survey(
     """All that is looked at before a job is planned."""
     caller = caller_facts(settings, is_local(daemon.address))
     files = HereFiles(daemon) if caller.local else FarFiles(daemon)
-    facts = with_daemon(caller, daemon, files, job, options)
+    facts = add_daemon_facts(caller, daemon, files, job, options)
     facts = replace(facts, image=image)
     mounts = requested_mounts(job, options, facts)
     return replace(
@@ -98,27 +98,37 @@ def pull_policy(settings: Settings) -> str:
     return policy
 
 
-def with_daemon(
+def add_daemon_facts(
     caller: DockerFacts, daemon: Daemon, files: Files, job: PreparedJob, options: DockerOptions
 ) -> DockerFacts:
-    """The caller's facts and what the daemon has of them: paths, volumes, GPUs."""
+    """The caller's facts and what the daemon's machine has: paths, volumes, GPUs."""
     mounts = read_mounts(job.spec.mounts, caller.cwd, caller.home)
     paths = [mount.source for mount in mounts if not mount.volume]
     if options.ssh_key:
         paths.append(caller.ssh_path)
     volumes = [mount.source for mount in mounts if mount.volume]
-    wants_gpus = bool(job.spec.gpu_count or options.gpu_ids)
-    gpus = visible_gpus() if caller.local and wants_gpus else {}
     info = daemon.info()
-    return replace(
+    facts = replace(
         caller,
         info=info,
         plaintext_address=open_address(daemon),
         missing=missing_paths(files, paths),
         volumes=volume_folders(daemon, info, volumes),
-        gpus=tuple(gpus),
-        busy_gpus=find_busy_gpus(daemon, gpus) if gpus else {},
     )
+    return add_gpus(facts, daemon, job, options)
+
+
+def add_gpus(
+    facts: DockerFacts, daemon: Daemon, job: PreparedJob, options: DockerOptions
+) -> DockerFacts:
+    """The facts with this machine's GPUs, if the job wants some and the daemon is here."""
+    wants_gpus = job.spec.gpu_count or options.gpu_ids
+    if not (facts.local and wants_gpus):
+        return facts
+    gpus = visible_gpus()
+    if not gpus:
+        return facts
+    return replace(facts, gpus=tuple(gpus), busy_gpus=find_busy_gpus(daemon, gpus))
 
 
 def inspect_image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
@@ -185,11 +195,10 @@ def unmounted_paths(
     daemon: Daemon, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
 ) -> list[tuple[str, str]]:
     """(key, path) of what the spec names, nobody declares, and no mount and no image has."""
-    outside = [
-        (key, path)
-        for key, path in (*job.data.undeclared, *job.data.shared)
-        if mount_of(mounts, path) is None and not within(path, RESULTS)
-    ]
+    outside: list[tuple[str, str]] = []
+    for key, path in (*job.data.undeclared, *job.data.shared):
+        if mount_of(mounts, path) is None and not within(path, RESULTS):
+            outside.append((key, path))
     first_paths = [path for _, path in outside[:MOST_LOOKED_FOR]]
     in_image = look_into_image(daemon, job, facts, first_paths)
     return [(key, path) for key, path in outside if not in_image.get(path)]

@@ -78,7 +78,9 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
 
 def near_words(names: tuple[str, ...]) -> str:
     """`Did you mean python:3.12?`; "" for none."""
-    return f"Did you mean {' or '.join(names)}?" if names else ""
+    if not names:
+        return ""
+    return f"Did you mean {' or '.join(names)}?"
 
 
 def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
@@ -177,28 +179,47 @@ def gpu_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Find
     if count > len(facts.gpus) or set(ids) - set(facts.gpus):
         yield missing_gpus(facts)
         return
-    first_ones = facts.gpus if count < 0 else facts.gpus[:count]
-    busy = [index for index in ids or first_ones if index in facts.busy_gpus]
+    job_gpus = ids or first_gpus(facts, count)
+    busy = [index for index in job_gpus if index in facts.busy_gpus]
     if busy:
-        yield warning(
-            "gpu.busy",
-            "GPUs that the job will get are in use by other containers.",
-            ", ".join(f"GPU {index}: {facts.busy_gpus[index]}" for index in busy),
-            command="docker ps",
-        )
+        yield busy_gpus(facts, busy)
+
+
+def first_gpus(facts: DockerFacts, count: int) -> tuple[int, ...]:
+    """The GPUs that Docker gives for a count: the first ones, or all for -1."""
+    if count < 0:
+        return facts.gpus
+    return facts.gpus[:count]
 
 
 def requested_gpus(request: DockerRequest) -> tuple[list[int], int]:
-    """The GPU ids that the container asks for, and a count: -1 means all of them.
+    """The GPU ids that the container asks for, and a count: -1 means all of them."""
+    ids: list[int] = []
+    counts: list[int] = []
+    for device in requested_devices(request):
+        texts = map(str, device.get("DeviceIDs") or ())
+        ids += map(int, filter(str.isdigit, texts))
+        counts.append(device.get("Count") or 0)
+    return ids, max(counts, default=0)
+
+
+def requested_devices(request: DockerRequest) -> list[dict[str, Any]]:
+    """The container's device requests.
 
     What the job's `native` asks for counts as well, so nothing here has a sure shape.
     """
-    given: Any = request.host_config.get("DeviceRequests") or ()
-    devices: list[dict[str, Any]] = [device for device in given if isinstance(device, dict)]
-    texts = [str(id) for device in devices for id in device.get("DeviceIDs") or ()]
-    ids = [int(text) for text in texts if text.isdigit()]
-    count = max((device.get("Count") or 0 for device in devices), default=0)
-    return ids, count
+    devices: Any = request.host_config.get("DeviceRequests") or ()
+    return [device for device in devices if isinstance(device, dict)]
+
+
+def busy_gpus(facts: DockerFacts, indices: list[int]) -> Finding:
+    users = [f"GPU {index}: {facts.busy_gpus[index]}" for index in indices]
+    return warning(
+        "gpu.busy",
+        "GPUs that the job will get are in use by other containers.",
+        ", ".join(users),
+        command="docker ps",
+    )
 
 
 def missing_gpus(facts: DockerFacts) -> Finding:
@@ -206,7 +227,7 @@ def missing_gpus(facts: DockerFacts) -> Finding:
         "gpu.missing",
         "The job asks for GPUs that this machine does not have.",
         f"It has: {', '.join(map(str, facts.gpus))}.",
-        f"Ask for at most --gpus {len(facts.gpus)}.",
+        f"Ask for at most gpu_count={len(facts.gpus)}.",
     )
 
 
@@ -218,5 +239,5 @@ def cpu_findings(plan: Plan[DockerRequest]) -> Iterator[Finding]:
             "cpus.too_few",
             f"{nano_cpus / 1e9:g} CPUs are too few.",
             "The kernel gives a container at least 1 ms of every 100 ms of a CPU.",
-            "Ask for --cpus 0.01 or more.",
+            "Ask for cpus=0.01 or more.",
         )

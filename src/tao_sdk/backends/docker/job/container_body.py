@@ -49,11 +49,11 @@ class ContainerNeeds:
     @property
     def shown_variables(self) -> dict[str, str]:
         """The variables that become part of the body, where `docker inspect` shows them."""
-        return {
-            name: value
-            for name, value in self.variables.items()
-            if is_public(name) and isinstance(value, str)
-        }
+        shown: dict[str, str] = {}
+        for name, value in self.variables.items():
+            if is_public(name) and isinstance(value, str):
+                shown[name] = value
+        return shown
 
     @property
     def hidden_variables(self) -> dict[str, str | SecretRef]:
@@ -106,7 +106,9 @@ def own_grace(variables: Mapping[str, str | SecretRef]) -> int:
     if not isinstance(text, str) or not PLAIN_SECONDS.fullmatch(text):
         return 0
     seconds = math.ceil(float(text))
-    return seconds if seconds > GRACE else 0
+    if seconds <= GRACE:
+        return 0
+    return seconds
 
 
 def start_command(job: PreparedJob, needs: ContainerNeeds) -> list[str]:
@@ -241,4 +243,6 @@ def native_network(spec: JobSpec) -> str:
     if not isinstance(patch, Mapping):
         return ""
     network = cast("Mapping[str, Any]", patch).get("NetworkMode")
-    return network if isinstance(network, str) else ""
+    if not isinstance(network, str):
+        return ""
+    return network

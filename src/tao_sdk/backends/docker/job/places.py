@@ -54,8 +54,11 @@ def names_results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
 
 def jobs_behind_inputs(job: PreparedJob, mounts: list[Mount]) -> list[str]:
     """Ids of the jobs whose results are inputs of this one and lie in no mount yet."""
-    paths = [path for path in job.absolute_inputs().values() if path.startswith(f"{RESULTS}/")]
-    return sorted({path.split("/")[2] for path in paths if mount_of(mounts, path) is None})
+    job_ids: set[str] = set()
+    for path in job.absolute_inputs().values():
+        if path.startswith(f"{RESULTS}/") and mount_of(mounts, path) is None:
+            job_ids.add(path.split("/")[2])
+    return sorted(job_ids)
 
 
 def results_mount(facts: DockerFacts, job_id: str, read_only: bool = False) -> Mount:
@@ -68,8 +71,10 @@ def results_mount(facts: DockerFacts, job_id: str, read_only: bool = False) -> M
 
 def folders_to_make(facts: DockerFacts, mounts: list[Mount], job_id: str) -> list[str]:
     """Folders of this machine that submit makes: those that we bind and nobody asked for."""
-    own = results_mount(facts, job_id)
-    return [own.source] if facts.local and own in mounts else []
+    own_mount = results_mount(facts, job_id)
+    if facts.local and own_mount in mounts:
+        return [own_mount.source]
+    return []
 
 
 # Results
@@ -133,7 +138,13 @@ def container_user(
         return ""
     if options.user:
         return options.user
-    binds_results = any(holds_results(mount, job_id) and not mount.volume for mount in mounts)
-    if facts.local and facts.uid and binds_results:
+    is_plain_user = facts.local and facts.uid
+    if is_plain_user and binds_results(mounts, job_id):
         return f"{facts.uid}:{facts.gid}"
     return ""
+
+
+def binds_results(mounts: list[Mount], job_id: str) -> bool:
+    """True if a folder of the daemon's machine, and no volume, holds the job's results."""
+    folders = [mount for mount in mounts if not mount.volume]
+    return keeps_results(folders, job_id)

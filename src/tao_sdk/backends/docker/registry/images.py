@@ -24,7 +24,7 @@ from tao_sdk.backends.containers.request import ContainerRequest
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import address, survey
 from tao_sdk.backends.docker.daemon.address import is_open
-from tao_sdk.backends.docker.daemon.near_images import near_images
+from tao_sdk.backends.docker.daemon.near_images import DEFAULT_TAG, near_images
 from tao_sdk.backends.docker.job.checks import line_findings, near_words
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.image_name import NGC, registry_of
@@ -139,7 +139,10 @@ class Images:
         names are like this one.
         """
         refused = rules.pull_refused(name, words)
-        if near_names := near_images(self.daemon, name):
+        near_names = near_images(self.daemon, name)
+        if name.removesuffix(DEFAULT_TAG) in near_names:
+            refused.add_advice("The daemon has it: leave out `pull`.")
+        elif near_names:
             refused.add_advice(near_words(near_names))
         return refused
 

@@ -25,7 +25,14 @@ SCHEME = "pvc://"
 MOST_JOBS = 500  # whose claims are remembered
 LONGEST = 64 * KiB  # bytes of one file
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-POD_FIELDS = ("nodeSelector", "tolerations", "imagePullSecrets", "securityContext", "hostNetwork")
+POD_FIELDS = (
+    "nodeSelector",
+    "tolerations",
+    "imagePullSecrets",
+    "serviceAccountName",  # it may have pull secrets of its own
+    "securityContext",
+    "hostNetwork",
+)
 
 
 @dataclass(frozen=True)

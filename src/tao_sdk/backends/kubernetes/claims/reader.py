@@ -1,7 +1,8 @@
 """Reader: a short-lived Job whose pod mounts a claim and prints what it finds there.
 
 No right is needed that a job does not need. The Job has a deadline and a time to live of its own,
-and the next reader removes what a client that died has left.
+which count from its creation: the cluster removes what a client that died has left, and the next
+reader does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tao_sdk.backends.kubernetes.job.start_script import SCRIPTS
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods.logs import BLOCK, broken, log_path
-from tao_sdk.backends.kubernetes.starting import create, resume, take_back
+from tao_sdk.backends.kubernetes.starting import create, patch_job, take_back
 from tao_sdk.backends.shell import load_script
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
@@ -82,8 +83,8 @@ class Reader:
         try:
             secret = manifests.pull_secret(job, registry, login)
             create(self.kube, self.known.namespace, "secrets", secret)
-            return resume(self.kube, job)
-        except TaoError:
+            return patch_job(self.kube, job, {}, {"parallelism": 1})
+        except BaseException:  # Ctrl-C too: nobody else knows of this Job
             take_back(self.kube, job)
             raise
 
@@ -131,7 +132,9 @@ class Reader:
 
 
 def reader_job(known: KnownClaim, arguments: tuple[str, ...], with_login: bool) -> dict[str, Any]:
-    """The Job; suspended where a Secret with its login has to be made first."""
+    """The Job. It has no pod yet where a Secret with its login has to be made first. It is not
+    suspended then: the deadline of a suspended Job does not count.
+    """
     name = f"tao-reader-{secrets.token_hex(6)}"
     labels = {**manifests.OURS, "tao-toolkit": "true", LABEL: "true"}
     spec = pod_spec(known, arguments)
@@ -142,7 +145,7 @@ def reader_job(known: KnownClaim, arguments: tuple[str, ...], with_login: bool) 
         "kind": "Job",
         "metadata": {"name": name, "namespace": known.namespace, "labels": labels},
         "spec": {
-            "suspend": with_login,
+            "parallelism": 0 if with_login else 1,
             "backoffLimit": 0,
             "activeDeadlineSeconds": DEADLINE,
             "ttlSecondsAfterFinished": TTL,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from importlib.util import find_spec
 
 from tao_sdk.backends.kubernetes import look, parse
-from tao_sdk.backends.kubernetes.cluster import nodes, rights
+from tao_sdk.backends.kubernetes.cluster import nodes, pull_login, rights
+from tao_sdk.backends.kubernetes.cluster.survey import NGC, pull_secret_advice
 from tao_sdk.backends.kubernetes.job.checks import OPERATOR
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.settings import Settings
@@ -20,6 +23,9 @@ NO_CONFIG = "MISSING: no kubeconfig at ~/.kube/config and not running in a pod."
 NO_EXTRA = "MISSING: kubernetes extra not installed. Run:"
 NO_RUNTIME = "MISSING: TAO Kubernetes GPU node runtime is not ready."
 NO_GPU = "WARN: no nvidia.com/gpu allocatable on this cluster."
+MOST_APART = timedelta(seconds=60)  # of two clocks; logins by certificate and token allow so much
+DNS_SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+DNS_LABEL = "k8s-app=kube-dns"  # of the cluster's DNS, whatever serves it (CoreDNS has it too)
 NEEDED = (*rights.RUN, rights.SECRETS, rights.FILES, rights.SERVICES)
 
 
@@ -60,6 +66,9 @@ def cluster_findings(kube: Kube, settings: Settings, namespace: str) -> Iterator
     yield from gpu_findings(kube, settings)
     yield from rights.missing_rights(kube, namespace, NEEDED)
     yield from quota_findings(kube, namespace)
+    yield from dns_findings(kube)
+    yield from clock_findings(kube)
+    yield from pull_findings(settings, namespace)
 
 
 def version_findings(kube: Kube) -> Iterator[Finding]:
@@ -106,3 +115,49 @@ def quota_findings(kube: Kube, namespace: str) -> Iterator[Finding]:
         )
         what = f"The quota {quota['metadata']['name']} of namespace {namespace}: {told}."
         yield Finding(Severity.OK, "kubernetes.quota", what)
+
+
+def dns_findings(kube: Kube) -> Iterator[Finding]:
+    """Whether the cluster's DNS has a server: ranks find rank 0 by its name."""
+    try:
+        slices = look.items(kube, DNS_SLICES, labelSelector=DNS_LABEL)
+    except KubeError:  # a role of one namespace may not see it
+        return
+    servers = [each for one in slices for each in one.get("endpoints") or () if is_ready(each)]
+    if servers:
+        yield Finding(Severity.OK, "kubernetes.dns", f"{len(servers)} servers answer for DNS.")
+        return
+    what = f"No server for the cluster's DNS is ready ({DNS_LABEL} in kube-system)."
+    why = "Ranks of a job on several nodes find rank 0 by its name."
+    fix = "kubectl -n kube-system get pods -l k8s-app=kube-dns"
+    yield Finding(Severity.WARNING, "kubernetes.dns", what, why, "See what they wait for:", fix)
+
+
+def is_ready(endpoint: parse.Object) -> bool:
+    """A condition that is not told counts as true: discovery.k8s.io/v1."""
+    return parse.part(endpoint, "conditions").get("ready") is not False
+
+
+def clock_findings(kube: Kube) -> Iterator[Finding]:
+    theirs = kube.server_time()
+    if theirs is None:
+        return
+    apart = utc_now() - theirs
+    if abs(apart) <= MOST_APART:
+        return
+    way = "ahead of" if apart > timedelta() else "behind"
+    what = f"This machine's clock is {int(abs(apart).total_seconds())} s {way} the cluster's."
+    why = "Logins may be refused, and times of jobs are wrong."
+    fix = "timedatectl set-ntp true"
+    yield Finding(Severity.WARNING, "kubernetes.clock", what, why, "Set it by the network:", fix)
+
+
+def pull_findings(settings: Settings, namespace: str) -> Iterator[Finding]:
+    """Whether a job of a private image gets a pull secret."""
+    if pull_login.find_password(NGC, settings):
+        what = f"A job of an image of {NGC} gets a pull secret, made of your login."
+        yield Finding(Severity.OK, "kubernetes.pull_login", what)
+        return
+    what = f"Private images of {NGC} cannot be pulled by your login: NGC_KEY is not set."
+    fix = pull_secret_advice("ngc-pull-secret", namespace)
+    yield warning("kubernetes.pull_login", what, "", fix)

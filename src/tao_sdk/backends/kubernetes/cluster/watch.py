@@ -19,6 +19,7 @@ from tao_sdk.backends.kubernetes import look
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.pods.ending import watch_events
+from tao_sdk.backends.kubernetes.told import ToldEnds
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
 from tao_sdk.transports.http_session import Answer
@@ -37,9 +38,9 @@ class Watch(ChangeStream[Key]):
 
     thread_name, most_changes = "tao-watch", 20_000
 
-    def __init__(self, kube: Kube, path: str) -> None:
+    def __init__(self, kube: Kube, path: str, ends: ToldEnds) -> None:
         super().__init__()
-        self.kube, self.path = kube, path
+        self.kube, self.path, self.ends = kube, path, ends
 
     def listen(self) -> None:
         pause = PAUSE_SECONDS
@@ -73,6 +74,7 @@ class Watch(ChangeStream[Key]):
                 if not self.is_wanted():
                     return
                 if event["type"] != "BOOKMARK":
+                    self.ends.note(event["object"])
                     job_id, attempt, _ = look.key_of(event["object"])
                     self.note_change((job_id, attempt))
         finally:
@@ -92,12 +94,14 @@ class Watches:
         self.kube = kube
         self._lock = threading.Lock()
         self._of: dict[str, tuple[Watch, Watch]] = {}
+        self.ends = ToldEnds()
 
     def of(self, namespace: str) -> tuple[Watch, Watch]:
         with self._lock:
             if namespace not in self._of:
                 paths = jobs_path(namespace), core_path(namespace, "pods")
-                self._of[namespace] = Watch(self.kube, paths[0]), Watch(self.kube, paths[1])
+                jobs, pods = (Watch(self.kube, path, self.ends) for path in paths)
+                self._of[namespace] = jobs, pods
             return self._of[namespace]
 
     def close(self) -> None:

@@ -13,6 +13,8 @@ from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Plan
 
 NO_GPU = "No {resource} resources allocatable on the cluster"
+MOST_PODS = 110  # that a kubelet runs
+SHORT_TTL = 60  # seconds; a watcher looks every few seconds
 OPERATOR = (
     "Install the NVIDIA GPU Operator: "
     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html"
@@ -26,6 +28,7 @@ def check(plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding
         *fit_findings(plan.request, facts),
         *gang_findings(plan.request, facts),
         *results_findings(plan),
+        *ttl_findings(plan.request),
     ]
 
 
@@ -37,6 +40,19 @@ def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
             "No mount holds /results, and no bucket is named.",
             "Set TAO_RESULTS_ROOT=s3://bucket/prefix, or mount a claim: pvc://claim:/results.",
         )
+
+
+def ttl_findings(request: KubernetesRequest) -> Iterator[Finding]:
+    """A warning where the Job may go before anybody has looked at it once."""
+    ttl = request.job["spec"].get("ttlSecondsAfterFinished")
+    if ttl is None or ttl >= SHORT_TTL:
+        return
+    yield warning(
+        "kubernetes.short_ttl",
+        f"ttl is {ttl}: the cluster may remove the Job before anybody sees how it ended.",
+        "A job whose image has no /bin/bash is lost then: nobody starts it anew with /bin/sh.",
+        f"Use ttl: {SHORT_TTL} or more.",
+    )
 
 
 def gang_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator[Finding]:
@@ -130,7 +146,7 @@ def amount(resource: str, count: float) -> str:
 
 
 def fits_nowhere(nodes: Sequence[Node], pod: dict[str, Any], asked: dict[str, float]) -> Finding:
-    wanted = ", ".join(f"{amount(name, count)} of {name}" for name, count in asked.items())
+    wanted = asked_words(asked)
     reasons = grouped([why_not(node, pod, asked) for node in nodes])
     return error(
         "kubernetes.fits_nowhere",
@@ -150,12 +166,14 @@ def grouped(reasons: Sequence[str]) -> str:
 
 def pods_on(node: Node, asked: dict[str, float], free: bool = False) -> int:
     """How many such pods the node takes: when it is empty, or now."""
-    fits = [
-        (node.free(name) if free else node.allocatable.get(name, 0)) // count
-        for name, count in asked.items()
-        if count
-    ]
-    return int(min(fits, default=110))
+    fits: list[float] = []
+    for name, count in asked.items():
+        there = node.allocatable.get(name, 0)
+        if free:
+            there = node.free(name)
+        if count:
+            fits.append(there // count)
+    return int(min(fits, default=MOST_PODS))
 
 
 def total_pods(nodes: Sequence[Node], asked: dict[str, float], free: bool = False) -> int:
@@ -212,13 +230,39 @@ def why_later(node: Node, facts: KubernetesFacts, asked: dict[str, float]) -> st
         return f"{node.name} is cordoned"
     for name, count in asked.items():
         if node.free(name) < count:
-            held = ", ".join(facts.holders.get(node.name, ())) if is_device(name) else ""
-            by = f", held by {held}" if held else ""
-            return (
-                f"{node.name} has {amount(name, max(node.free(name), 0))} of "
-                f"{amount(name, node.allocatable.get(name, 0))} {name} left{by}"
-            )
+            return f"{what_is_left(node, name)}{who_holds(node, facts, name)}"
     return ""
+
+
+def what_is_left(node: Node, name: str) -> str:
+    left = amount(name, max(node.free(name), 0))
+    return f"{node.name} has {left} of {amount(name, node.allocatable.get(name, 0))} {name} left"
+
+
+def who_holds(node: Node, facts: KubernetesFacts, name: str) -> str:
+    """The pods with the node's devices of that name; "" where none is known."""
+    holders = facts.holders.get(node.name, ())
+    if not holders or not is_device(name):
+        return ""
+    return f", held by {', '.join(holders)}"
+
+
+def room_words(job: Mapping[str, Any], facts: KubernetesFacts) -> str:
+    """What a pod of the Job asks for, and why each node does not take one now; "" if the nodes are
+    not known. Nodes that never will are counted, the others named.
+    """
+    if not facts.nodes:
+        return ""
+    asked, pod = asked_of(job), job["spec"]["template"]["spec"]
+    never = [why for node in facts.nodes if (why := why_not(node, pod, asked))]
+    usable = [node for node in facts.nodes if can_ever_take(node, pod, asked)]
+    later = [why for node in usable if (why := why_later(node, facts, asked))]
+    counted = [f"of {len(facts.nodes)} nodes {grouped(never)}"] if never else []
+    return "; ".join([f"each pod asks for {asked_words(asked)}", *counted, *later[:10]])
+
+
+def asked_words(asked: Mapping[str, float]) -> str:
+    return ", ".join(f"{amount(name, count)} of {name}" for name, count in asked.items())
 
 
 def described(nodes: Sequence[Node], resource: str) -> str:

@@ -18,6 +18,9 @@ OURS = (
     ("spec", "selector"),
     ("spec", "suspend"),
     ("spec", "manualSelector"),
+    ("spec", "completions"),
+    ("spec", "completionMode"),
+    ("spec", "parallelism"),
     ("apiVersion",),
     ("kind",),
 )
@@ -32,7 +35,7 @@ def patched_job(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
 
 def refuse_ours(body: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
     for path in OURS:
-        if value_at(patch, path) is not None:
+        if has_path(patch, path):
             raise not_yours(path)
     for path in LABELS:
         own: Mapping[str, str] = value_at(body, path) or {}
@@ -49,6 +52,12 @@ def not_yours(path: Sequence[str]) -> FieldError:
         "The job is found and started by it.",
         "Leave it out.",
     )
+
+
+def has_path(tree: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """True if the patch names this place, also where it gives null: that removes what is there."""
+    parent: Any = value_at(tree, path[:-1]) or {}
+    return path[-1] in parent
 
 
 def value_at(tree: Any, path: Sequence[str]) -> Any:

@@ -127,13 +127,13 @@ def from_mapping(given: Mapping[str, Any]) -> VolumeMount:
 
 
 def made(given: Any, source: str, target: str, read_only: bool) -> VolumeMount:
-    target = posixpath.normpath(target) if target else ""
-    if not target.startswith("/") or target == "/" or target.startswith(OWN_PLACES):
+    target = normal_path(target)
+    if not may_be_target(target):
         raise wrong(given)
     if source.startswith("/"):
         return VolumeMount("", posixpath.normpath(source), "", target, read_only)
     parts = urlsplit(source)
-    path = posixpath.normpath(parts.path.strip("/")) if parts.path.strip("/") else ""
+    path = normal_path(parts.path.strip("/"))
     if parts.scheme not in SCHEMES or not parts.netloc or ".." in path.split("/"):
         raise wrong(given)
     if parts.scheme == "nfs":
@@ -141,6 +141,20 @@ def made(given: Any, source: str, target: str, read_only: bool) -> VolumeMount:
     if path and parts.scheme != "pvc":
         raise wrong(given)
     return VolumeMount(parts.scheme, parts.netloc, path, target, read_only)
+
+
+def normal_path(path: str) -> str:
+    """The path without `.` and `..` where that is possible; "" for none."""
+    if not path:
+        return ""
+    return posixpath.normpath(path)
+
+
+def may_be_target(path: str) -> bool:
+    """True for a place in the pod that is not the SDK's own."""
+    if not path.startswith("/") or path == "/":
+        return False
+    return not path.startswith(OWN_PLACES)
 
 
 def wrong(given: Any) -> FieldError:

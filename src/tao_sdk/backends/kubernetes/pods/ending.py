@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.parse import Object, Seen
-from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
+from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs, LogCopy
 from tao_sdk.model import words
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.observation import Observation, Phase
@@ -26,12 +27,14 @@ from tao_sdk.transports.kube import Kube, ignored
 
 MARGIN = 15.0  # seconds beyond the grace until the Job is gone
 LOG_SECONDS = 5.0  # for the last words, once the Job is gone
+OPEN_SECONDS = 5.0  # until the API sends the logs that go with their pods
+LATE_SECONDS = 1.0  # between two looks for pods that were made late
 DELETES = 8  # pods that are deleted at once
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How one attempt is ended. `force`: its pods go at once, whether or not their node answers."""
+    """How one attempt is ended."""
 
     kube: Kube
     kept: KeptLogs
@@ -39,63 +42,97 @@ class Ending:
 
     def end(self, grace: timedelta) -> Observation:
         """Delete what runs. What has ended by itself stays as it was."""
-        ref = self.ref
-        job = look.find_job(self.kube, ref.namespace, ref.attempt)
+        pods = self._pods()
+        job = self._find_job(pods)
         if job is None:
-            return look.ABSENT
-        pods = look.pods_of(self.kube, ref.namespace, ref.attempt, job)
+            return look.absent(self.kube, self.ref.namespace, [self.ref])[self.ref]
+        pods = parse.pods_of_job(job, pods)
         seen = look.parse_safely(Seen(job, pods))
         if seen.phase.ended:
             return seen
-        copies = list(self._keep_logs(pods))
-        self.delete(job, pods, max(int(grace.total_seconds()), 1))
-        gone = self._wait_until_gone(job, max(grace.total_seconds(), begun_grace(pods)) + MARGIN)
+        has_gone = threading.Event()
+        copies = self._keep_logs(pods, has_gone)
+        seconds = max(int(grace.total_seconds()), 1)
+        left = self.delete(job, pods, seconds)
+        late = seconds if len(pods) < Seen(left, pods).ranks else None
+        gone = self._wait_until_gone(left, max(seconds, begun_grace(pods)) + MARGIN, late)
+        if gone:
+            has_gone.set()
         for copy in copies:
             copy.join(LOG_SECONDS if gone else 0)
         if not gone:
-            return look.parse_safely(Seen({**job, "metadata": deleted(job)}, pods))
+            return look.parse_safely(Seen({**job, "metadata": deleted(job)}, self._pods()))
         if seen.phase is Phase.PENDING and not names.is_second(job):
             self.end(grace)  # its image has no bash, and somebody has just made the second Job
         why = words.why(Reason.CANCELED)
         return Observation(Phase.CANCELED, "deleted", reason=why.text, reason_code=why.code)
 
-    def delete(self, job: Object, pods: Sequence[Object], grace: int) -> None:
+    def force(self) -> bool:
+        """Delete the attempt at once, whether or not its node answers. True once all is gone."""
+        delete_pods(self.kube, self._pods(), 0)
+        job = look.find_job(self.kube, self.ref.namespace, self.ref.attempt)
+        if job is not None:
+            delete_job(self.kube, job, "Background")
+        give_up = time.monotonic() + MARGIN
+        while (left := self._pods()) and time.monotonic() < give_up:
+            time.sleep(0.5)
+        return not left
+
+    def _pods(self) -> list[Object]:
+        return look.pods_of(self.kube, self.ref.namespace, self.ref.attempt)
+
+    def _find_job(self, pods: Sequence[Object]) -> Object | None:
+        """The attempt's Job. Where all pods run, they say enough of it: a question less."""
+        if pods and all(map(parse.runs_undisturbed, pods)):
+            owned = parse.job_of_pods(pods)
+            if owned is not None:
+                return owned
+        return look.find_job(self.kube, self.ref.namespace, self.ref.attempt)
+
+    def delete(self, job: Object, pods: Sequence[Object], grace: int) -> Object:
         """The pods with the grace, then the Job, only this one as its uid says, in the foreground.
+        Returns the Job as it is left.
 
         In this order: the cluster deletes the pods of a deleted Job with their own grace, and a
         kubelet that has begun to end a pod takes no other grace for it.
         """
         delete_pods(self.kube, pods, grace)
-        metadata = job["metadata"]
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Foreground",
-            "preconditions": {"uid": metadata["uid"]},
-        }
-        path = jobs_path(metadata["namespace"], metadata["name"])
-        with ignored(404, 409):
-            self.kube.ask("DELETE", path, options)
+        return delete_job(self.kube, job, "Foreground")
 
-    def _keep_logs(self, pods: Sequence[Object]) -> Iterator[Any]:
-        for pod in pods:
-            if parse.may_have_log(pod):
-                at, name = self.ref.namespace, pod["metadata"]["name"]
-                uid, rank = self.ref.unique_id, parse.rank_of(pod)
-                yield self.kept.begin(self.kube, at, name, uid, rank)
+    def _keep_logs(self, pods: Sequence[Object], has_gone: threading.Event) -> list[LogCopy]:
+        """Copies of the pods' logs, which have begun if the API answers in time."""
+        loud = filter(parse.may_have_log, pods)
+        uid = self.ref.unique_id
+        copies = [self.kept.begin(self.kube, pod, uid, has_gone) for pod in loud]
+        give_up = time.monotonic() + OPEN_SECONDS
+        for copy in copies:
+            copy.began.wait(max(give_up - time.monotonic(), 0))
+        return copies
 
-    def _wait_until_gone(self, job: Object, seconds: float) -> bool:
-        """True once the Job is not there any more. One watch; asked anew where that breaks off."""
+    def _wait_until_gone(self, job: Object, seconds: float, late_grace: int | None) -> bool:
+        """True once the Job is not there any more. One watch; asked anew where that breaks off.
+
+        `late_grace`: of pods that the Job's controller has made after they were listed. The garbage
+        collector would give them their own.
+        """
         give_up = time.monotonic() + seconds
         while (left := give_up - time.monotonic()) > 0:
-            with suppress(TaoError, OSError, HTTPException, ValueError):
+            with suppress(TaoError, OSError, HTTPException, ValueError, KeyError):
+                if late_grace is not None:
+                    self._delete_late_pods(job, late_grace)
+                    left = min(left, LATE_SECONDS)
                 if self._watch_end(job, left):
                     return True
             found = look.get_job(self.kube, self.ref.namespace, job["metadata"]["name"])
             if found is None or found["metadata"]["uid"] != job["metadata"]["uid"]:
                 return True
+            job = found
             time.sleep(min(0.5, max(left, 0)))
         return False
+
+    def _delete_late_pods(self, job: Object, grace: int) -> None:
+        pods = look.pods_of(self.kube, self.ref.namespace, self.ref.attempt, job)
+        delete_pods(self.kube, [pod for pod in pods if has_longer_grace(pod, grace)], grace)
 
     def _watch_end(self, job: Object, seconds: float) -> bool:
         metadata = job["metadata"]
@@ -129,6 +166,31 @@ def begun_grace(pods: Sequence[Object]) -> float:
     """Seconds that pods have which somebody has deleted before; 0.0 where there is none."""
     given = [pod["metadata"].get("deletionGracePeriodSeconds") or 0 for pod in pods]
     return float(max(given, default=0))
+
+
+def has_longer_grace(pod: Object, grace: int) -> bool:
+    """True for a pod that nobody deletes, or that was given more seconds to end."""
+    given = pod["metadata"].get("deletionGracePeriodSeconds")
+    return given is None or given > grace
+
+
+def delete_job(kube: Kube, job: Object, how: str) -> Object:
+    """The Job as the delete has left it, as far as that is known. Only this one, as its uid says.
+
+    `how`: Foreground keeps it there until its pods are gone, Background does not.
+    """
+    metadata = job["metadata"]
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": how,
+        "preconditions": {"uid": metadata["uid"]},
+    }
+    path = jobs_path(metadata["namespace"], metadata["name"])
+    with ignored(404, 409):
+        answer = kube.ask("DELETE", path, options)
+        return answer if parse.part(answer, "metadata").get("uid") == metadata["uid"] else job
+    return job
 
 
 def delete_pods(kube: Kube, pods: Sequence[Object], grace: int) -> None:

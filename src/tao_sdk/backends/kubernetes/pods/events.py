@@ -8,7 +8,7 @@ from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.model.diagnosis import NodeEvent
 from tao_sdk.model.plan import Ref
-from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kube import Kube
 
 MOST = 50  # events of one attempt
 
@@ -41,17 +41,11 @@ def end_words(pod: Object, done: Object) -> str:
 
 def recorded_events(kube: Kube, ref: Ref, seen: Seen) -> Iterator[NodeEvent]:
     """The warnings about the Job and its pods; none where the role may not list them."""
-    things = {seen.job["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in seen.pods)}
-    path = look.core_path(ref.namespace, "events")
-    try:
-        listed = look.items(kube, path, fieldSelector="type=Warning", limit=look.MOST_EVENTS)
-    except KubeError:
-        return
+    things = [seen.job["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in seen.pods)]
+    events = look.events_about(kube, ref.namespace, things, "type=Warning")
     told: set[tuple[str, str]] = set()
-    for event in sorted(
-        listed, key=lambda event: str(event.get("lastTimestamp") or ""), reverse=True
-    ):
+    for event in reversed(events):
         key = str(event.get("reason") or ""), str(event.get("message") or "")
-        if event.get("involvedObject", {}).get("uid") in things and key not in told:
+        if event.get("type") == "Warning" and key not in told:
             told.add(key)
             yield NodeEvent(*key)

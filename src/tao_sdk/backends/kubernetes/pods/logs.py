@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from http.client import HTTPException
-from typing import Any, NoReturn
+from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.kubernetes import parse
@@ -43,6 +43,7 @@ LOST = "is terminated"  # a kubelet's words for a container of which it has no l
 REMOVED = "unable to retrieve container logs"  # ... for a container that it has removed
 # A line of the log begins with its time. The kubelet writes its own trouble between them, without.
 TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+TIMES = re.compile(rb"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,16}) ", re.MULTILINE)
 ELSEWHERE = "What the job wrote to its results is still there."
 LONGEST_TROUBLE = 500  # bytes of it that are told
 ROTATED = b"tao: the cluster rotated this log here; lines before the next one may be missing\n"
@@ -103,14 +104,20 @@ class Position:
 
     def pass_line(self, time: str) -> None:
         """One more line was read to its end."""
-        second = time[:STAMP]
-        self.held, self.last = 0, time
+        self.pass_lines(time, time, 1)
+
+    def pass_lines(self, first: str, last: str, count: int) -> None:
+        """So many more lines of one second were read to their ends. `first` is the time of the
+        first of them, `last` of the line that was read last.
+        """
+        second = first[:STAMP]
+        self.held, self.last = 0, last
         if not self.counts.get(second):
-            self.firsts[second] = time
+            self.firsts[second] = first
         if second in self.counts:
-            self.counts[second] += 1
+            self.counts[second] += count
             return
-        self.counts[second] = 1
+        self.counts[second] = count
         while len(self.counts) > KEPT_SECONDS:
             oldest = min(self.counts)
             del self.counts[oldest]
@@ -137,11 +144,18 @@ def zone_of(time: str) -> str:
     return time[STAMP:].lstrip(".0123456789") or "Z"
 
 
-class Lines:
-    """The lines of what the API sends, without their times; what was read is left out."""
+def moment_of(time: str) -> datetime | None:
+    """The second of a line's time."""
+    return parse.moment(f"{time[:STAMP]}{zone_of(time)}")
 
-    def __init__(self, position: Position) -> None:
-        self.position = position
+
+class Lines:
+    """The lines of what the API sends; what was read is left out. Without their times, except where
+    `stamped`.
+    """
+
+    def __init__(self, position: Position, stamped: bool = False) -> None:
+        self.position, self.stamped = position, stamped
         self.skip = position.lines  # lines that the answer repeats
         self.read_until = ""  # of a rotated log: the time of the last line that was read
         self.notice = b""  # of what is missing, before the next new line
@@ -154,7 +168,7 @@ class Lines:
     def feed(self, data: bytes) -> bytes:
         """What is new in it."""
         whole, newline, self.rest = (self.rest + data).rpartition(b"\n")
-        new = [self._end_line(line) for line in whole.split(b"\n")] if newline else []
+        new = [self._end_lines(whole)] if newline else []
         if len(self.rest) > LONGEST_HELD:
             new.append(self.close())
         return b"".join(new)
@@ -170,7 +184,33 @@ class Lines:
             return b""
         known = self.position.held
         self.position.pass_bytes(self.time, max(known, self.passed))
-        return self._noticed(text[max(known - before, 0) :])
+        return self._noticed(self._stamp(text[max(known - before, 0) :], known))
+
+    def _end_lines(self, whole: bytes) -> bytes:
+        """What is new of whole lines. They are counted together where that comes to the same: a
+        long log has millions.
+        """
+        times = TIMES.findall(whole) if self._all_is_new() else []
+        if len(times) != whole.count(b"\n") + 1 or not self._pass_together(times):
+            return b"".join(map(self._end_line, whole.split(b"\n")))
+        told = whole if self.stamped else TIMES.sub(b"", whole)
+        return told + b"\n"
+
+    def _all_is_new(self) -> bool:
+        """True if a line begins here, and it and those after it are to be told."""
+        is_known = self.skip or self.read_until or self.position.held
+        return self._began and not (is_known or self.notice or self.time)
+
+    def _pass_together(self, times: Sequence[bytes]) -> bool:
+        """False where lines are out of order: which seconds are counted depends on it."""
+        counts = Counter(time[:STAMP] for time in times)
+        if list(counts) != sorted(counts):
+            return False
+        firsts = {time[:STAMP]: time for time in reversed(times)}
+        last = time_of(times[-1])
+        for second, count in counts.items():
+            self.position.pass_lines(time_of(firsts[second]), last, count)
+        return True
 
     def _end_line(self, line: bytes) -> bytes:
         text = self._text(line)
@@ -179,11 +219,12 @@ class Lines:
         time, before = self.time, self.passed
         self.time, self.passed = "", 0
         if self._is_known(time):
-            self.skip = max(self.skip - 1, 0)
+            self.skip, self.notice = max(self.skip - 1, 0), b""
             return b""
         known = self.position.held
         self.position.pass_line(time)
-        return self._noticed((text[max(known - before, 0) :] if known else text) + b"\n")
+        new = text[max(known - before, 0) :] if known else text
+        return self._noticed(self._stamp(new + b"\n", known))
 
     def _is_known(self, time: str) -> bool:
         """True for a line that was read before, to its end."""
@@ -197,6 +238,11 @@ class Lines:
             self.position.held = 0  # the line that was read in part is gone
         self.read_until = ""
         return False
+
+    def _stamp(self, new: bytes, known: int) -> bytes:
+        """`new`, with the line's time before it where that is wanted and it begins the line."""
+        begins_line = self.stamped and new and not known
+        return self.position.last.encode() + b" " + new if begins_line else new
 
     def _noticed(self, new: bytes) -> bytes:
         notice, self.notice = self.notice, b""
@@ -213,7 +259,7 @@ class Lines:
             return
         self.skip, self.read_until = 0, position.last
         if time > position.last:
-            self.notice = ROTATED
+            self.notice = b"\n" + ROTATED if position.held else ROTATED
 
     def _text(self, line: bytes) -> bytes:
         """The line without its time, which is kept until the line has ended."""
@@ -223,17 +269,27 @@ class Lines:
         if not space:
             return b""
         if not TIME.match(stamp):
-            self.trouble = words_of(line)
+            self._take_untimed(line)
             return b""
         self.time = time_of(line)
         if not self._began:
             self._begin(self.time)
         return text
 
+    def _take_untimed(self, line: bytes) -> None:
+        """A line without a time is none of the log's."""
+        self.trouble = words_of(line)
+
+
+def do_nothing() -> None:
+    """For a reader who need not know when the API answers."""
+
 
 @dataclass(frozen=True)
 class PodLog:
-    """The log of one pod. `has_ended` looks whether more can come."""
+    """The log of one pod. `has_ended` looks whether more can come; `on_answer` is called each time
+    that the API begins to send. `stamped`: each line with its time before it.
+    """
 
     kube: Kube
     namespace: str
@@ -241,6 +297,8 @@ class PodLog:
     has_ended: Callable[[], bool]
     rank: int = 0
     started_at: datetime | None = None  # of its container
+    stamped: bool = False
+    on_answer: Callable[[], None] = do_nothing
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
         position = Position.parse(request.cursor)
@@ -254,7 +312,7 @@ class PodLog:
         while True:
             over = not request.follow or self.has_ended()
             try:
-                yield from self._read_once(position, not (over or is_first))
+                yield from self.read_once(position, not (over or is_first))
                 failures = 0
             except TaoError:  # some are OSErrors as well
                 raise
@@ -276,7 +334,7 @@ class PodLog:
         if not last:
             return
         if not TIME.match(last):
-            self._tell_trouble(words_of(last))
+            self._refuse(words_of(last))
         position.last = time_of(last)
         position.counts[position.last[:STAMP]] = 0
         lines, kept = Lines(position), deque[bytes](maxlen=tail)
@@ -286,10 +344,11 @@ class PodLog:
         if kept:
             yield LogChunk(b"".join(kept), position.cursor)
         if lines.trouble:
-            self._tell_trouble(lines.trouble)
+            self._refuse(lines.trouble)
 
-    def _read_once(self, position: Position, follow: bool) -> Iterator[LogChunk]:
-        lines = Lines(position)
+    def read_once(self, position: Position, follow: bool) -> Iterator[LogChunk]:
+        """What one answer of the API has behind the position, which goes on with it."""
+        lines = Lines(position, self.stamped)
         asked = {
             "follow": "true" if follow else None,
             "sinceTime": position.since_time or None,
@@ -303,7 +362,7 @@ class PodLog:
         if new := lines.close():
             yield LogChunk(new, position.cursor)
         if lines.trouble:
-            self._tell_trouble(lines.trouble)
+            self._refuse(lines.trouble)
 
     def _after_notice(self, blocks: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
         """The same blocks. Of a log that is long and begins late the start may be missing, which a
@@ -323,8 +382,7 @@ class PodLog:
 
     def _seconds_late(self, begun: bytes) -> float:
         """How long after its container's start a log begins."""
-        time = time_of(begun)
-        first = parse.moment(f"{time[:STAMP]}{zone_of(time)}")
+        first = moment_of(time_of(begun))
         if first is None or self.started_at is None:
             return 0.0
         return (first - self.started_at).total_seconds()
@@ -336,42 +394,37 @@ class PodLog:
         try:
             answer = self.kube.stream(log_path(self.namespace, self.pod), params, seconds)
         except KubeError as error:
-            self._refuse_unless_early(error)
+            if error.status not in EARLY:
+                raise
+            self._refuse(error.backend_words)
             return
+        self.on_answer()
+        response = answer.response
+        read = response.read1 if asked.get("follow") else response.read  # the rest has been written
         try:
-            while data := answer.response.read1(BLOCK):
+            while data := read(BLOCK):
                 yield data
         finally:
             answer.close()
 
-    def _tell_trouble(self, words: str) -> NoReturn:
-        """Raise PathNotFound where the container has ended, and its node has no log of it any more;
-        Unreachable else.
-        """
-        pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
-        if pod is None or (parse.terminated(pod) and words.startswith(REMOVED)):
-            raise PathNotFound(f"The log of {self.pod} is gone.", words, ELSEWHERE)
-        raise Unreachable(f"The log of {self.pod} could not be read.", words, "Try again.")
+    def _refuse(self, words: str) -> None:
+        """Return where the container has not started. `words`: what came in the log's place.
 
-    def _refuse_unless_early(self, error: KubeError) -> None:
-        """Return where the refusal says that the container has not started.
-
-        Raises PathNotFound where no log will come any more, Unreachable where one is there, and
-        any other refusal as it is.
+        Raises PathNotFound where no log will come any more, Unreachable where one is there.
         """
-        if error.status not in EARLY:
-            raise error
         pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
         if pod is None:
             what = f"The pod {self.pod} is gone, and its log with it."
-            raise PathNotFound(what, next=ELSEWHERE) from error
-        if not parse.has_begun(pod):
-            return
-        if parse.terminated(pod) and LOST in error.backend_words:
-            what = f"The log of {self.pod} is gone."
-            raise PathNotFound(what, error.what, ELSEWHERE) from error
-        what = f"The log of {self.pod} could not be read."
-        raise Unreachable(what, error.what, "Try again.") from error
+            raise PathNotFound(what, words, ELSEWHERE)
+        if parse.terminated(pod) and is_lost(words):
+            raise PathNotFound(f"The log of {self.pod} is gone.", words, ELSEWHERE)
+        if parse.has_begun(pod):
+            raise Unreachable(f"The log of {self.pod} could not be read.", words, "Try again.")
+
+
+def is_lost(words: str) -> bool:
+    """True for what a kubelet says of a container that has ended and whose log it does not have."""
+    return LOST in words or words.startswith(REMOVED)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Thread
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.kubernetes import look, parse
@@ -22,9 +21,8 @@ from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.checks import fits_now
 from tao_sdk.backends.kubernetes.look import jobs_path
 from tao_sdk.backends.kubernetes.parse import Object, Seen
-from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
-from tao_sdk.backends.kubernetes.pods.logs import STAMP as SECOND
-from tao_sdk.backends.kubernetes.pods.logs import Position, time_of, zone_of
+from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs, LogCopy
+from tao_sdk.backends.kubernetes.pods.logs import Position, moment_of
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.observation import Observation, Phase
@@ -170,15 +168,16 @@ class ParkedLogs:
         for copy in copies:
             copy.join(max(give_up - time.monotonic(), 0))
 
-    def _begin(self, kube: Kube, ref: Ref, pod: Object) -> Thread:
-        rank, metadata = parse.rank_of(pod), pod["metadata"]
-        key = f"{ref.unique_id}-{len(self.keys(ref, rank)):03}"
-        return self.copies.begin(kube, metadata["namespace"], metadata["name"], key, rank)
+    def _begin(self, kube: Kube, ref: Ref, pod: Object) -> LogCopy:
+        earlier = self.keys(ref, parse.rank_of(pod))
+        number = int(earlier[-1][-3:]) + 1 if earlier else 0
+        key = f"{ref.unique_id}-{number:03}"
+        return self.copies.begin(kube, pod, key)
 
     def keys(self, ref: Ref, rank: int) -> list[str]:
         """What the copies of a rank's logs are called, the oldest first."""
-        found = self.copies.folder.glob(f"{ref.unique_id[:64]}-???-{rank}.log")
-        return sorted(path.name.removesuffix(f"-{rank}.log") for path in found)
+        found = self.copies.folder.glob(f"{ref.unique_id[:64]}-???-{rank}.*")
+        return sorted({path.stem.removesuffix(f"-{rank}") for path in found})
 
     def read(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         """What the rank's earlier pods have said, from the cursor on; of a tail the last one's. The
@@ -186,27 +185,16 @@ class ParkedLogs:
         """
         keys = self.keys(ref, request.rank)
         for key in keys if request.tail is None else keys[-1:]:
-            path = self.copies.path(key, request.rank)
-            begun = first_moment(path)
+            if not self.copies.finish(key, request.rank, seconds=0.0):
+                continue
+            begun = self.copies.first_moment(key, request.rank)
             request = replace(request, cursor=cursor_in(request.cursor, begun))
             for chunk in self.copies.read(key, request.rank, request):
                 yield chunk
                 request = replace(request, cursor=chunk.cursor)
 
     def forget(self, ref: Ref) -> None:
-        for path in self.copies.folder.glob(f"{ref.unique_id[:64]}-???-*.log"):
-            path.unlink(missing_ok=True)
-
-
-def first_moment(path: Path) -> datetime | None:
-    """When the first line of a copy was written."""
-    with path.open("rb") as file:
-        return moment_of(time_of(file.readline(100)))
-
-
-def moment_of(time: str) -> datetime | None:
-    """The second of a line's time."""
-    return parse.moment(f"{time[:SECOND]}{zone_of(time)}")
+        self.copies.forget(ref.unique_id)
 
 
 def cursor_in(cursor: str, begun: datetime | None) -> str:

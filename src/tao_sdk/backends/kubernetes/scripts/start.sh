@@ -16,15 +16,18 @@ tao_resolves() {
   return 1
 }
 
+tao_seconds() { date +%s 2>/dev/null || echo "$tao_tries"; }
+
 if [ -n "${JOB_COMPLETION_INDEX:-}" ]; then
   export NODE_RANK="${NODE_RANK:-$JOB_COMPLETION_INDEX}" TAO_RANK="$JOB_COMPLETION_INDEX"
 fi
 if [ -n "$tao_rank0" ]; then
   tao_tries=0
-  until tao_resolves "$tao_rank0"; do
+  tao_begun=$(tao_seconds)
+  until tao_resolves "$tao_rank0"; do # a try may take some seconds itself
     [ -z "$tao_told" ] || exit 143
     tao_tries=$((tao_tries + 1))
-    if [ "$tao_tries" -ge 300 ]; then
+    if [ $(($(tao_seconds) - tao_begun)) -ge 300 ]; then
       printf '@tao {"event": "failed", "time": %d, "code": "start.no_rank_0", "what": "rank 0 (%s) was not found by name"}\n' \
         "$(date +%s)" "$tao_rank0" >&2
       exit 125

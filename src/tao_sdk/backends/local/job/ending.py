@@ -75,7 +75,9 @@ class Ending:
         """
         if not process.living_groups(leader):
             if self.asked_at:
-                self.folder.record_exit(parse.canceled(sight.begin_time(self.folder), time.time()))
+                self.folder.record_exit(
+                    parse.canceled_record(sight.begin_time(self.folder), time.time())
+                )
             return True
         if not self.asked_at:
             process.ask_to_end(leader)
@@ -93,6 +95,6 @@ class Ending:
             return
         try:
             if not self.folder.has_file("process"):
-                self.folder.record_exit(parse.canceled(None, time.time()))
+                self.folder.record_exit(parse.canceled_record(None, time.time()))
         finally:
             os.close(lock)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import signal
 
+from tao_sdk.runner.outputs.ending import FAILED
 from tao_sdk.transports.process import find_children, running_one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.transports.process import Identity
 
-PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 # programs that wait for others and write no checkpoints: that SIGTERM ends them says nothing
 WAITING_PROGRAMS = frozenset({"bash", "dash", "sh", "ksh", "zsh", "tee"})
 FIRST_SIGNAL_CODE = 128  # a shell tells so of a child that a signal has ended
@@ -42,7 +42,8 @@ class Awaited:
         return passed_on and self.leader not in self.shells
 
     def exit_code(self) -> int | None:
-        """The highest exit code of those programs; None unless all of them ended by themselves.
+        """The exit code of those programs: FAILED where one has it, else the highest. None unless
+        all of them ended by themselves.
 
         One that its shell saw end, before the shell died, is not known to have.
         """
@@ -55,17 +56,8 @@ class Awaited:
             return None
         if max(codes.values()) >= FIRST_SIGNAL_CODE:
             return None
-        return max(codes[pid] for pid in self.programs)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parent ends. Without ctypes, nobody does."""
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (ImportError, OSError, AttributeError):
-        return
+        own_codes = [codes[pid] for pid in self.programs]
+        return FAILED if FAILED in own_codes else max(own_codes)
 
 
 def ended_children() -> dict[int, int]:

@@ -21,10 +21,10 @@ from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.job.folder import Folder, create_file, discard_file, take_lock
 from tao_sdk.backends.local.supervision.orphans import (
     Awaited,
-    adopt_orphans,
     exit_code_of,
 )
 from tao_sdk.backends.local.supervision.supervisor_message import SupervisorMessage
+from tao_sdk.runner.signals import adopt_orphans
 from tao_sdk.transports.process import (
     Identity,
     ask_to_end,

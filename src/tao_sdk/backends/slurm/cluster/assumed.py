@@ -8,7 +8,7 @@ from datetime import datetime
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images.containers import ENROOT, PYXIS
-from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT
+from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, split_names
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.spec import JobSpec
 
@@ -26,31 +26,32 @@ def describe_age(seen_at: datetime) -> str:
 
 
 def assumed_facts(site: Site, options: SlurmOptions, spec: JobSpec, now: datetime) -> SlurmFacts:
-    """The partitions, the GPUs of a node and the container runtime that the job and the settings
-    name; without a named partition the cluster's default.
+    """The partitions, GPUs of a node and container runtime that the job and the settings name.
+
+    Without a named partition it is the cluster's default.
     """
     site = replace(site, partition=site.partition or CLUSTER_DEFAULT)
-    named = options.partition or site.partition
-    gpus = largest_gpu_count(site, spec)
+    partitions = assumed_partitions(options.partition or site.partition, assumed_gpus(site, spec))
+    runtime = options.container_runtime or site.runtime
     return SlurmFacts(
         site=site,
         seen_at=now,
         base=site.base,
-        partitions={each.name: each for each in assumed_partitions(named, gpus)},
+        partitions={partition.name: partition for partition in partitions},
         accounting=True,
-        pyxis=(options.container_runtime or site.runtime) in ("", PYXIS),
+        pyxis=runtime in ("", PYXIS),
         programs=(ENROOT,),
     )
 
 
-def largest_gpu_count(site: Site, spec: JobSpec) -> int:
+def assumed_gpus(site: Site, spec: JobSpec) -> int:
     """GPUs of a node: as the settings say, or more where the job asks for more of each."""
-    per_node = spec.gpu_count if spec.num_nodes else 0
-    return max(site.gpus_per_node, per_node)
+    if not spec.num_nodes:
+        return site.gpus_per_node
+    return max(site.gpus_per_node, spec.gpu_count)
 
 
 def assumed_partitions(named: str, gpus: int) -> list[Partition]:
     if named == CLUSTER_DEFAULT:
         return [Partition("", ANY_NUMBER, gpus, default=True)]
-    names = [name.strip() for name in named.split(",") if name.strip()]
-    return [Partition(name, ANY_NUMBER, gpus) for name in names]
+    return [Partition(name, ANY_NUMBER, gpus) for name in split_names(named)]

@@ -1,7 +1,6 @@
-"""What a new user of a cluster would trip over, each with the document's words and the command that
-mends it.
+"""What would stop a new user of a cluster: findings in the document's words, with what mends each.
 
-One script on the login node asks all of it, and a node, by a job of a few seconds; what follows
+One script on the login node asks all of it, and a node, by a job of a few seconds. What follows
 from the answer is pure.
 """
 
@@ -19,7 +18,12 @@ from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.cluster.survey import Sections
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
-from tao_sdk.backends.slurm.job.partitions import CLUSTER_DEFAULT, possible_accounts
+from tao_sdk.backends.slurm.job.checks import is_strange
+from tao_sdk.backends.slurm.job.partitions import (
+    CLUSTER_DEFAULT,
+    possible_accounts,
+    split_names,
+)
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
@@ -41,8 +45,9 @@ LITTLE_SPACE = 20 * GiB  # room for a handful of checkpoints
 
 
 def examine_cluster(ssh: Ssh, settings: Settings) -> list[Finding]:
-    """The platform document's preflight, and what else would end a first job. What goes wrong is a
-    finding, not an error.
+    """The platform document's preflight, and what else would end a first job.
+
+    What goes wrong is a finding, not an error.
     """
     try:
         here, missing = site.read_site(settings), []
@@ -77,14 +82,15 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
 
 
 def doctor_script(here: Site) -> str:
-    """The survey's, and the doctor's own. What concerns the base directory is asked where one is
-    set.
+    """The survey's script, and the doctor's own.
+
+    What concerns the base directory is asked where one is set.
     """
-    values = {
-        "images": image_plan.images_folder(here, here.base) if here.base else "",
-        "account": here.account,
-        "partition": here.partition if " " not in here.partition else "",
-    }
+    values = {"images": "", "account": here.account, "partition": ""}
+    if here.base:
+        values["images"] = image_plan.images_folder(here, here.base)
+    if " " not in here.partition:
+        values["partition"] = here.partition
     own = (load_script("doctor"), "section logins", enroot_login.list_registries_script())
     return join_parts(survey.survey_script(here), assign_variables(values), *own)
 
@@ -151,24 +157,29 @@ def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
 
 def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
     """One finding for each partition that SLURM_PARTITION names, else for the default."""
-    named = named_partitions(facts)
-    unknown = [name for name in named if name not in facts.partitions]
+    unknown = [name for name in partition_names(facts) if name not in facts.partitions]
     if unknown:
         what = f"The cluster has no partition {', '.join(unknown)}."
         evidence = f"SLURM_PARTITION names it; there are {', '.join(sorted(facts.partitions))}."
         yield Finding(ERROR, "slurm.partition", what, evidence, *other_partition(facts))
-    partitions = [facts.partitions[name] for name in named if name in facts.partitions]
-    if not partitions and facts.default_partition:
-        partitions = [facts.default_partition]
-    for partition in partitions:
+    for partition in site_partitions(facts):
         yield partition_finding(partition, facts)
 
 
-def named_partitions(facts: SlurmFacts) -> list[str]:
+def site_partitions(facts: SlurmFacts) -> list[Partition]:
+    """The partitions that SLURM_PARTITION names, else the default."""
+    known = facts.partitions
+    partitions = [known[name] for name in partition_names(facts) if name in known]
+    if not partitions and facts.default_partition:
+        return [facts.default_partition]
+    return partitions
+
+
+def partition_names(facts: SlurmFacts) -> list[str]:
     setting = facts.site.partition
     if setting == CLUSTER_DEFAULT:
         return []
-    return [name.strip() for name in setting.split(",") if name.strip()]
+    return split_names(setting)
 
 
 def partition_finding(partition: Partition, facts: SlurmFacts) -> Finding:
@@ -192,21 +203,27 @@ def describe_partition(partition: Partition) -> str:
 
 
 def other_partition(facts: SlurmFacts) -> tuple[str, str]:
-    """(what to do in words, the command): the command names a partition that starts jobs of this
-    user, the default first.
-    """
-    payers = possible_accounts(facts.site.account, facts)
-    usable = [
-        each for each in facts.partitions.values() if each.up and facts.takes_accounts(each, payers)
-    ]
-    first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
-    if first is None:
+    """(what to do in words, the command) to get a partition that starts jobs of this user."""
+    best = min(usable_partitions(facts), key=partition_rank, default=None)
+    if best is None:
         return "Ask the site which partition and account are yours.", ""
-    return "", f"export SLURM_PARTITION={shlex.quote(first.name)}"
+    return "", f"export SLURM_PARTITION={shlex.quote(best.name)}"
+
+
+def usable_partitions(facts: SlurmFacts) -> list[Partition]:
+    """The partitions that start jobs of this user now."""
+    payers = possible_accounts(facts.site.account, facts)
+    up = [partition for partition in facts.partitions.values() if partition.up]
+    return [partition for partition in up if facts.takes_accounts(partition, payers)]
+
+
+def partition_rank(partition: Partition) -> tuple[bool, bool, str]:
+    """The order in which partitions are advised: the default, those with GPUs, by name."""
+    return not partition.default, not partition.gpus, partition.name
 
 
 def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
-    if not any(each.gpus for each in facts.partitions.values()):
+    if not any(partition.gpus for partition in facts.partitions.values()):
         what = "No partition of the cluster shows GPUs."
         yield Finding(
             WARNING,
@@ -219,7 +236,7 @@ def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
 
 def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
     account, yours = facts.site.account, ", ".join(facts.accounts)
-    if account and facts.accounts and account.lower() not in facts.accounts:
+    if is_strange(account, facts):
         yield Finding(
             ERROR,
             "slurm.account",
@@ -228,12 +245,19 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
             command=f"export SLURM_ACCOUNT={shlex.quote(facts.accounts[0])}",
         )
     elif account:
-        most = facts.longest_time(account, "")
-        lasts = f", and may last {format_duration(most)}" if most else ""
-        yield Finding(OK, "slurm.account", f"Jobs are charged to the account {account}{lasts}.")
+        what = f"Jobs are charged to the account {account}{describe_limit(account, facts)}."
+        yield Finding(OK, "slurm.account", what)
     elif facts.accounts:
         what = f"SLURM_ACCOUNT is not set: the cluster chooses among {yours}."
         yield Finding(OK, "slurm.account", what)
+
+
+def describe_limit(account: str, facts: SlurmFacts) -> str:
+    """`, and may last 4h`; "" where the account has no time limit."""
+    longest = facts.longest_time(account, "")
+    if not longest:
+        return ""
+    return f", and may last {format_duration(longest)}"
 
 
 def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
@@ -273,8 +297,9 @@ def describe_images(lines: list[str]) -> str:
     sizes_and_names = [line.split(" ", 1) for line in lines]
     size = sum(int(size) for size, _ in sizes_and_names) / GiB
     names = sorted(name for _, name in sizes_and_names)
-    shown = [*names[:MOST_NAMES], "..."] if len(names) > MOST_NAMES else names
-    return f"Converted images: {len(lines)} ({size:.1f} GiB): {', '.join(shown)}."
+    if len(names) > MOST_NAMES:
+        names[MOST_NAMES:] = ["..."]
+    return f"Converted images: {len(lines)} ({size:.1f} GiB): {', '.join(names)}."
 
 
 def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
@@ -301,12 +326,13 @@ def node_finding(text: str, here: Site) -> Finding:
 
 def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:
     """The room that is left by the user's quota and on the file system, whichever is less."""
-    rooms = (quota_left(seen["quota"]), disk_free(seen["space"]))
-    room = [left for left in rooms if left is not None]
-    if not room:
+    limits = (quota_left(seen["quota"]), disk_free(seen["space"]))
+    known = [limit for limit in limits if limit is not None]
+    if not known:
         return
-    what = f"{min(room) / GiB:.0f} GiB are left to you at {here.base}."
-    if min(room) >= LITTLE_SPACE:
+    room = min(known)
+    what = f"{room / GiB:.0f} GiB are left to you at {here.base}."
+    if room >= LITTLE_SPACE:
         yield Finding(OK, "slurm.space", what)
         return
     fix = (

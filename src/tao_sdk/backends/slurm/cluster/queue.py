@@ -100,10 +100,15 @@ def running_events(jobs: Sequence[QueuedJob]) -> Iterator[NodeEvent]:
 
 
 def idle_events(idle: str) -> Iterator[NodeEvent]:
-    rows = [line.split() for line in idle.splitlines()]
-    nodes = [f"{row[1]} in {row[0]}" for row in rows if len(row) == 2]
+    nodes = idle_nodes(idle)
     if nodes:
         yield NodeEvent("Idle", f"Idle nodes: {', '.join(nodes)}")
+
+
+def idle_nodes(text: str) -> list[str]:
+    """`3 in polar` for each of sinfo's lines `polar 3`."""
+    rows = [line.split() for line in text.splitlines()]
+    return [f"{row[1]} in {row[0]}" for row in rows if len(row) == 2]
 
 
 def list_ids(jobs: Sequence[QueuedJob]) -> str:

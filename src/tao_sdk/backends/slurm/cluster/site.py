@@ -56,7 +56,30 @@ def read_site(settings: Settings) -> Site:
     """Raises CredentialError for a base that is missing, SpecError for a value that
     cannot be read.
     """
-    base = (settings.get("SLURM_BASE_RESULTS_DIR") or "").rstrip("/")
+    return Site(
+        base=read_base(settings),
+        partition=read_text(settings, "SLURM_PARTITION"),
+        account=read_text(settings, "SLURM_ACCOUNT"),
+        mounts=read_text(settings, "SLURM_CONTAINER_MOUNTS"),
+        time=read_hours(settings, "SLURM_TIME_HOURS"),
+        timeout=read_hours(settings, "SLURM_TIMEOUT_HOURS"),
+        cpus_per_gpu=read_number(settings, "SLURM_CPUS_PER_TASK", 16),
+        gpus_per_node=read_number(settings, "SLURM_MAX_GPUS_PER_NODE", 8),
+        requeue=read_yes(settings, "SLURM_USE_REQUEUE", True),
+        runtime=read_text(settings, "SLURM_CONTAINER_RUNTIME"),
+        sqsh=read_yes(settings, "SLURM_USE_SQSH", True),
+        conversion_partition=read_text(settings, "SLURM_CONVERSION_PARTITION"),
+        conversion_minutes=read_number(settings, "SLURM_CONVERSION_TIMEOUT_MINUTES", 30),
+        conversion_memory_gb=read_number(settings, "SLURM_CONVERSION_MEMORY_GB", 32),
+        sqsh_cache=read_text(settings, "SLURM_SQSH_CACHE_DIR").rstrip("/"),
+    )
+
+
+def read_base(settings: Settings) -> str:
+    """The base directory. Raises CredentialError if none is set, SpecError for characters that
+    SLURM would not take as they are.
+    """
+    base = read_text(settings, "SLURM_BASE_RESULTS_DIR").rstrip("/")
     if not base:
         raise CredentialError(
             "SLURM_BASE_RESULTS_DIR is not set.", "Jobs are staged and results kept there.", NO_BASE
@@ -67,30 +90,14 @@ def read_site(settings: Settings) -> Site:
             "characters as its own."
         )
         raise SpecError(f"SLURM_BASE_RESULTS_DIR is {base!r}.", why, NO_BASE)
-    return Site(
-        base=base,
-        partition=settings.get("SLURM_PARTITION") or "",
-        account=settings.get("SLURM_ACCOUNT") or "",
-        mounts=settings.get("SLURM_CONTAINER_MOUNTS") or "",
-        time=read_hours(settings, "SLURM_TIME_HOURS"),
-        timeout=read_hours(settings, "SLURM_TIMEOUT_HOURS"),
-        cpus_per_gpu=read_number(settings, "SLURM_CPUS_PER_TASK", 16),
-        gpus_per_node=read_number(settings, "SLURM_MAX_GPUS_PER_NODE", 8),
-        requeue=read_yes(settings, "SLURM_USE_REQUEUE", True),
-        runtime=settings.get("SLURM_CONTAINER_RUNTIME") or "",
-        sqsh=read_yes(settings, "SLURM_USE_SQSH", True),
-        conversion_partition=settings.get("SLURM_CONVERSION_PARTITION") or "",
-        conversion_minutes=read_number(settings, "SLURM_CONVERSION_TIMEOUT_MINUTES", 30),
-        conversion_memory_gb=read_number(settings, "SLURM_CONVERSION_MEMORY_GB", 32),
-        sqsh_cache=(settings.get("SLURM_SQSH_CACHE_DIR") or "").rstrip("/"),
-    )
+    return base
 
 
 def read_login(settings: Settings) -> Login:
     """Raises CredentialError naming the variable that is missing."""
-    hosts = settings.get("SLURM_HOSTNAME") or settings.get("SSH_HOST") or ""
+    hosts = read_text(settings, "SLURM_HOSTNAME", "SSH_HOST")
+    user = read_text(settings, "SLURM_USER", "SSH_USER")
     names = host_names(hosts)
-    user = settings.get("SLURM_USER") or settings.get("SSH_USER") or ""
     if not names or not user:
         base = settings.get("SLURM_BASE_RESULTS_DIR")
         raise missing_settings(
@@ -98,17 +105,24 @@ def read_login(settings: Settings) -> Login:
         )
     for name in (*names, user):
         check_login_name(name)
-    key = settings.get("SSH_KEY_PATH")
     return Login(
         hosts=names,
         user=user,
-        key=str(Path(key).expanduser()) if key else "",
-        config=settings.get("TAO_SSH_CONFIG") or own_config(settings),
+        key=key_path(settings),
+        config=read_text(settings, "TAO_SSH_CONFIG") or own_config(settings),
         reuse_only=read_yes(settings, "SLURM_SSH_REUSE", False),
         connect_seconds=read_number(settings, "SLURM_SSH_CONNECT_SECONDS", 10),
         environ=settings.environ,
         settings=LOGIN_SETTINGS,
     )
+
+
+def key_path(settings: Settings) -> str:
+    """SSH_KEY_PATH with `~` as the caller's home; "" where it is not set."""
+    key = read_text(settings, "SSH_KEY_PATH")
+    if not key:
+        return ""
+    return str(Path(key).expanduser())
 
 
 def host_names(hosts: str) -> tuple[str, ...]:
@@ -162,6 +176,15 @@ def own_config(settings: Settings) -> str:
     if settings.home == standard or not config.is_file():
         return ""
     return str(config)
+
+
+def read_text(settings: Settings, *names: str) -> str:
+    """The first of the settings that is set, "" for none."""
+    for name in names:
+        text = settings.get(name)
+        if text:
+            return text
+    return ""
 
 
 def read_hours(settings: Settings, name: str) -> timedelta | None:

@@ -1,6 +1,4 @@
-"""Looking at a cluster for what a job needs to know: one script, its answer kept for a while, and
-how it is read.
-"""
+"""A cluster's answer to what a job needs to know: one script, how it is read, and its cache."""
 
 from __future__ import annotations
 
@@ -49,6 +47,7 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
             "Log in and try: scontrol ping. If SLURM's programs lie elsewhere, add them to "
             "PATH in ~/.bashrc there.",
         )
+    walls = read_wall_limits(seen["accounts"]) if heeds_limits(config) else {}
     return SlurmFacts(
         site=site,
         seen_at=seen_at,
@@ -60,11 +59,10 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         kill_wait=leading_number(config.get("KillWait", "")) or KILL_WAIT,
         accounts=read_account_names(seen["accounts"]),
-        walls=read_wall_limits(seen["accounts"]) if heeds_limits(config) else {},
+        walls=walls,
         default_qos=read_default_qos(seen["accounts"]),
-        above=read_ancestors(
-            seen.get("above", "")
-        ),  # an answer that an older release has kept lacks it
+        # An answer that an older release has kept lacks it.
+        above=read_ancestors(seen.get("above", "")),
         qos=read_qos_limits(seen["qos"]),
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
@@ -136,20 +134,23 @@ def read_partition(words: Mapping[str, str]) -> Partition:
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Of a list that does not mean all."""
-    return () if text == "ALL" else tuple(text.split(","))
+    """The names in a list with commas between; () for ALL, which is no limit."""
+    if text == "ALL":
+        return ()
+    return tuple(text.split(","))
 
 
 def read_wall_limits(text: str) -> dict[str, timedelta]:
-    """Account -> the longest time of its jobs. An account without a limit in some partition has
-    none here.
+    """Account -> the longest time of its jobs.
+
+    An account without a limit in some partition has none here.
     """
     rows = [(cells[0], read_time_limit(cells[3])) for cells in read_associations(text)]
-    free = {account for account, most in rows if most is None}
+    unlimited = {account for account, limit in rows if limit is None}
     longest: dict[str, timedelta] = {}
-    for account, most in rows:
-        if most is not None and account not in free:
-            longest[account] = max(most, longest.get(account, most))
+    for account, limit in rows:
+        if limit is not None and account not in unlimited:
+            longest[account] = max(limit, longest.get(account, limit))
     return longest
 
 
@@ -159,19 +160,24 @@ def read_default_qos(text: str) -> dict[str, str]:
 
 
 def read_associations(text: str) -> list[list[str]]:
-    """Lines `account|partition|qos|maxwall|defaultqos`; the last two are not in an answer that an
-    older release has kept.
+    """Lines `account|partition|qos|maxwall|defaultqos`.
+
+    The last two are not in an answer that an older release has kept.
     """
     rows = (line.split("|") for line in text.splitlines())
     return [cells for cells in rows if len(cells) == 5]
 
 
 def read_ancestors(text: str) -> dict[str, frozenset[str]]:
-    """Account -> all above it, from lines `account|parent`. An account may be in the trees of
-    several clusters.
+    """Account -> all above it, from lines `account|parent`.
+
+    An account may be in the trees of several clusters.
     """
-    rows = [line.partition("|") for line in text.splitlines()]
-    pairs = {(account, parent) for account, bar, parent in rows if bar}
+    pairs: set[tuple[str, str]] = set()
+    for line in text.splitlines():
+        account, bar, parent = line.partition("|")
+        if bar:
+            pairs.add((account, parent))
     return {account: find_ancestors(account, pairs) for account, _ in pairs}
 
 
@@ -217,7 +223,9 @@ def read_time_limit(text: str) -> timedelta | None:
 def leading_number(text: str) -> int | None:
     """The number at the start of `12`, `128+`, `30 sec`; None for UNLIMITED."""
     match = re.match(r"\d+", text)
-    return int(match[0]) if match else None
+    if not match:
+        return None
+    return int(match[0])
 
 
 @dataclass(frozen=True)
@@ -247,7 +255,9 @@ class Surveys:
     def cached_facts(self, site: Site, name: str) -> SlurmFacts | None:
         """The cached answer, however old: good enough for what a site hardly ever changes."""
         cached = self.read_cache(self.cache_path(name), site, math.inf)
-        return cached.parse_facts(site) if cached else None
+        if cached is None:
+            return None
+        return cached.parse_facts(site)
 
     def current_facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
         """The cached answer while it is young, else a new one. `fresh`: a new one in any case."""
@@ -263,12 +273,15 @@ class Surveys:
     def read_cache(
         self, path: Path, site: Site, seconds: float = FRESH_SECONDS
     ) -> CachedAnswer | None:
+        """The cached answer, None if it is older than so many seconds or of another base."""
         try:
             record = CachedAnswer(**json.loads(path.read_text()))
-            young = 0 <= time.time() - record.time < seconds
+            is_young = 0 <= time.time() - record.time < seconds
         except (OSError, ValueError, TypeError):
             return None
-        return record if young and record.base == site.base else None
+        if not is_young or record.base != site.base:
+            return None
+        return record
 
     def write_cache(self, path: Path, text: str) -> None:
         """Where the folder cannot be written to, the cluster is asked again next time."""

@@ -66,7 +66,8 @@ def plan_allocation(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> 
     largest = largest_gpu_count(choice, facts)
     nodes, gpus = spread_gpus(spec, largest, OF_PARTITIONS)
     choice = drop_small_partitions(choice, nodes, gpus)
-    able = [each for each in facts.partitions.values() if can_hold(each, nodes, gpus)]
+    known = facts.partitions.values()
+    able = [partition for partition in known if can_hold(partition, nodes, gpus)]
     choice = drop_weak_partitions(choice, requested_cpus(spec), able)
     limit = time_limit(choice, account_limit(facts, choice, payers, options.qos))
     time, time_notes = choose_time(spec, facts, limit)
@@ -182,11 +183,9 @@ def account_limit(
     no_limit = TimeLimit(None, "")
     if any(partition.own_qos for partition in choice.partitions):
         return no_limit
-    limits = [facts.longest_time(account, qos) for account in payers or [""]]
-    known = [limit for limit in limits if limit is not None]
-    if len(known) < len(limits):
+    longest = longest_limit([facts.longest_time(account, qos) for account in payers or [""]])
+    if longest is None:
         return no_limit
-    longest = max(known)
     return TimeLimit(longest, limit_source(facts, payers, qos), longest)
 
 
@@ -200,7 +199,7 @@ def limit_source(facts: SlurmFacts, payers: Sequence[str], qos: str) -> str:
 
 def time_limit(choice: PartitionChoice, account: TimeLimit) -> TimeLimit:
     """The stricter of what the partitions and the account allow."""
-    partition = longest_time(choice.partitions)
+    partition = longest_limit([partition.max_time for partition in choice.partitions])
     if account.longest is None:
         return TimeLimit(partition, choice.names)
     if partition is not None and partition < account.longest:
@@ -208,9 +207,8 @@ def time_limit(choice: PartitionChoice, account: TimeLimit) -> TimeLimit:
     return TimeLimit(account.longest, f"{choice.names}{account.source}", account.longest)
 
 
-def longest_time(partitions: Sequence[Partition]) -> timedelta | None:
-    """The longest time limit of the partitions; None if one has none."""
-    limits = [partition.max_time for partition in partitions]
+def longest_limit(limits: Sequence[timedelta | None]) -> timedelta | None:
+    """The longest of time limits; None, which is no limit, if one of them is None."""
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return None
@@ -245,9 +243,7 @@ def default_time(limit: TimeLimit) -> tuple[timedelta, tuple[str, ...]]:
 def too_long(
     asked: timedelta, longest: timedelta, limit: TimeLimit, facts: SlurmFacts
 ) -> PartitionLimit:
-    """The error names another partition where that would help, which it does not against a limit of
-    the account.
-    """
+    """The error names another partition where that would help: not against the account's limit."""
     another = ""
     if limit.by_account is None or asked <= limit.by_account:
         another = longer_partition(asked, facts)
@@ -288,4 +284,6 @@ def format_minutes(time: timedelta) -> str:
     total = int(slurm_seconds(time) / 60)
     days, rest = divmod(total, 24 * 60)
     clock = f"{rest // 60:02}:{rest % 60:02}:00"
-    return f"{days}-{clock}" if days else clock
+    if not days:
+        return clock
+    return f"{days}-{clock}"

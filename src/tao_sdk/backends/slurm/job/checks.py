@@ -74,14 +74,18 @@ def plan_findings(plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
 
 
 def chosen_partitions(decisions: Decisions, facts: SlurmFacts) -> list[Partition]:
-    """The partitions that SLURM is asked for, as far as they are known; without a directive its
-    default.
-    """
-    directive = decisions.directives.get("partition", "")
-    if directive:
-        names = directive.split(",")
-        return [facts.partitions[name] for name in names if name in facts.partitions]
-    return [facts.default_partition] if facts.default_partition else []
+    """The known ones of the partitions that the job asks for; without a directive the default."""
+    if decisions.directives.get("partition"):
+        return requested_partitions(decisions, facts)
+    if facts.default_partition:
+        return [facts.default_partition]
+    return []
+
+
+def requested_partitions(decisions: Decisions, facts: SlurmFacts) -> list[Partition]:
+    """The known ones of the partitions in the job's directive."""
+    names = decisions.directives.get("partition", "").split(",")
+    return [facts.partitions[name] for name in names if name in facts.partitions]
 
 
 def name_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
@@ -120,15 +124,21 @@ def qos_findings(
     qos = decisions.directives.get("qos", "")
     if not partitions or any(partition.takes_qos(qos) for partition in partitions):
         return
-    rules = " ".join(qos_rule(partition) for partition in partitions)
-    others = other_partitions(decisions, facts, lambda partition: partition.takes_qos(qos))
-    fix = f"Use another --qos, or {others[0]}." if others else "Use another --qos."
+    rules = " ".join(map(qos_rule, partitions))
     yield error(
         "slurm.qos",
         f"Jobs of the qos {qos} may not run in {join_names(partitions)}.",
         f"{rules} {NEVER_STARTS}",
-        fix,
+        suggest_qos(decisions, facts, qos),
     )
+
+
+def suggest_qos(decisions: Decisions, facts: SlurmFacts, qos: str) -> str:
+    """Advice: another qos, or a partition that takes this one."""
+    others = other_partitions(decisions, facts, lambda partition: partition.takes_qos(qos))
+    if not others:
+        return "Use another --qos."
+    return f"Use another --qos, or {others[0]}."
 
 
 def qos_rule(partition: Partition) -> str:
@@ -145,25 +155,31 @@ def account_findings(
 ) -> Iterator[Finding]:
     """An error if no account of the job may use its partitions, a warning if only some may."""
     named = decisions.directives.get("account", "")
-    accounts = possible_accounts(named, facts)
-    if is_strange(named, facts) or not partitions or not accounts:
+    if is_strange(named, facts) or not partitions:
         return
+    accounts = possible_accounts(named, facts)
     admitted = [account for account in accounts if is_admitted(account, partitions, facts)]
-    if not admitted:
+    if len(admitted) == len(accounts):
+        return
+    if admitted:
+        yield account_warning(partitions, admitted)
+    else:
         yield account_error(decisions, facts, partitions, accounts)
-    elif len(admitted) < len(accounts):
-        where = join_names(partitions)
-        yield warning(
-            "slurm.account",
-            f"No account is named, and in {where} only jobs of {' and '.join(admitted)} may run.",
-            account_rules(partitions),
-            f"Use --account {admitted[0]}, unless the cluster chooses it for you.",
-        )
 
 
 def is_admitted(account: str, partitions: Sequence[Partition], facts: SlurmFacts) -> bool:
     """True if a job of the account may start in one of the partitions."""
     return any(facts.takes_accounts(partition, [account]) for partition in partitions)
+
+
+def account_warning(partitions: Sequence[Partition], admitted: Sequence[str]) -> Finding:
+    where = join_names(partitions)
+    return warning(
+        "slurm.account",
+        f"No account is named, and in {where} only jobs of {' and '.join(admitted)} may run.",
+        account_rules(partitions),
+        f"Use --account {admitted[0]}, unless the cluster chooses it for you.",
+    )
 
 
 def account_error(
@@ -204,7 +220,8 @@ def suggest_way(
     accounts: Sequence[str],
 ) -> str:
     """Advice: an account or a partition with which the job would start."""
-    admitted = [each for each in facts.accounts if is_admitted(each, partitions, facts)]
+    yours = facts.accounts
+    admitted = [account for account in yours if is_admitted(account, partitions, facts)]
     ways = [f"--account {account}" for account in admitted]
     ways += other_partitions(decisions, facts, lambda other: facts.takes_accounts(other, accounts))
     if not ways:
@@ -233,9 +250,8 @@ def join_names(partitions: Sequence[Partition]) -> str:
 
 def down_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
     """A warning for partitions that the job names and that start no jobs now."""
-    names = decisions.directives.get("partition", "").split(",")
-    known = [facts.partitions[name] for name in names if name in facts.partitions]
-    down = [partition for partition in known if not partition.up]
+    requested = requested_partitions(decisions, facts)
+    down = [partition for partition in requested if not partition.up]
     if down:
         yield warning(
             "slurm.partition_down",

@@ -76,16 +76,22 @@ def path_of_this_machine(what: str, value: str) -> SpecError:
 
 
 def all_mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
-    """The job's own mounts, then the site's, then what neither covers of base directory, results
-    and data.
+    """The job's own mounts, then the site's, then what neither shows of the job's needs.
+
+    It needs the base directory, its results and its data.
     """
-    mounts = requested_mounts(job.spec)
-    targets = {mount.target for mount in mounts}
-    mounts += [mount for mount in site_mounts(facts) if mount.target not in targets]
+    mounts = add_site_mounts(requested_mounts(job.spec), facts)
     for needed in needed_mounts(job, facts, root):
         if not any(shows_path(mount, needed.source) for mount in mounts):
             mounts.append(needed)
     return mounts
+
+
+def add_site_mounts(mounts: list[Mount], facts: SlurmFacts) -> list[Mount]:
+    """The mounts and the site's, but for targets that the mounts have."""
+    targets = {mount.target for mount in mounts}
+    others = [mount for mount in site_mounts(facts) if mount.target not in targets]
+    return [*mounts, *others]
 
 
 def requested_mounts(spec: JobSpec) -> list[Mount]:
@@ -112,8 +118,10 @@ def without_scheme(given: Any) -> Any:
 
 def site_mounts(facts: SlurmFacts) -> list[Mount]:
     """SLURM_CONTAINER_MOUNTS, else the documented /lustre where the cluster has it."""
-    texts = facts.site.mounts.split(",") if facts.site.mounts else list(facts.folders)
-    stripped = [text.strip() for text in texts]
+    texts: Sequence[str] = facts.folders
+    if facts.site.mounts:
+        texts = facts.site.mounts.split(",")
+    stripped = map(str.strip, texts)
     return read_mounts([text for text in stripped if text], HERE, HERE)
 
 

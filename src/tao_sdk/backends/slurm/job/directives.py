@@ -83,14 +83,17 @@ def option_directives(options: SlurmOptions, facts: SlurmFacts) -> dict[str, str
         "reservation": options.reservation,
         "nodelist": options.nodelist,
         "exclude": options.exclude,
-        "mail-user": options.mail_user,
-        "mail-type": "END,FAIL" if options.mail_user else "",
     }
+    if options.mail_user:
+        given |= {"mail-user": options.mail_user, "mail-type": "END,FAIL"}
     return {name: value for name, value in given.items() if value}
 
 
 def wants_requeue(options: SlurmOptions, facts: SlurmFacts) -> bool:
-    return facts.site.requeue if options.requeue is None else options.requeue
+    """As asked, else as the site does."""
+    if options.requeue is None:
+        return facts.site.requeue
+    return options.requeue
 
 
 def read_account(account: str) -> str:

@@ -66,11 +66,21 @@ def requested_partitions(options: SlurmOptions, facts: SlurmFacts) -> PartitionC
         return unnamed_partitions(facts)
     if request == CLUSTER_DEFAULT:
         return PartitionChoice([default_partition(facts)])
-    names = [name.strip() for name in request.split(",") if name.strip()]
-    for name in names:
-        if name not in facts.partitions:
-            raise unknown_partition(name, facts)
-    return PartitionChoice([facts.partitions[name] for name in names])
+    partitions = [find_partition(name, facts) for name in split_names(request)]
+    return PartitionChoice(partitions)
+
+
+def split_names(text: str) -> list[str]:
+    """The names in a list with commas between."""
+    stripped = [name.strip() for name in text.split(",")]
+    return [name for name in stripped if name]
+
+
+def find_partition(name: str, facts: SlurmFacts) -> Partition:
+    """Raises SpecError for a partition that the cluster does not have."""
+    if name not in facts.partitions:
+        raise unknown_partition(name, facts)
+    return facts.partitions[name]
 
 
 def partition_request(options: SlurmOptions, facts: SlurmFacts) -> str:
@@ -127,7 +137,9 @@ def possible_accounts(named: str, facts: SlurmFacts) -> Sequence[str]:
 
     Of several the cluster chooses.
     """
-    return [named] if named else facts.accounts
+    if named:
+        return [named]
+    return facts.accounts
 
 
 def most_nodes(partition: Partition) -> int:

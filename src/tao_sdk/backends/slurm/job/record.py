@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,30 +40,39 @@ def read_record(
 
     The batch script's file counts before the manifest; what is of another attempt does not count.
     """
-    script = json_object(exit_text) or {}
-    manifest = json_object(manifest_text) or {}
-    status = json_object(last_status(status_text)) or {}
-    by_script = script.get("attempt") == number
-    by_manifest = manifest.get("attempt") == number and manifest.get("whole") is True
-    code: Any = None
-    if by_script:
-        code = script.get("exit_code")
-    elif by_manifest:
-        code = manifest.get("exit_code")
-    return Record(
-        exit_code=code if isinstance(code, int) else None,
-        time_limit=by_script and script.get("time_limit") is True,
+    status = read_object(last_status(status_text))
+    record = Record(
         tao_status=str(status.get("status", "")).upper(),
         tao_message=str(status.get("message", "")),
-        whole=by_script or by_manifest,
         begun=begun,
     )
+    script = read_object(exit_text)
+    if script.get("attempt") == number:
+        time_limit = script.get("time_limit") is True
+        return replace(record, whole=True, exit_code=read_code(script), time_limit=time_limit)
+    manifest = read_object(manifest_text)
+    if manifest.get("attempt") == number and manifest.get("whole") is True:
+        return replace(record, whole=True, exit_code=read_code(manifest))
+    return record
+
+
+def read_object(text: str) -> Mapping[str, Any]:
+    """The JSON object of a file; empty for any other text."""
+    return json_object(text) or {}
+
+
+def read_code(ending: Mapping[str, Any]) -> int | None:
+    """The exit code that a file tells, None if it is no number."""
+    code = ending.get("exit_code")
+    if not isinstance(code, int):
+        return None
+    return code
 
 
 def last_status(text: str) -> str:
-    """The last line of status.json with a status in it."""
+    """The last line of status.json with a status in it; "" for none."""
     lines = [line for line in text.splitlines() if '"status"' in line]
-    return lines[-1] if lines else ""
+    return "".join(lines[-1:])
 
 
 def with_record(observed: Observation, record: Record) -> Observation:

@@ -1,0 +1,43 @@
+"""Room: what an attempt that no node takes asks for, what the nodes have, and who holds it.
+
+Not here: the words for it (job/checks.py), which are those of the checks before submit.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from tao_sdk.backends.kubernetes import parse
+from tao_sdk.backends.kubernetes.cluster import nodes
+from tao_sdk.backends.kubernetes.facts import KubernetesFacts
+from tao_sdk.backends.kubernetes.job import checks
+from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.transports.kube import Kube, KubeError
+
+
+def with_room_words(kube: Kube, seen: Seen) -> Seen:
+    """The same, with more behind the scheduler's words: as far as the role may see the nodes."""
+    if not any(map(parse.is_unschedulable, seen.pods)):
+        return seen
+    words = checks.room_words(seen.job, facts_now(kube, seen.job))
+    if not words:
+        return seen
+    return replace(seen, pods=[parse.with_more_words(pod, words) for pod in seen.pods])
+
+
+def facts_now(kube: Kube, job: Object) -> KubernetesFacts:
+    """The nodes and what is held of them; nothing of what the role may not list."""
+    facts = KubernetesFacts()
+    with suppress(KubeError):
+        facts = replace(facts, nodes=nodes.list_nodes(kube))
+        used, holders = nodes.with_use(kube, facts.nodes or (), device_of(job))
+        facts = replace(facts, nodes=used, holders=holders)
+    return facts
+
+
+def device_of(job: Object) -> str:
+    """The first device that the Job's pods ask for, else the one of a job that names none."""
+    devices = filter(checks.is_device, checks.asked_of(job))
+    return next(devices, KubernetesOptions().gpu_resource)

@@ -1,0 +1,201 @@
+"""Reads the actions of a skill: how each is run, what it is given and what it makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tao_sdk.skills.node import Node, Reading, is_spec_key
+from tao_sdk.skills.skill import Action, Input, Mode, Output, Selective
+
+INPUT_TYPES = ("file", "folder", "list", "local_glob")
+OUTPUT_TYPES = ("file", "folder", "text")
+FORMATS = ("yaml", "toml", "json")
+ACTION = {
+    *("mode", "command", "config_format", "container_image", "image", "inputs", "outputs"),
+    *("upload_excludes", "args", "defaults", "description"),
+}
+INPUT = {
+    *("type", "optional", "extract_to_parent", "container_path", "selective", "description"),
+    "extract",
+}
+OUTPUT = {"type", "optional", "description"}
+SELECTIVE = {"annotation", "format", "keys"}
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+CONFIG_PATH = "{config_path}"
+
+
+def read_action(reading: Reading, name: str, node: Node, skill: str) -> Action:
+    """One action; what is wrong with it is noted."""
+    reading.warn_of_unknown(node, ACTION)
+    has = reading.mapping(node)
+    mode = read_mode(reading, node, has.get("mode"), skill)
+    action = Action(
+        name=name,
+        mode=mode,
+        command=read_command(reading, node, has.get("command")),
+        config_format=read_format(reading, mode, has.get("config_format")),
+        container_image=reading.text(has.get("container_image") or has.get("image")),
+        inputs=read_inputs(reading, mode, has.get("inputs")),
+        outputs=read_outputs(reading, mode, has.get("outputs")),
+        upload_excludes=reading.texts(has.get("upload_excludes")),
+        args=reading.texts_by_name(has.get("args")),
+        defaults=reading.texts_by_name(has.get("defaults")),
+        description=reading.text(has.get("description")),
+    )
+    warn_of_shared_keys(reading, action, has.get("inputs"))
+    refuse_unknown_placeholders(reading, action, has)
+    refuse_missing_config_path(reading, action, has)
+    return action
+
+
+def read_mode(reading: Reading, action: Node, node: Node | None, skill: str) -> Mode:
+    """How the action is given its values. None is guessed where it is missing."""
+    modes = [mode.value for mode in Mode]
+    if node is None or node.is_empty:
+        missing = Node(action.value, action.below("mode"), action.place)
+        reading.refuse(
+            missing,
+            f"is missing: invalid metadata of skill {skill}.",
+            f"Add mode: {', '.join(modes[:-1])} or {modes[-1]}.",
+        )
+        return Mode.CONFIG
+    return Mode(reading.choice(node, modes) or Mode.CONFIG)
+
+
+def read_command(reading: Reading, action: Node, node: Node | None) -> str:
+    command = reading.text(node)
+    if not command.strip() and not reading.errors_at(action.below("command")):
+        missing = Node(action.value, action.below("command"), action.place)
+        reading.refuse(missing, "is missing.", "Add the command that the container runs.")
+    return command
+
+
+def read_format(reading: Reading, mode: Mode, node: Node | None) -> str:
+    """The format of the spec file; yaml where a config action names none."""
+    format = reading.choice(node, FORMATS)
+    if mode is Mode.CONFIG:
+        return format or "yaml"
+    return format
+
+
+def is_argument(key: str) -> bool:
+    """True for what an args action may be given: a key of a spec, also with `-` in it."""
+    return bool(key) and is_spec_key(key)
+
+
+def is_container_path(key: str) -> bool:
+    """True for an absolute path without `..`."""
+    return key.startswith("/") and ".." not in key.split("/")
+
+
+def right_keys(reading: Reading, mode: Mode, node: Node | None) -> Mapping[str, Node]:
+    """The inputs or outputs whose keys an action of this mode can have."""
+    if mode is Mode.PASSTHROUGH:
+        return reading.checked_keys(
+            node, lambda key: is_container_path(key) or is_spec_key(key), "/data/in"
+        )
+    if mode is Mode.ARGS:
+        return reading.checked_keys(node, is_argument, "predictions-json")
+    return reading.checked_keys(node, is_config_key, "train.checkpoints[0].path")
+
+
+def is_config_key(key: str) -> bool:
+    """True for a key of a spec; words joined by `-` are arguments."""
+    return is_spec_key(key) and "-" not in key
+
+
+def read_inputs(reading: Reading, mode: Mode, node: Node | None) -> dict[str, Input]:
+    children = right_keys(reading, mode, node)
+    return {key: read_input(reading, key, child) for key, child in children.items()}
+
+
+def read_input(reading: Reading, key: str, node: Node) -> Input:
+    """An input is a type, or a mapping with one."""
+    if not isinstance(node.value.data, dict):
+        return Input(key, read_type(reading, node, node, INPUT_TYPES))
+    reading.warn_of_unknown(node, INPUT)
+    has = reading.mapping(node)
+    return Input(
+        key,
+        read_type(reading, node, has.get("type"), INPUT_TYPES),
+        reading.flag(has.get("optional")) or False,
+        reading.flag(has.get("extract_to_parent")) or False,
+        read_container_path(reading, has.get("container_path")),
+        read_selective(reading, has.get("selective")),
+    )
+
+
+def read_type(reading: Reading, owner: Node, node: Node | None, allowed: tuple[str, ...]) -> str:
+    if node is None or node.is_empty:
+        reading.refuse(owner, "has no type.", f"Add type: one of {', '.join(allowed)}.")
+        return allowed[0]
+    return reading.choice(node, allowed) or allowed[0]
+
+
+def read_container_path(reading: Reading, node: Node | None) -> str:
+    path = reading.text(node)
+    if node is not None and path and not is_container_path(path):
+        reading.refuse(
+            node, f"is {path[:80]!r}; it must be an absolute path.", "Write it like /data/in."
+        )
+        return ""
+    return path
+
+
+def read_selective(reading: Reading, node: Node | None) -> Selective | None:
+    has = reading.mapping(node)
+    if node is None or not has:
+        return None
+    reading.warn_of_unknown(node, SELECTIVE)
+    annotation, keys = reading.spec_key(has.get("annotation")), reading.texts(has.get("keys"))
+    if not annotation or not keys:
+        reading.refuse(node, "needs annotation and keys.", "Name an input and keys of its records.")
+    return Selective(annotation, reading.text(has.get("format")) or "json", keys)
+
+
+def read_outputs(reading: Reading, mode: Mode, node: Node | None) -> dict[str, Output]:
+    children = right_keys(reading, mode, node)
+    return {key: read_output(reading, key, child) for key, child in children.items()}
+
+
+def read_output(reading: Reading, key: str, node: Node) -> Output:
+    if not isinstance(node.value.data, dict):
+        return Output(key, read_type(reading, node, node, OUTPUT_TYPES))
+    reading.warn_of_unknown(node, OUTPUT)
+    return Output(key, read_type(reading, node, reading.mapping(node).get("type"), OUTPUT_TYPES))
+
+
+def warn_of_shared_keys(reading: Reading, action: Action, node: Node | None) -> None:
+    """A key that is an input and an output: what the command writes there is kept."""
+    children = node.children() if node is not None else {}
+    for key in action.inputs:
+        if key in action.outputs and key in children:
+            reading.warn(
+                children[key], "is an output as well; it counts as one.", "Leave it out here."
+            )
+
+
+def refuse_unknown_placeholders(reading: Reading, action: Action, has: Mapping[str, Node]) -> None:
+    """A placeholder of `args` is an input, an output or a default, with `_` for `-`."""
+    known = {key.replace("-", "_") for key in (*action.inputs, *action.outputs)}
+    known |= {"config_path", *action.defaults}
+    for node in reading.mapping(has.get("args")).values():
+        for name in PLACEHOLDER.findall(node.value.text):
+            if name not in known:
+                reading.refuse(
+                    node,
+                    f"names {{{name}}}, which is no input, output or default.",
+                    f"Known are: {', '.join(sorted(known))}.",
+                )
+
+
+def refuse_missing_config_path(reading: Reading, action: Action, has: Mapping[str, Node]) -> None:
+    """The command of a config action has to be told where its spec file is."""
+    node = has.get("command")
+    if node is None or not action.command or reading.errors_at(f"actions.{action.name}.mode"):
+        return
+    if action.mode is Mode.CONFIG and CONFIG_PATH not in action.command:
+        reading.refuse(
+            node, f"has no {CONFIG_PATH}.", f"Write it like: dino train -e {CONFIG_PATH}"
+        )

@@ -1,0 +1,145 @@
+"""Datasets: from what a user gives (`train: s3://bucket/coco`) to values of a spec, as the skill's
+data sources say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.skills.skill import DataSource
+
+FORMAT = "format"
+ANY_FORMAT = "*"
+SOURCE_ENDS = ("", "_dataset", "_datasets")
+ANNOTATION = re.compile(r"\{(\w+)_annotation\}")
+ANNOTATION_END = "_annotation"
+# how an address is written elsewhere -> how it is written here
+OTHER_SCHEMES = {"aws://": "s3://", "hf://": "hf_model://"}
+
+DataGiven = Mapping[str, "str | Sequence[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Datasets:
+    """What was given as `data`, and the format that it has."""
+
+    given: DataGiven
+    format: str = ""
+
+    def roots(self, source: str) -> list[str]:
+        """The datasets of a source such as train_datasets, which may be called `train`."""
+        for name, value in self.given.items():
+            if source in {name + end for end in SOURCE_ENDS}:
+                return [checked_address(name, each) for each in as_list(value)]
+        return []
+
+    def annotation(self, source: str) -> str:
+        """The annotation file of `train_dataset`; "" where none was given."""
+        names = (source + ANNOTATION_END, source.removesuffix("_dataset") + ANNOTATION_END)
+        given = (self.given[name] for name in names if name in self.given)
+        return next((as_list(value)[0] for value in given if as_list(value)), "")
+
+
+def refuse_unknown_data(given: DataGiven, sources: Mapping[str, DataSource], title: str) -> None:
+    """Raises SpecError for a dataset that the action does not read: it would be left out."""
+    read = {source.source for source in sources.values()}
+    known = sorted({short_name(source) for source in read})
+    for name in given:
+        base = name.removesuffix(ANNOTATION_END)
+        if name != FORMAT and not {base + end for end in SOURCE_ENDS} & read:
+            hint = (
+                f"It reads: {', '.join(known)}." if known else "Set the keys of its spec instead."
+            )
+            raise SpecError(f"{title} reads no dataset {name!r}.", "", hint)
+
+
+def short_name(source: str) -> str:
+    """`train` of train_datasets."""
+    return source.removesuffix("s").removesuffix("_dataset")
+
+
+def data_values(
+    datasets: Datasets, sources: Mapping[str, DataSource], title: str
+) -> Iterator[tuple[str, Any]]:
+    """Keys of the spec and their values, of every source that has a dataset."""
+    for key, source in sources.items():
+        roots = datasets.roots(source.source)
+        if len(roots) > 1 and not source.multiple_sources:
+            raise SpecError(
+                f"{title} takes one dataset as {short_name(source.source)}, not {len(roots)}.",
+                f"{key} has one value.",
+                "Give one of them.",
+            )
+        value = value_of_source(datasets, source, roots)
+        if value is not None:
+            yield key, value
+
+
+def value_of_source(datasets: Datasets, source: DataSource, roots: Sequence[str]) -> Any:
+    """None where there is no dataset, or no file of it is known."""
+    if not roots:
+        return None
+    if source.mapping:
+        return [mapped_files(source, root) for root in roots]
+    path = path_of_source(datasets, source)
+    if path is None:
+        return None
+    values = [joined(root, path) for root in roots]
+    return values if source.as_list or source.multiple_sources else values[0]
+
+
+def mapped_files(source: DataSource, root: str) -> dict[str, str]:
+    """The files of one dataset by their keys; what is optional may not be there, so it is left to
+    the user.
+    """
+    files = {name: file for name, file in source.mapping.items() if file.path and not file.optional}
+    return {name: joined(root, file.path) for name, file in files.items()}
+
+
+def path_of_source(datasets: Datasets, source: DataSource) -> str | None:
+    """The path below the dataset, with the names of annotation files put in."""
+    path = path_by_format(datasets, source) if source.path_from_format else source.path
+    if path is None:
+        return None
+    for match in ANNOTATION.finditer(path):
+        annotation = datasets.annotation(match[1])
+        if not annotation:
+            return None
+        path = path.replace(match[0], annotation)
+    return path
+
+
+def path_by_format(datasets: Datasets, source: DataSource) -> str | None:
+    """The first file of the data's format."""
+    paths = source.path_from_format
+    candidates = paths.get(datasets.format) or paths.get(ANY_FORMAT) or ()
+    return next(iter(candidates), source.path)
+
+
+def joined(root: str, path: str) -> str:
+    """The address of a file of a dataset; one that is an address or absolute already is taken as it
+    is.
+    """
+    if "://" in path or path.startswith("/"):
+        return path
+    base = root if root.strip("/") == "" or root.endswith("://") else root.rstrip("/")
+    return f"{base.rstrip('/')}/{path}" if path else base
+
+
+def checked_address(name: str, address: str) -> str:
+    """Raises SpecError for an address as other tools write it, or for none."""
+    for other, ours in OTHER_SCHEMES.items():
+        if address.startswith(other):
+            meant = ours + address.removeprefix(other)
+            raise SpecError(f"data {name}: {other} is no address here.", "", f"Write {meant}")
+    if not address.strip():
+        raise SpecError(f"data {name} is empty.", "", "Write an address such as s3://bucket/coco.")
+    return address
+
+
+def as_list(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)

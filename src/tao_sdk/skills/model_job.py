@@ -1,0 +1,382 @@
+"""Model jobs: a model and an action as the JobSpec that runs it, and where each value came from.
+
+The spec begins with the bank's template, else empty; then come the skill's defaults, the data, and
+what the user sets. Not here: which values an earlier job has (parent.py), and what a schema allows
+(schema.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tao_sdk.model.errors import SpecError, join_sentences
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.skills.action_reader import PLACEHOLDER
+from tao_sdk.skills.bank import Bank
+from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.datasets import (
+    FORMAT,
+    DataGiven,
+    Datasets,
+    as_list,
+    data_values,
+    refuse_unknown_data,
+    short_name,
+)
+from tao_sdk.skills.images import bank_versions, resolve_bank_image
+from tao_sdk.skills.node import is_spec_key
+from tao_sdk.skills.schema import check_spec, read_schema
+from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
+from tao_sdk.skills.spec_tree import Tree, copied, get_value, put_value
+from tao_sdk.skills.templates import template_file
+from tao_sdk.versions import looks_like_key
+
+SET = "set"  # the origin of a value that the user has set
+LIKE = 0.8  # how like a short name a word has to be to be taken for it mistyped
+FILLED_BY_PARENT = ("parent_model", "parent_model_or_ptm", "parent_model_folder")
+CONFIG_PATH = "config_path"
+GPUS, IDS, NODES = "num_gpus", "gpu_ids", "num_nodes"  # the last words of keys
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a user says of a job of a model."""
+
+    data: DataGiven = field(default_factory=dict[str, str])
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by key or short name
+    from_parent: Mapping[str, str] = field(default_factory=dict[str, str])  # by key: parent.py
+    image: str = ""
+    gpu_count: int | None = None
+    num_nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelJob:
+    """The job, and where each of its values came from: by field, or by `specs.KEY`."""
+
+    spec: JobSpec
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...] = ()  # what the schema does not know
+
+
+@dataclass
+class Draft:
+    """A spec that is being built."""
+
+    tree: Tree = field(default_factory=dict[str, Any])
+    origins: dict[str, str] = field(default_factory=dict[str, str])
+
+    def put(self, key: str, value: Any, origin: str) -> None:
+        put_value(self.tree, key, value)
+        self.origins[f"specs.{key}"] = origin
+
+    def was_set(self, key: str) -> bool:
+        """True if the user has set the value."""
+        return self.origins.get(f"specs.{key}") == SET
+
+
+def prepare_model_job(
+    bank: Bank, skill: Skill, action: str, wanted: Wanted, settings: Settings | None = None
+) -> ModelJob:
+    """The job of an action. Nothing is run or fetched.
+
+    Raises ActionNotFound, SpecError, and TaoError where the image's key stands for nothing.
+    """
+    chosen = skill.action(action)
+    draft = build_spec(bank, skill, chosen, wanted)
+    refuse_missing_inputs(skill, chosen, draft.tree)
+    warnings = check_against_schema(bank, skill, chosen, draft.tree)
+    image, image_origin = choose_image(bank, skill, chosen, wanted, settings)
+    origins = {
+        "image": image_origin,
+        "command": f"actions.{action} of {skill.path}",
+        **draft.origins,
+    }
+    fields = spec_fields(chosen, draft.tree)
+    spec = JobSpec(
+        image=image,
+        name=f"{skill.network_arch or skill.name}-{action}".replace("_", "-").lower(),
+        upload_excludes=chosen.upload_excludes,
+        gpu_count=gpus_of(skill, wanted, draft),
+        num_nodes=wanted.num_nodes,
+        **fields,
+    )
+    return ModelJob(spec, origins, warnings)
+
+
+def choose_image(
+    bank: Bank, skill: Skill, action: Action, wanted: Wanted, settings: Settings | None
+) -> tuple[str, str]:
+    """The image and where it came from: the user's, the action's, the skill's."""
+    named = wanted.image or skill.image_of(action.name)
+    if not named:
+        raise SpecError(f"{skill.name} names no image.", f"As {skill.path} says.", "Give an image.")
+    image = resolve_bank_image(bank, named, settings)
+    origin = "given" if wanted.image else f"container_image of {skill.path}"
+    if looks_like_key(named):
+        origin = f"{named} in {bank_versions(bank, settings)}, {origin}"
+    return image, origin
+
+
+def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draft:
+    """The spec of an action, with everything but what comes from a parent."""
+    draft = Draft(template_of(bank, skill, action.name))
+    for key, value in skill.key_defaults.items():
+        draft.put(key, copied(value), f"key_defaults of {skill.path}")
+    for key, value in values_of_data(skill, action, wanted):
+        draft.put(key, value, "data")
+    for key, value in values_of_params(skill, action):
+        draft.put(key, value, f"spec_params of {skill.path}")
+    for key, value in wanted.from_parent.items():
+        draft.put(key, value, "parent")
+    for name, value in wanted.values.items():
+        draft.put(key_of(skill, action, name), value, SET)
+    gpus = gpus_of(skill, wanted, draft)
+    for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1):
+        refuse_contradiction(draft, key, value)
+        if not draft.was_set(key):
+            draft.put(key, value, "gpu_count and num_nodes")
+    return draft
+
+
+def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
+    """The template of the bank, else an empty spec."""
+    path = template_file(bank.root, skill, action)
+    if path is None:
+        return {}
+    document = read_bank_document(bank.root, path)
+    if not isinstance(document.data, dict):
+        raise SpecError(f"{path} is no mapping.", "", "Copy the bank again.")
+    return cast(Tree, document.plain())
+
+
+def check_against_schema(bank: Bank, skill: Skill, action: Action, tree: Tree) -> tuple[str, ...]:
+    """What the schema does not know. Raises SpecError with all that it does not allow."""
+    schema = read_schema(bank.root, skill, action.name)
+    if schema is None or action.mode is not Mode.CONFIG:
+        return ()
+    checked = check_spec(schema, tree)
+    if not checked.errors:
+        return tuple(checked.warnings)
+    first, *others = checked.errors
+    more = " ".join(error.what for error in others)
+    raise SpecError(first.what, join_sentences(first.why, more), first.next)
+
+
+def values_of_data(skill: Skill, action: Action, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+    title = f"{skill.name} {action.name}"
+    sources = skill.data_sources.get(action.name, {})
+    refuse_unknown_data(wanted.data, sources, title)
+    format = next(iter(as_list(wanted.data.get(FORMAT, ""))), "") or skill.data_format
+    return data_values(Datasets(wanted.data, format), sources, title)
+
+
+def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
+    """What spec_params say themselves: the name of a class, and a file of the web where the job
+    fetches that key.
+    """
+    for key, param in skill.spec_params.get(action.name, {}).items():
+        if isinstance(param, Download):
+            if key in action.inputs:
+                yield key, param.link
+        elif param[:1].isupper():
+            yield key, param
+
+
+def key_of(skill: Skill, action: Action, name: str) -> str:
+    """The key that a short name stands for; a key is returned as it is. Raises SpecError for what
+    is nearly a short name.
+    """
+    shorthands = skill.spec_shorthand_keys
+    if name in shorthands:
+        return shorthands[name]
+    if action.mode is Mode.ARGS:
+        name = name.replace("-", "_")
+    if not is_spec_key(name):
+        raise SpecError(
+            f"set: {name!r} is no key of a spec.", "", "Write it like train.num_epochs."
+        )
+    near = difflib.get_close_matches(name, shorthands, n=1, cutoff=LIKE)
+    if "." not in name and near:
+        meant = f"{near[0]} ({shorthands[near[0]]})"
+        raise SpecError(f"set: {skill.name} has no key {name!r}.", "", f"Did you mean {meant}?")
+    return name
+
+
+def gpus_of(skill: Skill, wanted: Wanted, draft: Draft) -> int:
+    """GPUs of a node: as given, else as the spec was set, else 1."""
+    if wanted.gpu_count is not None:
+        return wanted.gpu_count
+    key = skill.gpu_spec_key
+    if key and draft.was_set(key) and isinstance(count := get_value(draft.tree, key), int):
+        return count
+    return 1
+
+
+def hardware_keys(
+    skill: Skill, action: Action, gpus: int, nodes: int
+) -> Iterator[tuple[str, int | list[int]]]:
+    """The keys of the spec that have to agree with the job's GPUs and nodes."""
+    key = skill.gpu_spec_key
+    if gpus < 1 or action.mode is not Mode.CONFIG or not is_of_action(key, action.name):
+        return
+    yield key, gpus
+    section, _, last = key.rpartition(".")
+    if last == GPUS and gpus > 1:
+        yield f"{section}.{IDS}", list(range(gpus))
+    if skill.node_spec_key:
+        yield skill.node_spec_key, nodes
+    elif last == GPUS and nodes > 1:
+        yield f"{section}.{NODES}", nodes
+
+
+def is_of_action(key: str, action: str) -> bool:
+    """True of training, and where the key is in the section of the action: train.num_gpus says
+    nothing of evaluate.
+    """
+    return bool(key) and (action.endswith("train") or key.partition(".")[0] == action)
+
+
+def refuse_contradiction(draft: Draft, key: str, count: int | list[int]) -> None:
+    """Raises SpecError where the user has set another number; a template's gives way."""
+    found = get_value(draft.tree, key)
+    if not draft.was_set(key) or size_of(found) == size_of(count):
+        return
+    raise SpecError(
+        f"{key} is set to {found!r}, and the job asks for {size_of(count)}.",
+        "The program would wait for what it does not get, or leave some of it idle.",
+        f"Leave {key} out, or change gpu_count or num_nodes.",
+    )
+
+
+def size_of(value: Any) -> Any:
+    """The length of a list; any other value as it is."""
+    return len(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def refuse_missing_inputs(skill: Skill, action: Action, tree: Tree) -> None:
+    """Raises SpecError that names each required input without a value, and what it should be."""
+    missing = [key for key, each in action.inputs.items() if is_missing(each, action, tree)]
+    if missing:
+        title = f"{skill.name} {action.name}"
+        raise SpecError(
+            f"{title} needs a value for {', '.join(missing)}.",
+            " ".join(dict.fromkeys(source_of(skill, action, key) for key in missing)).strip(),
+            f"Give data, or set them: {missing[0]}=s3://...",
+        )
+
+
+def is_missing(declared: Input, action: Action, tree: Tree) -> bool:
+    if declared.optional or action.mode is Mode.PASSTHROUGH or declared.key in action.outputs:
+        return False
+    return get_value(tree, spec_name(action, declared.key)) in (None, "", [])
+
+
+def source_of(skill: Skill, action: Action, key: str) -> str:
+    """What should be the value of an input, in words."""
+    source = skill.data_sources.get(action.name, {}).get(key)
+    if source is not None:
+        path = source.path or "the dataset itself"
+        return f"{key} is {path} of data {short_name(source.source)}."
+    if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
+        return f"{key} is a checkpoint of an earlier job."
+    return ""
+
+
+def spec_name(action: Action, key: str) -> str:
+    """The name of an input or output among the job's values: arguments have `_` for `-`."""
+    return key.replace("-", "_") if action.mode is Mode.ARGS else key
+
+
+def spec_fields(action: Action, tree: Tree) -> dict[str, Any]:
+    """The fields of the JobSpec that depend on the action's mode."""
+    return FIELDS[action.mode](action, tree)
+
+
+def config_fields(action: Action, tree: Tree) -> dict[str, Any]:
+    outputs = {key: {"type": output.type} for key, output in action.outputs.items()}
+    for key in outputs:
+        if get_value(tree, key) is None:
+            put_value(tree, key, "")  # the program fills what is there and empty
+    return {
+        "command": action.command,
+        "mode": action.mode.value,
+        "config_format": action.config_format,
+        "specs": tree,
+        "inputs": declared_inputs(action),
+        "outputs": outputs,
+    }
+
+
+def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
+    """The arguments stand behind the command, as `name={placeholder}`; those without a value are
+    left out by the job. A config file is one more argument, which the user may give.
+    """
+    names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
+    inputs = declared_inputs(action)
+    if CONFIG_PATH in PLACEHOLDER.findall(action.command):
+        names.append(CONFIG_PATH)
+        inputs[CONFIG_PATH] = {"type": "file", "optional": True}
+    values = dict.fromkeys(names, "") | dict(action.defaults) | tree
+    words = [f"{name}={template}" for name, template in action.args.items()]
+    return {
+        "command": " ".join([action.command, *words]),
+        "mode": action.mode.value,
+        "args": values,
+        "inputs": inputs,
+        "outputs": {
+            argument_name(key): {"type": each.type} for key, each in action.outputs.items()
+        },
+    }
+
+
+def argument_name(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def passthrough_fields(action: Action, tree: Tree) -> dict[str, Any]:
+    if tree:
+        name = next(iter(tree))
+        raise SpecError(
+            f"{action.name} takes no values: {name} is given.",
+            "Its command runs unchanged.",
+            "Leave it out.",
+        )
+    return {"command": action.command, "mode": action.mode.value, "outputs": [*action.outputs]}
+
+
+FIELDS: Mapping[Mode, Callable[[Action, Tree], dict[str, Any]]] = {
+    Mode.CONFIG: config_fields,
+    Mode.ARGS: args_fields,
+    Mode.PASSTHROUGH: passthrough_fields,
+}
+
+
+def declared_inputs(action: Action) -> dict[str, dict[str, Any]]:
+    """The inputs as a job file declares them; a key that is an output as well is the output."""
+    return {
+        spec_name(action, key): declaration(declared)
+        for key, declared in action.inputs.items()
+        if key not in action.outputs
+    }
+
+
+def declaration(declared: Input) -> dict[str, Any]:
+    about: dict[str, Any] = {"type": declared.type}
+    if declared.optional:
+        about["optional"] = True
+    if declared.extract_to_parent:
+        about["extract_to_parent"] = True
+    if declared.container_path:
+        about["container_path"] = declared.container_path
+    if selective := declared.selective:
+        about["selective"] = {
+            "annotation": selective.annotation,
+            "format": selective.format,
+            "keys": list(selective.keys),
+        }
+    return about

@@ -1,0 +1,168 @@
+"""Values of a spec that come from an earlier job: its checkpoint, its exported model.
+
+Nothing is guessed: where a job left several that fit, the user says which.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.status import Status
+from tao_sdk.skills.skill import Action, Skill
+
+if TYPE_CHECKING:
+    from tao_sdk.client import Client, Results
+    from tao_sdk.model.checkpoints import Checkpoint
+
+BEST, LATEST = "best", "latest"
+# the end of a key -> the ends of the files that it takes; any other key takes a trained checkpoint
+EXPORTED: Mapping[str, tuple[str, ...]] = {
+    "onnx_file": (".onnx",),
+    "trt_engine": (".engine", ".trt"),
+}
+NAMED = 5  # files that an error names
+HOW = "Write best, latest, epoch:12, step:900 or a path."
+
+
+def values_from_parent(
+    client: Client, skill: Skill, action: Action, parent: str, checkpoint: str = ""
+) -> dict[str, str]:
+    """Keys of the action's spec and what the parent job has for them.
+
+    `checkpoint` is best, latest, epoch:N, step:N or a path; without it the best is taken, and to
+    resume a training the newest. Raises SpecError, JobNotFound, PathNotFound.
+    """
+    results = complete_results(client, parent)
+    return {
+        key: FILLERS[param](results, key, checkpoint)
+        for key, param in skill.spec_params.get(action.name, {}).items()
+        if isinstance(param, str) and param in FILLERS
+    }
+
+
+def complete_results(client: Client, parent: str) -> Results:
+    """The results of a job that is Complete. Raises SpecError for any other."""
+    job = client.get_job(parent)
+    if job.status is not Status.COMPLETE:
+        raise SpecError(
+            f"The parent {job.id} is {job.status.value}, not Complete.",
+            "Its results may not be whole.",
+            "Wait for it, or name another:",
+            f"tao status {job.id}",
+        )
+    return client.results(job.id)
+
+
+def parent_model(results: Results, key: str, checkpoint: str) -> str:
+    """The path of the model that a key takes."""
+    for end, suffixes in EXPORTED.items():
+        if key.endswith(end):
+            return exported_file(results, suffixes, checkpoint)
+    return chosen_checkpoint(results, checkpoint or BEST)
+
+
+def parent_folder(results: Results, key: str, checkpoint: str) -> str:
+    """The checkpoint where it is a folder, else the folder that it lies in."""
+    path = parent_model(results, key, checkpoint)
+    is_folder = any(each.is_dir and each.path == path for each in results.checkpoints)
+    return path if is_folder else posixpath.dirname(path)
+
+
+def resumed_model(results: Results, key: str, checkpoint: str) -> str:  # noqa: ARG001  as FILLERS has it
+    return chosen_checkpoint(results, checkpoint or LATEST)
+
+
+FILLERS: Mapping[str, Callable[[Results, str, str], str]] = {
+    "parent_model": parent_model,
+    "parent_model_or_ptm": parent_model,
+    "parent_model_folder": parent_folder,
+    "resume_model": resumed_model,
+}
+
+
+def exported_file(results: Results, suffixes: Sequence[str], choice: str) -> str:
+    """The one file of the kind that the job left, or the path that was chosen."""
+    if choice and is_path(choice):
+        return below_results(results, choice)
+    found = [file.path for file in results.files if file.path.endswith(tuple(suffixes))]
+    if len(found) == 1:
+        return found[0]
+    kind = " or ".join(suffixes)
+    raise SpecError(
+        f"The parent left {len(found) or 'no'} files that end with {kind}.",
+        f"They are: {', '.join(found[:NAMED])}." if found else f"Its results are in {results.dir}.",
+        "Name one by its path, or another parent.",
+    )
+
+
+def chosen_checkpoint(results: Results, choice: str) -> str:
+    """The path of the checkpoint that is meant by best, latest, epoch:N, step:N or a path."""
+    if choice in (BEST, LATEST):
+        return known_checkpoint(results, choice)
+    word, colon, number = choice.partition(":")
+    if colon and word in ("epoch", "step"):
+        return numbered_checkpoint(results, word, number)
+    if is_path(choice):
+        return below_results(results, choice)
+    raise SpecError(f"checkpoint {choice!r} names none.", "", HOW)
+
+
+def known_checkpoint(results: Results, choice: str) -> str:
+    path = results.best if choice == BEST else results.newest
+    if path is None:
+        names = [relative(results, each) for each in results.checkpoints if each.complete]
+        left = ", ".join(names[-NAMED:]) or "none"
+        raise SpecError(
+            f"It is not known which checkpoint of the parent is the {choice}.",
+            f"Complete checkpoints: {left}.",
+            HOW,
+        )
+    return path
+
+
+def numbered_checkpoint(results: Results, word: str, number: str) -> str:
+    """The checkpoint of an epoch, as the job's log counts them, or of a step."""
+    if not (number.isascii() and number.isdigit() and len(number) < 13):
+        raise SpecError(f"checkpoint {word}:{number} has no number.", "", HOW)
+    if word == "epoch":
+        return whole(results.of_shown_epoch(int(number)))
+    found = [each for each in results.checkpoints if each.step == int(number)]
+    if len(found) == 1:
+        return whole(found[0])
+    steps = sorted({each.step for each in results.checkpoints if each.step is not None})
+    known = ", ".join(map(str, steps[-NAMED:])) or "none"
+    raise SpecError(
+        f"The parent has {len(found) or 'no'} checkpoints of step {number}.",
+        f"The last steps: {known}.",
+        HOW,
+    )
+
+
+def whole(checkpoint: Checkpoint) -> str:
+    """Its path. Raises SpecError for one that may be half written."""
+    if checkpoint.complete:
+        return checkpoint.path
+    what = f"{checkpoint.path} may not be written to its end."
+    raise SpecError(what, "The job ended while it was new.", "Name an earlier checkpoint.")
+
+
+def is_path(choice: str) -> bool:
+    return "/" in choice or "." in choice
+
+
+def below_results(results: Results, choice: str) -> str:
+    """An address or an absolute path as it is; else a path below the parent's results."""
+    if "://" in choice or choice.startswith("/"):
+        return choice
+    if ".." in choice.split("/"):
+        raise SpecError(
+            f"checkpoint {choice!r} leads out of the parent's results.", "", "Write the whole path."
+        )
+    return f"{results.dir.rstrip('/')}/{choice}"
+
+
+def relative(results: Results, checkpoint: Checkpoint) -> str:
+    return checkpoint.path.removeprefix(results.dir).lstrip("/")

@@ -1,0 +1,180 @@
+"""Skills: what a bank says about one model, platform or tool. Frozen records, no I/O.
+
+Paths such as `dataset.train_data_sources[0].image_dir` are keys of the spec that an action takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from tao_sdk.client.document import Place
+from tao_sdk.skills.errors import ActionNotFound
+
+Scalar = str | int | float | bool | None
+Plain = Scalar | list["Plain"] | dict[str, "Plain"]
+
+
+class Mode(str, Enum):
+    """How an action is given its values: a spec file, arguments, or its command as it stands."""
+
+    CONFIG = "config"
+    ARGS = "args"
+    PASSTHROUGH = "passthrough"
+
+
+@dataclass(frozen=True, slots=True)
+class Selective:
+    """Fetch only those files of a folder that an annotation file names."""
+
+    annotation: str  # the key of the input that is the annotation file
+    format: str
+    keys: tuple[str, ...]  # of its records
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value of the spec that is fetched before the command runs."""
+
+    key: str
+    type: str  # file, folder, list or local_glob
+    optional: bool = False
+    extract_to_parent: bool = False
+    container_path: str = ""
+    selective: Selective | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A value of the spec that gets a place for results."""
+
+    key: str
+    type: str  # file, folder or text
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that a skill does, such as train."""
+
+    name: str
+    mode: Mode
+    command: str
+    config_format: str = ""  # of mode config: yaml, toml or json
+    container_image: str = ""  # "": the skill's
+    inputs: Mapping[str, Input] = field(default_factory=dict[str, Input])
+    outputs: Mapping[str, Output] = field(default_factory=dict[str, Output])
+    upload_excludes: tuple[str, ...] = ()
+    args: Mapping[str, str] = field(default_factory=dict[str, str])
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str])  # by placeholder of args
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFile:
+    """A file of each dataset, in a list of mappings that the spec has for them."""
+
+    path: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """Which file of which dataset a value of the spec is."""
+
+    key: str
+    source: str  # train_datasets, eval_dataset, ...
+    path: str | None = None  # below the dataset; "" is the dataset itself
+    runtime: str = ""  # extracted_folder: the spec gets the folder that an archive holds
+    as_list: bool = False
+    multiple_sources: bool = False
+    optional: bool = False
+    path_from_format: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    mapping: Mapping[str, MappedFile] = field(default_factory=dict[str, MappedFile])
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A value of the spec that is a file from the web, and where it is put."""
+
+    link: str
+    destination_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A spec to begin with: its path below the folder of the skill's file."""
+
+    path: str
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A variable of the environment that a skill needs. Never its value."""
+
+    name: str
+    description: str = ""
+    how_to_get: str = ""
+    only_when: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialGroup:
+    """Variables of which one is enough."""
+
+    name: str
+    require_one_of: tuple[str, ...]
+    preferred: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What a bank says about one model, platform or tool."""
+
+    name: str
+    kind: str  # model, platform, data, workflow, application or core
+    path: Path  # of its skill_info.yaml
+    description: str = ""
+    network_arch: str = ""
+    aliases: tuple[str, ...] = ()
+    container_image: str = ""  # a key of versions.yaml, or an image
+    data_format: str = ""
+    gpu_spec_key: str = ""
+    node_spec_key: str = ""
+    automl_enabled: bool | None = None
+    actions: Mapping[str, Action] = field(default_factory=dict[str, Action])
+    spec_shorthand_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    key_defaults: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
+    spec_templates: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    spec_params: Mapping[str, Mapping[str, str | Download]] = field(
+        default_factory=dict[str, Mapping[str, str | Download]]
+    )
+    data_sources: Mapping[str, Mapping[str, DataSource]] = field(
+        default_factory=dict[str, Mapping[str, DataSource]]
+    )
+    required_credentials: tuple[Credential, ...] = ()
+    optional_credentials: tuple[Credential, ...] = ()
+    credential_groups: tuple[CredentialGroup, ...] = ()
+    resource_defaults: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
+    cloud_storage: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
+    notes: tuple[str, ...] = ()
+
+    def action(self, name: str) -> Action:
+        """Raises ActionNotFound, naming a near one or all."""
+        if name in self.actions:
+            return self.actions[name]
+        near = difflib.get_close_matches(name, self.actions, n=1)
+        known = ", ".join(self.actions) or "none"
+        hint = f"Did you mean {near[0]}?" if near else f"Its actions: {known}."
+        raise ActionNotFound(f"{self.name} has no action {name!r}.", f"As {self.path} says.", hint)
+
+    def image_of(self, action: str) -> str:
+        """The image key, or the image, of an action. Raises ActionNotFound."""
+        return self.action(action).container_image or self.container_image

@@ -1,0 +1,81 @@
+"""Spec trees: setting a value at a key such as `a.b[0].c` in a spec that may be empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, cast
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.payload.keys import Step, steps
+
+Tree = dict[str, Any]
+
+
+def put_value(tree: Tree, key: str, value: Any) -> None:
+    """Set the value, and make the mappings and list items on the way. Raises SpecError where
+    something else is in the way.
+    """
+    way = steps(key)
+    holder: Any = tree
+    for step, after in pairwise(way):
+        holder = descend(holder, step, after, key)
+    set_step(holder, way[-1], value, key)
+
+
+def descend(holder: Any, step: Step, after: Step, key: str) -> Any:
+    """What lies one step further; a new list or mapping where nothing does."""
+    child: Any = value_at(holder, step)
+    if child in (None, ""):
+        child = empty_holder(after)
+        set_step(holder, step, child, key)
+    return child
+
+
+def empty_holder(step: Step) -> Any:
+    """A new list for an index, a new mapping for a name."""
+    if isinstance(step, int):
+        return []
+    return {}
+
+
+def set_step(holder: Any, step: Step, value: Any, key: str) -> None:
+    if isinstance(holder, dict) and isinstance(step, str):
+        cast(Tree, holder)[step] = value
+    elif (
+        isinstance(holder, list)
+        and isinstance(step, int)
+        and step <= len(cast("list[Any]", holder))
+    ):
+        cast("list[Any]", holder)[step : step + 1] = [value]
+    else:
+        raise SpecError(
+            f"{key} cannot be set: what is above it in the spec cannot hold it.",
+            "",
+            "Set the key above it to a mapping or a list, or begin with [0].",
+        )
+
+
+def get_value(tree: Tree, key: str) -> Any:
+    """What lies there; None where nothing does."""
+    found: Any = tree
+    for step in steps(key):
+        found = value_at(found, step)
+    return found
+
+
+def value_at(holder: Any, step: Step) -> Any:
+    if isinstance(holder, dict):
+        return cast("dict[Any, Any]", holder).get(step)
+    if isinstance(holder, list) and isinstance(step, int) and step < len(cast("list[Any]", holder)):
+        return cast("list[Any]", holder)[step]
+    return None
+
+
+def copied(value: Any) -> Any:
+    """The same with mappings and lists of its own."""
+    if isinstance(value, Mapping):
+        return {name: copied(item) for name, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [copied(item) for item in cast("list[Any]", value)]
+    return value

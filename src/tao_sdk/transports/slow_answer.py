@@ -1,0 +1,28 @@
+"""Slow answers: who waits for another machine says so in the log, for whoever looks on.
+
+Here: when it is said. Not here: how it is shown (cli/wait_lines.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from tao_sdk.model.logger_names import WAITS
+
+SLOW_SECONDS = 2.0
+
+
+@contextmanager
+def tell_when_slow(awaited: str, most_seconds: float) -> Generator[None]:
+    """Say what is waited for, and how long at most, if the block takes more than SLOW_SECONDS."""
+    text = f"Waiting for {awaited}, for at most {most_seconds:g} s."
+    timer = threading.Timer(SLOW_SECONDS, logging.getLogger(WAITS).info, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

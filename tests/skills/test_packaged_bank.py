@@ -1,0 +1,141 @@
+"""The bank that is installed with the package: what it says is true of this version."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.pages import ROOT
+from support.tao_command import Ran
+from tao_sdk.backends.registry import NOT_BUILT, platforms
+from tao_sdk.cli.verbs import VERBS
+from tao_sdk.model.credentials import KNOWN_NAMES
+from tao_sdk.model.settings import Settings
+from tao_sdk.skills.bank import PACKAGED, Bank
+from tao_sdk.skills.check import check_bank, has_errors
+from tao_sdk.skills.loader import load_skill
+from tao_sdk.skills.names import load_named, summaries
+
+BANK = Bank(PACKAGED, "this package")
+TEXTS = sorted(PACKAGED.rglob("SKILL.md"))
+MOST_LINES = 200
+WRITER = ROOT / "tools" / "write_model_skills.py"
+
+
+def writer() -> Any:
+    spec = importlib.util.spec_from_file_location("write_model_skills", WRITER)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_models_are_what_the_tool_writes_of_its_facts() -> None:
+    wrong = [
+        str(path)
+        for path, text in writer().bank_files()
+        if (PACKAGED / "skills" / path).read_text() != text
+    ]
+    assert not wrong, "python tools/write_model_skills.py writes them anew"
+
+
+def test_every_model_of_the_facts_can_be_loaded() -> None:
+    tool = writer()
+    facts = json.loads(tool.FACTS.read_text())
+    assert len(facts) == 58
+    for name, about in facts.items():
+        path = PACKAGED / "skills" / tool.skill_path(name)
+        skill = load_skill(PACKAGED, path, name)
+        assert skill.network_arch == about.get("network_arch", "")
+        known = [name for name, each in about["actions"].items() if each["command"][:1] != "("]
+        assert list(skill.actions) == known
+
+
+def test_no_command_is_made_up() -> None:
+    skill = load_named(BANK, "tao-finetune-cosmos-reason")
+    assert set(skill.actions) == {"evaluate", "train"}
+    assert all("longer script" in note for note in skill.notes)
+
+
+def test_the_bank_has_no_errors() -> None:
+    _, findings = check_bank(BANK, Settings({"HOME": "/nowhere"}))
+    assert not has_errors(findings), [finding.text for finding in findings]
+
+
+def test_the_manifest_lists_the_models() -> None:
+    manifest = json.loads((PACKAGED / "skills" / "models" / "schemas.manifest.json").read_text())
+    dino = manifest["models"]["tao-train-dino"]
+    assert dino["automl_enabled"] is True
+    assert dino["actions"] == list(load_named(BANK, "dino").actions)
+
+
+def test_every_platform_has_a_skill_that_its_name_finds() -> None:
+    for name in platforms():
+        skill = load_named(BANK, name)
+        assert skill.kind == "platform"
+    for name in NOT_BUILT:
+        text = (PACKAGED / "skills" / "platform" / f"tao-run-on-{name}" / "SKILL.md").read_text()
+        assert "is not in this version" in text
+
+
+def test_a_platforms_skill_names_variables_that_are_read() -> None:
+    known = {*KNOWN_NAMES, "SSH_AUTH_SOCK", "KUBECONFIG", "DOCKER_HOST"}
+    for name in platforms():
+        skill = load_named(BANK, name)
+        named = {each.name for each in (*skill.required_credentials, *skill.optional_credentials)}
+        named |= {name for group in skill.credential_groups for name in group.require_one_of}
+        assert named <= known
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
+def test_a_skills_text_has_the_head_that_agents_read(path: Path) -> None:
+    text = path.read_text()
+    head = re.match(r"---\nname: (\S+)\ndescription: ([^\n]+)\n---\n", text)
+    assert head is not None
+    assert head[1] == path.parent.name
+    assert len(head[2]) <= 1024
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
+def test_every_command_of_a_skills_text_is_one(
+    path: Path, typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    commands = [
+        line.split()[1:]
+        for line in re.findall(r"(?:^|`)(tao [^`\n]+)", path.read_text(), re.MULTILINE)
+    ]
+    assert commands
+    for verb, *words in commands:
+        assert verb in VERBS
+        shown = typed(verb, "--help").out
+        ours = words[: words.index("--")] if "--" in words else words
+        assert not [word for word in ours if word.startswith("-") and word not in shown]
+
+
+def test_no_file_of_the_bank_is_left_out_of_the_wheel() -> None:
+    """The build leaves out what git ignores."""
+    files = [str(path) for path in PACKAGED.rglob("*") if path.is_file()]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--stdin"],
+        input="\n".join(files),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert ignored.stdout == ""
+
+
+def test_every_skill_of_the_bank_is_listed_with_its_kind() -> None:
+    kinds = {each.entry.name: each.kind for each in summaries(BANK)}
+    assert kinds["tao-train-dino"] == kinds["tao-deploy-dino"] == "model"
+    assert kinds["tao-run-on-slurm"] == "platform"
+    assert kinds["tao-generate-image-grounding"] == "data"

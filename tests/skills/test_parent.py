@@ -1,0 +1,148 @@
+"""What a job of a model takes over from an earlier job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tao_sdk import Client, JobSpec
+from tao_sdk.model.errors import PathNotFound, SpecError
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.status import Status
+from tao_sdk.skills.bank import PACKAGED, Bank
+from tao_sdk.skills.model_job import Wanted, prepare_model_job
+from tao_sdk.skills.names import load_named
+from tao_sdk.skills.parent import values_from_parent
+
+BANK = Bank(PACKAGED, "this package")
+TRAIN = (
+    'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do '
+    'echo $i > "$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; '
+    'echo "epoch $i/3 accuracy 0.$((5 - i))"; done'
+)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    home = tmp_path_factory.mktemp("home")
+    around = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TAO_SDK_STATE_DIR": str(home / "state")}
+    with Client(settings=Settings(around)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def run_here(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """A job of this command, when it has ended; its id."""
+    results = tmp_path_factory.mktemp("results")
+
+    def run(command: str) -> str:
+        spec = JobSpec(command=command, gpu_count=0, env_vars={"TAO_RESULTS_ROOT": str(results)})
+        job_id = client.submit(spec, "local").job.id
+        client.wait_all([job_id])
+        return job_id
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(run_here: Callable[[str], str]) -> str:
+    return run_here(TRAIN)
+
+
+def taken(client: Client, parent: str, action: str, checkpoint: str = "") -> dict[str, str]:
+    skill = load_named(BANK, "dino")
+    values = values_from_parent(client, skill, skill.action(action), parent, checkpoint)
+    return {key: Path(value).name for key, value in values.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("checkpoint", "name"),
+    [
+        ("", "model_epoch_001.pth"),
+        ("best", "model_epoch_001.pth"),
+        ("latest", "model_epoch_003.pth"),
+        ("epoch:2", "model_epoch_002.pth"),
+        ("train/model_epoch_002.pth", "model_epoch_002.pth"),
+        ("s3://bucket/other.pth", "other.pth"),
+    ],
+)
+def test_the_checkpoint_of_a_training_is_evaluated(
+    client: Client, trained: str, checkpoint: str, name: str
+) -> None:
+    assert taken(client, trained, "evaluate", checkpoint) == {"evaluate.checkpoint": name}
+
+
+@pytest.mark.slow
+def test_a_training_is_resumed_from_the_newest_checkpoint(client: Client, trained: str) -> None:
+    key = "train.resume_training_checkpoint_path"
+    assert taken(client, trained, "train") == {key: "model_epoch_003.pth"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("checkpoint", "words"),
+    [
+        ("epoch:x", "has no number"),
+        ("epoch:", "has no number"),
+        ("epoch:٣", "has no number"),
+        ("step:7", "no checkpoints of step 7"),
+        ("bset", "names none"),
+        ("../other/model.pth", "leads out of the parent's results"),
+    ],
+)
+def test_a_checkpoint_that_is_none_says_how_to_name_one(
+    client: Client, trained: str, checkpoint: str, words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        taken(client, trained, "evaluate", checkpoint)
+
+
+@pytest.mark.slow
+def test_an_epoch_without_a_checkpoint_names_those_that_there_are(
+    client: Client, trained: str
+) -> None:
+    with pytest.raises(PathNotFound, match="model_epoch_003.pth"):
+        taken(client, trained, "evaluate", "epoch:9")
+
+
+@pytest.mark.slow
+def test_a_parent_that_is_not_complete_is_refused(
+    client: Client, run_here: Callable[[str], str]
+) -> None:
+    failed = run_here(f"{TRAIN}; exit 3")
+    with pytest.raises(SpecError, match="is Error, not Complete"):
+        taken(client, failed, "evaluate")
+
+
+@pytest.mark.slow
+def test_an_exported_model_is_found_by_its_kind(
+    client: Client, trained: str, run_here: Callable[[str], str]
+) -> None:
+    exported = run_here('echo x > "$TAO_RESULTS_DIR/model.onnx"; echo y > "$TAO_RESULTS_DIR/a.pth"')
+    deploy = load_named(BANK, "dino-deploy")
+    action = deploy.action("gen_trt_engine")
+    values = values_from_parent(client, deploy, action, exported)
+    assert Path(values["gen_trt_engine.onnx_file"]).name == "model.onnx"
+    with pytest.raises(SpecError, match="no files that end with .onnx"):
+        values_from_parent(client, deploy, action, trained)
+
+
+@pytest.mark.slow
+def test_the_checkpoint_stands_in_the_spec_of_the_next_job(
+    client: Client, trained: str, settings: Settings
+) -> None:
+    skill = load_named(BANK, "dino")
+    values = {
+        "dataset.test_data_sources.image_dir": "/data/images",
+        "dataset.test_data_sources.json_file": "/data/labels.json",
+    }
+    found = values_from_parent(client, skill, skill.action("evaluate"), trained, "epoch:2")
+    wanted = Wanted(values=values, from_parent=found)
+    job = prepare_model_job(BANK, skill, "evaluate", wanted, settings)
+    assert job.spec.specs is not None
+    assert job.spec.specs["evaluate"]["checkpoint"].endswith("/train/model_epoch_002.pth")
+    assert job.origins["specs.evaluate.checkpoint"] == "parent"
+    assert client.get_job(trained).status is Status.COMPLETE

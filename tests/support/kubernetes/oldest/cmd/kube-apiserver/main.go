@@ -1,0 +1,14 @@
+// kube-apiserver of the oldest release that the tests ask.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() {
+	os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+}

@@ -1,0 +1,144 @@
+"""Writes the model skills of the packaged skill bank from tools/model_skills.json.
+
+Run it as `python tools/write_model_skills.py`; a test holds the files equal to what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+FACTS = ROOT / "tools" / "model_skills.json"
+SKILLS = ROOT / "src" / "tao_sdk" / "skill_bank" / "skills"
+MANIFEST = "schemas.manifest.json"
+HEAD = "# Written by tools/write_model_skills.py from tools/model_skills.json. Change it there.\n"
+DEPLOY = " (deploy)"
+UNKNOWN_COMMAND = "(a longer script; not a fact)"
+DATA_SKILLS = ("tao-analyze-", "tao-generate-")
+MODEL_PREFIXES = ("tao-train-", "tao-finetune-")
+# The keys in the order in which people read them. Templates are left out: this bank has none.
+ORDER = (
+    *("network_arch", "aliases", "container_image", "data_format", "gpu_spec_key", "node_spec_key"),
+    *("automl_enabled", "required_credentials", "spec_shorthand_keys", "key_defaults"),
+    *("data_sources", "spec_params"),
+)
+
+Facts = Mapping[str, Any]
+
+
+def bank_files() -> Iterator[tuple[Path, str]]:
+    """Every file of the model skills, below the folder of skills, with its text."""
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    for name, about in facts.items():
+        yield skill_path(name), HEAD + yaml_text(skill_info(name, about))
+    manifest = {"schema_version": 1, "models": dict(manifest_entries(facts))}
+    yield Path("models") / MANIFEST, json.dumps(manifest, indent=1) + "\n"
+
+
+def skill_path(name: str) -> Path:
+    """Where the file of a skill is; that of a deploy skill lies beside its model's."""
+    folder = name.removesuffix(DEPLOY)
+    file = "skill_info.yaml"
+    if name.endswith(DEPLOY):
+        file = f"tao-deploy-{model_name(folder)}.skill_info.yaml"
+    return Path(group_of(folder)) / folder / "references" / file
+
+
+def group_of(folder: str) -> str:
+    return "data" if folder.startswith(DATA_SKILLS) else "models"
+
+
+def model_name(folder: str) -> str:
+    """`dino` of tao-train-dino."""
+    for prefix in MODEL_PREFIXES:
+        folder = folder.removeprefix(prefix)
+    return folder
+
+
+def skill_info(name: str, about: Facts) -> dict[str, Any]:
+    """The content of a skill_info.yaml."""
+    folder = name.removesuffix(DEPLOY)
+    own_name = f"{model_name(folder)}-deploy" if name.endswith(DEPLOY) else folder
+    info: dict[str, Any] = {"name": own_name}
+    if group_of(folder) == "data":
+        info["type"] = "data"
+    info |= {key: about[key] for key in ORDER if key in about}
+    info["actions"] = {
+        action: action_info(facts)
+        for action, facts in about["actions"].items()
+        if facts["command"] != UNKNOWN_COMMAND
+    }
+    if notes := [*missing_actions(about)]:
+        info["notes"] = notes
+    return info
+
+
+def missing_actions(about: Facts) -> Iterator[str]:
+    for action, facts in about["actions"].items():
+        if facts["command"] == UNKNOWN_COMMAND:
+            yield f"The action {action} is not in this bank: its command is a longer script."
+
+
+def action_info(facts: Facts) -> dict[str, Any]:
+    """An action with its short forms written out. A key that is an input and an output is the
+    output.
+    """
+    info = {key: facts[key] for key in ("mode", "container_image", "command") if key in facts}
+    info |= {key: facts[key] for key in ("args", "defaults", "config_format") if key in facts}
+    inputs = {key: about for key, about in facts["inputs"].items() if key not in facts["outputs"]}
+    info["inputs"] = {key: declaration(about) for key, about in inputs.items()}
+    info["outputs"] = {key: declaration(about) for key, about in facts["outputs"].items()}
+    info["upload_excludes"] = ["inputs/"]
+    return info
+
+
+def declaration(about: str | Facts) -> dict[str, Any]:
+    """`file?` is an optional file."""
+    if not isinstance(about, str):
+        return dict(about)
+    if about.endswith("?"):
+        return {"type": about.removesuffix("?"), "optional": True}
+    return {"type": about}
+
+
+def manifest_entries(facts: Facts) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a list of models shows, without reading a file for each."""
+    for name, about in facts.items():
+        if not name.endswith(DEPLOY) and group_of(name) == "models":
+            actions = list(skill_info(name, about)["actions"])
+            yield (
+                name,
+                {
+                    "network_arch": about.get("network_arch", ""),
+                    "automl_enabled": about.get("automl_enabled", False),
+                    "actions": actions,
+                },
+            )
+
+
+def yaml_text(value: object) -> str:
+    """Block YAML, each key in a line of its own, nothing shared by aliases."""
+    return yaml.dump(value, Dumper=PlainDumper, sort_keys=False, width=100)
+
+
+class PlainDumper(yaml.SafeDumper):
+    """YAML in which a value that stands twice is written twice."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  PyYAML calls it
+        return True
+
+
+def write_files() -> None:
+    for path, text in bank_files():
+        target = SKILLS / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_files()
