@@ -5,17 +5,15 @@ its end.
 from __future__ import annotations
 
 import os
-import select
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench import many
-from bench.containers import IMAGE, PATIENCE_SECONDS, Containers, container, daemon_here
+from bench.arrival import arrival, arriving_job
+from bench.containers import IMAGE, Containers, container, daemon_here
 from bench.contenders import Missing, ours
-from bench.entrypoint import TRAINING
 from bench.figure import Figure, count, growth, more_seconds, ratio
 from bench.folder import scratch
 from bench.logs import read_by, reader, whole, written_log
@@ -27,7 +25,6 @@ from tao_sdk.client import Client
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store
 
@@ -75,15 +72,7 @@ def first_instructions(containers: Containers, scale: Scale) -> Iterator[Figure]
     network, folder = containers.network_of(keeper), containers.folder
     fifo = folder / "first"
     os.mkfifo(fifo)
-    spec = JobSpec(
-        name="bench",
-        image=IMAGE,
-        command=f"echo > {fifo}; cat {{config_path}}",
-        specs=TRAINING["specs"],  # pyright: ignore[reportArgumentType]
-        outputs=TRAINING["outputs"],  # pyright: ignore[reportArgumentType]
-        mounts=[f"{folder}:{folder}"],
-        gpu_count=0,
-    )
+    spec = arriving_job(IMAGE, fifo)
     bind = [{"Type": "bind", "Source": str(folder), "Target": str(folder)}]
     found = interleaved(
         {
@@ -99,19 +88,6 @@ def first_instructions(containers: Containers, scale: Scale) -> Iterator[Figure]
     )
     title = "docker: to the first instruction, over a container without us"
     yield more_seconds("docker.first_instruction", title, meaning, found["ours"], found["raw"], API)
-
-
-def arrival(fifo: Path, start: Callable[[], object]) -> float:
-    """Seconds from the call to the moment when somebody writes into the pipe."""
-    pipe = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        begun = time.perf_counter()
-        start()
-        if not select.select([pipe], [], [], PATIENCE_SECONDS)[0]:
-            raise TimeoutError("The command never began.")
-        return time.perf_counter() - begun
-    finally:
-        os.close(pipe)
 
 
 def cancels(containers: Containers, scale: Scale) -> Iterator[Figure]:

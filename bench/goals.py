@@ -32,6 +32,14 @@ GOALS: Mapping[str, Goal] = {
     "docker.logs.time": Goal(1.5),
     "docker.logs.memory": Goal(16 * MIB),
     "docker.status": Goal(1),
+    "kubernetes.submit": Goal(1.3),
+    "kubernetes.first_instruction": Goal(0.25),
+    "kubernetes.cancel": Goal(1.2),
+    "kubernetes.cancel.requests": Goal(4),
+    "kubernetes.logs.time": Goal(1.5),
+    "kubernetes.logs.memory": Goal(16 * MIB),
+    "kubernetes.ls": Goal(1.5),
+    "kubernetes.status": Goal(3),
     **{
         f"s3.{way}.{kind}.{scheme}": Goal(1 / 0.9)
         for way in WAYS

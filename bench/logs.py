@@ -109,18 +109,18 @@ def read_by(command: Sequence[str], environ: Mapping[str, str] = NOTHING) -> Cal
 def whole(
     command: Sequence[str], log: Path, environ: Mapping[str, str] = NOTHING
 ) -> Callable[[], Reading]:
-    """As `read_by`, and what came has to be as long as the log: a reader that loses some is not
+    return lambda: whole_reading(command, log, environ)
+
+
+def whole_reading(command: Sequence[str], log: Path, environ: Mapping[str, str]) -> Reading:
+    """As `reading_of`, and what came has to be as long as the log: a reader that loses some is not
     quick.
     """
     size = log.stat().st_size
-
-    def measure() -> Reading:
-        reading = reading_of(command, environ)
-        if reading.size != size:
-            raise RuntimeError(f"{command[0]} gave {reading.size} of {size} bytes.")
-        return reading
-
-    return measure
+    reading = reading_of(command, environ)
+    if reading.size != size:
+        raise RuntimeError(f"{command[0]} gave {reading.size} of {size} bytes.")
+    return reading
 
 
 def reading_of(command: Sequence[str], environ: Mapping[str, str]) -> Reading:
