@@ -153,9 +153,8 @@ while True:
 DEAF = "trap '' TERM; (echo up; sleep 300; sleep 300) & while :; do sleep 0.02; done"
 
 
-@pytest.mark.parametrize(
-    ("launcher", "supervised"), [("leaves", True), ("stays", True), ("stays", False)]
-)
+@pytest.mark.parametrize("launcher", ["leaves", "stays"])
+@pytest.mark.parametrize("supervised", [True, False], ids=["supervised", "alone"])
 def test_workers_in_sessions_of_their_own_end_with_their_launcher(
     machine: Machine, tmp_path: Path, launcher: str, supervised: bool
 ) -> None:

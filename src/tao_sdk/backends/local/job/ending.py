@@ -43,6 +43,7 @@ class Ending:
         self.folder, self.grace = folder, grace
         self.told = False
         self.asked_at = 0.0  # when we asked the job ourselves
+        self.departed: dict[int, process.Identity] = {}  # its workers in sessions of their own
 
     def is_over(self) -> bool:
         """One step towards the end; True once it is written down."""
@@ -72,8 +73,14 @@ class Ending:
     def end_job(self, leader: process.Identity) -> bool:
         """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
         that is why it ended.
+
+        Workers that departed are looked for before each step, while their parents live: afterwards
+        nothing tells whose they are.
         """
+        found = process.find_departed(leader, thorough=not self.asked_at)
+        self.departed.update({one.pid: one for one in found})
         if not process.living_groups(leader):
+            self.kill_departed()
             if self.asked_at:
                 self.folder.record_exit(
                     parse.canceled_record(sight.begin_time(self.folder), time.time())
@@ -85,6 +92,11 @@ class Ending:
         elif time.monotonic() > self.asked_at + self.grace:
             process.kill(leader)
         return False
+
+    def kill_departed(self) -> None:
+        """What is left of workers whose launcher has ended: they would keep the GPUs' memory."""
+        for one in self.departed.values():
+            process.signal_process(one, signal.SIGKILL)
 
     def forestall_start(self) -> None:
         """Before anybody has taken charge: nobody will any more. Whoever is about
