@@ -209,7 +209,7 @@ def test_a_checkpoint_that_was_copied_to_the_results_as_an_output_is_listed_once
         outputs=["out"],
         gpu_count=0,
     )
-    assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
+    assert sdk.wait(job.id, timeout=300).status == "Complete", sdk.get_job_logs(job.id)
     left = sdk.results(job.id)
     assert [each.path for each in left.checkpoints] == [f"{left.dir}/out/model_epoch_001.pth"]
 

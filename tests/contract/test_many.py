@@ -183,6 +183,6 @@ def test_a_wait_hears_of_an_end_that_somebody_else_has_brought_about(
     backend, _ = place_of(client, jobs[0])
     ending = threading.Timer(1.0, backend.cancel, (refs, timedelta(0)))
     ending.start()
-    ended = client.wait_all([job.id for job in jobs], timeout=50)
+    ended = client.wait_all([job.id for job in jobs], timeout=300)
     assert all(job.status.terminal for job in ended)
     ending.join()

@@ -84,7 +84,7 @@ def start(sdk: LocalSDK, command: str) -> Job:
 
 def ended(sdk: LocalSDK, command: str) -> Job:
     job = start(sdk, command)
-    sdk.wait(job.id, timeout=30)
+    sdk.wait(job.id, timeout=300)
     return job
 
 
@@ -248,7 +248,7 @@ def test_an_action_workflow_carries_a_run_over_to_another_process(
     flow.write_submission(job)
     later = ActionWorkflow.from_workspace(flow.workspace)
     assert [active["job_id"] for active in later.active_jobs] == [job.id]
-    sdk.wait(job.id, timeout=30)
+    sdk.wait(job.id, timeout=300)
     assert later.sync_from_sdk(sdk, job.id).status == "Complete"
     assert later.active_jobs == []
     assert (flow.workspace / "latest_logs.txt").read_text() == "trained\n"

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from support.waiting import LIMIT_SECONDS
 from tao_sdk.backends.contract import cancel_one
 from tao_sdk.backends.news import NoNews
 from tao_sdk.client import Client
@@ -57,7 +58,7 @@ def run(client: Client, command: str, **more: Any) -> str:
 
 
 def until(client: Client, job: str, words: str) -> Job:
-    give_up = time.monotonic() + 90
+    give_up = time.monotonic() + LIMIT_SECONDS
     while words not in f"{(seen := client.get_job(job)).status} {seen.message}":
         assert time.monotonic() < give_up, f"never {words}: {seen.status} {seen.message}"
         time.sleep(0.05)

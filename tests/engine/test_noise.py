@@ -82,7 +82,7 @@ def test_a_restart_of_the_machine_is_told_from_a_lost_supervisor(client: Client)
     job = start(client, KILLS_ITS_SUPERVISOR)
     for name in ("supervisor", "process"):
         path = folder(client, job) / name
-        give_up = time.monotonic() + 90
+        give_up = time.monotonic() + 300
         while not path.exists():
             assert time.monotonic() < give_up
             time.sleep(0.02)

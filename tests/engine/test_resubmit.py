@@ -46,7 +46,7 @@ def waiting(client: Client, verb: str, error: TaoError) -> Job:
     hooks = {"on_error": "cat > /dev/null"}
     spec = JobSpec(command="kill -9 $PPID; sleep 0.1", gpu_count=0, retries=1, hooks=hooks)
     job = client.submit(spec, "local").job
-    give_up = time.monotonic() + 90
+    give_up = time.monotonic() + 300
     while "waits for a watcher" not in (job := client.get_job(job.id)).message:
         assert time.monotonic() < give_up, job
         time.sleep(0.05)

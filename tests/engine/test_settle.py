@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.waiting import LIMIT_SECONDS
 from tao_sdk.backends.contract import read_plan
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel, submit
@@ -214,7 +215,7 @@ def test_a_submit_that_cannot_be_finished_keeps_no_other_job_from_being_judged(
     endpoint = client.store.attempt(job.id).attempt.endpoint
     real = client.engine.backend("local", endpoint)
     client.engine._backends["local", endpoint] = Unwilling(real)  # pyright: ignore
-    give_up = time.monotonic() + 90
+    give_up = time.monotonic() + LIMIT_SECONDS
     while not look(client.engine, [client.store.get(job.id), client.store.get(fine.id)])[
         1
     ].job.status.terminal:
@@ -256,7 +257,7 @@ class Held:
 
 
 def until_ended(client: Client, job: str) -> Job:
-    give_up = time.monotonic() + 90
+    give_up = time.monotonic() + LIMIT_SECONDS
     while not (seen := look(client.engine, [client.store.get(job)])[0].job).status.terminal:
         assert time.monotonic() < give_up, f"it is {seen.status}: {seen.message}"
         time.sleep(0.05)

@@ -51,7 +51,7 @@ def test_a_change_at_either_of_two_endpoints_wakes_who_waits_for_jobs_of_both(
     ref = client.engine.ref_of(jobs[which])
     ending = client.engine.backend_of(jobs[which])
     threading.Timer(1.0, ending.cancel, ([ref], timedelta(0))).start()
-    seen = client.follow_jobs([job.id for job in jobs], timeout=50)
+    seen = client.follow_jobs([job.id for job in jobs], timeout=300)
     statuses = next([job.status for job in now] for now in seen if now[which].status.terminal)
     assert statuses[1 - which] is Status.RUNNING
 

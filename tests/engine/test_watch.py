@@ -227,7 +227,7 @@ def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -
     hangs, fired = threading.Event(), threading.Event()
 
     def hang(job: object) -> None:
-        hangs.wait(90)
+        hangs.wait(300)
 
     def fail(job: object) -> None:
         fired.set()
@@ -237,7 +237,7 @@ def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -
     second = run(client, "sleep 1", hooks={"on_complete": fail})
     until(lambda: client.get_job(second, look=False).status is Status.COMPLETE)
     hangs.set()
-    assert fired.wait(90)
+    assert fired.wait(300)
 
 
 def test_callbacks_come_in_order_however_many_poll(client: Client) -> None:
@@ -272,7 +272,7 @@ def test_a_callback_that_has_begun_is_finished_before_the_client_closes(client: 
 
     with Client(settings=client.settings) as second:
         run(second, "true", hooks={"on_complete": slow})
-        assert begun.wait(90)
+        assert begun.wait(300)
     assert finished.is_set()
 
 

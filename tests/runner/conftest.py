@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from support import marks
+from support.waiting import until
 from tao_sdk.runner.events import Event, EventFilter
 from tao_sdk.script_runner import build_entrypoint
 
@@ -172,15 +173,5 @@ def jobs(tmp_path: Path) -> Jobs:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], Any]], Any]:
-    """Wait until something is so; only the outer limit is a time."""
-    import time
-
-    def wait(look: Callable[[], Any]) -> Any:
-        for _ in range(600):
-            found = look()
-            if found:
-                return found
-            time.sleep(0.05)
-        raise AssertionError("It never came to be.")
-
-    return wait
+    """Wait until something is so."""
+    return until

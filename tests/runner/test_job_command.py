@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import tao_sdk
+from support.waiting import until
 from tao_sdk.script_runner import build_entrypoint
 
 PYTHON = sys.executable
@@ -234,11 +235,12 @@ def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(job
 
 def waits_for_a_reader(pid: int) -> None:
     """Until the runner sleeps in a write."""
-    for _ in range(600):
-        process = Path(f"/proc/{pid}")
-        if "pipe" in (process / "wchan").read_text() and "python" in (process / "comm").read_text():
-            return
-        time.sleep(0.05)
+    process = Path(f"/proc/{pid}")
+    until(
+        lambda: (
+            "pipe" in (process / "wchan").read_text() and "python" in (process / "comm").read_text()
+        )
+    )
 
 
 def test_a_command_longer_than_an_argument_may_be_runs(jobs, tmp_path):

@@ -20,7 +20,7 @@ from tao_sdk.model.status import Status
 def running(client: Client) -> tuple[DockerBackend, Ref]:
     spec = JobSpec(image=BUSYBOX, command="sleep 300", gpu_count=0)
     job = client.submit(spec, "docker").job
-    dockerd_here.until(lambda: client.get_job(job.id).status is Status.RUNNING, 60)
+    dockerd_here.until(lambda: client.get_job(job.id).status is Status.RUNNING)
     ref, backend = client.engine.ref_of(job), client.engine.backend_of(job)
     assert ref is not None
     assert isinstance(backend, DockerBackend)

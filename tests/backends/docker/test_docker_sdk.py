@@ -47,7 +47,7 @@ with DockerSDK() as sdk:
     sdk.get_job_logs(job.id)
     used = held()
     sdk.remove(job.id)
-patience = time.monotonic() + 60
+patience = time.monotonic() + 300
 while held() != before and time.monotonic() < patience:
     time.sleep(0.1)
 print(json.dumps([before, made, used, held()]))

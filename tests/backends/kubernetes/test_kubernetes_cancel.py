@@ -47,6 +47,12 @@ def start(backend: KubernetesBackend, command: str, **more: Any) -> Ref:
     return ref
 
 
+def start_deaf(backend: KubernetesBackend, end: Path, ranks: int) -> Ref:
+    """The Ref of a job whose ranks hear no signal, and end once the file `end` is there."""
+    command = f"trap '' TERM; echo up; until [ -e {end} ]; do sleep 0.1; done"
+    return start(backend, command, num_nodes=ranks, mounts=[f"{end.parent}:{end.parent}"])
+
+
 def pods_of(backend: KubernetesBackend, ref: Ref) -> list[Any]:
     selector = f"tao-sdk-job-id={ref.attempt.job_id}"
     return items(backend.kube, core_path(ref.namespace, "pods"), labelSelector=selector)
@@ -84,8 +90,7 @@ def test_the_grace_of_a_cancel_counts_however_fast_the_garbage_collector_is(
     ranks: int,
 ) -> None:
     end = tmp_path / "end"
-    command = f"trap '' TERM; echo up; until [ -e {end} ]; do sleep 0.1; done"
-    ref = start(backend, command, num_nodes=ranks, mounts=[f"{tmp_path}:{tmp_path}"])
+    ref = start_deaf(backend, end, ranks)
     ask, given = backend.kube.ask, list[int | None]()
 
     def watching_ask(method: str, path: str, *more: Any, **named: Any) -> Any:
@@ -100,6 +105,35 @@ def test_the_grace_of_a_cancel_counts_however_fast_the_garbage_collector_is(
     answer = backend.cancel([ref], timedelta(seconds=grace))[ref]
     assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED
     assert given == [grace] * ranks
+
+
+def test_ranks_have_the_cancels_grace_however_slowly_they_are_deleted(
+    backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Once the Job's controller has seen the first go, it would delete the others with their own."""
+    end = tmp_path / "end"
+    ref = start_deaf(backend, end, 2)
+    ask, given = backend.kube.ask, list[int | None]()
+
+    def sees_the_first_go() -> bool:
+        job = look.get_job(backend.kube, ref.namespace, ref.native_id)
+        assert job is not None
+        return bool(job["status"].get("terminating") or job["status"].get("failed"))
+
+    def slow_ask(method: str, path: str, *more: Any, **named: Any) -> Any:
+        if method == "DELETE" and "/jobs/" in path:
+            given.extend(graces_of(backend, ref))
+            end.touch()
+        answer = ask(method, path, *more, **named)
+        if method == "DELETE" and "/pods/" in path:
+            until(sees_the_first_go)
+        return answer
+
+    monkeypatch.setattr(ending, "DELETES", 1)
+    monkeypatch.setattr(backend.kube, "ask", slow_ask)
+    answer = backend.cancel([ref], timedelta(seconds=GRACE * 10))[ref]
+    assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED
+    assert given == [GRACE * 10] * 2
 
 
 def test_a_pod_that_was_made_after_a_cancel_has_listed_them_has_the_cancels_grace(

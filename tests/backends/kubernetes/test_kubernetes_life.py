@@ -112,7 +112,7 @@ def test_a_job_that_its_ttl_removed_before_anyone_looked_is_told_so(
 ) -> None:
     job = submit(client, "exit 3", {"ttl": 0})
     jobs = f"{namespaced(namespace, 'batch/v1')}/jobs"
-    until(lambda: cluster.api.get(jobs)["items"] == [], seconds=120)
+    until(lambda: cluster.api.get(jobs)["items"] == [])
     until(lambda: client.get_job(job.id).status.terminal)
     ended = client.get_job(job.id)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.REMOVED_OUTSIDE)
@@ -295,7 +295,7 @@ def test_a_job_of_which_the_rest_is_refused_is_taken_back_and_else_kept(
 def test_what_a_job_owns_goes_with_it(backend: KubernetesBackend) -> None:
     plan = planned(backend, f"# {'x' * 100_000}")
     ref = backend.submit(plan, {})
-    until(lambda: backend.observe([ref])[ref].phase.ended, seconds=120)
+    until(lambda: backend.observe([ref])[ref].phase.ended)
     backend.release(ref)
     selector = f"tao-sdk-job-id={plan.attempt.job_id}"
     left = lambda: [  # noqa: E731
@@ -303,14 +303,14 @@ def test_what_a_job_owns_goes_with_it(backend: KubernetesBackend) -> None:
         for kind in ("configmaps", "secrets", "pods")
         for item in items(backend.kube, core_path(ref.namespace, kind), labelSelector=selector)
     ]
-    until(lambda: not left(), seconds=60)
+    until(lambda: not left())
     until(lambda: backend.observe([ref])[ref].phase is Phase.ABSENT)  # the Job goes last
     backend.release(ref)
 
 
 def test_many_jobs_are_seen_with_two_questions(backend: KubernetesBackend) -> None:
     refs = [backend.submit(planned(backend, "echo hello"), {}) for _ in range(3)]
-    until(lambda: all(seen.phase.ended for seen in backend.observe(refs).values()), seconds=120)
+    until(lambda: all(seen.phase.ended for seen in backend.observe(refs).values()))
     before = backend.kube.requests
     assert {seen.phase for seen in backend.observe(refs).values()} == {Phase.SUCCEEDED}
     assert backend.kube.requests - before == 2
@@ -335,7 +335,7 @@ def test_who_listens_hears_of_a_change_and_asks_nothing_while_there_is_none(
     ref = backend.submit(planned(backend, "sleep 300"), {})
     news = backend.news()
     assert list(news.changed([ref], 0)) == [ref]
-    until(lambda: backend.observe([ref])[ref].phase is Phase.RUNNING, seconds=120)
+    until(lambda: backend.observe([ref])[ref].phase is Phase.RUNNING)
     until(lambda: not news.changed([ref], 2))
     assert news.tells
     before = backend.kube.requests

@@ -94,7 +94,7 @@ def test_secrets_a_long_command_and_the_meeting_point_of_ranks_go_with_it(
     row = client.store.attempt(job.id)
     assert row.ref is not None
     backend.release(row.ref)
-    until(lambda: not left_of(backend, namespace, row.attempt), seconds=60)
+    until(lambda: not left_of(backend, namespace, row.attempt))
 
 
 def left_of(backend: Any, namespace: str, attempt: Attempt) -> list[str]:
@@ -154,7 +154,7 @@ class Bare:
         return found
 
     def until_it_fails(self) -> Bare:
-        until(lambda: parse.lacks_bash(self.seen()), seconds=120)
+        until(lambda: parse.lacks_bash(self.seen()))
         return self
 
     def runs(self) -> int:
@@ -202,7 +202,7 @@ def test_a_client_that_dies_at_any_step_leaves_one_run(
     died = [start_and_die(job, questions + 2) for questions, job in enumerate(jobs)]
     assert died[0] and not died[-1]
     refs = [job.ref for job in jobs]
-    until(lambda: all(seen.phase.ended for seen in backend.observe(refs).values()), seconds=240)
+    until(lambda: all(seen.phase.ended for seen in backend.observe(refs).values()))
     assert {seen.phase for seen in backend.observe(refs).values()} == {Phase.SUCCEEDED}
     assert [job.runs() for job in jobs] == [1] * STEPS
     for job in jobs:
@@ -221,14 +221,14 @@ def test_a_cancel_at_any_step_leaves_nothing_that_runs(
     for job in jobs:
         starting.start_with_sh(backend.kube, job.ref)
         assert job.runs() == 0
-        until(lambda job=job: not left_of(backend, job.ref.namespace, job.attempt), seconds=120)
+        until(lambda job=job: not left_of(backend, job.ref.namespace, job.attempt))
 
 
 def test_of_many_clients_at_once_one_run_comes(backend: KubernetesBackend, tmp_path: Path) -> None:
     [job] = submitted(backend, tmp_path, 1)
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(lambda _: backend.observe([job.ref]), range(6)))
-    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED, seconds=120)
+    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED)
     assert job.runs() == 1
     backend.release(job.ref)
 
@@ -238,11 +238,11 @@ def test_a_client_that_comes_too_late_starts_nothing(
 ) -> None:
     [job] = submitted(backend, tmp_path, 1)
     first = job.seen().job
-    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED, seconds=120)
+    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED)
     backend.release(job.ref)
-    until(lambda: not left_of(backend, job.ref.namespace, job.attempt), seconds=60)
+    until(lambda: not left_of(backend, job.ref.namespace, job.attempt))
     assert starting.take_place(backend.kube, first) is None
-    until(lambda: job.second() is None, seconds=120)
+    until(lambda: job.second() is None)
     assert job.runs() == 1
 
 
@@ -258,7 +258,7 @@ def test_where_it_cannot_be_made_anew_the_job_waits_and_says_why(
     assert seen.phase is Phase.PENDING
     assert "no /bin/bash" in seen.reason and "exceeded quota" in seen.reason
     backend.kube.ask("DELETE", f"{path}/full")
-    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED, seconds=120)
+    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED)
     backend.release(job.ref)
 
 
@@ -274,6 +274,6 @@ def test_a_queue_starts_the_second_job_as_it_did_the_first(
     assert job.second()["spec"]["suspend"] is True
     assert job.runs() == 0
     backend.kube.ask("PATCH", f"{path}-sh", admit, content_type=MERGE)
-    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED, seconds=120)
+    until(lambda: backend.observe([job.ref])[job.ref].phase is Phase.SUCCEEDED)
     assert job.runs() == 1
     backend.release(job.ref)

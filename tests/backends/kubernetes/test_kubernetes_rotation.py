@@ -158,7 +158,7 @@ def test_a_watcher_keeps_the_logs_of_ranks_whose_pods_go_when_another_fails(
         job = client.submit(spec, "kubernetes").job
         attempt = client.store.attempt(job.id).attempt
         copies = client.store.log_copies
-        until(lambda: all(copies.size(attempt, rank) for rank in (0, 1)), seconds=240)
+        until(lambda: all(copies.size(attempt, rank) for rank in (0, 1)))
         (tmp_path / "go").touch()
         assert client.wait(job.id, timeout=300).status is Status.ERROR
         lines = log_of(client, job).decode().splitlines()

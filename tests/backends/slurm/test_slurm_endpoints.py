@@ -95,7 +95,7 @@ def test_a_job_of_a_cluster_is_reached_by_settings_that_name_no_cluster(
         job = submit(client, "slurm", "echo there; sleep 60")
     nothing = {name: value for name, value in surroundings.items() if name not in OF_ONE_CLUSTER}
     with Client(settings=Settings(nothing)) as client:
-        cluster_here.until(lambda: "there" in client.get_job_logs(job.id), 60)
+        cluster_here.until(lambda: "there" in client.get_job_logs(job.id))
         assert client.get_job(job.id).status is Status.RUNNING
         assert client.cancel_job(job.id, grace=1)
         assert client.remove(job.id)

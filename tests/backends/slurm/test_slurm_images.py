@@ -211,7 +211,7 @@ class Job:
     def end(self) -> str:
         """Its state and what it printed."""
         until(lambda: self.slurm_id not in self.cluster.jobs(), 60, self.cluster.words)
-        until(lambda: self.state() not in ("", "PENDING", "RUNNING", "COMPLETING"), 60)
+        until(lambda: self.state() not in ("", "PENDING", "RUNNING", "COMPLETING"))
         return self.state()
 
     def state(self) -> str:
@@ -262,7 +262,7 @@ def test_two_conversions_of_one_image_come_one_after_the_other_and_the_second_ha
         states = cluster.ask("sacct", "-XnPj", ",".join(both), "-o", "State").stdout.split()
         return states == ["COMPLETED"] * 2
 
-    until(ended, 60)
+    until(ended)
     assert public.pulls(HUB_NAME) == before + 1
 
 

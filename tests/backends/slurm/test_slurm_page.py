@@ -71,8 +71,7 @@ def told(lasting_client: Client) -> Told:
         lambda: (
             {name: lasting_client.get_job(job.id).status for name, job in told.jobs.items()}
             == wanted
-        ),
-        60,
+        )
     )
     return told
 

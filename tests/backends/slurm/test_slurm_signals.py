@@ -78,13 +78,13 @@ def test_a_program_is_told_once_at_slurms_own_time_limit(cluster: Cluster, clien
     ref = client.engine.ref_of(job)
     assert ref is not None
     cluster.ask("scontrol", "update", f"jobid={ref.native_id}", "EndTime=now+1")
-    until(lambda: client.get_job(job.id).status.terminal, 120)
+    until(lambda: client.get_job(job.id).status.terminal)
     assert client.get_job_logs(job.id) == "up\ntold 1\n"
 
 
 def test_a_program_is_told_once_at_the_jobs_own_timeout(client: Client) -> None:
     job = start(client, f"{PYTHON}; echo more", time_limit="20s")
-    until(lambda: client.get_job(job.id).status.terminal, 120)
+    until(lambda: client.get_job(job.id).status.terminal)
     assert client.get_job_logs(job.id) == "up\ntold 1\n"
 
 

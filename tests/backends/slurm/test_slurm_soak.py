@@ -61,8 +61,7 @@ def lose_node(cluster: Cluster) -> None:
         until(
             lambda: (
                 "down" in cluster.ask("sinfo", "-h", "-n", node, "-p", "grizzly", "-o", "%T").stdout
-            ),
-            120,
+            )
         )
     cluster.start_node(node)
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.servers.web_server import Reply, etag, ranged
+from support.waiting import LIMIT_SECONDS
 from tao_sdk.net.source import Source
 from tao_sdk.runner.document import Input
 from tao_sdk.runner.events import EventFilter
@@ -27,7 +28,7 @@ def content(path):
 def test_a_file_is_fetched_in_ranges_side_by_side(paths, web):
     """The first range is answered when the next has been asked for."""
     web.files["/data/big.bin"] = BIG
-    two, order, met = threading.Barrier(2, timeout=20), itertools.count(), []
+    two, order, met = threading.Barrier(2, timeout=LIMIT_SECONDS), itertools.count(), []
 
     def meet(request):
         if request.headers["range"] != "bytes=0-0" and next(order) < 2:
