@@ -1,4 +1,5 @@
-"""Look: the Jobs and pods of attempts, in two lists a namespace however many there are.
+"""Look: the Jobs and pods of attempts, in two lists a namespace however many there are; and the
+change of a Job that was seen.
 
 Not here: what they mean (parse.py).
 """
@@ -20,7 +21,7 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.reasons import Reason
-from tao_sdk.transports.kube import Kube, KubeError
+from tao_sdk.transports.kube import MERGE, Kube, KubeError
 
 ABSENT = Observation(Phase.ABSENT, "no such Job")
 MOST_EVENTS = 500  # that are read of one question
@@ -45,6 +46,16 @@ def core_path(namespace: str, kind: str, name: str = "") -> str:
 
 def get_job(kube: Kube, namespace: str, name: str) -> Object | None:
     return get(kube, jobs_path(namespace, name))
+
+
+def patch_job(kube: Kube, job: Object, metadata: Object, spec: Object) -> Object:
+    """The Job with what is given merged into it. Raises KubeError(409) where it is another one, as
+    its uid says, or where `metadata` has a resourceVersion that is not the newest.
+    """
+    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+    patch = {"metadata": {**metadata, "uid": uid}, "spec": spec}
+    path = jobs_path(job["metadata"]["namespace"], name)
+    return kube.ask("PATCH", path, patch, content_type=MERGE)
 
 
 def find_job(kube: Kube, namespace: str, attempt: Attempt) -> Object | None:

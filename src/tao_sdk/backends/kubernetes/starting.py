@@ -19,7 +19,7 @@ from tao_sdk.backends.kubernetes.job.pod_group import (
     owned_pod_group,
     pod_group_path,
 )
-from tao_sdk.backends.kubernetes.look import core_path, get_job, jobs_path, see
+from tao_sdk.backends.kubernetes.look import core_path, get_job, jobs_path, patch_job, see
 from tao_sdk.backends.kubernetes.parse import Object
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
@@ -149,14 +149,6 @@ def change_owner(kube: Kube, path: str, owners: Sequence[Object]) -> None:
 def resume(kube: Kube, job: Object) -> Object:
     """Let the Job run."""
     return patch_job(kube, job, {}, {"suspend": False})
-
-
-def patch_job(kube: Kube, job: Object, metadata: Object, spec: Object) -> Object:
-    """Only this one, as its uid says."""
-    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-    patch = {"metadata": {**metadata, "uid": uid}, "spec": spec}
-    path = jobs_path(job["metadata"]["namespace"], name)
-    return kube.ask("PATCH", path, patch, content_type=MERGE)
 
 
 # An image without bash

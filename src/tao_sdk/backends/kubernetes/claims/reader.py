@@ -20,10 +20,10 @@ from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaim
 from tao_sdk.backends.kubernetes.job import manifests, names
 from tao_sdk.backends.kubernetes.job.start_script import SCRIPTS
-from tao_sdk.backends.kubernetes.look import core_path, jobs_path
+from tao_sdk.backends.kubernetes.look import core_path, jobs_path, patch_job
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods.logs import BLOCK, broken, log_path
-from tao_sdk.backends.kubernetes.starting import create, patch_job, take_back
+from tao_sdk.backends.kubernetes.starting import create, take_back
 from tao_sdk.backends.shell import load_script
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError

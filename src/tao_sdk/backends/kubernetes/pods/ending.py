@@ -15,7 +15,7 @@ from typing import Any
 
 from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.job import names
-from tao_sdk.backends.kubernetes.look import core_path, jobs_path
+from tao_sdk.backends.kubernetes.look import core_path, jobs_path, patch_job
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs, LogCopy
 from tao_sdk.model import words
@@ -96,6 +96,8 @@ class Ending:
         In this order: the cluster deletes the pods of a deleted Job with their own grace, and a
         kubelet that has begun to end a pod takes no other grace for it.
         """
+        if len(pods) > 1:
+            hold_controller(self.kube, job, len(pods))
         delete_pods(self.kube, pods, grace)
         return delete_job(self.kube, job, "Foreground")
 
@@ -174,6 +176,14 @@ def has_longer_grace(pod: Object, grace: int) -> bool:
     return given is None or given > grace
 
 
+def hold_controller(kube: Kube, job: Object, pods: int) -> None:
+    """Let so many pods end before the Job's controller calls it failed: at the first that is
+    deleted it would delete the others with their own grace. It makes one anew after ten seconds.
+    """
+    with ignored(403, 404, 409, 422):  # without the right its own grace counts
+        patch_job(kube, job, {}, {"backoffLimit": pods})
+
+
 def delete_job(kube: Kube, job: Object, how: str) -> Object:
     """The Job as the delete has left it, as far as that is known. Only this one, as its uid says.
 
@@ -194,9 +204,7 @@ def delete_job(kube: Kube, job: Object, how: str) -> Object:
 
 
 def delete_pods(kube: Kube, pods: Sequence[Object], grace: int) -> None:
-    """Side by side: once one is deleted, the Job's controller deletes the others with their own
-    grace.
-    """
+    """Side by side: each is asked to end at about the same moment."""
     with ThreadPoolExecutor(DELETES, thread_name_prefix="tao-delete") as threads:
         deletions = [threads.submit(delete_pod, kube, pod, grace) for pod in pods]
     for deletion in deletions:

@@ -19,7 +19,7 @@ from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.cluster.nodes import list_nodes, with_use
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.checks import fits_now
-from tao_sdk.backends.kubernetes.look import jobs_path
+from tao_sdk.backends.kubernetes.look import jobs_path, patch_job
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs, LogCopy
 from tao_sdk.backends.kubernetes.pods.logs import Position, moment_of
@@ -27,7 +27,7 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
-from tao_sdk.transports.kube import MERGE, Kube, ignored
+from tao_sdk.transports.kube import Kube, ignored
 
 LOG_SECONDS = 10.0  # for the last words of the pods that go
 LONGEST_REST = 30.0  # seconds after which a parked job may run again
@@ -141,13 +141,10 @@ def is_filling(job: Object) -> bool:
 
 def change(kube: Kube, job: Object, notes: Mapping[str, str | None], suspend: bool) -> bool:
     """True if the Job was still as it was seen, and is changed."""
-    metadata = job["metadata"]
-    same = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    patch = {"metadata": {**same, "annotations": notes}, "spec": {"suspend": suspend}}
+    version = job["metadata"]["resourceVersion"]
+    noted = {"resourceVersion": version, "annotations": notes}
     with ignored(404, 409):
-        kube.ask(
-            "PATCH", jobs_path(metadata["namespace"], metadata["name"]), patch, content_type=MERGE
-        )
+        patch_job(kube, job, noted, {"suspend": suspend})
         return True
     return False
 

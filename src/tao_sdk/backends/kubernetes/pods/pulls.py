@@ -12,14 +12,14 @@ from datetime import datetime
 
 from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.job import names
-from tao_sdk.backends.kubernetes.look import core_path, jobs_path
+from tao_sdk.backends.kubernetes.look import core_path, patch_job
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
-from tao_sdk.transports.kube import MERGE, Kube, KubeError, ignored
+from tao_sdk.transports.kube import Kube, KubeError, ignored
 
 NETWORK = re.compile(
     "dial (tcp|udp)|no such host|i/o timeout|connection (refused|reset)|TLS handshake timeout"
@@ -79,12 +79,6 @@ def first_failure(kube: Kube, seen: Seen) -> datetime | None:
 
 def give_up(kube: Kube, job: Object, why: str) -> None:
     """Write down why, and let the cluster end the Job: only this one, as its uid says."""
-    metadata = job["metadata"]
     notes = {names.PULL_FAILED: why[:LONGEST_WORDS]}
-    patch = {
-        "metadata": {"uid": metadata["uid"], "annotations": notes},
-        "spec": {"activeDeadlineSeconds": 1},
-    }
-    path = jobs_path(metadata["namespace"], metadata["name"])
     with ignored(403, 404, 409, 422):
-        kube.ask("PATCH", path, patch, content_type=MERGE)
+        patch_job(kube, job, {"annotations": notes}, {"activeDeadlineSeconds": 1})
