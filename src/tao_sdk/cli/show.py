@@ -138,8 +138,10 @@ def listing(
 
 def shared_labels(jobs: Sequence[Job]) -> set[tuple[str, str]]:
     """The labels, with their values, that all jobs have."""
-    pairs = [set(job.labels.items()) for job in jobs]
-    return set.intersection(*pairs) if pairs else set()
+    shared = set(jobs[0].labels.items()) if jobs else set[tuple[str, str]]()
+    for job in jobs[1:]:
+        shared &= set(job.labels.items())
+    return shared
 
 
 def telling_first(job: Job, shared: Collection[tuple[str, str]]) -> Mapping[str, str]:
