@@ -78,10 +78,13 @@ def test_a_list_in_json_has_no_histories_unless_they_are_asked_for(swept: Typed)
         swept("ls", "--json", "--sort", "name").json[0],
         swept("ls", "--json", "--full", "--sort", "name").json[0],
     )
-    assert short["progress"]["history"] == []
+    assert "history" not in short["progress"]
     assert [entry["epoch"] for entry in full["progress"]["history"]] == [1, 2, 3]
     assert {**short["progress"], "history": None} == {**full["progress"], "history": None}
     assert swept("status", "--json", "a-1111111111").json == full
+    assert [job["progress"].get("history") for job in swept("ls", "--jsonl").json_lines] == [
+        None
+    ] * 4
 
 
 def test_fifty_jobs_with_long_labels_stay_readable_on_a_terminal(tao: Tao, tmp_path: Path) -> None:
