@@ -116,7 +116,7 @@ def read_status(name: Status | str) -> Status:
     all that there are.
     """
     try:
-        return Status(name.capitalize() if isinstance(name, str) else name)
+        return Status(str(name).capitalize())
     except ValueError:
         raise UsageError(f"invalid status: {name!r}", "", status_advice(name)) from None
 
