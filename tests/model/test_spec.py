@@ -142,6 +142,35 @@ def test_durations_and_sizes_as_people_write_them() -> None:
     assert parse_size("8g") == parse_size("8GiB") == 8 * 1024**3
 
 
+def test_a_clock_without_seconds_has_days_before_it() -> None:
+    assert parse_duration("1-12:30") == timedelta(hours=36, minutes=30)
+    assert parse_duration("0:30:00") == timedelta(minutes=30)
+    with pytest.raises(ValueError):
+        parse_duration("30:00")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "advice"),
+    [
+        ("memory", "32", "Without a unit it is bytes. Write 32g, or 32m."),
+        ("shm_size", 8, "Without a unit it is bytes. Write 8g, or 8m."),
+        ("time_limit", 10, "It has no unit. Write 10m for minutes, or 10h for hours."),
+        ("time_limit", "30:00", "Write 30:00:00 for hours and minutes, or 0:30:00 for minutes"),
+    ],
+)
+def test_a_number_whose_unit_is_not_clear_is_refused_with_what_to_write(
+    field: str, value: object, advice: str
+) -> None:
+    with pytest.raises(SpecError) as told:
+        read_spec({"command": "true", field: value})
+    assert told.value.what.startswith(f"{field} is {value!r}; it must be a ")
+    assert told.value.next.startswith(advice)
+
+
+def test_a_size_in_bytes_is_one() -> None:
+    assert read_spec({"command": "true", "memory": 34359738368}).memory == "34359738368"
+
+
 def test_no_form_of_a_secret_shows_its_value() -> None:
     assert (
         "hunter22"
