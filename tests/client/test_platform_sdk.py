@@ -552,6 +552,8 @@ def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) ->
     sdk.wait(job.id, timeout=300)
     with pytest.raises(UsageError, match=f"{field} is 'x'; it must be a whole number"):
         sdk.get_job_logs(job.id, **dict[str, Any]({field: "x"}))
+    with pytest.raises(UsageError, match=f"{field} is -1; it must be a whole number of 0 or more"):
+        sdk.get_job_logs(job.id, **dict[str, Any]({field: -1}))
     last: Any = numpy.int64(1)
     assert sdk.get_job_logs(job.id, tail=last) == "b\n"
 

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from inspect import cleandoc
 from typing import Any, TypeVar, cast
 
 from tao_sdk.model.errors import SpecError
@@ -20,6 +21,7 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
 from tao_sdk.model.unwrapped import unwrap_value
 
 T = TypeVar("T")
+D = TypeVar("D", bound=Any)
 LEAST_BYTES = 1024**2  # a size without a unit that is smaller is no number of bytes
 # How other tools call a field.
 OTHER_NAMES: Mapping[str, str] = {
@@ -199,6 +201,30 @@ def setting(
 def settings_of(record: Any) -> dict[str, dataclasses.Field[Any]]:
     """The declared fields of a dataclass, by name."""
     return {field.name: field for field in dataclasses.fields(record) if "kind" in field.metadata}
+
+
+def lists_fields(record: type[Any] | None = None) -> Callable[[D], D]:
+    """A decorator: the docstring ends with a line for each field of `record`, or of the dataclass
+    that it stands before.
+    """
+
+    def add(documented: D) -> D:
+        lines = field_lines(record or documented)
+        documented.__doc__ = "\n".join([cleandoc(documented.__doc__ or ""), "", *lines])
+        return documented
+
+    return add
+
+
+def field_lines(record: Any) -> list[str]:
+    """`gpu_count (a whole number of -1 or more; 1 if not given): GPUs per node; ...`, by field."""
+    lines: list[str] = []
+    for name, field in settings_of(record).items():
+        allowed = field.metadata["kind"].allowed
+        if field.default not in (None, "", (), dataclasses.MISSING):
+            allowed = f"{allowed}; {field.default} if not given"
+        lines.append(f"{name} ({allowed}): {field.metadata['help']}")
+    return lines
 
 
 def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -> T:
