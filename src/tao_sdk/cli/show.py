@@ -54,6 +54,7 @@ LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
 
+MOST_LINES = 5  # of a list of names
 NAMED_PIDS = 16
 NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
 
@@ -276,6 +277,13 @@ def number(value: float) -> str:
 def one_line(text: str) -> str:
     """The text with one blank for all white space in a row."""
     return " ".join(text.split())
+
+
+def first_lines(texts: Sequence[str], most: int = MOST_LINES) -> list[str]:
+    """The first of many texts, a line each, and `and 7 more`."""
+    more = len(texts) - most
+    rest = [f"and {more} more"] if more > 0 else []
+    return [*map(one_line, texts[:most]), *rest]
 
 
 def message(job: Job) -> str:
