@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXTRA_WORD = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
 PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
+MOUNT = re.compile(r"mounts: \[([^\]<>]+)\]")  # as a job file has it; <folder> is none
 # flags of run and plan that take no value
 FLAGS_ALONE = frozenset(
     {"--detach", "--full", "--json", "--jsonl", "--keep-results", "--no-keep-results"}
@@ -111,6 +112,17 @@ def whole_line(
     flags.remove(error.typed)
     command = shlex.join(["tao", verb, *flags, *error.words, *words])
     return UsageError(error.what, error.why, error.advice, command)
+
+
+def line_with_mount(advice: str, verb: str, args: Sequence[str], words: Sequence[str]) -> str:
+    """The whole command to type with the mount that an advice has as a job file writes it; "" where
+    it has none. `args` stand before `--`, `words` after it.
+    """
+    mount = MOUNT.search(advice)
+    if not mount:
+        return ""
+    command = ["--", *words] if words else []
+    return shlex.join(["tao", verb, *args, "--mounts", mount[1], *command])
 
 
 def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> UsageError | None:
