@@ -295,7 +295,7 @@ def fetch_files(
 @click.argument("uri")
 @platform_option(default="local", show_default=True, help="As this platform sees it.")
 def files(client: Client, out: Output, uri: str, platform: str) -> None:
-    """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3
+    """Show a path as the platform sees it; of a folder, what is in it. The exit code is 3
     when there is nothing.
     """
     there, path = client.files(platform, uri), client.path_at(uri, platform)

@@ -285,7 +285,7 @@ def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None)
 @command("watch")
 @click.option("--forever", is_flag=True, help="Stay when no job is live, as a service does.")
 def watch(client: Client, out: Output, forever: bool) -> int:
-    """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job
+    """Watch live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job
     is live.
     """
     stop = threading.Event()
