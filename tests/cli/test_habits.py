@@ -61,6 +61,7 @@ Typed = Callable[..., Ran]
         (("ls", "-n", "default"), "tao ls --platform NAME"),
         (("status", "-n", "default", "try"), "tao ls --platform NAME"),
         (("logs", "-n", "default", "try"), "tao logs JOB --tail N"),
+        (("results", "--label", "a=b"), "tao ls --label NAME=VALUE --sort METRIC"),
         (("ls", "-A"), "tao ls --limit 0"),
         (("ls", "-u", "me"), "tao ls --status running"),
         (("cancel", "-u", "me"), "tao cancel --label NAME=VALUE"),
@@ -264,6 +265,7 @@ def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) ->
         (("scontrol", "show", "job", "1"), "tao status JOB"),
         (("squeue", "-u", "me"), "Did you mean tao ls?"),
         (("info",), "tao doctor"),
+        (("best", "try"), "tao results JOB --epoch best"),
         (("version",), "Did you mean tao --version?"),
         (("nvidia-smi",), "tao doctor local"),
         (("init", "run"), "tao init run.yaml"),
@@ -309,6 +311,7 @@ def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) 
         (("plan", "--gpus", "0", "--json", "ls -l x"), "tao plan --gpus 0 --json -- ls -l x"),
         (("run", "--gpus", "0", "ls -l | wc"), "tao run --gpus 0 -- 'ls -l | wc'"),
         (("run", "x.py", "--gpus", "0"), "tao run --gpus 0 --files x.py -- python x.py"),
+        (("run", "x.py", "--lr", "3"), "tao run --files x.py -- python x.py --lr 3"),
         (("run", "-d", "x.sh", "--", "a"), "tao run -d --files x.sh -- bash x.sh a"),
         (("run", "--detach", "ls", "sub"), "tao run --detach -- ls sub"),
         (("run", "docker", "my.yaml"), "tao run --platform docker my.yaml"),
@@ -318,8 +321,9 @@ def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) 
     ],
 )
 def test_a_mistaken_line_is_answered_with_the_whole_line_to_type(
-    typed: Typed, args: tuple[str, ...], command: str
+    typed: Typed, tmp_path: Path, args: tuple[str, ...], command: str
 ) -> None:
+    (tmp_path / "x.py").write_text("")
     ran = typed(*args)
     told = json.loads(ran.err)["error"]["hint"] if "--json" in args else ran.err
     assert (ran.code, ran.out) == (2, "")

@@ -158,3 +158,12 @@ def test_labels_that_tell_jobs_apart_stand_before_those_that_all_have(
         labels = {"team": "vision", "lr": str(number)}
         sweep.add(tmp_path, f"rate-{number:010}", labels=labels)
     assert "lr=1 team=vision" in typed("ls").out
+
+
+def test_a_setting_that_a_word_is_short_for_is_named(typed: Typed, tmp_path: Path) -> None:
+    for number, rate in enumerate((0.01, 0.001)):
+        spec = {"specs": {"train": {"learning_rate": rate}}}
+        sweep.add(tmp_path, f"rate-{number:010}", spec=spec)
+    for word in ("lr", "learningrate"):
+        told = typed("ls", "--sort", word).err
+        assert told.endswith("next:  Did you mean specs.train.learning_rate?\n")

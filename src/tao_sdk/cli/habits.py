@@ -50,6 +50,7 @@ INSTEAD: Mapping[str, str] = {
     "top": "How a job's training goes: tao status JOB",
     "get": "All jobs: tao ls. One job: tao status JOB",
     "start": "To run a job file: tao run job.yaml. To try an ended job again: tao retry JOB",
+    "best": "The best job: tao ls --sort METRIC. Its best checkpoint: tao results JOB --epoch best",
     "curve": "A job's curve: tao attach JOB. Those of several jobs: tao compare JOB JOB",
     "plot": "A job's curve: tao attach JOB. Those of several jobs: tao compare JOB JOB",
     "metrics": "A job's metrics: tao status JOB. Those of several jobs: tao compare JOB JOB",
@@ -168,6 +169,10 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
         "results",
         "--latest",
     ): "The newest checkpoint: tao results JOB --epoch last. To copy it here: --fetch DIR as well",
+    (
+        "results",
+        "--label",
+    ): "One job at a time. The best of them: tao ls --label NAME=VALUE --sort METRIC --limit 1",
     ("results", "--output"): FETCH_OR_JSON,
     ("results", "-o"): FETCH_OR_JSON,
     ("run", "--output"): LOG_OR_JSON,

@@ -10,6 +10,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, cast
 
 from tao_sdk.model.errors import UsageError
@@ -121,6 +122,21 @@ def setting_meant(known: Iterable[str], word: str) -> str:
 def ends_as(name: str, word: str) -> bool:
     """True for `train.lr` and `lr` of `specs.train.lr`, and for `lr` of `--lr`."""
     return name.lstrip("-") == word or name.endswith(f".{word}")
+
+
+def near_setting(known: Iterable[str], word: str) -> str:
+    """The flat name whose last part is like a word that means no setting, or that it is short for;
+    "" where none is.
+    """
+    last_parts = {re.split(r"[. ]", name)[-1].lstrip("-"): name for name in known}
+    short = [name for part, name in last_parts.items() if is_short_for(word, part)]
+    near = get_close_matches(word, last_parts, n=1, cutoff=0.7)
+    return next(iter([*short, *(last_parts[part] for part in near)]), "")
+
+
+def is_short_for(short: str, name: str) -> bool:
+    """True for the first letters of a name's words: `lr` of `learning_rate`."""
+    return "_" in name and short == "".join(word[:1] for word in name.split("_"))
 
 
 def number_or_text(value: Any) -> tuple[bool, float, str]:

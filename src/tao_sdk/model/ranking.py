@@ -15,6 +15,7 @@ from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.job_settings import (
     differing_settings,
+    near_setting,
     number_or_text,
     setting_meant,
     settings_of,
@@ -119,6 +120,8 @@ def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
     """
     what = f"None of these jobs has a metric, a setting or a label {order!r}."
     known = differing_settings([settings_of(job) for job in jobs])
+    if near := near_setting(known, order):
+        return UsageError(what, known_metrics(jobs), f"Did you mean {near}?")
     if not known:
         return UsageError(what, "", known_metrics(jobs))
     rest = [f"and {len(known) - MOST_NAMED} more"] if len(known) > MOST_NAMED else []
