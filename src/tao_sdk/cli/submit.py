@@ -43,8 +43,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
 
 if TYPE_CHECKING:
-    from tao_sdk.client import Client, Submission
-    from tao_sdk.engine.prepare import Planned
+    from tao_sdk.client import Client, Planned, Submission
     from tao_sdk.model.job import Job
 
 MOUNT_WORDS = "To mount its folder:"
