@@ -10,6 +10,11 @@ import time
 import pytest
 
 from support.tao_command import Ended, Tao
+from tao_sdk.cli.output import Output
+from tao_sdk.cli.results_text import missing_results
+from tao_sdk.cli.wait import tell_failed_hooks
+from tao_sdk.client.results import Results
+from tao_sdk.model.progress import Progress
 
 
 def test_logs_are_the_jobs_bytes_and_tail_is_their_end(tao: Tao) -> None:
@@ -167,7 +172,9 @@ def test_watch_ends_when_no_job_is_live(tao: Tao) -> None:
 
 def test_watch_says_whose_hooks_wait_for_their_next_try(tao: Tao) -> None:
     job = tao.run_detached("true", "--hooks", "on_complete=exit 1")
-    assert f"Hooks of {job} have failed" in tao("watch").err
+    told = tao("watch").err
+    assert "Hooks have failed" in told
+    assert told.splitlines()[-1] == f"  {job}"
     well = tao.run_detached("true", "--hooks", "on_complete=true")
     assert well not in tao("watch").err
 
@@ -316,3 +323,23 @@ def test_how_a_program_failed_while_it_was_ending_is_told_by_cancel_and_why(
     why = tao("why", job).out
     assert all(line in why for line in told), why
     assert why.splitlines()[-1].endswith("model_epoch_001.pth")
+
+
+def test_of_many_jobs_whose_hooks_failed_the_first_are_named_a_line_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell_failed_hooks(Output(False), [f"job-{number}" for number in range(12)])
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        *(f"  job-{number}" for number in range(5)),
+        "  and 7 more",
+    ]
+
+
+def test_of_many_files_that_were_not_sent_the_first_are_named_a_line_each() -> None:
+    manifest = {"unsent": [f"a/{number}.pth" for number in range(12)]}
+    left = Results("/r", (), None, None, Progress(), manifest)
+    assert missing_results(left) == [
+        "not sent a/0.pth",
+        *(f"         a/{number}.pth" for number in range(1, 5)),
+        "         and 7 more",
+    ]

@@ -51,7 +51,27 @@ Typed = Callable[..., Ran]
         (("ls", "--quiet"), "tao ls --jsonl"),
         (("rm", "-y", "try"), "leave it out"),
         (("gc", "--yes"), "leave it out"),
-        (("help", "run"), "tao run --help"),
+        (("run", "-p", "80:80", "ubuntu"), "--platform docker --network host"),
+        (("run", "--publish", "80:80", "job.yaml"), "--platform docker --network host"),
+        (("run", "-A", "acct", "job.yaml"), "tao run --platform slurm --account NAME"),
+        (("run", "--ntasks", "4", "job.yaml"), "tao run --nodes N"),
+        (("run", "--env-file", "x", "job.yaml"), "tao run --env NAME"),
+        (("run", "-u", "1000", "job.yaml"), "tao run --platform docker --user UID"),
+        (("run", "--ipc=host", "job.yaml"), "tao run --shm-size 8g"),
+        (("ls", "-n", "default"), "tao ls --platform NAME"),
+        (("status", "-n", "default", "try"), "tao ls --platform NAME"),
+        (("logs", "-n", "default", "try"), "tao logs JOB --tail N"),
+        (("results", "--label", "a=b"), "tao ls --label NAME=VALUE --sort METRIC"),
+        (("ls", "-A"), "tao ls --limit 0"),
+        (("ls", "-u", "me"), "tao ls --status running"),
+        (("cancel", "-u", "me"), "tao cancel --label NAME=VALUE"),
+        (("logs", "-t", "try"), "tao events JOB"),
+        (("logs", "--timestamps", "try"), "tao events JOB"),
+        (("logs", "--previous", "try"), "A job's log holds all its attempts: tao logs JOB"),
+        (("logs", "-c", "main", "try"), "tao logs JOB --rank N"),
+        (("images", "-a"), "All image keys: tao images"),
+        (("events", "--tail", "3"), "tao events JOB | tail"),
+        (("events", "-w"), "tao events --follow"),
         (("-v",), "tao --version"),
         (("run", "-g", "2", "job.yaml"), "tao run --gpus N"),
         (("run", "--gpu", "2", "job.yaml"), "tao run --gpus N"),
@@ -164,6 +184,8 @@ def test_a_word_that_is_no_job_file_can_be_run_as_a_command(typed: Typed) -> Non
         (("ls", "slow"), "tao ls --label NAME=VALUE"),
         (("ls", "slow"), "tao status slow"),
         (("gc", "slow"), "tao rm slow"),
+        (("watch", "ls"), "tao events --follow"),
+        (("watch", "slow"), "tao attach slow"),
     ],
 )
 def test_a_word_that_a_verb_does_not_take_leads_to_what_does(
@@ -232,6 +254,22 @@ def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) ->
         (("env", "try"), "tao plan --full"),
         (("start", "try"), "tao retry JOB"),
         (("sinfo",), "tao doctor slurm"),
+        (("job", "ls"), "Did you mean tao ls?"),
+        (("job",), "All jobs: tao ls"),
+        (("container", "ls"), "Did you mean tao ls?"),
+        (("docker", "ps", "-a"), "Did you mean tao ls?"),
+        (("docker", "logs", "try"), "Did you mean tao logs?"),
+        (("kubectl", "get", "pods"), "All jobs: tao ls"),
+        (("system", "prune"), "Did you mean tao gc?"),
+        (("system", "df"), "tao results JOB"),
+        (("scontrol", "show", "job", "1"), "tao status JOB"),
+        (("squeue", "-u", "me"), "Did you mean tao ls?"),
+        (("info",), "tao doctor"),
+        (("best", "try"), "tao results JOB --epoch best"),
+        (("version",), "Did you mean tao --version?"),
+        (("nvidia-smi",), "tao doctor local"),
+        (("init", "run"), "tao init run.yaml"),
+        (("help", "squeue"), "Did you mean tao ls?"),
         (("nodes",), "tao doctor slurm"),
         (("gpus",), "tao doctor local"),
         (("cat", "try"), "tao logs JOB"),
@@ -273,6 +311,7 @@ def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) 
         (("plan", "--gpus", "0", "--json", "ls -l x"), "tao plan --gpus 0 --json -- ls -l x"),
         (("run", "--gpus", "0", "ls -l | wc"), "tao run --gpus 0 -- 'ls -l | wc'"),
         (("run", "x.py", "--gpus", "0"), "tao run --gpus 0 --files x.py -- python x.py"),
+        (("run", "x.py", "--lr", "3"), "tao run --files x.py -- python x.py --lr 3"),
         (("run", "-d", "x.sh", "--", "a"), "tao run -d --files x.sh -- bash x.sh a"),
         (("run", "--detach", "ls", "sub"), "tao run --detach -- ls sub"),
         (("run", "docker", "my.yaml"), "tao run --platform docker my.yaml"),
@@ -282,8 +321,9 @@ def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) 
     ],
 )
 def test_a_mistaken_line_is_answered_with_the_whole_line_to_type(
-    typed: Typed, args: tuple[str, ...], command: str
+    typed: Typed, tmp_path: Path, args: tuple[str, ...], command: str
 ) -> None:
+    (tmp_path / "x.py").write_text("")
     ran = typed(*args)
     told = json.loads(ran.err)["error"]["hint"] if "--json" in args else ran.err
     assert (ran.code, ran.out) == (2, "")
@@ -299,3 +339,14 @@ def test_a_command_of_the_program_docker_is_no_platform(typed: Typed, tmp_path: 
         patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
         ran = typed("run", "--gpus", "0", "docker", "ps", "-a")
     assert ran.err.strip().endswith("tao run --gpus 0 -- docker ps -a")
+
+
+def test_help_as_a_verb_prints_the_help(typed: Typed) -> None:
+    for args, flags in ((("help",), ("--help",)), (("help", "run"), ("run", "--help"))):
+        ran = typed(*args)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out == typed(*flags).out
+
+
+def test_the_images_are_listed_with_ls_as_the_skills_are(typed: Typed) -> None:
+    assert typed("images", "ls").out == typed("images").out

@@ -37,6 +37,31 @@ def test_help_tells_every_exit_code_that_the_page_tells(tao: Tao) -> None:
     assert re.findall(r"^  (\d+) ", told, re.MULTILINE) == codes
 
 
+def rows_of_verbs() -> dict[str, str]:
+    """What the page of the command says of each verb, without the targets of its links."""
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    table = page.read_text().partition("## Verbs")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z]+)[^`]*` \| (.*) \|$", table, re.MULTILINE)
+    return {verb: re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text) for verb, text in rows}
+
+
+def test_the_page_tells_every_verb_and_begins_with_the_word_of_the_help() -> None:
+    rows = rows_of_verbs()
+    assert list(rows) == list(VERBS)
+    first_words = {verb: text.split()[0] for verb, text in rows.items()}
+    assert first_words == {name: verb.summary.split()[0].lower() for name, verb in VERBS.items()}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_flag_that_the_page_names_is_one_of_its_verb(
+    typed: Callable[..., Ran], verb: str
+) -> None:
+    own_flags = rows_of_verbs()[verb].partition("; `--image` of `run`")[0]
+    named = set(re.findall(r"`(--[a-z-]+)", own_flags))
+    told = set(re.findall(r"--[a-z-]+", typed(verb, "--help").out))
+    assert named <= told
+
+
 @pytest.mark.parametrize("verb", ["run", "wait", "retry"])
 def test_a_verb_that_waits_tells_its_exit_codes(typed: Callable[..., Ran], verb: str) -> None:
     told = " ".join(typed(verb, "--help").out.split())

@@ -78,10 +78,13 @@ def test_a_list_in_json_has_no_histories_unless_they_are_asked_for(swept: Typed)
         swept("ls", "--json", "--sort", "name").json[0],
         swept("ls", "--json", "--full", "--sort", "name").json[0],
     )
-    assert short["progress"]["history"] == []
+    assert "history" not in short["progress"]
     assert [entry["epoch"] for entry in full["progress"]["history"]] == [1, 2, 3]
     assert {**short["progress"], "history": None} == {**full["progress"], "history": None}
     assert swept("status", "--json", "a-1111111111").json == full
+    assert [job["progress"].get("history") for job in swept("ls", "--jsonl").json_lines] == [
+        None
+    ] * 4
 
 
 def test_fifty_jobs_with_long_labels_stay_readable_on_a_terminal(tao: Tao, tmp_path: Path) -> None:
@@ -94,3 +97,73 @@ def test_fifty_jobs_with_long_labels_stay_readable_on_a_terminal(tao: Tao, tmp_p
     assert max(map(len, lines)) <= 140
     assert lines[0].split() == ["ID", "PLATFORM", "STATUS", "AGE", "PROGRESS", "BEST", "LABELS"]
     assert all("…" in line and "@" in line for line in lines[1:])
+
+
+def test_jobs_are_sorted_by_a_label_with_numbers_as_numbers(typed: Typed, tmp_path: Path) -> None:
+    for number, rate in enumerate(("0.01", "1e-3", "0.1", "auto")):
+        sweep.add(tmp_path, f"rate-{number:010}", labels={"sweep": "a", "lr": rate})
+    sweep.add(tmp_path, "none-1111111111", labels={"sweep": "a"})
+    listed = typed("ls", "--label", "sweep=a", "--sort", "lr").out.splitlines()
+    assert "label lr" in listed[0]
+    assert [line.split()[-1] for line in listed[1:]] == ["1e-3", "0.01", "0.1", "auto", "0s"]
+
+
+def test_jobs_are_sorted_by_a_setting_which_has_a_column(typed: Typed, tmp_path: Path) -> None:
+    for number, rate in enumerate((0.01, 0.001, 0.1)):
+        spec = {"specs": {"train": {"learning_rate": rate}}}
+        sweep.add(tmp_path, f"rate-{number:010}", (0.5, 0.9), spec=spec)
+    for sort in ("learning_rate", "train.learning_rate", "specs.train.learning_rate"):
+        head, *rows = typed("ls", "--sort", sort).out.splitlines()
+        assert "specs.train.learning_rate" in head
+        assert [row.split()[-1] for row in rows] == ["0.001", "0.01", "0.1"]
+    named = [f"rate-{number:010}" for number in range(3)]
+    told = typed("compare", "--json", "--sort", "learning_rate", *named).json
+    assert [job["id"] for job in told["jobs"]] == [named[1], named[0], named[2]]
+
+
+def test_a_setting_of_the_command_sorts_without_its_dashes(typed: Typed, tmp_path: Path) -> None:
+    for number, rate in enumerate(("0.2", "0.1")):
+        command = {"command": f"train.py --lr {rate}"}
+        sweep.add(tmp_path, f"rate-{number:010}", spec=command)
+    assert [job["id"][-1] for job in typed("ls", "--json", "--sort", "lr").json] == ["1", "0"]
+
+
+def test_a_word_that_can_mean_several_settings_is_answered_with_their_names(
+    typed: Typed, tmp_path: Path
+) -> None:
+    sweep.add(tmp_path, "a-1111111111", spec={"specs": {"head": {"lr": 1}, "body": {"lr": 2}}})
+    ran = typed("ls", "--sort", "lr")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "error: 'lr' can mean several settings.",
+        "why:   They are specs.body.lr, specs.head.lr.",
+        "next:  Write one of these names.",
+    ]
+
+
+def test_a_word_by_which_nothing_can_be_sorted_lists_what_can_be(swept: Typed) -> None:
+    ran = swept("ls", "--sort", "learning_rate")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "error: None of these jobs has a metric, a setting or a label 'learning_rate'.",
+        "why:   They have: accuracy, precision, loss.",
+        "next:  Settings in which they differ: label sweep, label lr.",
+    ]
+
+
+def test_labels_that_tell_jobs_apart_stand_before_those_that_all_have(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for number in range(2):
+        labels = {"team": "vision", "lr": str(number)}
+        sweep.add(tmp_path, f"rate-{number:010}", labels=labels)
+    assert "lr=1 team=vision" in typed("ls").out
+
+
+def test_a_setting_that_a_word_is_short_for_is_named(typed: Typed, tmp_path: Path) -> None:
+    for number, rate in enumerate((0.01, 0.001)):
+        spec = {"specs": {"train": {"learning_rate": rate}}}
+        sweep.add(tmp_path, f"rate-{number:010}", spec=spec)
+    for word in ("lr", "learningrate"):
+        told = typed("ls", "--sort", word).err
+        assert told.endswith("next:  Did you mean specs.train.learning_rate?\n")

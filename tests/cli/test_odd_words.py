@@ -28,7 +28,6 @@ HUGE = "9" * 20
         (("run", "python3"), "tao run -- python3"),
         (("run", "-"), "/dev/stdin"),
         (("stop", "x"), "Did you mean tao cancel?"),
-        (("help",), "Did you mean tao --help?"),
         (("run", "https://host/job.yaml"), "fetch it first"),
     ],
 )

@@ -138,3 +138,30 @@ def test_a_word_that_means_several_jobs_is_told_with_the_same_command_and_an_id(
         "why:   They are twin-1111111111, twin-2222222222.",
         "next:  Name one by its id. For example: tao logs --tail 3 twin-1111111111",
     ]
+
+
+def test_a_checkpoint_of_a_shared_name_is_not_taken_from_any_of_the_jobs(
+    typed: Typed, tmp_path: Path
+) -> None:
+    best, worse, newest = (f"rate-{number}111111111" for number in (1, 2, 3))
+    for job, accuracy in ((worse, 0.7), (best, 0.9), (newest, 0.8)):
+        sweep.add(tmp_path, job, (0.5, accuracy))
+    ran = typed("results", "rate", "--epoch", "best")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "error: 'rate' can mean several jobs.",
+        f"why:   They are {best}, {newest}, {worse}.",
+        f"next:  {best} has the best accuracy. For example: tao results {best} --epoch best",
+    ]
+    ran = typed("results", "rate", "--fetch", "here", "--epoch", "last")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith(f"For example: tao results {newest} --fetch here --epoch last\n")
+
+
+def test_which_job_of_a_name_is_taken_is_told_to_programs_too(typed: Typed, tmp_path: Path) -> None:
+    first, second = "rate-1111111111", "rate-2222222222"
+    for job in (first, second):
+        sweep.add(tmp_path, job, (0.5, 0.6))
+    ran = typed("status", "--json", "rate")
+    assert ran.json["id"] == second
+    assert ran.err == f'{{"note": "{second}, the newest of 2 jobs named rate."}}\n'

@@ -267,3 +267,40 @@ def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_shown(
     assert [Path(path).name for path in files] == ["1", "3"]
     assert unreadable == [str(shut)]
     assert skipped == [["shut", "The folder cannot be looked into."]]
+
+
+@pytest.mark.parametrize("files", [{"eval.py": b"print(1)"}, {}])
+def test_an_input_that_the_job_did_not_change_is_no_result(
+    sdk: LocalSDK, tmp_path: Path, files: dict[str, bytes]
+) -> None:
+    trained = tmp_path / "trained.pth"
+    trained.write_text("weights")
+    os.utime(trained, (1e9, 1e9))
+    job = sdk.create_job(
+        command="mkdir -p out; cat out/best.pth; echo 1 > out/metrics.json",
+        files=files,
+        inputs={"out/best.pth": str(trained)},
+        outputs=["out"],
+        gpu_count=0,
+    )
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
+    left = sdk.results(job.id)
+    names = {Path(file.path).name for file in left.files}
+    assert ("metrics.json" in names, "best.pth" in names) == (True, False)
+    assert (left.checkpoints, left.best, left.newest) == ([], None, None)
+    copies = sdk.fetch_results(job.id, tmp_path / "here")
+    assert "best.pth" not in {copy.name for copy in copies}
+
+
+def test_an_input_that_the_job_wrote_again_is_a_result(sdk: LocalSDK, tmp_path: Path) -> None:
+    trained = tmp_path / "trained.pth"
+    trained.write_text("weights")
+    os.utime(trained, (1e9, 1e9))
+    job = sdk.create_job(
+        command="echo more >> out/best.pth",
+        inputs={"out/best.pth": str(trained)},
+        outputs=["out"],
+        gpu_count=0,
+    )
+    assert sdk.wait(job.id, timeout=300).status == "Complete"
+    assert [Path(each.path).name for each in sdk.results(job.id).checkpoints] == ["best.pth"]

@@ -5,6 +5,7 @@ does.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,8 @@ def test_an_argument_of_numbers_with_commas_is_noted_as_one_text() -> None:
         ("sub/a b.txt", "--inputs 'a b.txt=sub/a b.txt'"),
         ("s3://bucket/coco/", "--inputs coco=s3://bucket/coco/"),
         ("dataset.train", "--inputs dataset.train=folder"),
+        ("/nowhere/data", "--inputs /nowhere/data=/nowhere/data"),
+        (sys.executable, f"--inputs {Path(sys.executable).name}={sys.executable}"),
     ],
 )
 def test_an_input_without_a_name_is_refused_with_what_to_type(

@@ -281,6 +281,8 @@ def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: Lo
     assert [one.id for one in sdk.list_jobs(statuses=["Complete"])] == [job.id]
     assert sdk.list_jobs(statuses="Error") == []
     assert sdk.list_jobs(statuses="Complete") == sdk.list_jobs(statuses=["Complete"])
+    assert sdk.list_jobs(statuses="complete") == sdk.list_jobs(statuses=["COMPLETE"])
+    assert [one.id for one in sdk.list_jobs(statuses="complete")] == [job.id]
     with pytest.raises(UsageError, match="invalid status: 'xyzzy'. Known are: Pending, "):
         sdk.list_jobs(statuses=["xyzzy"])
     nothing: Any = None
@@ -289,7 +291,7 @@ def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: Lo
 
 @pytest.mark.parametrize(
     ("word", "status"),
-    [("Failed", "Error"), ("Completed", "Complete"), ("running", "Running"), ("done", "Complete")],
+    [("Failed", "Error"), ("Completed", "Complete"), ("runing", "Running"), ("done", "Complete")],
 )
 def test_a_status_that_another_tool_has_or_that_is_misspelt_names_ours(
     sdk: LocalSDK, word: str, status: str
@@ -550,6 +552,8 @@ def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) ->
     sdk.wait(job.id, timeout=300)
     with pytest.raises(UsageError, match=f"{field} is 'x'; it must be a whole number"):
         sdk.get_job_logs(job.id, **dict[str, Any]({field: "x"}))
+    with pytest.raises(UsageError, match=f"{field} is -1; it must be a whole number of 0 or more"):
+        sdk.get_job_logs(job.id, **dict[str, Any]({field: -1}))
     last: Any = numpy.int64(1)
     assert sdk.get_job_logs(job.id, tail=last) == "b\n"
 

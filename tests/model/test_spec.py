@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import settings_of
 from tao_sdk.model.secrets import (
     Redactor,
     Secret,
@@ -18,6 +21,7 @@ from tao_sdk.model.secrets import (
 )
 from tao_sdk.model.spec import JobSpec, dns_label, is_job_id, mint_id, read_spec, stored_spec
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
+from tao_sdk.platforms.local import LocalSDK
 
 
 @pytest.mark.parametrize(
@@ -140,6 +144,48 @@ def test_durations_and_sizes_as_people_write_them() -> None:
     assert parse_duration("1-12:00:00") == timedelta(hours=36)
     assert parse_duration("1h30m") == timedelta(minutes=90)
     assert parse_size("8g") == parse_size("8GiB") == 8 * 1024**3
+
+
+def test_a_clock_without_seconds_has_days_before_it() -> None:
+    assert parse_duration("1-12:30") == timedelta(hours=36, minutes=30)
+    assert parse_duration("0:30:00") == timedelta(minutes=30)
+    with pytest.raises(ValueError):
+        parse_duration("30:00")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "advice"),
+    [
+        ("memory", "32", "Without a unit it is bytes. Write 32g, or 32m."),
+        ("shm_size", 8, "Without a unit it is bytes. Write 8g, or 8m."),
+        ("time_limit", 10, "It has no unit. Write 10m for minutes, or 10h for hours."),
+        ("time_limit", "30:00", "Write 30:00:00 for hours and minutes, or 0:30:00 for minutes"),
+    ],
+)
+def test_a_number_whose_unit_is_not_clear_is_refused_with_what_to_write(
+    field: str, value: object, advice: str
+) -> None:
+    with pytest.raises(SpecError) as told:
+        read_spec({"command": "true", field: value})
+    assert told.value.what.startswith(f"{field} is {value!r}; it must be a ")
+    assert told.value.next.startswith(advice)
+
+
+@pytest.mark.parametrize("documented", [JobSpec, LocalSDK.create_job, DockerOptions])
+def test_the_help_of_a_program_says_what_each_field_means(documented: Any) -> None:
+    record = documented if documented is DockerOptions else JobSpec
+    lines = (documented.__doc__ or "").splitlines()
+    for name, field in settings_of(record).items():
+        assert any(line.startswith(f"{name} (") for line in lines)
+        assert field.metadata["help"] in documented.__doc__
+    if record is JobSpec:
+        assert "gpu_count (a whole number of -1 or more; 1 if not given): GPUs per node" in (
+            documented.__doc__
+        )
+
+
+def test_a_size_in_bytes_is_one() -> None:
+    assert read_spec({"command": "true", "memory": 34359738368}).memory == "34359738368"
 
 
 def test_no_form_of_a_secret_shows_its_value() -> None:

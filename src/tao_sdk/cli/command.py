@@ -262,7 +262,8 @@ def newest(client: Client, out: Output, job: str) -> str:
     named = ids_named(client, job)
     if len(named) < 2:
         return job
-    out.note(f"{named[0]}, the newest of {len(named)} jobs named {job}.")
+    note = f"{named[0]}, the newest of {len(named)} jobs named {job}."
+    out.aside(note, {"note": note})
     return named[0]
 
 

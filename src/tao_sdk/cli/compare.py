@@ -12,8 +12,8 @@ from tao_sdk.cli.command import JobId, all_named, command
 from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
-from tao_sdk.model.comparison import PLAIN_WORD
-from tao_sdk.model.ranking import FIXED_ORDERS, best_value
+from tao_sdk.model.job_settings import PLAIN_WORD
+from tao_sdk.model.ranking import FIXED_ORDERS, best_value, sorting_setting
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -42,7 +42,10 @@ MOST_SETTINGS = 12  # columns of the table; --json has all
 @click.option(
     "--sort",
     metavar="ORDER",
-    help="created, name, status, or a metric: the best first. Default: as they are named.",
+    help=(
+        "created, name, status, a metric (the best first), or a setting or label (the smallest "
+        "first). Default: as they are named."
+    ),
 )
 @click.option(
     "--out",
@@ -131,10 +134,14 @@ def settings_note(comparison: Comparison) -> str:
 
 
 def sort_metric(comparison: Comparison, sort: str | None) -> str | None:
-    """The metric that jobs are sorted by; None where its column is there already, and for `name`
-    and such.
+    """The metric that jobs are sorted by; None where its column is there already, for a setting,
+    and for `name` and such.
     """
-    return None if sort in (*FIXED_ORDERS, comparison.metric) else sort
+    if sort is None or sort in (*FIXED_ORDERS, comparison.metric):
+        return None
+    if sorting_setting([compared.job for compared in comparison.jobs], sort):
+        return None
+    return sort
 
 
 def row(

@@ -39,7 +39,7 @@ NOT_RELEASED = "; its platform could not be asked, what it has of the job stays"
 def rm(
     client: Client, out: Output, jobs: tuple[str, ...], labels: tuple[str, ...], force: bool
 ) -> None:
-    """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results
+    """Delete ended jobs: their rows, logs, and what the platform still has of them. Their results
     stay where they are.
     """
     from tao_sdk.client.cleaning import refuse_live
@@ -69,7 +69,7 @@ def rm(
 )
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> None:
-    """Remove what ended jobs left at the backends (containers, staged files). Logs are kept first;
+    """Remove what ended jobs left at the platforms (containers, staged files). Logs are kept first;
     rows and results stay.
     """
     cleaned = client.gc(older_than=older_than, dry_run=dry_run)

@@ -13,8 +13,8 @@ MEANT: Mapping[str, str] = {
     for verb, words in {
         "run": "submit launch create apply train sbatch srun",
         "plan": "validate check dry-run lint",
-        "ls": "list ps jobs queue squeue sacct",
-        "status": "show describe info inspect stat progress",
+        "ls": "list ps jobs queue squeue sacct pods",
+        "status": "show describe inspect stat progress",
         "attach": "reattach join resume-watching",
         "compare": "diff",
         "logs": "log tail",
@@ -28,7 +28,6 @@ MEANT: Mapping[str, str] = {
         "doctor": "preflight verify config configure login platforms endpoints",
         "init": "new template",
         "images": "image",
-        "--help": "help",
         "--version": "version",
     }.items()
     for word in words.split()
@@ -51,9 +50,15 @@ INSTEAD: Mapping[str, str] = {
     "top": "How a job's training goes: tao status JOB",
     "get": "All jobs: tao ls. One job: tao status JOB",
     "start": "To run a job file: tao run job.yaml. To try an ended job again: tao retry JOB",
+    "best": "The best job: tao ls --sort METRIC. Its best checkpoint: tao results JOB --epoch best",
     "curve": "A job's curve: tao attach JOB. Those of several jobs: tao compare JOB JOB",
     "plot": "A job's curve: tao attach JOB. Those of several jobs: tao compare JOB JOB",
     "metrics": "A job's metrics: tao status JOB. Those of several jobs: tao compare JOB JOB",
+    "info": "What is here: tao doctor. One job: tao status JOB",
+    "job": "All jobs: tao ls. One job: tao status JOB",
+    "df": "A job's results and their size: tao results JOB",
+    "scontrol": "One job: tao status JOB. To end it: tao cancel JOB. The cluster: tao doctor slurm",
+    "nvidia-smi": "The GPUs of this machine: tao doctor local",
     "sinfo": "What a cluster has: tao doctor slurm",
     "nodes": "What a platform has: tao doctor slurm, or another platform",
     "gpus": "The GPUs of this machine: tao doctor local. Those of a cluster: tao doctor slurm",
@@ -76,6 +81,9 @@ INSTEAD: Mapping[str, str] = {
     "env": "What a job was started with: tao status JOB --json. What it would be: tao plan --full",
 }
 
+# First words of other tools' commands whose second word is the verb: `docker ps`, `system prune`.
+FIRST_WORDS = frozenset({"container", "docker", "job", "kubectl", "pod", "podman", "system"})
+
 FETCH_OR_JSON = (
     "To copy them here: tao results JOB --fetch DIR. For programs: tao results JOB --json"
 )
@@ -85,6 +93,17 @@ PICTURE_OR_JSON = (
 LOG_OR_JSON = (
     "What a job prints: tao logs JOB. What it writes: tao run --outputs DIR. "
     "For programs: tao run --json"
+)
+
+EVERY_JOB = "All of them: tao ls --limit 0"
+OWN_JOBS = "A job store holds one user's jobs. Those that run: tao ls --status running"
+NO_TIMES = "A log has no times of its own. What happened when: tao events JOB"
+ALL_ATTEMPTS = "A job's log holds all its attempts: tao logs JOB"
+ALL_IMAGES = "All image keys: tao images"
+LAST_EVENTS = "The last of them: tao events JOB | tail"
+NEW_EVENTS = "To see what happens as it happens: tao events --follow"
+NO_NAMESPACE = (
+    "A job is found wherever it runs: leave it out. Jobs of one place: tao ls --platform NAME"
 )
 
 # Flags that other tools have, by verb ("" for all): what is done instead.
@@ -100,9 +119,14 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("run", "--watch"): "A run is followed unless --detach is given.",
     ("run", "--wait"): "A run is followed unless --detach is given.",
     ("run", "--background"): "To return at once: tao run --detach",
-    ("ls", "-a"): "All of them: tao ls --limit 0",
-    ("ls", "--all"): "All of them: tao ls --limit 0",
-    ("ls", "-n"): "The newest N: tao ls --limit N",
+    ("ls", "-a"): EVERY_JOB,
+    ("ls", "-A"): EVERY_JOB,
+    ("ls", "--all"): EVERY_JOB,
+    ("ls", "--all-namespaces"): EVERY_JOB,
+    ("ls", "-u"): OWN_JOBS,
+    ("ls", "--user"): OWN_JOBS,
+    ("ls", "--me"): OWN_JOBS,
+    ("ls", "-n"): "The newest N: tao ls --limit N. Jobs of one place: tao ls --platform NAME",
     ("ls", "-l"): "The list has one form. More of one job: tao status JOB",
     (
         "ls",
@@ -112,12 +136,31 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("ls", "--failed"): "Those that failed: tao ls --status error",
     ("ls", "--state"): "To choose by status: tao ls --status running",
     ("ls", "--filter"): "To choose jobs: tao ls --label NAME=VALUE, --status or --platform",
-    ("ls", "--watch"): "To see what happens as it happens: tao events --follow",
-    ("ls", "-w"): "To see what happens as it happens: tao events --follow",
+    ("ls", "--watch"): NEW_EVENTS,
+    ("ls", "-w"): NEW_EVENTS,
+    ("events", "--watch"): NEW_EVENTS,
+    ("events", "-w"): NEW_EVENTS,
+    ("events", "--tail"): LAST_EVENTS,
+    ("events", "-n"): LAST_EVENTS,
+    ("events", "--limit"): LAST_EVENTS,
     ("status", "--watch"): "To see it change: tao attach JOB",
     ("status", "-w"): "To see it change: tao attach JOB",
     ("logs", "-F"): "To follow it: tao logs -f JOB",
     ("logs", "--lines"): "The end of it: tao logs JOB --tail N",
+    ("logs", "--tail"): "All of it: tao logs JOB. The last N lines: tao logs JOB --tail N",
+    ("logs", "-t"): NO_TIMES,
+    ("logs", "--timestamps"): NO_TIMES,
+    ("logs", "--previous"): ALL_ATTEMPTS,
+    ("logs", "-p"): ALL_ATTEMPTS,
+    ("logs", "-c"): "Of one node of several: tao logs JOB --rank N",
+    ("logs", "--container"): "Of one node of several: tao logs JOB --rank N",
+    ("images", "-a"): ALL_IMAGES,
+    ("images", "--all"): ALL_IMAGES,
+    ("images", "-q"): ALL_IMAGES,
+    ("", "-n"): NO_NAMESPACE,
+    ("", "--namespace"): NO_NAMESPACE,
+    ("cancel", "-u"): "All that have a label: tao cancel --label NAME=VALUE",
+    ("cancel", "--user"): "All that have a label: tao cancel --label NAME=VALUE",
     (
         "results",
         "--best",
@@ -126,6 +169,10 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
         "results",
         "--latest",
     ): "The newest checkpoint: tao results JOB --epoch last. To copy it here: --fetch DIR as well",
+    (
+        "results",
+        "--label",
+    ): "One job at a time. The best of them: tao ls --label NAME=VALUE --sort METRIC --limit 1",
     ("results", "--output"): FETCH_OR_JSON,
     ("results", "-o"): FETCH_OR_JSON,
     ("run", "--output"): LOG_OR_JSON,
@@ -177,7 +224,26 @@ FLAGS_OF_RUN: Mapping[str, str] = {
             "A host path in a container: tao {verb} --mounts SRC:DST. "
             "A job on this machine (local) sees its paths as they are."
         ),
-        "-p": "A partition of the cluster: tao {verb} --platform slurm --partition NAME",
+        "-p --publish": (
+            "A partition of the cluster: tao {verb} --platform slurm --partition NAME. "
+            "A container's ports: tao {verb} --platform docker --network host"
+        ),
+        "-A": "An account of the cluster: tao {verb} --platform slurm --account NAME",
+        "-q": "A quality of service: tao {verb} --platform slurm --qos NAME",
+        "-u": "Who runs it in the container: tao {verb} --platform docker --user UID",
+        "--ntasks --ntasks-per-node": (
+            "One task runs on each node. How many nodes: tao {verb} --nodes N. "
+            "How many GPUs: tao {verb} --gpus N"
+        ),
+        "--namespace": (
+            "A namespace of the cluster: tao {verb} --platform kubernetes --namespace NAME"
+        ),
+        "--cpu": "How many CPU cores: tao {verb} --cpus N",
+        "--env-file": (
+            "A variable of the job, with its value from your environment: tao {verb} --env NAME"
+        ),
+        "--entrypoint": "The command stands behind --: tao {verb} -- python train.py",
+        "--ipc": "How much shared memory: tao {verb} --shm-size 8g",
         "--time --timeout": "How long it may run: tao {verb} --time-limit 4h",
         "-t": (
             "How long it may run: tao {verb} --time-limit 10m. "
@@ -214,6 +280,7 @@ EXTRA_WORDS: Mapping[str, str] = {
     "logs": "One job at a time: tao logs {word}",
     "results": "One job at a time: tao results {word}",
     "why": "One job at a time: tao why {word}",
+    "watch": "One job: tao attach {word}. All live jobs: tao watch",
 }
 
 
@@ -223,13 +290,15 @@ def flag_instead(verb: str, flag: str) -> str:
         return FLAGS_OF_TAO[flag]
     if verb == "logs" and flag[1:].isdigit():  # `-5`, as of tail
         flag = "--lines"
-    if instead := FLAGS_INSTEAD.get((verb, flag)) or FLAGS_INSTEAD.get(("", flag)):
+    if instead := FLAGS_INSTEAD.get((verb, flag)):
         return instead
-    if verb not in ("run", "plan"):
-        return ""
-    return FLAGS_OF_RUN.get(flag, "").format(verb=verb)
+    if verb in ("run", "plan") and flag in FLAGS_OF_RUN:
+        return FLAGS_OF_RUN[flag].format(verb=verb)
+    return FLAGS_INSTEAD.get(("", flag), "")
 
 
 def word_instead(verb: str, word: str) -> str:
     """What was probably meant by a word that the verb does not take; "" where nobody knows."""
+    if verb == "watch" and word in ("ls", "status", "tao"):
+        return f"{NEW_EVENTS}. The list as it is now: tao ls"
     return EXTRA_WORDS.get(verb, "").format(word=word)

@@ -24,7 +24,7 @@ def images(out: Output, key: str | None) -> None:
     """
     from tao_sdk.versions import image_keys, images_of, load_manifest, manifest_path
 
-    key = (key or "").removeprefix("images.")
+    key = "" if key in (None, "ls") else key.removeprefix("images.")
     path = manifest_path()
     manifest = load_manifest(path)
     shown = images_of(key, manifest) if key else image_keys(manifest)

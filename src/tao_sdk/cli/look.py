@@ -29,7 +29,7 @@ from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable
-from tao_sdk.model.ranking import FIXED_ORDERS
+from tao_sdk.model.ranking import FIXED_ORDERS, sorting_setting
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 
@@ -78,7 +78,10 @@ LAST_BYTES = 8192  # of them: a progress bar can be one long line
     default="created",
     show_default=True,
     metavar="ORDER",
-    help="created, name, status, or a metric: the best first, jobs without it last.",
+    help=(
+        "created, name, status, a metric (the best first), or a setting or label (the smallest "
+        "first); jobs without it last."
+    ),
 )
 @click.option("--full", is_flag=True, help="With --json: also the metrics of every epoch.")
 def ls(
@@ -106,11 +109,12 @@ def ls(
     shown = jobs[:most]
     out.object([job.to_json(history=full) for job in shown])
     if shown:
-        metric = None if sort in FIXED_ORDERS else sort
+        setting = sorting_setting(jobs, sort)
+        metric = None if setting or sort in FIXED_ORDERS else sort
         causes = {job.id: client.known_cause(job) for job in shown}
         narrow = out.width is not None
         head, *rows = show.listing(
-            shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow
+            shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow, setting=setting
         )
         out.table(head, rows)
     else:

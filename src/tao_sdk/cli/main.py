@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.habits import INSTEAD, MEANT
+from tao_sdk.cli.habits import FIRST_WORDS, INSTEAD, MEANT
 from tao_sdk.cli.verbs import VERBS
 
 COMPLETE = "_TAO_COMPLETE"
@@ -42,9 +42,21 @@ class Tao(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] == "help":
+            return self.help_on(ctx, args[1:])
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise help_on(args) or unknown_verb(args[0])
+            raise unknown_verb(args)
         return super().resolve_command(ctx, args)
+
+    def help_on(
+        self, ctx: click.Context, words: Sequence[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """What `help` and `help run` mean: --help of the command, or of the verb."""
+        names = [word for word in words if not word.startswith("-")]
+        if names:
+            return self.resolve_command(ctx, [names[0], "--help"])
+        click.echo(ctx.get_help())
+        ctx.exit()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -53,27 +65,30 @@ class Tao(click.Group):
             formatter.write_dl([(str(code), what) for code, what in exit_codes.MEANINGS.items()])
 
 
-def help_on(args: Sequence[str]) -> Exception | None:
-    """The error for `help run`, which names the help of that verb; None for any other words."""
-    from tao_sdk.model.errors import UsageError
-
-    if args[0] != "help" or len(args) < 2 or args[1] not in VERBS:
-        return None
-    return UsageError("unknown verb: 'help'", "", f"Help on {args[1]}:", f"tao {args[1]} --help")
-
-
-def unknown_verb(name: str) -> Exception:
+def unknown_verb(args: Sequence[str]) -> Exception:
     """The error for a word that is no verb, with what was meant or what is done instead."""
     from tao_sdk.model.errors import UsageError
 
+    name = args[0]
     if name.endswith((".yaml", ".yml")):
         return UsageError(f"unknown verb: {name!r}", "", "To run a job file:", f"tao run {name}")
     what = f"unknown verb: {name!r}"
+    name = verb_word(args)
+    if name in VERBS:
+        return UsageError(what, "", f"Did you mean tao {name}?")
     if name in INSTEAD:
         return UsageError(what, "", INSTEAD[name])
     if verb := MEANT.get(name) or near_verb(name):
         return UsageError(what, "", f"Did you mean tao {verb}?")
     return UsageError(what, "", "Help:", "tao --help")
+
+
+def verb_word(args: Sequence[str]) -> str:
+    """The word that says what is to be done: of `docker ps` and `job ls` the second."""
+    first, *rest = args
+    if first not in FIRST_WORDS:
+        return first
+    return next((word for word in rest if not word.startswith("-")), "job")
 
 
 def near_verb(name: str) -> str:

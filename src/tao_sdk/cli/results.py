@@ -15,7 +15,8 @@ from tao_sdk.cli import results_text, show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.client.known_jobs import ids_named
 from tao_sdk.client.views import changed_at, path_view, results_view
-from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.errors import PathNotFound, SeveralJobs, UsageError
+from tao_sdk.model.ranking import in_order
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def results(
       tao run --files eval.py --inputs best.pt="$CKPT" -- python eval.py --ckpt best.pt
     """
     refuse_flags_of_only(job, fetch, only, epoch)
+    if job and epoch is not None:
+        refuse_shared_name(client, job, epoch)
     from tao_sdk.client.results import relative
 
     found = client.get_job(job_or_newest(client, out, job))
@@ -145,6 +148,21 @@ def refuse_flags_of_only(
             ONLY_TAKES,
             "Give --fetch DIR as well. The best checkpoint: tao results JOB --epoch best",
         )
+
+
+def refuse_shared_name(client: Client, name: str, epoch: int | str) -> None:
+    """Raise SeveralJobs where several jobs have the name: a script would take the checkpoint of
+    any of them. For the best checkpoint the job with the best metric is named first.
+    """
+    ids = ids_named(client, name)
+    if len(ids) < 2:
+        return
+    comparison = client.compare(ids)
+    if epoch != BEST or comparison.metric is None:
+        raise SeveralJobs.of(name, ids)
+    jobs = in_order([compared.job for compared in comparison.jobs], comparison.metric)
+    advice = f"{jobs[0].id} has the best {comparison.metric}."
+    raise SeveralJobs.of(name, [job.id for job in jobs], advice)
 
 
 def print_path(
@@ -277,7 +295,7 @@ def fetch_files(
 @click.argument("uri")
 @platform_option(default="local", show_default=True, help="As this platform sees it.")
 def files(client: Client, out: Output, uri: str, platform: str) -> None:
-    """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3
+    """Show a path as the platform sees it; of a folder, what is in it. The exit code is 3
     when there is nothing.
     """
     there, path = client.files(platform, uri), client.path_at(uri, platform)

@@ -145,9 +145,10 @@ def progress_line(left: Results) -> list[str]:
 
 
 def missing_results(left: Results) -> list[str]:
-    """What was not sent when the job was over."""
+    """What was not sent when the job was over, a line each."""
     if left.unsent:
-        return [f"not sent {', '.join(map(show.one_line, left.unsent))}"]
+        first, *rest = show.first_lines(left.unsent)
+        return [f"not sent {first}", *(f"         {line}" for line in rest)]
     if left.lost:
         return [f"not kept {show.one_line(left.lost)}"]
     return []

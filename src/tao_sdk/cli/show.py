@@ -19,6 +19,7 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
+from tao_sdk.model.job_settings import settings_of
 from tao_sdk.model.metric_names import telling_order
 from tao_sdk.model.progress import (
     NOT_FINITE_ADVICE,
@@ -28,6 +29,7 @@ from tao_sdk.model.progress import (
     telling_metrics,
 )
 from tao_sdk.model.ranking import best_value
+from tao_sdk.model.secrets import shown_target
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
 
@@ -52,6 +54,7 @@ LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
 
+MOST_LINES = 5  # of a list of names
 NAMED_PIDS = 16
 NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
 
@@ -109,21 +112,58 @@ def listing(
     metric: str | None,
     hidden: Collection[str] = (),
     narrow: bool = False,
+    setting: str = "",
 ) -> list[tuple[str, ...]]:
     """A head and a row a job. A column that is empty for all jobs is left out.
 
-    The best value is that of `metric`, or of each job's most telling one. Labels in `hidden` are
-    not shown: all jobs have them. With `narrow`, long labels are cut. `causes` tells, by id, why
-    jobs failed.
+    The best value is that of `metric`, or of each job's most telling one. `setting` is the flat
+    name of a setting that has a column. Labels in `hidden` are not shown: all jobs have them. With
+    `narrow`, long labels are cut. `causes` tells, by id, why jobs failed.
     """
     width = LABELS_WIDTH if narrow else None
-    rows = [row(job, now, causes[job.id], metric, hidden, width) for job in jobs]
+    hidden = {*hidden, setting.removeprefix("label ")}
+    shared = shared_labels(jobs)
+    in_order = [replace(job, labels=telling_first(job, shared)) for job in jobs]
+    rows = [
+        with_setting(row(job, now, causes[job.id], metric, hidden, width), cell)
+        for job, cell in zip(in_order, setting_cells(jobs, setting, width), strict=True)
+    ]
+    head = with_setting(HEAD, setting)
     columns = [
         column
-        for column, name in enumerate(HEAD)
+        for column, name in enumerate(head)
         if name in ALWAYS_SHOWN or any(cells[column] for cells in rows)
     ]
-    return [tuple(cells[column] for column in columns) for cells in (HEAD, *rows)]
+    return [tuple(cells[column] for column in columns) for cells in (head, *rows)]
+
+
+def shared_labels(jobs: Sequence[Job]) -> set[tuple[str, str]]:
+    """The labels, with their values, that all jobs have."""
+    shared = set(jobs[0].labels.items()) if jobs else set[tuple[str, str]]()
+    for job in jobs[1:]:
+        shared &= set(job.labels.items())
+    return shared
+
+
+def telling_first(job: Job, shared: Collection[tuple[str, str]]) -> Mapping[str, str]:
+    """The job's labels, the `shared` ones at the end: they may be cut off."""
+    return dict(sorted(job.labels.items(), key=lambda pair: pair in shared))
+
+
+def with_setting(cells: tuple[str, ...], cell: str) -> tuple[str, ...]:
+    """The cells of HEAD, with that of a setting before the labels."""
+    at = HEAD.index("LABELS")
+    return (*cells[:at], cell, *cells[at:])
+
+
+def setting_cells(jobs: Sequence[Job], setting: str, width: int | None) -> list[str]:
+    """The value of a setting in each job; empty for a job without it, and where none is asked
+    for.
+    """
+    values = [settings_of(job).get(setting) if setting else None for job in jobs]
+    return [
+        "" if value is None else cut(one_line(str(shown_target(value))), width) for value in values
+    ]
 
 
 def row(
@@ -237,6 +277,13 @@ def number(value: float) -> str:
 def one_line(text: str) -> str:
     """The text with one blank for all white space in a row."""
     return " ".join(text.split())
+
+
+def first_lines(texts: Sequence[str], most: int = MOST_LINES) -> list[str]:
+    """The first of many texts, a line each, and `and 7 more`."""
+    more = len(texts) - most
+    rest = [f"and {more} more"] if more > 0 else []
+    return [*map(one_line, texts[:most]), *rest]
 
 
 def message(job: Job) -> str:

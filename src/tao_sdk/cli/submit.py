@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +19,7 @@ from tao_sdk.cli.habits import flag_instead
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.usage_advice import (
     command_without_dashes,
+    line_with_mount,
     platform_as_word,
     split_at_dashes,
     whole_line,
@@ -34,15 +37,17 @@ from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, UsageError
+from tao_sdk.model.errors import JobNotFound, Refused, SpecError, TaoError, UsageError
 from tao_sdk.model.fields import settings_of
-from tao_sdk.model.finding import Severity
+from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
 
 if TYPE_CHECKING:
-    from tao_sdk.client import Client, Submission
+    from tao_sdk.client import Client, Planned, Submission
     from tao_sdk.model.job import Job
 
+MOUNT_WORDS = "To mount its folder:"
+Checked = TypeVar("Checked", "Submission", "Planned")
 OWN_FLAGS = frozenset(
     {*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"}
 )
@@ -220,15 +225,48 @@ def run(
     wanted = asked(job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
     warn_of_open_secrets(out, params)
+    mount_line = partial(typed_with_mount, job_file)
     try:
-        job = told(out, client.submit(wanted.spec, wanted.platform, wanted.options))
+        submission = client.submit(wanted.spec, wanted.platform, wanted.options)
+        job = told(out, with_mount_lines(submission, mount_line))
         if detach:
             return detached(out, job)
         return watched(client, out, job)
     except SpecError as error:
         raise wanted.located(error) from None
+    except Refused as error:
+        if line := mount_line(error.next):
+            raise refused_with_line(error, line) from None
+        raise
     except KeyboardInterrupt:
         raise interrupted(client) from None
+
+
+def typed_with_mount(job_file: str | None, advice: str) -> str:
+    """The command line as it was typed, with the mount that an advice names; "" where it names
+    none, and for a job file, in which the mount belongs.
+    """
+    context = click.get_current_context()
+    if job_file is not None:
+        return ""
+    verb, meta = str(context.info_name), context.meta
+    return line_with_mount(advice, verb, meta["tao.args"], meta["tao.words"])
+
+
+def refused_with_line(error: Refused, line: str) -> Refused:
+    """The same error with the command line to type."""
+    refused = Refused(error.what, error.why, MOUNT_WORDS, line)
+    refused.code = error.code
+    return refused
+
+
+def with_mount_lines(checked: Checked, mount_line: Callable[[str], str]) -> Checked:
+    """A submission or a plan with the whole command line in each finding that asks for a mount."""
+    findings: list[Finding] = []
+    for finding in checked.findings:
+        line = mount_line(finding.next)
+        findings.append(replace(finding, next=MOUNT_WORDS, command=line) if line else finding)
+    return replace(checked, findings=tuple(findings))
 
 
 def told(out: Output, submission: Submission) -> Job:
@@ -332,6 +370,7 @@ def plan(
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
     except SpecError as error:
         raise wanted.located(error) from None
+    planned = with_mount_lines(planned, partial(typed_with_mount, job_file))
     from tao_sdk.cli import planned as shown
 
     view = plan_view(planned)

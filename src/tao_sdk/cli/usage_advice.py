@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXTRA_WORD = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
 PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
+MOUNT = re.compile(r"mounts: \[([^\]<>]+)\]")  # as a job file has it; <folder> is none
 # flags of run and plan that take no value
 FLAGS_ALONE = frozenset(
     {"--detach", "--full", "--json", "--jsonl", "--keep-results", "--no-keep-results"}
@@ -113,6 +114,17 @@ def whole_line(
     return UsageError(error.what, error.why, error.advice, command)
 
 
+def line_with_mount(advice: str, verb: str, args: Sequence[str], words: Sequence[str]) -> str:
+    """The whole command to type with the mount that an advice has as a job file writes it; "" where
+    it has none. `args` stand before `--`, `words` after it.
+    """
+    mount = MOUNT.search(advice)
+    if not mount:
+        return ""
+    command = ["--", *words] if words else []
+    return shlex.join(["tao", verb, *args, "--mounts", mount[1], *command])
+
+
 def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> UsageError | None:
     """The error for a platform or endpoint that was typed without its flag, as in `tao run docker
     job.yaml`; None where no word is one, or it begins a command.
@@ -138,12 +150,12 @@ def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> Us
 
 
 def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
-    """The error for a command typed without dashes before it, such as `tao run python x.py --lr 3`;
-    None where no word is a program.
+    """The error for a command typed without dashes before it, such as `tao run python x.py --lr 3`
+    or `tao run x.py --lr 3`; None where no word is a program or a script.
     """
     at = next((index for index in bare_words(args) if is_program(args[index])), None)
     if at is None:
-        return None
+        return script_without_dashes(verb, args)
     flags = list(args[:at])
     first = args[at]
     if at - 1 in bare_words(args) and may_be_image(args[at - 1]):
@@ -151,6 +163,22 @@ def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
         flags[-1:] = ["--image", first]
     command = shlex.join(["tao", verb, *flags, "--", *args[at:]])
     return UsageError(f"not a job file: {first}", "", "To run it as a command:", command)
+
+
+def script_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
+    """The error for a script and its flags in the place of the job file; None where no word is a
+    script that is there.
+    """
+    from tao_sdk.client.job_request import INTERPRETERS
+
+    bare = bare_words(args)
+    at = next((i for i in bare if Path(args[i]).suffix in INTERPRETERS), None)
+    if at is None or not Path(args[at]).is_file():
+        return None
+    script = Path(args[at])
+    words = [INTERPRETERS[script.suffix], script.name, *args[at + 1 :]]
+    command = shlex.join(["tao", verb, *args[:at], "--files", args[at], "--", *words])
+    return UsageError(f"{args[at]} is not a job file.", "", "To run it:", command)
 
 
 def bare_words(args: Sequence[str]) -> list[int]:

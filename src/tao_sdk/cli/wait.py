@@ -285,7 +285,7 @@ def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None)
 @command("watch")
 @click.option("--forever", is_flag=True, help="Stay when no job is live, as a service does.")
 def watch(client: Client, out: Output, forever: bool) -> int:
-    """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job
+    """Watch live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job
     is live.
     """
     stop = threading.Event()
@@ -299,12 +299,17 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     except KeyboardInterrupt:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
     tell_live_jobs(out, count_live(client))
-    if undelivered := client.jobs_with_failed_hooks():
-        out.note(
-            f"Hooks of {', '.join(undelivered)} have failed and are tried again by "
-            "whoever watches later: tao watch"
-        )
+    tell_failed_hooks(out, client.jobs_with_failed_hooks())
     return exit_codes.DONE
+
+
+def tell_failed_hooks(out: Output, ids: Sequence[str]) -> None:
+    """Which jobs have hooks that have failed, a line each."""
+    if not ids:
+        return
+    out.note("Hooks have failed and are tried again by whoever watches later: tao watch. Jobs:")
+    for line in show.first_lines(ids):
+        out.note(f"  {line}")
 
 
 def tell_live_jobs(out: Output, live: int) -> None:

@@ -122,26 +122,28 @@ def refuse_no_image(spec: JobSpec, place: str, settings: Settings) -> None:
 
 def line_count(tail: Any) -> int | None:
     """How many lines at the end of a log are wanted; None for all of them. Raises UsageError for
-    what is no whole number.
+    what is no whole number of 0 or more.
     """
     if tail is None:
         return None
-    try:
-        return max(operator.index(tail), 0)
-    except TypeError:
-        raise not_whole("tail", tail, "For the whole log, leave it out.") from None
+    return whole_number("tail", tail, "For the whole log, leave it out.")
 
 
 def rank_number(rank: Any) -> int:
-    """The rank whose log is wanted. Raises UsageError for what is no whole number."""
+    """The rank whose log is wanted. Raises UsageError for what is no whole number of 0 or more."""
+    return whole_number("rank", rank, "For all ranks, leave it out.")
+
+
+def whole_number(name: str, value: Any, advice: str) -> int:
+    """The value as an int. Raises UsageError for what is no whole number of 0 or more."""
     try:
-        return operator.index(rank)
+        number = operator.index(value)
     except TypeError:
-        raise not_whole("rank", rank, "For all ranks, leave it out.") from None
-
-
-def not_whole(name: str, value: Any, advice: str) -> UsageError:
-    return UsageError(f"{name} is {value!r}; it must be a whole number.", "", advice)
+        number = -1
+    if number < 0:
+        what = f"{name} is {value!r}; it must be a whole number of 0 or more."
+        raise UsageError(what, "", advice)
+    return number
 
 
 def refuse_no_seconds(name: str, value: Any, meaning: str, least: float = 0.0) -> None:

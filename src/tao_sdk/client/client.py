@@ -283,8 +283,8 @@ class Client:
     ) -> list[Job]:
         """Newest first, at most `limit`; `statuses` such as ["Running"].
 
-        `sort` is created, name, status, or a metric: then the job with its best value comes first,
-        one without it last. A metric that none of the jobs has is a UsageError.
+        `sort` is created, name, status, a metric (the best value first), or a setting or label (the
+        smallest value first); jobs without it come last. Any other word is a UsageError.
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs
         is read.

@@ -62,9 +62,12 @@ NO_IMAGE = "# image: python:3.12-slim    # the container's image; local jobs nee
 
 
 def write_job_file(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
-    """Write the file, and return its platform. Raises UsageError where a file is there, or none can
-    be written.
+    """Write the file, and return its platform. Raises UsageError where its name is no YAML file's,
+    where a file is there, or none can be written.
     """
+    if job_file.suffix not in (".yaml", ".yml"):
+        meant = shlex.join(["tao", "init", f"{job_file}.yaml"])
+        raise UsageError(f"{str(job_file)!r} does not end in .yaml.", "", "To write one:", meant)
     platform = platform_name(platform)
     text = job_text(job_file, name, image, platform)
     try:

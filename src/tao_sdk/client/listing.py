@@ -112,9 +112,11 @@ def parent_id(engine: Engine, parent: str | None) -> str | None:
 
 
 def read_status(name: Status | str) -> Status:
-    """Raises UsageError that names the status that was meant, or all that there are."""
+    """A status by its name in any case. Raises UsageError that names the status that was meant, or
+    all that there are.
+    """
     try:
-        return Status(name)
+        return Status(str(name).capitalize())
     except ValueError:
         raise UsageError(f"invalid status: {name!r}", "", status_advice(name)) from None
 

@@ -16,7 +16,13 @@ from tao_sdk.client.carried_files import path_like_texts
 from tao_sdk.client.client import Client
 from tao_sdk.engine.replicas import replicas
 from tao_sdk.model.errors import TaoWarning, UsageError
-from tao_sdk.model.fields import FieldError, field_of_flag, settings_of, unknown_field
+from tao_sdk.model.fields import (
+    FieldError,
+    field_of_flag,
+    lists_fields,
+    settings_of,
+    unknown_field,
+)
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
@@ -120,6 +126,7 @@ class PlatformSDK(Client):
             epoch_milestone_interval=epoch_milestone_interval,
         )
 
+    @lists_fields(JobSpec)
     def create_job(
         self,
         image: str = "",
@@ -134,12 +141,14 @@ class PlatformSDK(Client):
         """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it
         runs as it is.
 
-        Further keywords are JobSpec's other fields (name, specs, files, time_limit, labels,
-        retries, hooks, ...; see help(JobSpec)), the platform's options, and parent_job_id, by which
+        Further keywords are JobSpec's other fields, the platform's options
+        (help(sdk.options_class(sdk.platform))), and parent_job_id, by which
         `list_jobs(parent=...)` finds the job. `backend_details` may hold any of them too, and the
         documents' names backend_type, num_gpu and cluster_name. Returns at once; `wait(job.id)`
         waits. What the job should know comes as one TaoWarning a finding. Raises SpecError naming a
         field that is wrong or unknown, Refused, CredentialError, Unreachable.
+
+        Each field, what it takes, and what it means:
         """
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}

@@ -171,7 +171,7 @@ def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
     files = files_of(engine, job)
     unreadable: list[str] = []
-    result_files = left_behind(files, job.results_dir, unreadable.append)
+    result_files = without_inputs(job, left_behind(files, job.results_dir, unreadable.append))
     progress = job.progress
     manifest = read_manifest(files, job.results_dir)
     end = diagnose.log_end(engine, job) if is_cut(job, manifest) else diagnose.LogEnd()
@@ -245,6 +245,33 @@ def input_places(job: Job) -> tuple[str, ...]:
     work = work_folder(job.results_dir)
     places = [posixpath.join(work, each.target) for each in data.inputs if each.target]
     return tuple(place for place in places if lies_in(place, job.results_dir))
+
+
+def without_inputs(job: Job, files: Sequence[FileStat]) -> list[FileStat]:
+    """The files, without inputs that the job did not change, also where it keeps them as outputs:
+    they have the name of an input and are older than the job.
+
+    An input that has the time of its download is not known to be unchanged, and stays.
+    """
+    names = input_file_names(job)
+    if not names or job.started is None:
+        return list(files)
+    began = job.started.timestamp()
+
+    def is_unchanged_input(stat: FileStat) -> bool:
+        below_results = relative(stat.path, job.results_dir).split("/")
+        return 0 < stat.mtime < began and not names.isdisjoint(below_results)
+
+    return [stat for stat in files if not is_unchanged_input(stat)]
+
+
+def input_file_names(job: Job) -> set[str]:
+    """The last names of the paths under which the job wants its inputs."""
+    try:
+        data = read_data(stored_spec(job.spec))
+    except SpecError:
+        return set()
+    return {posixpath.basename(each.target.rstrip("/")) for each in data.inputs if each.target}
 
 
 def unchanged_files(job: Job, files: Iterable[FileStat]) -> Iterator[str]:
@@ -377,7 +404,7 @@ def fetch(
     def skip_folder(path: str) -> None:
         tell_skipped(relative(path, job.results_dir), "The folder cannot be looked into.")
 
-    all_files = left_behind(files, job.results_dir, skip_folder)
+    all_files = without_inputs(job, left_behind(files, job.results_dir, skip_folder))
     wanted_files = chosen(all_files, job, only)
     with writing(into):
         into.mkdir(parents=True, exist_ok=True)

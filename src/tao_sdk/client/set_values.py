@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from tao_sdk.client.document import SHAPES, compose
 from tao_sdk.model.errors import UsageError
+from tao_sdk.model.job_settings import is_short_for
 from tao_sdk.model.spec import JobSpec
 
 Tree = dict[str, Any]
@@ -174,11 +175,6 @@ def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) ->
 def ends_in_word(name: str, word: str) -> bool:
     """True for the last word of a longer name, also in the singular: `epoch` of `num_epochs`."""
     return name.endswith((f"_{word}", f"_{word}s"))
-
-
-def is_short_for(short: str, name: str) -> bool:
-    """True for the first letters of a name's words: `lr` of `learning_rate`."""
-    return "_" in name and short == "".join(word[:1] for word in name.split("_"))
 
 
 def ending_in(tree: Tree, rest: Sequence[str]) -> str:

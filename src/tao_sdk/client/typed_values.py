@@ -165,7 +165,8 @@ def nameless_input(text: str) -> UsageError:
     if "/" not in text and not os.path.lexists(text):
         advice = f"For a path: --inputs NAME={shlex.quote(text)}. For a key of specs or args: "
         return UsageError(what, "", advice + f"--inputs {shlex.quote(f'{text}=folder')}")
-    name = text if text.startswith("/") else text.rstrip("/").rpartition("/")[2]
+    whole_path = text.startswith("/") and not Path(text).is_file()
+    name = text if whole_path else text.rstrip("/").rpartition("/")[2]
     why = "The name is the path under which the command finds it."
     return UsageError(what, why, f"Write --inputs {shlex.quote(f'{name}={text}')}")
 

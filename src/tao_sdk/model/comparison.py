@@ -1,29 +1,22 @@
-"""Comparisons: in which settings jobs differ, and which values of a metric they came to. Pure.
+"""Comparisons: jobs side by side, with the settings in which they differ and the values of a metric
+that they came to. Pure.
 
-Not here: where the jobs come from and where the picture goes (client/compare.py).
+Not here: the settings of one job (model/job_settings.py), where the jobs come from and where the
+picture goes (client/compare.py).
 """
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from tao_sdk.model.job import Job
+from tao_sdk.model.job_settings import PLAIN_WORD, differing_settings, settings_of
 from tao_sdk.model.metric_names import is_loss, smaller_is_better, telling_order
 from tao_sdk.model.progress import Best, Progress
 from tao_sdk.model.ranking import best_value, metrics_of, unknown_metric
-from tao_sdk.model.secrets import is_secret_name, shown_target
-
-# Fields of a stored spec that say nothing about the training, or have names of their own below.
-_NOT_COMPARED = frozenset({"name", "labels", "command", "packed", "files", "hooks", "secrets"})
-_NUMBER = re.compile(r"-\.?\d")
-PLAIN_WORD = re.compile(r"word \d+")  # the name of a command's word that is no flag's value
-_HIDDEN = "***"
-_NUMBERED_KEY = re.compile(r"-*key[_-]?\d+")  # one of several keys; `api_key1` is none
-_SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
+from tao_sdk.model.secrets import shown_target
 
 
 @dataclass(frozen=True)
@@ -125,79 +118,3 @@ def plain_words(settings: Mapping[str, Any]) -> list[str]:
 
 def without_words(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if not PLAIN_WORD.fullmatch(name)}
-
-
-def differing_settings(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The names, in the order in which they first come, of what is not the same in all."""
-    names = dict.fromkeys(name for own in settings for name in own)
-    absent = object()
-    return tuple(
-        name
-        for name in names
-        if any(own.get(name, absent) != settings[0].get(name, absent) for own in settings)
-    )
-
-
-def settings_of(job: Job) -> dict[str, Any]:
-    """Labels, parts of the command, specs, args and options of a job by flat names; a secret's
-    value is hidden.
-    """
-    spec = {name: value for name, value in job.spec.items() if name not in _NOT_COMPARED}
-    found: dict[str, Any] = {f"label {name}": value for name, value in job.labels.items()}
-    found.update(command_parts(str(job.spec.get("command") or "")))
-    found.update(_flatten_settings(spec))
-    found["platform"] = job.platform
-    found.update(_flatten_settings(job.options, "option."))
-    return {name: _HIDDEN if _is_secret(name) else value for name, value in found.items()}
-
-
-def _is_secret(name: str) -> bool:
-    """True for `env_vars.WANDB_API_KEY` and `--auth-token`. False for settings: `num_keypoints`,
-    `max_tokens`, `tokenizer`, `key1`.
-    """
-    if name.startswith("env_vars."):
-        return is_secret_name(name.removeprefix("env_vars."))
-    parts = re.split(r"[. ]", name.lower())
-    named = [part for part in parts if not _NUMBERED_KEY.fullmatch(part)]
-    words = re.split(r"[^a-z]+", " ".join(named))
-    return any(
-        word.endswith(_SECRET_ENDS) or word.startswith(("secret", "password")) for word in words
-    )
-
-
-def _flatten_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten_settings(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def command_parts(command: str) -> dict[str, str]:
-    """`train.py --lr 0.1 seed=3` as `word 1`: train.py, `--lr`: 0.1, `seed`: 3. What is given again
-    has both values.
-    """
-    parts: dict[str, str] = {}
-    plain = 0
-    words = _split_words(command)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
-        if _is_flag(word) and not equals and words and not _is_flag(words[0]):
-            value = words.pop(0)
-        elif not equals and not _is_flag(word):
-            plain += 1
-            name, value = f"word {plain}", word
-        parts[name] = f"{parts[name]} {value}" if name in parts else value
-    return parts
-
-
-def _is_flag(word: str) -> bool:
-    return word.startswith("-") and not _NUMBER.match(word)
-
-
-def _split_words(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:  # an open quote: shell text that is no list of words
-        return command.split()

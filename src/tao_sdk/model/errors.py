@@ -111,12 +111,14 @@ class SeveralJobs(UsageError):
     ids: Sequence[str] = ()
 
     @classmethod
-    def of(cls, word: str, ids: Sequence[str]) -> SeveralJobs:
-        """The error for a word, and the ids of the jobs that it means."""
+    def of(cls, word: str, ids: Sequence[str], advice: str = "Name one by its id.") -> SeveralJobs:
+        """The error for a word, and the ids of the jobs that it means. The first one stands in
+        the example of what to type.
+        """
         rest = ["..."] if len(ids) > cls.MOST_SHOWN else []
         shown = ", ".join([*ids[: cls.MOST_SHOWN], *rest])
         why = f"They are {shown}."
-        error = cls(f"{word!r} can mean several jobs.", why, "Name one by its id.")
+        error = cls(f"{word!r} can mean several jobs.", why, advice)
         error.word, error.ids = word, ids
         return error
 

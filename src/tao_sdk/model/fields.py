@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from inspect import cleandoc
 from typing import Any, TypeVar, cast
 
 from tao_sdk.model.errors import SpecError
@@ -19,6 +21,8 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
 from tao_sdk.model.unwrapped import unwrap_value
 
 T = TypeVar("T")
+D = TypeVar("D", bound=Any)
+LEAST_BYTES = 1024**2  # a size without a unit that is smaller is no number of bytes
 # How other tools call a field.
 OTHER_NAMES: Mapping[str, str] = {
     "timeout": "time_limit",
@@ -84,9 +88,19 @@ def _read_duration(value: Any) -> timedelta:
 
 
 def _read_size(value: Any) -> str:
-    if isinstance(value, bool) or parse_size(str(value)) <= 0:
+    if isinstance(value, bool) or parse_size(str(value)) < 1 or has_no_unit(value):
         raise ValueError
     return str(value)
+
+
+def has_no_unit(value: Any) -> bool:
+    """True for `32`. It is 32 bytes, and 32 GiB are meant; False for bytes that can be meant."""
+    return is_number(value) and float(value) < LEAST_BYTES
+
+
+def is_number(value: Any) -> bool:
+    """True for `32`, also as a text; False for `32g`."""
+    return re.fullmatch(r"\d+(\.\d+)?", str(value).strip(), re.ASCII) is not None
 
 
 def _list_reader(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
@@ -189,6 +203,30 @@ def settings_of(record: Any) -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in dataclasses.fields(record) if "kind" in field.metadata}
 
 
+def lists_fields(record: type[Any] | None = None) -> Callable[[D], D]:
+    """A decorator: the docstring ends with a line for each field of `record`, or of the dataclass
+    that it stands before.
+    """
+
+    def add(documented: D) -> D:
+        lines = field_lines(record or documented)
+        documented.__doc__ = "\n".join([cleandoc(documented.__doc__ or ""), "", *lines])
+        return documented
+
+    return add
+
+
+def field_lines(record: Any) -> list[str]:
+    """`gpu_count (a whole number of -1 or more; 1 if not given): GPUs per node; ...`, by field."""
+    lines: list[str] = []
+    for name, field in settings_of(record).items():
+        allowed = field.metadata["kind"].allowed
+        if field.default not in (None, "", (), dataclasses.MISSING):
+            allowed = f"{allowed}; {field.default} if not given"
+        lines.append(f"{name} ({allowed}): {field.metadata['help']}")
+    return lines
+
+
 def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -> T:
     """A `record` from plain values, each read by its kind.
 
@@ -263,18 +301,28 @@ def _read_value(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         clause = f"is {shown}; it must be {kind.allowed}"
         what = f"{where}{field.name} {clause}."
-        instead = field.metadata["habits"].get(str(value), "") or text_instead(field, value)
+        instead = field.metadata["habits"].get(str(value), "") or value_instead(kind, value)
         raise FieldError(field.name, what, "", instead, clause=clause) from None
 
 
-def text_instead(field: dataclasses.Field[Any], value: Any) -> str:
-    """What to write for a list of words where one text is wanted; "" of anything else."""
-    if field.metadata["kind"] is not TEXT or not isinstance(value, (list, tuple)):
-        return ""
-    words = [str(word) for word in cast("Iterable[Any]", value)]
-    if not words:
-        return ""
-    return f"Write {shlex.join(words)!r}."
+def value_instead(kind: Kind, value: Any) -> str:
+    """What to write for a value that its kind does not allow; "" where nobody knows."""
+    if kind is TEXT and isinstance(value, (list, tuple)):
+        return text_instead(cast("Iterable[Any]", value))
+    number = str(value).strip()
+    if kind is SIZE and is_number(number) and float(number):
+        return f"Without a unit it is bytes. Write {number}g, or {number}m."
+    if kind is DURATION and is_number(number) and float(number):
+        return f"It has no unit. Write {number}m for minutes, or {number}h for hours."
+    if kind is DURATION and re.fullmatch(r"\d+:\d+", number):
+        return f"Write {number}:00 for hours and minutes, or 0:{number} for minutes and seconds."
+    return ""
+
+
+def text_instead(values: Iterable[Any]) -> str:
+    """What to write for a list of words where one text is wanted."""
+    words = [str(word) for word in values]
+    return f"Write {shlex.join(words)!r}." if words else ""
 
 
 def plain_value(value: Any) -> Any:

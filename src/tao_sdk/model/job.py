@@ -143,9 +143,11 @@ class Job:
 
     def to_json(self, *, history: bool = True) -> dict[str, Any]:
         """The job object of `--json`, schema 1: fields may be added, never removed. Without
-        `history`, that is empty.
+        `history`, its progress lacks that key.
         """
-        progress = self.progress if history else replace(self.progress, history=())
+        progress = self.progress.to_json()
+        if not history:
+            del progress["history"]
         return {
             "schema": 1,
             "id": self.id,
@@ -163,7 +165,7 @@ class Job:
             "gpu_count": self.gpu_count,
             "labels": dict(self.labels),
             "parent": self.parent,
-            "progress": progress.to_json(),
+            "progress": progress,
             "created": to_iso(self.created),
             "started": to_iso(self.started),
             "ended": to_iso(self.ended),

@@ -1,7 +1,8 @@
 """Ranking: the best value of a metric in each job, and jobs in the order that somebody asked for.
 Pure.
 
-Not here: which values are better (model/progress.py), and what is shown of them (cli/show.py,
+Not here: which values are better (model/progress.py), which settings a job has
+(model/job_settings.py), and what is shown of them (cli/show.py,
 client/compare.py).
 """
 
@@ -12,11 +13,20 @@ from functools import reduce
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job import Job
+from tao_sdk.model.job_settings import (
+    differing_settings,
+    near_setting,
+    number_or_text,
+    setting_meant,
+    settings_of,
+)
 from tao_sdk.model.metric_names import smaller_is_better, telling_order
 from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.model.status import Status
 
-FIXED_ORDERS = ("created", "name", "status")  # what jobs can be sorted by beside a metric
+# what jobs can be sorted by beside metrics, settings and labels
+FIXED_ORDERS = ("created", "name", "status")
+MOST_NAMED = 12  # settings that an error names
 _STATUS_ORDER = {status: place for place, status in enumerate(Status)}
 
 
@@ -47,11 +57,11 @@ def metrics_of(progresses: Iterable[Progress]) -> list[str]:
 
 
 def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
-    """Jobs, given the newest first, by `created`, `name`, `status`, or the best value of a metric;
-    others stay as given.
+    """Jobs, given the newest first, by `created`, `name`, `status`, the best value of a metric, or
+    the value of a setting or label; others stay as given.
 
-    By a metric the best comes first, and a job without it last. Raises UsageError for a metric that
-    no job has.
+    By a metric the best comes first, by a setting the smallest; a job without it comes last. Raises
+    UsageError for a word that is none of these.
     """
     if order == "created" or not jobs:
         return list(jobs)
@@ -59,13 +69,38 @@ def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
         return sorted(jobs, key=lambda job: job.name)
     if order == "status":
         return sorted(jobs, key=lambda job: _STATUS_ORDER[job.status])
+    if setting := sorting_setting(jobs, order):
+        return _by_setting(jobs, setting)
     return _by_metric(jobs, order)
+
+
+def sorting_setting(jobs: Sequence[Job], order: str) -> str:
+    """The flat name of the setting or label that an order means; "" for a metric and for
+    `created`, `name` and `status`.
+
+    Raises UsageError where the order can mean several settings, or where no job has any of them.
+    """
+    if order in FIXED_ORDERS or not jobs:
+        return ""
+    if any(best_value(job.progress, order) for job in jobs):
+        return ""
+    setting = setting_meant((name for job in jobs for name in settings_of(job)), order)
+    if not setting:
+        raise unknown_order(order, jobs)
+    return setting
+
+
+def _by_setting(jobs: Sequence[Job], setting: str) -> list[Job]:
+    """The jobs, the smallest value first: numbers as numbers, then texts, then jobs without it."""
+    with_value = [(job, settings_of(job).get(setting)) for job in jobs]
+    having = [(job, value) for job, value in with_value if value is not None]
+    without = [job for job, value in with_value if value is None]
+    having.sort(key=lambda pair: number_or_text(pair[1]))
+    return [*(job for job, _ in having), *without]
 
 
 def _by_metric(jobs: Sequence[Job], metric: str) -> list[Job]:
     bests = {job.id: best_value(job.progress, metric) for job in jobs}
-    if not any(bests.values()):
-        raise unknown_metric(metric, jobs)
     sign = 1 if smaller_is_better(metric) else -1
 
     def place(job: Job) -> tuple[bool, float]:
@@ -76,6 +111,25 @@ def _by_metric(jobs: Sequence[Job], metric: str) -> list[Job]:
 
 
 def unknown_metric(metric: str, jobs: Iterable[Job]) -> UsageError:
+    return UsageError(f"None of these jobs has a metric {metric!r}.", "", known_metrics(jobs))
+
+
+def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
+    """The error for a word by which these jobs cannot be sorted, with what they can be sorted
+    by.
+    """
+    what = f"None of these jobs has a metric, a setting or a label {order!r}."
+    known = differing_settings([settings_of(job) for job in jobs])
+    if near := near_setting(known, order):
+        return UsageError(what, known_metrics(jobs), f"Did you mean {near}?")
+    if not known:
+        return UsageError(what, "", known_metrics(jobs))
+    rest = [f"and {len(known) - MOST_NAMED} more"] if len(known) > MOST_NAMED else []
+    names = ", ".join([*known[:MOST_NAMED], *rest])
+    return UsageError(what, known_metrics(jobs), f"Settings in which they differ: {names}.")
+
+
+def known_metrics(jobs: Iterable[Job]) -> str:
+    """`They have: accuracy, loss.`"""
     told = metrics_of(job.progress for job in jobs)
-    known = f"They have: {', '.join(told)}." if told else "They have told no metric yet."
-    return UsageError(f"None of these jobs has a metric {metric!r}.", "", known)
+    return f"They have: {', '.join(told)}." if told else "They have told no metric yet."

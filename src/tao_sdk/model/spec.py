@@ -29,6 +29,7 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 EnvValue = str | Secret | SecretRef
 
 
+@f.lists_fields()
 @dataclass(frozen=True)
 class JobSpec:
     """What to run.
@@ -36,6 +37,8 @@ class JobSpec:
     `specs` and `args` are the two ways a command takes its configuration; `inputs` and `outputs`
     are keyed by spec path (modes config and args) or by path in the job (passthrough). `files` maps
     a path in the job to its content.
+
+    Each field, what it takes, and what it means:
     """
 
     image: str = setting(f.TEXT, "", "Container image; recorded, not used, by the local platform.")
@@ -56,7 +59,9 @@ class JobSpec:
     )
     args: Mapping[str, Any] | None = setting(f.MAPPING, None, "Command-line arguments by name.")
     config_format: str | None = setting(
-        f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}."
+        f.choice(*CONFIG_FORMATS),
+        None,
+        "Format of the file at {config_path}. Default: toml.",
     )
     inputs: Any = setting(
         f.ANYTHING, None, "What is read: by spec path, or path in the job -> URI (passthrough)."
@@ -91,11 +96,17 @@ class JobSpec:
     num_nodes: int | None = setting(
         f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",)
     )
-    cpus: float | None = setting(f.NUMBER, None, "CPU cores per node.")
-    memory: str | None = setting(f.SIZE, None, "Memory per node, such as 32g.")
-    shm_size: str | None = setting(f.SIZE, None, "Size of /dev/shm, such as 8g.")
+    cpus: float | None = setting(f.NUMBER, None, "CPU cores per node. Default: the platform's.")
+    memory: str | None = setting(
+        f.SIZE, None, "Memory per node, such as 32g. Default: the platform's."
+    )
+    shm_size: str | None = setting(
+        f.SIZE, None, "Size of /dev/shm, such as 8g. Default: the platform's."
+    )
     time_limit: timedelta | None = setting(
-        f.DURATION, None, "Wall time after which the job is ended, such as 4h."
+        f.DURATION,
+        None,
+        "Wall time after which the job is ended, such as 4h. Default: none but the platform's.",
     )
     env_vars: Mapping[str, EnvValue] = setting(
         f.MAP_OF_TEXT, {}, "Environment of the command.", flags=("--env",)
@@ -113,7 +124,9 @@ class JobSpec:
         f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",)
     )
     retries: int | None = setting(
-        f.integer(0), None, "How often an infrastructure failure is tried again."
+        f.integer(0),
+        None,
+        "How often an infrastructure failure is tried again. Default: the platform's.",
     )
     hooks: Mapping[str, Any] = setting(
         f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: command or webhook."

@@ -7,21 +7,23 @@ from datetime import timedelta
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+", re.ASCII)
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d)(?::([0-5]?\d))?", re.ASCII)
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)|(\d+)-(\d+):([0-5]?\d)", re.ASCII)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?b?)", re.ASCII | re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90s`, `4h`, `1h30m`, `2d`, `04:00:00`, `1-12:00:00` (SLURM's days-hours).
-    Raises ValueError.
+    """`90s`, `4h`, `1h30m`, `2d`, `04:00:00`, `1-12:00:00` and `1-12:00` (SLURM's days-hours).
+
+    Raises ValueError, also for `30:00`, which can be minutes or hours.
     """
     text = text.strip().lower()
     if _DURATION.fullmatch(text):
         parts = re.findall(r"([\d.]+)([smhdw])", text)
         return timedelta(seconds=sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts))
     if match := _CLOCK.fullmatch(text):
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        parts = [int(part or 0) for part in match.groups()]
+        days, hours, minutes, seconds = parts[:4] if match[2] else [*parts[4:], 0]
         return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     raise ValueError("a duration such as 30s, 45m, 4h, 1h30m, 2d or 04:00:00")
 

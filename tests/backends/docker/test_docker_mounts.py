@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
+from support.tao_command import Tao
 from tao_sdk.backends.mounts import Mount, read_mounts
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError, TaoWarning
@@ -332,3 +334,38 @@ def test_a_job_whose_results_have_no_place_here_is_refused_and_leaves_nothing(
         )
     assert client.list_jobs() == []
     assert here.docker("ps", "-aq").stdout == before
+
+
+def test_an_input_in_no_mount_is_answered_with_the_whole_command_that_mounts_it(
+    here: Daemon, tmp_path: Path
+) -> None:
+    tao = Tao(tmp_path)
+    trained = tmp_path / "trained" / "model.txt"
+    trained.parent.mkdir()
+    trained.write_text("weights")
+    typed = ("run", "--platform", "docker", "--image", PYTHON, "--gpus", "0")
+    inputs = ("--inputs", f"model.txt={trained}")
+    refused = tao(*typed, *inputs, "--json", "--", "cat", "model.txt", DOCKER_HOST=here.host)
+    assert refused.code == 2
+    assert refused.error["message"] == f"The input model.txt will not be there: {trained}"
+    assert refused.error["hint"].startswith("To mount its folder: tao run --platform docker")
+    words = shlex.split(refused.error["next"])
+    assert words[-5:] == [
+        "--mounts",
+        f"{trained.parent}:{trained.parent}:ro",
+        "--",
+        "cat",
+        "model.txt",
+    ]
+    ran = tao(*words[1:], DOCKER_HOST=here.host)
+    assert (ran.code, ran.json_lines[-1]["status"]) == (0, "Complete")
+    assert tao("rm", ran.json_lines[-1]["id"], DOCKER_HOST=here.host).code == 0
+
+
+def test_with_a_job_file_the_mount_is_told_as_the_file_has_it(here: Daemon, tmp_path: Path) -> None:
+    tao = Tao(tmp_path)
+    tao.write("job.yaml", f"command: cat x\nimage: '{PYTHON}'\nplatform: docker\ngpu_count: 0\n")
+    (tmp_path / "x").write_text("x")
+    ran = tao("plan", "job.yaml", "--inputs", f"x={tmp_path}/x", DOCKER_HOST=here.host)
+    assert ran.code == 2
+    assert f"Mount it: mounts: [{tmp_path}:{tmp_path}:ro]" in ran.out + ran.err

@@ -10,6 +10,7 @@ from tao_sdk.model.fields import setting
 PULL = ("missing", "always", "never")
 
 
+@f.lists_fields()
 @dataclass(frozen=True)
 class DockerOptions:
     """What only the Docker platform understands."""

@@ -65,6 +65,7 @@ TOLERATIONS = Kind(
 )
 
 
+@f.lists_fields()
 @dataclass(frozen=True)
 class KubernetesOptions:
     """What only the Kubernetes platform understands."""

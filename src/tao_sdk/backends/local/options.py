@@ -8,6 +8,7 @@ from tao_sdk.model import fields as f
 from tao_sdk.model.fields import setting
 
 
+@f.lists_fields()
 @dataclass(frozen=True)
 class LocalOptions:
     """What only the local platform understands."""

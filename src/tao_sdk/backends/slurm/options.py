@@ -42,6 +42,7 @@ NODES = word_kind(r"[A-Za-z0-9_.,\[\]-]+", "nodes such as n1,n[3-8]")
 ADDRESS = word_kind(r"[A-Za-z0-9_.@+-]+", "an e-mail address")
 
 
+@f.lists_fields()
 @dataclass(frozen=True)
 class SlurmOptions:
     """What only the SLURM platform understands."""

@@ -110,32 +110,35 @@ def input_findings(facts: DockerFacts) -> Iterator[Finding]:
     """A path of the host is not necessarily one of the container."""
     for seen in facts.inputs:
         if seen.exists is None:
-            yield unseen_input(seen)
+            yield unseen_input(seen, facts.local)
         elif not seen.exists:
-            yield missing_input(seen)
+            yield missing_input(seen, facts.local)
 
 
-def unseen_input(seen: SeenInput) -> Finding:
+def unseen_input(seen: SeenInput, local: bool) -> Finding:
     """A warning for an input that only the image may have, which is not pulled yet."""
     return warning(
         "input.not_mounted",
         f"The input {seen.key} may not be there: {seen.path}",
         "It lies in no mount. The image must have it, and is not pulled yet.",
-        advice_to_mount(seen.path),
+        advice_to_mount(seen.path, local),
     )
 
 
-def missing_input(seen: SeenInput) -> Finding:
+def missing_input(seen: SeenInput, local: bool) -> Finding:
     what = f"The input {seen.key} will not be there: {seen.path}"
     if seen.host_path:
         where = f"{seen.path} is {seen.host_path} on the daemon's machine."
         return error("input.missing", what, where, "Correct the path.")
     where = "It lies in no mount. The image does not have it."
-    return error("input.missing", what, where, advice_to_mount(seen.path))
+    return error("input.missing", what, where, advice_to_mount(seen.path, local))
 
 
-def advice_to_mount(path: str) -> str:
-    return f"Mount it: mounts: [<folder>:{posixpath.dirname(path)}:ro]"
+def advice_to_mount(path: str, local: bool) -> str:
+    """The mount that an input needs; `local`: the daemon sees this machine's paths."""
+    target = posixpath.dirname(path)
+    source = target if local else "<folder>"
+    return f"Mount it: mounts: [{source}:{target}:ro]"
 
 
 def results_findings(facts: DockerFacts) -> Iterator[Finding]:
