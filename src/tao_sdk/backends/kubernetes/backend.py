@@ -29,7 +29,7 @@ from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
 from tao_sdk.backends.kubernetes.claims.claim_files import unknown_claim
 from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaims
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
-from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, site, survey
+from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
 from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
@@ -88,7 +88,8 @@ def answering() -> Generator[None]:
         yield
     except KubeError as error:
         fix = "Try again; your rights: tao doctor kubernetes"
-        raise Unreachable("The cluster refused the question.", error.what, fix) from error
+        refused = Unreachable("The cluster refused the question.", error.what, fix)
+        raise rights.refused_right(error) or refused from error
 
 
 class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRequest]):
@@ -254,6 +255,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         try:
             with self.kube.within(OBSERVE_SECONDS):
                 return answers | self._observed(here)
+        except KubeError as error:
+            refused = rights.refused_right(error)
+            words = f"{refused.what} {refused.next}" if refused else error.what
+            return answers | seen_unreachable(here, words)
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
 
