@@ -85,7 +85,9 @@ def all_pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
     """The pods of one attempt, whichever of its Jobs has made them."""
     selector = f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
     found = items(kube, core_path(namespace, "pods"), labelSelector=selector)
-    return [pod for pod in found if names.is_of(pod, attempt)]
+    first = names.job_name(attempt)
+    made = (first, names.second_name(first))
+    return [pod for pod in found if names.is_of(pod, attempt) and parse.is_made_by(pod, made)]
 
 
 def see(kube: Kube, ref: Ref) -> Seen | None:
@@ -205,7 +207,7 @@ def parse_safely(seen: Seen) -> Observation:
     """What cannot be understood is said of that one alone."""
     try:
         return parse.observation(seen)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = (
             f"what the cluster says of it cannot be understood ({type(error).__name__}: {error})"
         )
