@@ -14,7 +14,7 @@ import yaml
 from support.kubernetes import kube_images
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.pages import ROOT
-from support.tao_command import Tao
+from support.tao_command import run_tao_here
 from support.waiting import until
 from tao_sdk.backends.kubernetes import backend
 from tao_sdk.backends.kubernetes.claims import reader
@@ -332,15 +332,15 @@ def test_the_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched(
     volume = tmp_path / "volume"
     volume.mkdir()
     make_claim(cluster, namespace, manifest["metadata"]["name"], volume, **manifest["spec"])
-    tao, job_file = Tao(tmp_path), str(EXAMPLE / "job.yaml")
+    job_file = str(EXAMPLE / "job.yaml")
     flags = ("--platform", "kubernetes", "--image", IMAGE, "--set", "train.seconds_per_epoch=0")
-    ran = tao("run", job_file, *flags, **surroundings)
+    ran = run_tao_here(surroundings, tmp_path, "run", job_file, *flags)
     assert ran.code == 0, ran
     [job] = client.list_jobs()
     assert job.status is Status.COMPLETE
     assert client.get_job_results_dir(job.id) == f"pvc://tao-runs/digits/{job.id}"
     fetch = ("--epoch", "best", "--fetch", str(tmp_path / "here"))
-    fetched = tao("results", "digits-claim", *fetch, **surroundings)
+    fetched = run_tao_here(surroundings, tmp_path, "results", "digits-claim", *fetch)
     assert fetched.code == 0, fetched
     [checkpoint] = (tmp_path / "here").rglob("*.npz")
     best = client.results(job.id).progress.best

@@ -15,6 +15,7 @@ from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.parse import LONGEST_WORDS, Seen
 from tao_sdk.client import Client
+from tao_sdk.engine.replicas import replicas_there
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
@@ -116,6 +117,7 @@ def test_a_strangers_pod_with_our_labels_is_no_rank_of_the_job(
     assert client.get_job(ours.id).status is Status.RUNNING
     until(lambda: client.get_job_logs(ours.id) == "the truth\n")
     assert b"".join(client.follow_logs(ours.id, follow=False)) == b"the truth\n"
-    assert [each["name"] for each in client.get_job_replicas(ours.id)] == [own["metadata"]["name"]]
+    replicas = replicas_there(client.engine, client.get_job(ours.id))
+    assert [each.name for each in replicas] == [own["metadata"]["name"]]
     assert client.cancel_job(ours.id, grace=1)
     assert cluster.api.get(f"{pods}/stranger")["status"]["phase"] == "Succeeded"

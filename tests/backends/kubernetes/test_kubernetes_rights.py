@@ -125,7 +125,7 @@ def test_a_role_without_pods_gets_one_note_of_what_is_missing_and_what_does_not_
         until(lambda: client.get_job(job.id).status is Status.RUNNING)
         role = role_of_the_page()
         role["rules"] = [rule for rule in role["rules"] if "pods" not in str(rule["resources"])]
-        cluster.kubectl("apply", "-n", namespace, "-f-", text=json.dumps(role))
+        cluster.kubectl("apply", "-n", namespace, "-f-", given=json.dumps(role))
 
         def noted() -> str:
             seen = client.get_job(job.id)
@@ -140,7 +140,7 @@ def test_a_role_without_pods_gets_one_note_of_what_is_missing_and_what_does_not_
         assert [each.severity for each in notes] == [Severity.ERROR]
         assert "list, watch or delete pods or get pods/log" in notes[0].what
         assert "no log can be read" in notes[0].why
-        cluster.kubectl("apply", "-n", namespace, "-f-", text=json.dumps(role_of_the_page()))
+        cluster.kubectl("apply", "-n", namespace, "-f-", given=json.dumps(role_of_the_page()))
         until(lambda: client.cancel_job(job.id, grace=1))
         client.remove(job.id)
     assert "Traceback" not in capfd.readouterr().err

@@ -30,6 +30,13 @@ class Right:
     needed: bool = True
 
     @property
+    def rule(self) -> str:
+        """The rule of a Role that grants it."""
+        return (
+            f'apiGroups: ["{self.group}"], resources: ["{self.resource}"], verbs: ["{self.verb}"]'
+        )
+
+    @property
     def kind(self) -> str:
         """The kind of object: a part of one, such as a pod's log, goes with it."""
         return self.resource.partition("/")[0]
@@ -158,8 +165,4 @@ def consequence(missing: Iterable[Right]) -> str:
 
 def request_for(missing: Sequence[Right]) -> str:
     """The rules of a Role that grants them."""
-    rules = [
-        f'apiGroups: ["{right.group}"], resources: ["{right.resource}"], verbs: ["{right.verb}"]'
-        for right in missing
-    ]
-    return f"Ask for a Role with: {'; '.join(rules)}."
+    return f"Ask for a Role with: {'; '.join(right.rule for right in missing)}."
