@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.kubernetes.kube_files import BUSYBOX
+from support.kubernetes.kube_files import BUSYBOX, PYTHON
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.waiting import until
 from tao_sdk.backends.kubernetes import look, parse
@@ -98,18 +98,16 @@ def test_the_words_of_a_job_without_bash_start_nothing_anew() -> None:
 def test_a_strangers_pod_with_our_labels_is_no_rank_of_the_job(
     client: Client, cluster: Cluster, namespace: str
 ) -> None:
-    spec = JobSpec(image=BUSYBOX, command="echo the truth; sleep 300", gpu_count=0)
+    spec = JobSpec(image=PYTHON, command="echo the truth; sleep 300", gpu_count=0)
     ours = client.submit(spec, "kubernetes").job
     until(lambda: client.get_job(ours.id).status is Status.RUNNING)
     pods = f"{namespaced(namespace)}/pods"
     [own] = cluster.api.get(f"{pods}?labelSelector=tao-sdk-job-id={ours.id}")["items"]
     container = {"name": names.CONTAINER, "image": BUSYBOX, "command": ["echo", "a lie"]}
+    labels = own["metadata"]["labels"]
+    ours_alone = {name: value for name, value in labels.items() if name.startswith("tao-")}
     stranger = {
-        "metadata": {
-            "name": "stranger",
-            "labels": own["metadata"]["labels"],
-            "annotations": own["metadata"].get("annotations") or {},
-        },
+        "metadata": {"name": "stranger", "labels": ours_alone},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     cluster.api.create(pods, stranger)
