@@ -34,18 +34,18 @@ from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesN
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
+from tao_sdk.backends.kubernetes.many.gang_steps import due_steps
+from tao_sdk.backends.kubernetes.many.recent_pods import RecentPods
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods import pulls
 from tao_sdk.backends.kubernetes.pods.ending import Ending
 from tao_sdk.backends.kubernetes.pods.events import node_events
 from tao_sdk.backends.kubernetes.pods.files import PodFiles
-from tao_sdk.backends.kubernetes.pods.gang_steps import due_steps
 from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
 from tao_sdk.backends.kubernetes.pods.lost_node import GONE, read_log, remove_stuck_job
 from tao_sdk.backends.kubernetes.pods.parking import ParkedLogs, Parking, cursor_in
-from tao_sdk.backends.kubernetes.pods.recent_pods import RecentPods
 from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
 from tao_sdk.backends.kubernetes.pods.room import with_room_words
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
