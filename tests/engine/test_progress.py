@@ -18,6 +18,7 @@ import pytest
 from tao_sdk.backends.contract import Backend, KiB, LogChunk, LogRequest, NewLog
 from tao_sdk.client import Client
 from tao_sdk.engine import progress, reading
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -191,6 +192,49 @@ def test_the_logs_of_many_jobs_are_read_side_by_side_and_only_as_long_as_a_look_
     client.engine._backends["local", backend.endpoint] = alone  # pyright: ignore
     assert len(reading.read(client.engine, running, 0)) == 6
     assert alone.asked == 1, "the others are read at the next look"
+    client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
+    for job in jobs:
+        client.cancel_job(job.id, grace=0)
+
+
+class ReadsFew:
+    """A backend that allows a look only `most` logs, and of which some logs give no answer."""
+
+    def __init__(self, backend: Backend, most: int) -> None:
+        self._backend = backend
+        self.capabilities = replace(backend.capabilities, readers=most, logs_per_look=most)
+        self.silent: set[str] = set()
+        self.asked: list[str] = []
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.asked.append(ref.attempt.job_id)
+        if ref.attempt.job_id in self.silent:
+            raise Unreachable("Its node does not answer.", "", "Try again.")
+        return self._backend.logs(ref, request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def test_a_look_reads_no_more_logs_than_the_backend_allows_and_each_has_its_turn(
+    client: Client,
+) -> None:
+    command = "echo epoch 1/9 loss 2.0; sleep 60"
+    jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(5)]
+    for job in jobs:
+        while "epoch" not in client.get_job_logs(job.id):
+            time.sleep(0.05)
+    backend = client.engine.backend_of(jobs[0])
+    few = ReadsFew(backend, 2)
+    few.silent = {jobs[0].id, jobs[1].id}
+    client.engine._backends["local", backend.endpoint] = few  # pyright: ignore
+    for _ in range(3):
+        before = len(few.asked)
+        client.list_jobs()
+        assert len(few.asked) - before <= 2
+    assert {job.id for job in jobs} == set(few.asked)
+    epochs = {job.id: job.progress.epoch for job in client.list_jobs(look=False)}
+    assert [epochs[job.id] for job in jobs] == [0, 0, 1, 1, 1]
     client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
     for job in jobs:
         client.cancel_job(job.id, grace=0)

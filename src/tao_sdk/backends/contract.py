@@ -58,6 +58,9 @@ class Capabilities:
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
+    # logs that one look at many jobs reads, in turn: each is a question to a server that others
+    # share. 0: all of them
+    logs_per_look: int = 0
     submits: int = 2  # jobs that are planned and submitted at once
     # a plan picks GPUs that no running job has: one that needs GPUs is planned once the last runs
     picks_gpus: bool = False

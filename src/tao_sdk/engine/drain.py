@@ -7,6 +7,7 @@ log, by a lease.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -55,20 +56,21 @@ def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf"))
 
 def keep_ranks(engine: Engine, jobs: Sequence[Job], most: float) -> None:
     """Copy what is new in the logs of running jobs with several ranks, where a log may lose its
-    start or go with its place. What cannot be read now is tried again at the next call.
+    start or go with its place. What cannot be read now is tried again at the next call. The jobs
+    are of one endpoint, which may allow a look only so many logs: then they come in turn.
     """
-    for job in jobs:
-        if job.status is Status.RUNNING:
-            with suppress(TaoError):
-                _keep_ranks(engine, job, most)
-
-
-def _keep_ranks(engine: Engine, job: Job, most: float) -> None:
-    if not engine.backend_of(job).capabilities.log_rotates:
+    running = [job for job in jobs if job.status is Status.RUNNING]
+    if not running:
         return
-    row = engine.store.attempt(job.id)
-    if row.ranks > 1:
-        drain(engine, job, row, most)
+    capabilities = engine.backend_of(running[0]).capabilities
+    if not capabilities.log_rotates:
+        return
+    rows = engine.store.newest_attempts([job.id for job in running])
+    of_ranks = {job.id: job for job in running if job.id in rows and rows[job.id].ranks > 1}
+    logs = capabilities.logs_per_look or sys.maxsize
+    for job_id in engine.rank_turns.take(of_ranks, logs, lambda job_id: rows[job_id].ranks):
+        with suppress(TaoError):
+            drain(engine, of_ranks[job_id], rows[job_id], most)
 
 
 def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: float) -> None:

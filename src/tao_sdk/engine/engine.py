@@ -15,6 +15,7 @@ from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.secrets import Redactor
 from tao_sdk.model.settings import Settings
+from tao_sdk.model.turns import Turns
 from tao_sdk.store import Store
 
 
@@ -28,6 +29,8 @@ class Engine:
     file_looks: dict[str, float] = field(
         default_factory=dict[str, float]
     )  # job -> when its results were looked into
+    log_turns: Turns[str] = field(default_factory=Turns[str])  # jobs whose logs a look reads
+    rank_turns: Turns[str] = field(default_factory=Turns[str])  # ... of whose ranks it keeps logs
     told_seen: dict[str, datetime] = field(
         default_factory=dict[str, datetime]
     )  # job -> the newest "seen at" that was told

@@ -51,9 +51,9 @@ class Listener:
     def worth_a_look(self, jobs: Sequence[Job], is_eager: Callable[[Job], bool]) -> list[Job]:
         """Those that may have changed. `is_eager` says of which we want to know more than that."""
         self._remember(jobs)
-        refs = list(self._refs.values())
         news = self._listen()
-        changed = {*self._heard, *news.changed(refs, 0), *news.grown(refs)}
+        calm = [self._refs[job.id] for job in jobs if self._is_calm(job)]
+        changed = {*self._heard, *news.changed(list(self._refs.values()), 0), *news.grown(calm)}
         self._heard.clear()
         if self._is_time_for_all(len(jobs)):
             return list(jobs)

@@ -1,7 +1,8 @@
 """Reading: whoever looks at live jobs also reads their progress.
 
-All jobs of a look share its time. Those that were read longest ago come first, and the next look
-reads the rest. `progress.as_of` says how old a number is.
+All jobs of a look share its time, and a backend may allow a look only so many logs. Those that were
+read longest ago come first, and the next look reads the rest. `progress.as_of` says how old a
+number is.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> 
     for endpoint, group in _by_endpoint([job for job in jobs if may_have_news(job)]).items():
         with suppress(TaoError):  # the look has told that it cannot be asked
             backend = engine.backend(*endpoint)
-            if isinstance(backend, ReadsManyLogs) and len(group) > 1:
-                read_jobs.update(_read_together(engine, backend, group))
+            chosen = _in_turn(engine, group, backend.capabilities.logs_per_look)
+            if isinstance(backend, ReadsManyLogs) and len(chosen) > 1:
+                read_jobs.update(_read_together(engine, backend, chosen))
             else:
-                read_jobs.update(_read_each(engine, backend, group, deadline))
+                read_jobs.update(_read_each(engine, backend, chosen, deadline))
     return [read_jobs.get(job.id, job) for job in jobs]
 
 
@@ -58,6 +60,16 @@ def _by_endpoint(jobs: Sequence[Job]) -> Mapping[Endpoint, list[Job]]:
     for job in sorted(jobs, key=as_of):
         groups[job.platform, job.endpoint].append(job)
     return groups
+
+
+def _in_turn(engine: Engine, jobs: Sequence[Job], most: int) -> Sequence[Job]:
+    """The jobs whose logs are read now; all where `most` is 0. One whose log gives no answer keeps
+    no other from its turn.
+    """
+    if not most:
+        return jobs
+    chosen = set(engine.log_turns.take([job.id for job in jobs], most))
+    return [job for job in jobs if job.id in chosen]
 
 
 def as_of(job: Job) -> float:

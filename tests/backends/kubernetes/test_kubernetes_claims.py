@@ -14,6 +14,7 @@ import yaml
 from support.kubernetes import kube_images
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.pages import ROOT
+from support.tao_command import run_tao_here
 from support.waiting import until
 from tao_sdk.backends.kubernetes import backend
 from tao_sdk.backends.kubernetes.claims import reader
@@ -312,6 +313,46 @@ def test_the_end_of_a_removed_job_is_told_although_its_claim_cannot_be_looked_at
     cluster.kubectl("delete", "job", "-n", namespace, "--now", f"tao-job-{job.id}")
     until(lambda: client.get_job(job.id).status.terminal)
     assert client.get_job(job.id).status is Status.ERROR
+
+
+# The example
+
+EXAMPLE = ROOT / "examples" / "claim"
+
+
+def test_the_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched(
+    client: Client,
+    cluster: Cluster,
+    namespace: str,
+    surroundings: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    np = pytest.importorskip("numpy")
+    manifest = yaml.safe_load((EXAMPLE / "claim.yaml").read_text())
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    make_claim(cluster, namespace, manifest["metadata"]["name"], volume, **manifest["spec"])
+    job_file = str(EXAMPLE / "job.yaml")
+    flags = ("--platform", "kubernetes", "--image", IMAGE, "--set", "train.seconds_per_epoch=0")
+    ran = run_tao_here(surroundings, tmp_path, "run", job_file, *flags)
+    assert ran.code == 0, ran
+    [job] = client.list_jobs()
+    assert job.status is Status.COMPLETE
+    assert client.get_job_results_dir(job.id) == f"pvc://tao-runs/digits/{job.id}"
+    fetch = ("--epoch", "best", "--fetch", str(tmp_path / "here"))
+    fetched = run_tao_here(surroundings, tmp_path, "results", "digits-claim", *fetch)
+    assert fetched.code == 0, fetched
+    [checkpoint] = (tmp_path / "here").rglob("*.npz")
+    best = client.results(job.id).progress.best
+    assert best is not None
+    with np.load(checkpoint) as weights:
+        assert int(weights["epoch"]) == best.epoch
+    assert checkpoint.read_bytes() == next(volume.rglob(checkpoint.name)).read_bytes()
+    cluster.api.delete(f"/api/v1/persistentvolumes/{namespace}-tao-runs")
+
+
+def test_the_cluster_takes_the_claim_of_the_example(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("apply", "-n", namespace, "-f", str(EXAMPLE / "claim.yaml"))
 
 
 # What a reader prints

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -60,17 +62,53 @@ def test_a_long_command_and_a_secret_reach_the_program(client: Client) -> None:
     assert log_of(client, job) == "same\n"
 
 
+@pytest.mark.parametrize("length", [1, 200_000], ids=["short", "in-parts"])
 def test_a_secrets_value_is_in_its_secret_and_nowhere_else(
-    client: Client, kubeconfig: Path
+    client: Client, cluster: Cluster, namespace: str, tmp_path: Path, length: int
 ) -> None:
-    job = submit(client, "true", env_vars={"MY_TOKEN": CANARY})
+    """Not even encoded: a packed command is, and so are the values of a Secret."""
+    job = submit(client, f"# {'x' * length}\necho $MY_TOKEN | wc -c", env_vars={"MY_TOKEN": CANARY})
     client.wait(job.id, timeout=300)
-    shown = subprocess.run(
-        ["kubectl", f"--kubeconfig={kubeconfig}", "get", "-ojson", "-A", "jobs,pods,configmaps,events,services"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    assert log_of(client, job) == f"{len(CANARY) + 1}\n"  # the program has it
+    secrets = kept_by(cluster, namespace, "secrets")
+    assert list(forms_in(secrets)) == ["in base64"]
+    kinds = "jobs,pods,configmaps,events,services,endpointslices,controllerrevisions"
+    shown = kept_by(cluster, namespace, kinds)
     assert job.id in shown
-    assert CANARY not in shown
+    assert list(forms_in(shown)) == []
+    own = [path for path in tmp_path.rglob("*") if path.is_file()]
+    store = [path for path in own if path.name.startswith("jobs.db")]
+    assert store
+    assert [path for path in own if any(forms_in(path.read_bytes().decode("latin-1")))] == []
+
+
+def kept_by(cluster: Cluster, namespace: str, kinds: str) -> str:
+    """All that the cluster keeps of these kinds, with who has written which field."""
+    return cluster.kubectl("get", "-ojson", "--show-managed-fields", "-n", namespace, kinds)
+
+
+def forms_in(text: str) -> Iterator[str]:
+    """In which forms the canary is in a text. What stands before it in a longer value shifts its
+    base64 by up to two bytes.
+    """
+    if CANARY in text:
+        yield "as it is"
+    for shift in range(3):
+        encoded = base64.b64encode(b"-" * shift + CANARY.encode()).decode()
+        whole_groups = encoded[4 * bool(shift) : len(encoded) // 4 * 4 - 4]
+        if whole_groups in text:
+            yield "in base64"
+    if CANARY.encode().hex() in text:
+        yield "in hex"
+
+
+def test_a_canary_is_found_in_every_form() -> None:
+    for before in ("", "a", "ab", "abc"):
+        value = f"{before}{CANARY} and more".encode()
+        assert list(forms_in(value.decode())) == ["as it is"]
+        assert list(forms_in(base64.b64encode(value).decode())) == ["in base64"]
+        assert list(forms_in(value.hex())) == ["in hex"]
+    assert list(forms_in("canary-of-another")) == []
 
 
 def test_a_canceled_job_hears_of_it_and_its_last_words_are_kept(client: Client) -> None:

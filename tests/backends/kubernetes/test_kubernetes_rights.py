@@ -12,9 +12,12 @@ import pytest
 import yaml
 
 from support.kubernetes.kube_files import BUSYBOX, PYTHON
+from support.kubernetes.kube_here import Cluster
 from support.pages import ROOT
 from support.waiting import until
 from tao_sdk.client import Client
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
@@ -107,5 +110,37 @@ def test_a_missing_right_is_named_with_the_rule_that_grants_it(
         found = client.plan(
             JobSpec(image="a:1", command="true", gpu_count=0), "kubernetes"
         ).findings
-    told = next(each for each in found if "create jobs" in each.what)
+    told = next(each for each in found if "jobs in namespace" in each.what)
+    assert told.what.startswith("You may not create, get, list, patch, delete or watch jobs in")
     assert 'resources: ["jobs"], verbs: ["create"]' in told.fix
+
+
+def test_a_role_without_pods_gets_one_note_of_what_is_missing_and_what_does_not_work(
+    namespaced: dict[str, str], cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    namespace = namespaced["TAO_K8S_NAMESPACE"]
+    spec = JobSpec(image=BUSYBOX, command="echo hello; sleep 300", gpu_count=0)
+    with Client(settings=Settings(namespaced)) as client:
+        job = client.submit(spec, "kubernetes").job
+        until(lambda: client.get_job(job.id).status is Status.RUNNING)
+        role = role_of_the_page()
+        role["rules"] = [rule for rule in role["rules"] if "pods" not in str(rule["resources"])]
+        cluster.kubectl("apply", "-n", namespace, "-f-", given=json.dumps(role))
+
+        def noted() -> str:
+            seen = client.get_job(job.id)
+            assert seen.status is Status.RUNNING  # as it was seen last
+            return seen.message
+
+        until(lambda: "You may not list pods" in noted())
+        assert 'resources: ["pods"], verbs: ["list"]' in noted()
+        with pytest.raises(TaoError, match=f"You may not list pods in namespace {namespace}"):
+            client.cancel_job(job.id, grace=1)
+        notes = [each for each in client.plan(spec, "kubernetes").findings if "pods" in each.what]
+        assert [each.severity for each in notes] == [Severity.ERROR]
+        assert "list, watch or delete pods or get pods/log" in notes[0].what
+        assert "no log can be read" in notes[0].why
+        cluster.kubectl("apply", "-n", namespace, "-f-", given=json.dumps(role_of_the_page()))
+        until(lambda: client.cancel_job(job.id, grace=1))
+        client.remove(job.id)
+    assert "Traceback" not in capfd.readouterr().err

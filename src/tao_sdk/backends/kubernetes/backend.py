@@ -29,11 +29,13 @@ from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
 from tao_sdk.backends.kubernetes.claims.claim_files import unknown_claim
 from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaims
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
-from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, site, survey
-from tao_sdk.backends.kubernetes.cluster.watch import KubernetesNews, Watches
+from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
+from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
+from tao_sdk.backends.kubernetes.many.gang_steps import due_steps
+from tao_sdk.backends.kubernetes.many.recent_pods import RecentPods
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods import pulls
@@ -65,10 +67,12 @@ from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.replica import Replica
 from tao_sdk.model.settings import Settings
+from tao_sdk.model.turns import Turns
 from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
 
 CANCELS = 8  # jobs that are ended at once
+GANGS_PER_LOOK = 4  # jobs with `gang: wait` that are parked or resumed at one look
 SURVEY_SECONDS, SUBMIT_SECONDS = 25.0, 25.0  # a submit gives up within a minute
 OBSERVE_SECONDS = 25.0  # and a status within half of one
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
@@ -84,7 +88,8 @@ def answering() -> Generator[None]:
         yield
     except KubeError as error:
         fix = "Try again; your rights: tao doctor kubernetes"
-        raise Unreachable("The cluster refused the question.", error.what, fix) from error
+        refused = Unreachable("The cluster refused the question.", error.what, fix)
+        raise rights.refused_right(error) or refused from error
 
 
 class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRequest]):
@@ -101,7 +106,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         files_seconds=20.0,
         files_on_demand=True,
         path_schemes=frozenset({"pvc"}),
-        readers=8,
+        readers=LOGS_PER_LOOK,
+        logs_per_look=LOGS_PER_LOOK,
     )
     Options = KubernetesOptions
 
@@ -110,6 +116,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         self.kept = KeptLogs(state_dir / "kubernetes" / "logs")
         self.parked = ParkedLogs(state_dir / "kubernetes" / "parked-logs")
         self.claims = KnownClaims(state_dir / "kubernetes" / "claims")
+        self.recent_pods = RecentPods()
+        self.gang_turns: Turns[Ref] = Turns()
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -239,21 +247,29 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """Two lists a namespace, however many there are. Those whose image has no bash are
-        started anew; those of which only some ranks found room are parked, and resumed.
+        started anew; those of which only some ranks found room are parked, and resumed, a few at
+        each look.
         """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
             with self.kube.within(OBSERVE_SECONDS):
                 return answers | self._observed(here)
+        except KubeError as error:
+            refused = rights.refused_right(error)
+            words = f"{refused.what} {refused.next}" if refused else error.what
+            return answers | seen_unreachable(here, words)
         except TaoError as error:
             return answers | seen_unreachable(here, error.what)
 
     def _observed(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        looked = look.look(self.kube, refs)
+        found = look.look(self.kube, refs)
+        self.recent_pods.note(found)
+        looked = look.observations(self.kube, found)
         seen = {ref: self.or_told_end(ref, said) for ref, said in looked.items()}
         pulls.end_overdue(self.kube, seen)
-        self.parking.attend(seen)
+        stepping = self.gang_turns.take(due_steps(found), GANGS_PER_LOOK)
+        self.parking.attend({ref: seen[ref] for ref in stepping})
         return seen | starting.restart_without_bash(self.kube, seen)
 
     def or_told_end(self, ref: Ref, said: Observation) -> Observation:
@@ -344,12 +360,16 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
-        pod = self.pod_of(ref, request)
+        pod = self.recent_pod(ref, request) or self.pod_of(ref, request)
         while pod is None and request.follow:
             time.sleep(POD_SECONDS)
             self.observe([ref])  # an attempt without bash is started anew
             pod = self.pod_of(ref, request)
         return pod
+
+    def recent_pod(self, ref: Ref, request: LogRequest) -> Object | None:
+        """The rank's pod, if a look has seen it a moment ago. Who follows the log asks for it."""
+        return None if request.follow else self.recent_pods.find(ref, request.rank)
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod; None while none has begun, LOST_POD where only other ranks' are left.

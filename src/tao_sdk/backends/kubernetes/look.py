@@ -96,7 +96,9 @@ def all_pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
     """The pods of one attempt, whichever of its Jobs has made them."""
     selector = f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
     found = items(kube, core_path(namespace, "pods"), labelSelector=selector)
-    return [pod for pod in found if names.is_of(pod, attempt)]
+    first = names.job_name(attempt)
+    made = (first, names.second_name(first))
+    return [pod for pod in found if names.is_of(pod, attempt) and parse.is_made_by(pod, made)]
 
 
 def see(kube: Kube, ref: Ref) -> Seen | None:
@@ -109,24 +111,38 @@ def see(kube: Kube, ref: Ref) -> Seen | None:
     return seen_of(job, pods, said_of(kube, ref.namespace, [] if pods else [job]))
 
 
-def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Seen | None]:
+    """The attempts; None where the Job is not there."""
     groups: dict[str, list[Ref]] = defaultdict(list)
     for ref in refs:
         groups[ref.namespace].append(ref)
-    answers: dict[Ref, Observation] = {}
+    found: dict[Ref, Seen | None] = {}
     for namespace, group in groups.items():
-        answers |= look_at_namespace(kube, namespace, group)
-    return answers
+        found |= look_at_namespace(kube, namespace, group)
+    return found
 
 
-def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Seen | None]:
     if len(refs) == 1:
-        seen = see(kube, refs[0])
-        return {refs[0]: parse_safely(seen)} if seen else absent(kube, namespace, refs)
+        return {refs[0]: see(kube, refs[0])}
     selector = store_selector(refs)
     jobs = items(kube, jobs_path(namespace), labelSelector=selector)
     pods = items(kube, core_path(namespace, "pods"), labelSelector=selector)
-    return observe_listed(kube, namespace, refs, jobs, pods)
+    return seen_in_lists(kube, namespace, refs, jobs, pods)
+
+
+def observations(kube: Kube, found: Mapping[Ref, Seen | None]) -> dict[Ref, Observation]:
+    """What is said of the attempts that a look has found, or not."""
+    missing: dict[str, list[Ref]] = defaultdict(list)
+    answers: dict[Ref, Observation] = {}
+    for ref, seen in found.items():
+        if seen is None:
+            missing[ref.namespace].append(ref)
+        else:
+            answers[ref] = parse_safely(seen)
+    for namespace, refs in missing.items():
+        answers |= absent(kube, namespace, refs)
+    return answers
 
 
 def absent(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
@@ -170,22 +186,20 @@ def store_selector(refs: Iterable[Ref]) -> str:
     return f"{names.STORE}={stores.pop()}" if len(stores) == 1 else names.OURS
 
 
-def observe_listed(
+def seen_in_lists(
     kube: Kube, namespace: str, refs: Sequence[Ref], jobs: Sequence[Object], pods: Sequence[Object]
-) -> dict[Ref, Observation]:
+) -> dict[Ref, Seen | None]:
     by_name = {job["metadata"]["name"]: job for job in jobs}
     of_attempt: dict[tuple[str, ...], list[Object]] = defaultdict(list)
     for pod in with_mount_words(kube, namespace, pods):
         of_attempt[key_of(pod)].append(pod)
     found = {ref: pick_job(by_name, ref.attempt) for ref in refs}
-    ours = {ref: job for ref, job in found.items() if job is not None}
-    bare = [job for job in ours.values() if not of_attempt[key_of(job)]]
+    bare = [job for job in found.values() if job is not None and not of_attempt[key_of(job)]]
     said = said_of(kube, namespace, bare)
-    answers = absent(kube, namespace, [ref for ref in refs if ref not in ours])
-    for ref, job in ours.items():
-        own = parse.pods_of_job(job, of_attempt[key_of(job)])
-        answers[ref] = parse_safely(seen_of(job, own, said))
-    return answers
+    return {
+        ref: seen_of(job, parse.pods_of_job(job, of_attempt[key_of(job)]), said) if job else None
+        for ref, job in found.items()
+    }
 
 
 def pick_job(by_name: Mapping[str, Object], attempt: Attempt) -> Object | None:
@@ -204,7 +218,7 @@ def parse_safely(seen: Seen) -> Observation:
     """What cannot be understood is said of that one alone."""
     try:
         return parse.observation(seen)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = (
             f"what the cluster says of it cannot be understood ({type(error).__name__}: {error})"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +50,8 @@ NEVER = "1970-01-01"  # the start of a container that never started
 WITHOUT_RANK0 = 200.0  # seconds; scripts/start.sh gives up after 300
 TIMED_OUT = (124, 137, 143)
 LATE = timedelta(seconds=2)
+LONGEST_WORDS = 4_000  # characters
+LONGEST_RANK = 9  # digits
 SAME_TIME = timedelta(minutes=1)  # two nodes' clocks, and a peer that fails at once
 
 
@@ -67,7 +70,14 @@ class Seen:
 
 
 def observation(seen: Seen) -> Observation:
-    """What is said of an attempt whose Job is there."""
+    """What is said of an attempt whose Job is there. The words of others may be cut."""
+    said = unabridged(seen)
+    return replace(
+        said, reason=said.reason[:LONGEST_WORDS], backend_words=said.backend_words[:LONGEST_WORDS]
+    )
+
+
+def unabridged(seen: Seen) -> Observation:
     if given_up := part(seen.job["metadata"], "annotations").get(names.PULL_FAILED):
         return without_image(seen.job, str(given_up))
     if lacks_bash(seen) or waits_for_let_go(seen.job):
@@ -103,10 +113,9 @@ def ended(seen: Seen, phase: Phase, found: Object) -> Observation:
 
 def without_image(job: Object, why: str) -> Observation:
     """The nodes could not reach the registry for too long, and the pull was given up."""
-    limit = format_duration(timedelta(seconds=pull_timeout(job)))
-    text = words.sentence(
-        Reason.PULL_FAILED, what=f"no node could pull the image in {limit}: {why}"
-    )
+    seconds = pull_timeout(job)
+    limit = f" in {format_duration(timedelta(seconds=seconds))}" if math.isfinite(seconds) else ""
+    text = words.sentence(Reason.PULL_FAILED, what=f"no node could pull the image{limit}: {why}")
     return Observation(
         Phase.FAILED, "pull timeout", reason=text, reason_code=Reason.PULL_FAILED, backend_words=why
     )
@@ -519,8 +528,9 @@ def node_of(pod: Object) -> str:
 
 def rank_of(pod: Object) -> int:
     labels, annotations = (part(pod["metadata"], name) for name in ("labels", "annotations"))
-    found = labels.get(names.RANK) or annotations.get(names.RANK)
-    return int(found or 0) if str(found).isdigit() else 0
+    found = str(labels.get(names.RANK) or annotations.get(names.RANK))
+    is_number = found.isascii() and found.isdigit() and len(found) <= LONGEST_RANK
+    return int(found) if is_number else 0
 
 
 def pods_of_job(job: Object, pods: Sequence[Object]) -> list[Object]:
@@ -538,6 +548,12 @@ def job_of_pods(pods: Sequence[Object]) -> Object | None:
     [(name, uid)] = owned
     metadata = {"name": name, "uid": uid, "namespace": pods[0]["metadata"]["namespace"]}
     return {"metadata": metadata, "spec": {"completions": len(pods)}, "status": {}}
+
+
+def is_made_by(pod: Object, jobs: Sequence[str]) -> bool:
+    """True if one of the Jobs of these names has made the pod: anybody may label one alike."""
+    owners: Sequence[Object] = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("kind") == "Job" and owner.get("name") in jobs for owner in owners)
 
 
 def owners_of(thing: Object) -> list[str]:

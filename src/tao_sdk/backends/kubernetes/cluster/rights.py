@@ -1,15 +1,20 @@
-"""Rights: what the caller may do in a namespace, and the rule that grants what is missing."""
+"""Rights: what the caller may do in a namespace, what does not work without a right, and the rule
+that grants it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.finding import Finding, error, warning
-from tao_sdk.transports.kube import Kube
+from tao_sdk.transports.kube import Kube, KubeError
 
 AT_ONCE = 8  # questions: a distant server would be waited for after each
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -31,6 +36,11 @@ class Right:
             f'apiGroups: ["{self.group}"], resources: ["{self.resource}"], verbs: ["{self.verb}"]'
         )
 
+    @property
+    def kind(self) -> str:
+        """The kind of object: a part of one, such as a pod's log, goes with it."""
+        return self.resource.partition("/")[0]
+
 
 RUN = (
     Right("batch", "jobs", "create"),
@@ -45,6 +55,32 @@ RUN = (
     Right("", "pods", "delete", needed=False),
     Right("", "events", "list", needed=False),
 )
+# What does not work without a right.
+WITHOUT: Mapping[tuple[str, str], str] = {
+    ("jobs", "create"): "no job can be submitted",
+    ("jobs", "get"): "no job can be seen",
+    ("jobs", "list"): "no list of jobs can be seen",
+    ("jobs", "patch"): "no job can be started",
+    ("jobs", "delete"): "no job can be canceled or removed",
+    ("jobs", "watch"): "ends are seen later",
+    ("pods", "list"): (
+        "whether a job runs, why it waits and why it failed cannot be seen, nor its ranks and its "
+        "log, and none can be canceled"
+    ),
+    ("pods", "watch"): "changes are seen later",
+    ("pods", "delete"): "a cancel takes the grace of the pods, not the one that it is given",
+    ("pods/log", "get"): "no log can be read, and no progress",
+    ("events", "list"): "less is told of why a job waits or failed",
+    ("secrets", "create"): "no job with a secret or a private image can be submitted",
+    ("configmaps", "create"): "no job with a long command or files can be submitted",
+    ("services", "create"): "no job of several nodes can be submitted",
+}
+# The API server's words for a role that lacks a right.
+REFUSED = re.compile(
+    r'cannot (?P<verb>\w+) resource "(?P<resource>[\w/]+)" in API group "(?P<group>[\w.]*)"'
+    r'(?: in the namespace "(?P<namespace>[\w-]+)")?'
+)
+FORBIDDEN = 403
 SECRETS = Right("", "secrets", "create")
 FILES = Right("", "configmaps", "create")
 SERVICES = Right("", "services", "create")
@@ -58,11 +94,16 @@ def rights_of(request: KubernetesRequest) -> list[Right]:
 
 
 def missing_rights(kube: Kube, namespace: str, rights: Sequence[Right]) -> Iterator[Finding]:
+    """One finding for each kind of object of which rights are missing."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tao-rights") as threads:
         granted = list(threads.map(partial(is_granted, kube, namespace), rights))
-    for right, is_there in zip(rights, granted, strict=True):
-        if not is_there:
-            yield missing_right(namespace, right)
+    missing = [right for right, is_there in zip(rights, granted, strict=True) if not is_there]
+    for _, of_kind in groupby(sorted(missing, key=by_kind), key=by_kind):
+        yield missing_finding(namespace, list(of_kind))
+
+
+def by_kind(right: Right) -> str:
+    return right.kind
 
 
 def is_granted(kube: Kube, namespace: str, right: Right) -> bool:
@@ -82,9 +123,46 @@ def is_granted(kube: Kube, namespace: str, right: Right) -> bool:
     return bool(kube.ask("POST", REVIEWS, body)["status"].get("allowed"))
 
 
-def missing_right(namespace: str, right: Right) -> Finding:
-    what = f"You may not {right.verb} {right.resource} in namespace {namespace}."
-    fix = f"Ask for a Role with this rule: {right.rule}."
-    if right.needed:
-        return error("kubernetes.right", what, "No job can run without it.", fix)
-    return warning("kubernetes.right", what, "Less can be seen of a job without it.", fix)
+def missing_finding(namespace: str, missing: Sequence[Right]) -> Finding:
+    """An error if no job can run without one of these rights."""
+    make = error if any(right.needed for right in missing) else warning
+    return make(
+        "kubernetes.right", lacks(namespace, missing), consequence(missing), request_for(missing)
+    )
+
+
+def refused_right(refused: KubeError) -> Unreachable | None:
+    """What is told where a role lacks a right; None for a refusal of another kind."""
+    found = REFUSED.search(refused.backend_words) if refused.status == FORBIDDEN else None
+    if found is None:
+        return None
+    missing = [Right(found["group"], found["resource"], found["verb"])]
+    return Unreachable(
+        lacks(found["namespace"] or "", missing), consequence(missing), request_for(missing)
+    )
+
+
+def lacks(namespace: str, missing: Sequence[Right]) -> str:
+    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    verbs: dict[str, list[str]] = {}
+    for right in missing:
+        verbs.setdefault(right.resource, []).append(right.verb)
+    told = [f"{joined(names)} {resource}" for resource, names in verbs.items()]
+    return f"You may not {joined(told)} {where}."
+
+
+def joined(words: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def consequence(missing: Iterable[Right]) -> str:
+    """What does not work, in a sentence; "" where we have never asked for the right."""
+    known = [WITHOUT.get((right.resource, right.verb), "") for right in missing]
+    told = "; ".join(dict.fromkeys(filter(None, known)))
+    return f"{told[:1].upper()}{told[1:]}." if told else ""
+
+
+def request_for(missing: Sequence[Right]) -> str:
+    """The rules of a Role that grants them."""
+    return f"Ask for a Role with: {'; '.join(right.rule for right in missing)}."

@@ -22,13 +22,15 @@ from tao_sdk.backends.kubernetes.pods.ending import watch_events
 from tao_sdk.backends.kubernetes.told import ToldEnds
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.turns import Turns
 from tao_sdk.transports.http_session import Answer
 from tao_sdk.transports.kube import Kube
 
 WATCH_SECONDS = 300  # after which the server ends a watch, and it is begun anew
 SILENCE_SECONDS = 320.0
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-LOG_SECONDS = 10.0  # between two looks into a log: the cluster does not tell that it has grown
+LOG_SECONDS = 10.0  # between two looks into logs: the cluster does not tell that one has grown
+LOGS_PER_LOOK = 8
 
 Key = tuple[str, str]  # job id, attempt
 
@@ -119,6 +121,7 @@ class KubernetesNews:
         self.heard: dict[int, int] = {}  # watch -> the number up to which it was heard
         self.known: set[Ref] = set()
         self.logs_read_at = time.monotonic()
+        self.log_turns: Turns[Ref] = Turns()
         self.tells = True
 
     def changed(self, refs: Sequence[Ref], seconds: float) -> Sequence[Ref]:
@@ -157,11 +160,11 @@ class KubernetesNews:
             watches[0].state.wait(seconds)
 
     def grown(self, refs: Sequence[Ref]) -> Sequence[Ref]:
-        """All of them now and then."""
+        """A few of them now and then, in turn."""
         if time.monotonic() - self.logs_read_at < LOG_SECONDS:
             return []
         self.logs_read_at = time.monotonic()
-        return refs
+        return self.log_turns.take(refs, LOGS_PER_LOOK)
 
     def close(self) -> None:
         """The threads end when nobody has asked for a while."""
