@@ -598,13 +598,13 @@ RULES: Sequence[Rule] = (
         what="There is no python3 (3.8 or later) where the job runs, which the runner needs.",
         fault=USER,
         next=(
-            "Use an image with python3, or submit the bare command without specs, "
-            "inputs and outputs."
+            "Use an image with python3, or submit the bare command: without files, inputs, "
+            "outputs, specs and args."
         ),
         next_without={
             "image": (
-                "Install python3 on this machine, or submit the bare command without specs, "
-                "inputs and outputs."
+                "Install python3 on this machine, or submit the bare command: without files, "
+                "inputs, outputs, specs and args."
             )
         },
     ),
