@@ -103,7 +103,7 @@ def command_of(job: Job) -> str:
 
 
 def script_reader(engine: Engine, job: Job) -> ReadScript:
-    """Reads scripts of the job's command that lie here, as they are at present."""
+    """Reads a script of the job's command that lies here, as it is at present."""
     folders = (engine.store.attempt(job.id, job.attempt).start_folder, ".")
 
     def read(path: str) -> str:
