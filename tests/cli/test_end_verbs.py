@@ -343,3 +343,34 @@ def test_of_many_files_that_were_not_sent_the_first_are_named_a_line_each() -> N
         *(f"         a/{number}.pth" for number in range(1, 5)),
         "         and 7 more",
     ]
+
+
+SAVES_FOR_LONG = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: time.sleep(300))
+print("up", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+def test_a_save_that_the_grace_cut_off_is_told_by_cancel_and_why(tao: Tao) -> None:
+    tao.write("t.py", SAVES_FOR_LONG)
+    job = tao.run_detached("python3 t.py; echo more")
+    while "up" not in tao("logs", job).out:
+        time.sleep(0.05)
+    canceled = tao("cancel", job, "--grace", "1s")
+    assert "killed after its grace of 1s" in canceled.out
+    assert "--grace 30s gives it longer" in canceled.err
+    assert "--grace 30s gives it longer" in tao("why", job).out.replace("\n     ", "")
+    assert tao("why", "--json", job).json["reason_code"] == "grace_over"
+
+
+def test_a_crash_that_a_pipe_hides_is_a_warning_of_run_wait_and_why(tao: Tao) -> None:
+    tao.write("t.py", "raise ValueError('no room')")
+    ran = tao("run", "--gpus", "0", "--name", "hidden", "--", "python3 t.py 2>&1 | tee log")
+    assert ran.code == 0
+    told = "python seems to have failed: ValueError: no room."
+    assert f"warning: {told}" in ran.out
+    assert told in tao("wait", "hidden").err
+    assert told in tao("why", "--json", "hidden").json["notes"][0]

@@ -20,9 +20,14 @@ from support.machine import until
 from support.servers import s3_here
 from support.tao_command import COMMAND, TRAINING, Ended, Ran, Tao
 from tao_sdk.backends.this_machine import this_machine
+from tao_sdk.cli import show
 from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import LogReading
+from tao_sdk.model.pace import Pace
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.progress_reader import ProgressReader
+from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent, Store
 
 
@@ -623,3 +628,13 @@ def test_an_epoch_is_asked_for_by_the_number_that_the_jobs_log_gives_it(tao: Tao
     assert "epoch=1.ckpt" in tao("results", job, "--epoch", "1").out
     assert "no checkpoint of epoch 2." in tao("results", job, "--epoch", "2").err
     assert "epoch=1.ckpt  (accuracy 0.100 at epoch 1)" in tao("results", job).out
+
+
+def test_a_job_that_may_hang_shows_since_when_no_epoch_came() -> None:
+    began = utc_now()
+    pace = Pace((1, began.timestamp()), (3, began.timestamp() + 60))
+    reading = LogReading(Progress(3, 10), pace=pace, as_of=began + timedelta(seconds=121))
+    job = Job("digits-a1", "digits", "local", Status.RUNNING, reading=reading)
+    words = show.how_far(job, began + timedelta(seconds=121))
+    assert "no epoch for 1m" in words
+    assert not any("ETA" in word for word in words)

@@ -102,6 +102,16 @@ def test_no_time_left_is_shown_once_it_has_run_out() -> None:
     assert "ETA" not in lines(made, at=74.0)[-1]
 
 
+def test_a_job_that_may_hang_shows_since_when_no_epoch_came_and_no_time_left() -> None:
+    made = scene(STARTED, *EPOCHS[:4])
+    assert "ETA" in lines(made, at=5.0)[-1]
+    shown = lines(made, at=18.0)[-1]
+    assert "no epoch for 14s" in shown
+    assert "ETA" not in shown
+    made.take_log(EPOCHS[4], 19.0)
+    assert "ETA" in lines(made, at=19.0)[-1]
+
+
 def test_a_paused_job_has_no_time_left_and_says_that_it_is_paused() -> None:
     made = scene(STARTED, *EPOCHS[:14])
     assert "ETA" in lines(made)[-1]

@@ -598,3 +598,13 @@ def test_an_argument_that_is_nearly_one_is_named(sdk: LocalSDK) -> None:
     with pytest.raises(TypeError, match="nonsense"):
         sdk.list_jobs(nonsense=1)  # pyright: ignore[reportCallIssue]
     assert sdk.list_jobs(statuses=["Error"]) == []
+
+
+def test_the_advice_of_a_python_caller_names_keywords(sdk: LocalSDK) -> None:
+    job = sdk.create_job("", "python3 missing.py", gpu_count=0)
+    sdk.wait(job.id, timeout=300)
+    found, analysis = sdk.diagnose(job.id), sdk.get_failure_analysis(job.id)
+    assert found is not None
+    assert analysis is not None
+    assert 'files={"PATH": Path("PATH")}' in found.next
+    assert analysis["suggestion"] == found.next

@@ -42,3 +42,41 @@ def test_the_engine_reads_no_request_of_a_backend() -> None:
             if isinstance(node, ast.Constant)
         ]
         assert not {"request", "cwd"} & set(map(str, words)), file.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(:\n    pass", "SyntaxError: invalid syntax (lib/train.py, line 1)"),
+        ("raise ValueError('no room')", "lib/train.py:1 in <module>"),
+    ],
+)
+def test_a_file_that_was_sent_is_called_as_it_was_sent(
+    client: Client, tmp_path: Path, text: str, told: str
+) -> None:
+    spec = JobSpec(
+        command=f"{sys.executable} lib/train.py", files={"lib/train.py": text}, gpu_count=0
+    )
+    job = client.submit(spec, "local").job
+    client.wait(job.id, timeout=300)
+    found = client.diagnose(job.id)
+    assert found is not None
+    assert told in f"{found.what}\n{found.why}"
+    assert "/work/" not in f"{found.what}\n{found.why}"
+
+
+@pytest.mark.slow
+def test_the_inputs_that_came_are_named_beside_the_files(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("1")
+    spec = JobSpec(
+        command=f"{sys.executable} train.py",
+        files={"train.py": "open('other.csv')"},
+        inputs={"data.csv": str(tmp_path / "data.csv")},
+        gpu_count=0,
+    )
+    job = client.submit(spec, "local").job
+    client.wait(job.id, timeout=300)
+    found = client.diagnose(job.id)
+    assert found is not None
+    assert "(files there: train.py; inputs there: data.csv)" in found.what

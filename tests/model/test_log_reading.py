@@ -105,6 +105,16 @@ def test_a_job_has_no_time_left_once_its_next_epoch_is_overdue(told):
     assert time_left(60 + 61).to_json()["eta_seconds"] is None
 
 
+@pytest.mark.parametrize(("seconds", "silent"), [(90, None), (121, 61)])
+def test_a_job_tells_for_how_long_it_is_silent_once_its_next_epoch_is_overdue(seconds, silent):
+    began = NOON.timestamp()
+    pace = Pace((1, began), (3, began + 60))
+    as_of = NOON + timedelta(seconds=seconds)
+    reading = LogReading(Progress(3, 10), pace=pace, as_of=as_of)
+    job = Job("digits-a1", "digits", "local", Status.RUNNING, reading=reading)
+    assert job.silent_seconds == silent
+
+
 def test_a_pause_of_a_few_seconds_between_short_epochs_does_not_hide_the_time_left():
     assert not Pace((1, 0.0), (101, 10.0)).is_overdue(None, 15.0)
     assert Pace((1, 0.0), (101, 10.0)).is_overdue(None, 21.0)

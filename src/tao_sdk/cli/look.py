@@ -252,7 +252,8 @@ def why(client: Client, out: Output, job: str | None) -> None:
     found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
     activity = client.activity(found.id)
-    out.object(why_view(found, diagnosis, activity))
+    notes = client.notes(found.id)
+    out.object(why_view(found, diagnosis, activity, notes))
     if out.json:
         return
     lines = show.why(found, diagnosis, out)
@@ -260,6 +261,8 @@ def why(client: Client, out: Output, job: str | None) -> None:
         lines += show.standstill(found, activity, epoch_told_at(found, activity))
         lines += missing_program(activity)
         lines += last_words(client, found, out)
+    for note in notes:
+        lines += show.labelled("Note:", note, out.width)
     if failure := client.failure_while_ending(found.id):
         lines += failed_end_lines(failure, client.results(found.id))
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""

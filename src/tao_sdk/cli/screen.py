@@ -95,13 +95,15 @@ def waiting_reason(job: Job) -> str:
     return show.one_line(job.message)
 
 
-def progress_line(progress: Progress, width: int) -> Line:
+def progress_line(progress: Progress, width: int, silence: str = "") -> Line:
     """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`.
 
-    What does not fit is left out, the bar first.
+    What does not fit is left out, the bar first. `silence` stands in the place of the time left.
     """
     head: Line = [(f"{progress.unit} ", "dim"), (show.epoch(progress), "bold")]
     end = share_done(progress)
+    if silence:
+        end = [*end, (f"  {silence}", "yellow")]
     metrics: list[Line] = [metric_spans(text) for text in show.metrics(progress)]
     while metrics and line_length([*head, *join_lines(metrics), *end]) > width:
         metrics.pop()
@@ -147,7 +149,7 @@ def scene_lines(scene: Scene, width: int, at: float, height: int = 0) -> list[Li
             lines.append(progress_line(progress_at(scene, at), width))
     elif scene.progress.is_counted:
         lines += growing_curve(scene.progress, width, height)
-        lines.append(progress_line(progress_at(scene, at), width))
+        lines.append(progress_line(progress_at(scene, at), width, silence_words(scene, at)))
         if height:
             lines.append(footer_line(scene, at, LEAVE))
     else:
@@ -171,10 +173,22 @@ def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
 
 
 def progress_at(scene: Scene, at: float) -> Progress:
-    """The progress as it is shown now. A paused job has no time left to tell."""
-    if scene.job.status is Status.PAUSED:
+    """The progress as it is shown now. A job that is paused or may hang has no time left to
+    tell.
+    """
+    if scene.job.status is Status.PAUSED or scene.is_overdue(at):
         return replace(scene.progress, eta_seconds=None)
     return counted_down(scene.progress, at - scene.epoch_at)
+
+
+def silence_words(scene: Scene, at: float) -> str:
+    """`no epoch for 5m` of a running job that may hang."""
+    progress = scene.progress
+    if scene.job.status is not Status.RUNNING or progress.fraction == 1:
+        return ""
+    if not scene.is_overdue(at):
+        return ""
+    return f"no epoch for {show.age(at - scene.epoch_at)}"
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:

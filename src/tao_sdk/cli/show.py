@@ -74,6 +74,8 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
         words += time_left(progress.eta_seconds - since)
+    if job.silent_seconds is not None and progress.fraction != 1:
+        words.append(f"no epoch for {age(job.silent_seconds)}")
     if job.status is Status.PAUSED:
         words.append("stands still")
     if since >= NOW_SECONDS:

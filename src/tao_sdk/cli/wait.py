@@ -24,7 +24,7 @@ from tao_sdk.cli.command import (
 )
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.results_text import failed_end_lines
-from tao_sdk.client.job_end import has_results_folder, pipe_words
+from tao_sdk.client.job_end import has_results_folder
 from tao_sdk.client.known_jobs import (
     count_live,
     id_of,
@@ -75,7 +75,7 @@ def wait(
     refuse_two_choices("wait", WAIT_FOR, jobs, labels)
     known = jobs_to_wait_for(client, out, jobs, labels)
     ids = [job.id for job in known]
-    changes = ChangeLines(out)
+    changes = ChangeLines(client, out)
     for job in known:
         if job.status.terminal:
             changes.tell_end(job)
@@ -94,8 +94,8 @@ def wait(
 class ChangeLines:
     """A note for each change of a job that lives, one line for its end."""
 
-    def __init__(self, out: Output) -> None:
-        self.out = out
+    def __init__(self, client: Client, out: Output) -> None:
+        self.client, self.out = client, out
         self.reported: set[str] = set()  # ids of jobs whose end was told
 
     def tell_change(self, job: Job) -> None:
@@ -111,6 +111,8 @@ class ChangeLines:
         self.out.line(standing_line(job, self.out))
         if self.out.as_lines:
             self.out.json_line(job.to_json())
+        for note in self.client.notes(job.id):
+            self.out.note(f"  {note}")
 
 
 def jobs_to_wait_for(
@@ -235,8 +237,8 @@ def tell_canceled(client: Client, out: Output, job: Job, is_over: bool) -> None:
     """How the job ended, and where to look for what it left."""
     out.line(standing_line(job, out))
     out.note(left_behind(client, job))
-    if words := pipe_words(job):
-        out.note(f"  {words}")
+    for note in client.notes(job.id):
+        out.note(f"  {note}")
     if not is_over:
         out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
 

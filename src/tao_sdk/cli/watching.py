@@ -16,7 +16,7 @@ from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.plain_scene import Plain
 from tao_sdk.cli.styled_line import Line, fit_line, text_of
 from tao_sdk.client.following import began_at, follow_job
-from tao_sdk.client.job_end import curve_of, pipe_words, results_of
+from tao_sdk.client.job_end import curve_of, results_of
 from tao_sdk.client.scene import Scene
 from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
@@ -115,10 +115,15 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     print_styled(out, end_screen.end_lines(job, progress, checkpoints, width))
     if job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
-    if words := pipe_words(job):
-        out.line(f"  {words}")
+    tell_notes(client, out, job)
     places = places_to_look(job, progress, results)
     print_styled(out, end_screen.place_lines(places, out.width))
+
+
+def tell_notes(client: Client, out: Output, job: Job) -> None:
+    """What is worth knowing beside how it ended; of a job that is Complete that is a warning."""
+    head = f"{out.paint('warning', 'yellow')}: " if job.status is Status.COMPLETE else "  "
+    out.lines(f"{head}{note}" for note in client.notes(job.id))
 
 
 def tell_curve(out: Output, progress: Progress) -> None:
@@ -162,4 +167,6 @@ def ended_with_events(client: Client, out: Output, job: Job, since: int = 0) -> 
             since = event.seq
             out.json_line(event.to_json())
     out.json_line(job.to_json())
+    for note in client.notes(job.id):
+        out.note(note)
     return job

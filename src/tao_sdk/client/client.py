@@ -598,6 +598,14 @@ class Client:
             return ""
         return diagnose.failure_while_ending(job, diagnose.log_end(self.engine, job))
 
+    def notes(self, job_id: str) -> list[str]:
+        """What is worth knowing of the job beside its status and its diagnosis: that it was killed
+        when its grace was over, that a pipe hides a failure or holds back what is printed.
+        """
+        from tao_sdk.engine.notes import notes
+
+        return notes(self.engine, self.store.get(self.store.resolve(job_id)))
+
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
         """The diagnosis of a failed job as a dictionary: err_class, suggestion,
         job_failure_by_node_event, ...; else None.

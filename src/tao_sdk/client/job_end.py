@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +11,10 @@ from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
-from tao_sdk.model.reasons import Reason
-from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.client.results import Results
-
-_INTO_TEE = re.compile(r"\|&?\s*tee\b")
 
 
 @dataclass(frozen=True)
@@ -59,22 +54,6 @@ def has_results_folder(client: Client, job: Job) -> bool:
     except TaoError:
         return True
     return True
-
-
-def pipe_words(job: Job) -> str:
-    """What the signal did to a command that pipes into tee; "" for any other job.
-
-    tee ends at once, and the program fails at the next line that it prints.
-    """
-    command = str(job.spec.get("command", ""))
-    told_to_end = job.status is Status.CANCELED or job.reason_code is Reason.TIME_LIMIT
-    if not told_to_end or "trap" in command or not _INTO_TEE.search(command):
-        return ""
-    return (
-        "The signal ended tee too, so the program may have failed before it saved. The job's log "
-        "has all output without tee. To keep tee: "
-        "trap : TERM; PROGRAM | (trap '' TERM; exec tee FILE)"
-    )
 
 
 def curve_of(job: Job, progress: Progress) -> Path | None:

@@ -14,7 +14,9 @@ from tao_sdk.backends.registry import endpoints, platform_name
 from tao_sdk.client.call_checks import JOB_FILE_ADVICE, is_job_file
 from tao_sdk.client.carried_files import path_like_texts
 from tao_sdk.client.client import Client
+from tao_sdk.client.field_words import FieldWords
 from tao_sdk.engine.replicas import replicas
+from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import TaoWarning, UsageError
 from tao_sdk.model.fields import (
     FieldError,
@@ -171,10 +173,27 @@ class PlatformSDK(Client):
         submission = self.submit(
             spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id")
         )
-        texts = [finding.text for finding in submission.findings]
+        words = self._field_words
+        texts = [words.in_fields(finding.text) for finding in submission.findings]
         for text in (*texts, *path_like_texts(spec.files)):
             warnings.warn(TaoWarning(text), stacklevel=2)
         return submission.job
+
+    @property
+    def _field_words(self) -> FieldWords:
+        return FieldWords(self.options_class(self.platform))
+
+    def diagnose(self, job_id: str) -> Diagnosis | None:
+        """As `Client.diagnose`; the advice names keywords of create_job."""
+        found = super().diagnose(job_id)
+        return self._field_words.diagnosis(found) if found else None
+
+    def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
+        """As `Client.get_failure_analysis`; the suggestion names keywords of create_job."""
+        found = super().get_failure_analysis(job_id)
+        if found is None:
+            return None
+        return {**found, "suggestion": self._field_words.in_fields(found["suggestion"])}
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
         """One entry a rank, in the form of the documents: its name, rank, phase and node, and as

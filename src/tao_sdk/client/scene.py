@@ -13,6 +13,7 @@ from typing import Any
 
 from tao_sdk.model.errors import join_sentences
 from tao_sdk.model.job import Job
+from tao_sdk.model.pace import Pace
 from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, richer_progress
 from tao_sdk.model.progress_reader import ProgressReader
@@ -48,6 +49,7 @@ class Scene:
     attempt: int = field(init=False)
     began_at: float = 0.0
     epoch_at: float = 0.0  # when the log last spoke of an epoch, and so of the time left
+    pace: Pace = field(default_factory=Pace)  # when epochs came, by the same clock
     _events: EventFilter = field(default_factory=EventFilter)
     _reader: ProgressReader = field(default_factory=ProgressReader)
     _open_line: bytes = b""
@@ -67,6 +69,12 @@ class Scene:
         """True if the log tells how far the training is. Else the job's status file may."""
         return self._reader.progress.epoch > 0
 
+    def is_overdue(self, at: float) -> bool:
+        """True if the next epoch takes so much longer than those before that the program may
+        hang.
+        """
+        return self.pace.is_overdue(self.began_at, at)
+
     def take_log(self, chunk: bytes, at: float | None = None) -> list[Progress]:
         """Take a piece of the log; a Progress for each epoch that it speaks of."""
         own, events = self._events.feed(chunk)
@@ -76,6 +84,7 @@ class Scene:
         epochs = self._reader.feed(own, at)
         if epochs and at is not None:
             self.epoch_at = at
+            self.pace = self.pace.add_look(self._reader.progress.epoch, at)
         return epochs
 
     def end_log(self, at: float | None = None) -> list[Progress]:
@@ -98,7 +107,7 @@ class Scene:
     def _begin_attempt(self, attempt: int) -> None:
         self.stages, self.transfers = {}, {}
         self.server_wait, self.stage = "", ""
-        self._reader, self.epoch_at = ProgressReader(), 0.0
+        self._reader, self.epoch_at, self.pace = ProgressReader(), 0.0, Pace()
         self.attempt = attempt
 
     def _take_event(self, event: Event) -> None:

@@ -50,7 +50,12 @@ def plain_values(values: Mapping[str, Any] | None) -> View | None:
     return None if values is None else cast("View", plain_data(values, "values"))
 
 
-def why_view(job: Job, diagnosis: Diagnosis | None, activity: Activity | None) -> View:
+def why_view(
+    job: Job,
+    diagnosis: Diagnosis | None,
+    activity: Activity | None,
+    notes: Sequence[str] = (),
+) -> View:
     """Why a job waits or failed; no diagnosis of one that is well, but what it does now."""
     return {
         "schema": 1,
@@ -61,6 +66,7 @@ def why_view(job: Job, diagnosis: Diagnosis | None, activity: Activity | None) -
         "diagnosis": diagnosis.to_json() if diagnosis else None,
         "epoch_told_at": to_iso(epoch_told_at(job, activity)),
         "activity": activity.to_json() if activity else None,
+        "notes": list(notes),
     }
 
 

@@ -16,7 +16,7 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import judge, look, without_refuted_reason
 from tao_sdk.engine.side_by_side import side_by_side
-from tao_sdk.engine.submit import change, settle
+from tao_sdk.engine.submit import GRACE, change, settle
 from tao_sdk.model import words
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
@@ -52,7 +52,7 @@ def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answ
     Of each job True when it is over, by this or before it; False when that could not be seen in
     time; or the error that it met: JobNotFound, Unreachable, Refused in the backend's words.
     """
-    found = side_by_side(lambda job_id: _target(engine, job_id), job_ids)
+    found = side_by_side(lambda job_id: _target(engine, job_id, grace), job_ids)
     targets = [target for target in found if isinstance(target, Target)]
     answers: Answers = {
         job_id: target
@@ -74,12 +74,12 @@ def _of_each(group: Sequence[Target], answers: Answers | TaoError) -> Answers:
     return answers
 
 
-def _target(engine: Engine, job_id: str) -> Target | bool:
+def _target(engine: Engine, job_id: str, grace: timedelta) -> Target | bool:
     """What is to be ended. Without a place to end it at, whether the job is over."""
     before = engine.store.get(job_id)
     if before.status.terminal:
         return True
-    job = ask(engine, before)
+    job = ask(engine, before, grace)
     ref = _place(engine, job)
     if ref is None:
         return engine.store.get(job_id).status.terminal
@@ -87,9 +87,9 @@ def _target(engine: Engine, job_id: str) -> Target | bool:
     return Target(job, ref, own_end=not before.waits_for_next_attempt, may_be_gone=may_have_ended)
 
 
-def ask(engine: Engine, job: Job) -> Job:
+def ask(engine: Engine, job: Job, grace: timedelta = GRACE) -> Job:
     """Write down that the job is to end, before anything is ended: a crash now still tells why."""
-    engine.store.record([NewEvent(job.id, "cancel")])
+    engine.store.record([NewEvent(job.id, "cancel", data={"grace": grace.total_seconds()})])
     return change(engine, job.id, _to_be_canceled)
 
 

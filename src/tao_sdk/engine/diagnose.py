@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, join_sente
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.progress import not_finite_words
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.model.words import Why
@@ -31,6 +33,7 @@ LONGEST_LINE = 1000  # characters of one line that are shown
 FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
 LOOK_AGAIN = "Look again, which finishes a submit that was cut short: tao status {job}"
+_SENT_FILE = re.compile(r"/[^\n\"'()]*?/work/([^\n\"'():,]+)")  # the job's copy of a file
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
 
@@ -110,7 +113,22 @@ def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
     backend = engine.backend_of(job)
     evidence = replace(evidence, unused_fields=backend.capabilities.unused_fields)
     diagnosis = backend.diagnose(evidence) or rules.diagnose(evidence)
-    return diagnosis.redacted(engine.redactor(job))
+    return with_own_files(diagnosis, evidence.files).redacted(engine.redactor(job))
+
+
+def with_own_files(diagnosis: Diagnosis, files: Collection[str]) -> Diagnosis:
+    """The diagnosis with a file that was sent called as it was sent: the path of the job's copy,
+    `/results/.../work/train.py`, says nothing to people.
+    """
+
+    def own_name(found: re.Match[str]) -> str:
+        return found[1] if found[1] in files else found[0]
+
+    return replace(
+        diagnosis,
+        what=_SENT_FILE.sub(own_name, diagnosis.what),
+        why=_SENT_FILE.sub(own_name, diagnosis.why),
+    )
 
 
 def activity(engine: Engine, job: Job) -> Activity | None:
@@ -171,9 +189,17 @@ def failure_while_ending(job: Job, end: LogEnd) -> str:
     error = rules.error_at_end(end.text)
     if not is_crash(job.exit_code):
         return error
-    return ", ".join(
-        filter(None, [f"exit code {job.exit_code}", error or rules.last_line(end.text)])
-    )
+    return ", ".join(filter(None, [f"exit code {job.exit_code}", error or last_words(end.text)]))
+
+
+def last_words(log_tail: str) -> str:
+    """The last line of the log, which may be an error; "" where it tells of an epoch or a step: an
+    error behind it has not come through.
+    """
+    line = rules.last_line(log_tail)
+    reader = ProgressReader()
+    reader.feed(line.encode() + b"\n")
+    return "" if reader.progress.is_counted else line
 
 
 def was_told_to_end(job: Job) -> bool:
@@ -215,8 +241,16 @@ def with_job(evidence: Evidence, job: Job, row: AttemptRow) -> Evidence:
         reason_code=why.code,
         limits={**row.plan.get("limits", {}), **limits_of(job)},
         files=files,
+        inputs=paths_of_inputs(job),
         start_folder="" if files else row.start_folder,  # with files it is a folder of its own
     )
+
+
+def paths_of_inputs(job: Job) -> tuple[str, ...]:
+    """The paths in the job of its inputs; none where they are keyed by the specs or arguments."""
+    if job.spec.get("specs") is not None or job.spec.get("args") is not None:
+        return ()
+    return tuple(map(str, job.spec.get("inputs") or ()))
 
 
 def module_not_sent(evidence: Evidence, start_folder: str) -> str:

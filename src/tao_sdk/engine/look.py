@@ -18,6 +18,7 @@ from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.grace import with_grace_over
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.rules import NOTHING_KNOWN
 from tao_sdk.engine.side_by_side import all_answers
@@ -260,7 +261,7 @@ def _conclude(
     before = replace(job.standing, cancel_asked=job.cancel_asked and not own_end)
     standing = advance(before, seen, outcome)
     if standing.status is not Status.ERROR:
-        return standing, None
+        return with_grace_over(engine, job, seen, standing), None
     why = _why(engine, backend, job, standing)
     if own_end and policy_of(backend, job).again(job.attempt, why):
         # it was not over: another attempt would have followed, had nobody canceled it

@@ -66,6 +66,38 @@ def error_at_end(log_tail: str) -> str:
     return lines[0].strip() if len(lines) == 1 else ""
 
 
+# What Python prints before the traceback of an exception that ends no program.
+_HARMLESS = re.compile(r"Exception ignored |Exception in |--- Logging error ---|Error in atexit")
+_LAST_WORDS = re.compile(
+    r"^(?:Syntax|Indentation|Tab)Error: |can't open file .*\[Errno 2\]|: command not found$"
+    r"|\bSegmentation fault\b|\bCUDA out of memory\b"
+)
+
+
+def fatal_error(log_tail: str, most_behind: int) -> str:
+    """The error that seems to have ended a program, as `ValueError: no room`; "" for none.
+
+    At most `most_behind` lines that are not empty may follow it.
+    """
+    lines = [line for line in log_tail.splitlines() if line.strip()]
+    for index in reversed(range(len(lines))[-most_behind - 1 :]):
+        if _LAST_WORDS.search(lines[index]) or ends_traceback(lines, index):
+            return lines[index].strip()
+    return ""
+
+
+def ends_traceback(lines: Sequence[str], index: int) -> bool:
+    """True for the exception's line of a traceback that has ended a program. No line is empty."""
+    if is_of_frame(lines[index]):
+        return False
+    head = index - 1
+    while head > 0 and is_of_frame(lines[head]):
+        head -= 1
+    if head < 0 or not lines[head].startswith("Traceback (most recent call last):"):
+        return False
+    return head == 0 or not _HARMLESS.match(lines[head - 1])
+
+
 def last_line(log_tail: str) -> str:
     """The last line of the log that is not empty; "" where there is none."""
     lines = [line for line in log_tail.splitlines() if line.strip()]
@@ -92,15 +124,24 @@ SHOWN_FILES = 5
 
 def file_not_brought(evidence: Evidence) -> str | None:
     """The exception of a relative path that was not found in a job which starts in a folder of its
-    own, and the files that are there.
+    own, and the files and inputs that are there.
     """
     starts_in = [path for path in evidence.files if not path.startswith("/")]
     exception = first_line(traceback(evidence) or "")
     missing = _NO_SUCH_FILE.match(exception)
     if not starts_in or missing is None or (missing[1] or missing[2]).startswith("/"):
         return None
-    more = ", ..." if len(starts_in) > SHOWN_FILES else ""
-    return f"{exception} (files there: {', '.join(starts_in[:SHOWN_FILES])}{more})"
+    there = f"files there: {some_of(starts_in)}"
+    inputs = [path for path in evidence.inputs if not path.startswith("/")]
+    if inputs:
+        there = f"{there}; inputs there: {some_of(inputs)}"
+    return f"{exception} ({there})"
+
+
+def some_of(paths: Sequence[str]) -> str:
+    """The first paths; `...` behind them where there are more."""
+    more = ", ..." if len(paths) > SHOWN_FILES else ""
+    return f"{', '.join(paths[:SHOWN_FILES])}{more}"
 
 
 def file_not_there(evidence: Evidence) -> str | None:
@@ -557,13 +598,13 @@ RULES: Sequence[Rule] = (
         what="There is no python3 (3.8 or later) where the job runs, which the runner needs.",
         fault=USER,
         next=(
-            "Use an image with python3, or submit the bare command without specs, "
-            "inputs and outputs."
+            "Use an image with python3, or submit the bare command: without files, inputs, "
+            "outputs, specs and args."
         ),
         next_without={
             "image": (
-                "Install python3 on this machine, or submit the bare command without specs, "
-                "inputs and outputs."
+                "Install python3 on this machine, or submit the bare command: without files, "
+                "inputs, outputs, specs and args."
             )
         },
     ),

@@ -58,6 +58,7 @@ class Evidence:
     # what was asked for: memory, shm_size, time_limit
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[str, ...] = ()  # paths in the job of the files that travel with it
+    inputs: tuple[str, ...] = ()  # paths in the job of the inputs that it fetched
     start_folder: str = ""  # where a command without files started; "" where that is not known
     # the user's module that the program imports, as `--files` takes it; "" for none
     own_module: str = ""

@@ -120,14 +120,30 @@ class Job:
             return replace(known, eta_seconds=None)
         if self.status.terminal or known.as_of is None:
             return known
-        pace, now = self.reading.pace, known.as_of.timestamp()
-        started = self.started.timestamp() if self.started and self.attempt == 1 else None
-        if pace.is_overdue(started, now):
+        if self.silent_seconds is not None:
             return replace(known, eta_seconds=None)
         if known.eta_seconds is not None:
             return known
-        left = pace.seconds_left(known.epochs, started, now)
+        left = self.reading.pace.seconds_left(
+            known.epochs, self._pace_began, known.as_of.timestamp()
+        )
         return replace(known, eta_seconds=left)
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Seconds since its newest epoch was seen, at the last look in its log, where the next one
+        is overdue by them; else None.
+        """
+        pace, as_of = self.reading.pace, self.reading.progress.as_of
+        if as_of is None or pace.latest is None or self.status is not Status.RUNNING:
+            return None
+        now = as_of.timestamp()
+        return now - pace.latest[1] if pace.is_overdue(self._pace_began, now) else None
+
+    @property
+    def _pace_began(self) -> float | None:
+        """When the pace of its epochs begins (unix seconds), where that is known."""
+        return self.started.timestamp() if self.started and self.attempt == 1 else None
 
     @property
     def newest_start(self) -> datetime | None:

@@ -43,6 +43,8 @@ class Reason(str, Enum):
     """Its end was asked for, and the backend could not be told."""
     CANCELED = "canceled"
     """It ended because that was asked for."""
+    GRACE_OVER = "grace_over"
+    """It was canceled, had not ended when its grace was over, and was killed."""
     NEVER_STARTED = "never_started"
     """It was canceled before it started."""
 

@@ -40,6 +40,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.CANCELING: "canceling",
     Reason.CANCEL_FAILED: "it was to end and could not be told so ({what}): tao cancel {job}",
     Reason.CANCELED: "canceled",
+    Reason.GRACE_OVER: "killed after its grace of {grace}",
     Reason.NEVER_STARTED: "canceled before it started",
     Reason.EXIT_CODE: "exit code {code}",
     Reason.SIGNAL: "ended by {signal}",

@@ -111,6 +111,12 @@ def test_a_registry_that_cannot_be_reached_is_told_so(client: Client, name: str)
     assert refused.value.code == "docker.registry_unreachable"
 
 
+def test_an_image_whose_registry_cannot_be_reached_is_not_said_to_be_pulled(client: Client) -> None:
+    spec = JobSpec(image="localhost:1/no/registry:1", command="true", gpu_count=0)
+    codes = [finding.code for finding in client.plan(spec, "docker").findings]
+    assert codes == ["docker.registry_unreachable"]
+
+
 def test_an_image_that_the_registry_does_not_have_is_told_so(
     client: Client, registry: Registry, here: Daemon, surroundings: dict[str, str]
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tao_sdk.backends.shell import assign_variables, define_function, join_parts
@@ -159,7 +159,7 @@ def read_remains(parts: Mapping[str, str], number: int) -> Remains:
     record = read_record(
         parts["exit"], parts["status"], parts["manifest"], number, "begun" in marks
     )
-    return Remains(record, "resumes" in marks)
+    return Remains(replace(record, killed="killed" in marks), "resumes" in marks)
 
 
 def remains_of_one(data: bytes, ref: Ref) -> Remains:

@@ -10,12 +10,16 @@ from typing import Any
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS
 from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.docker.rules import OF_REGISTRIES
 from tao_sdk.backends.mounts import cache_finding, unmounted_finding
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Plan
 
 # The kernel's smallest CPU quota is 1 ms, and the daemon's period is 100 ms.
 FEWEST_NANO_CPUS = 10_000_000
+
+# The registry's answers by which the image cannot be pulled, or nobody knows whether it can.
+NOT_PULLED = (*OF_REGISTRIES, "image.registry_silent")
 
 
 def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
@@ -71,6 +75,8 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
             f"{near} To pull it:" if near else "",
             command=f"docker pull {shlex.quote(image)}",
         )
+        return
+    if any(refusal.code in NOT_PULLED for refusal in facts.refusals):
         return
     what = f"{image} is not on the daemon's machine yet. It is pulled before the job starts."
     yield Finding(Severity.OK, "image.pulled", what)

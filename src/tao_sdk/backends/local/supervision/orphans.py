@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # programs that wait for others and write no checkpoints: that SIGTERM ends them says nothing
 WAITING_PROGRAMS = frozenset({"bash", "dash", "sh", "ksh", "zsh", "tee"})
 FIRST_SIGNAL_CODE = 128  # a shell tells so of a child that a signal has ended
+KILLED = FIRST_SIGNAL_CODE + signal.SIGKILL
 
 
 class Awaited:
@@ -42,8 +43,8 @@ class Awaited:
         return passed_on and self.leader not in self.shells
 
     def exit_code(self) -> int | None:
-        """The exit code of those programs: FAILED where one has it, else the highest. None unless
-        all of them ended by themselves.
+        """The exit code of those programs: KILLED or FAILED where one has it, else the highest.
+        None where a signal other than SIGKILL ended one.
 
         One that its shell saw end, before the shell died, is not known to have.
         """
@@ -54,9 +55,11 @@ class Awaited:
         }
         if not self.programs or not self.programs <= codes.keys():
             return None
+        own_codes = [codes[pid] for pid in self.programs]
+        if KILLED in own_codes:
+            return KILLED
         if max(codes.values()) >= FIRST_SIGNAL_CODE:
             return None
-        own_codes = [codes[pid] for pid in self.programs]
         return FAILED if FAILED in own_codes else max(own_codes)
 
 

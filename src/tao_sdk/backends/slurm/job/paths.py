@@ -29,6 +29,7 @@ class Paths:
         self.job = f"{base}/jobs/{job_id}"
         self.attempt = f"{self.job}/attempts/{number}"
         self.grace_file = f"{self.attempt}/grace"  # written by a cancel
+        self.killed_file = f"{self.attempt}/killed"  # written by one whose grace was over
         self.logs = f"{self.job}/slurm-logs/attempt-{number}"
         self.script = f"{self.job}/sbatch/job_{job_id}.sbatch"
 

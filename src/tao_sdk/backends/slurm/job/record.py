@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tao_sdk.backends.outcome import json_object
-from tao_sdk.backends.slurm.parse import with_reason
+from tao_sdk.backends.slurm.parse import KILLED, with_reason
 from tao_sdk.model import words
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
@@ -27,6 +27,7 @@ class Record:
     tao_message: str = ""
     whole: bool = False  # it tells the end of the attempt that was asked for
     begun: bool = False  # the batch script has run
+    killed: bool = False  # by a cancel, when its grace was over
 
     @property
     def tao_failed(self) -> bool:
@@ -77,17 +78,26 @@ def last_status(text: str) -> str:
 
 def with_record(observed: Observation, record: Record) -> Observation:
     """The observation, corrected by what the attempt itself tells of its end."""
-    if observed.phase is Phase.FAILED and record.time_limit:
+    if observed.phase is Phase.FAILED:
+        return failure_with_record(observed, record)
+    if observed.phase is Phase.CANCELED and (record.killed or record.exit_code == KILLED):
+        return replace(observed, exit_code=KILLED)
+    if observed.phase is Phase.SUCCEEDED and record.tao_failed:
+        return with_reason(replace(observed, phase=Phase.FAILED), tao_failure(record))
+    if observed.phase is Phase.ABSENT and record.whole and record.exit_code is not None:
+        return from_record(record)
+    return observed
+
+
+def failure_with_record(observed: Observation, record: Record) -> Observation:
+    """A failure, with the cause and the exit code that the attempt itself tells."""
+    if record.time_limit:
         reason = words.why(Reason.TIME_LIMIT, "slurm, ours")
         return with_reason(replace(observed, exit_code=TIMED_OUT), reason)
     if is_killed_script(observed, record):
         return with_reason(observed, words.why(Reason.SCRIPT_KILLED))
-    if observed.phase is Phase.SUCCEEDED and record.tao_failed:
-        return with_reason(replace(observed, phase=Phase.FAILED), tao_failure(record))
-    if observed.phase is Phase.FAILED and record.exit_code:
+    if record.exit_code:
         return with_exit_code(observed, record.exit_code)
-    if observed.phase is Phase.ABSENT and record.whole and record.exit_code is not None:
-        return from_record(record)
     return observed
 
 

@@ -8,10 +8,17 @@ stat -c %s "$words" >"$d/started" 2>/dev/null
 ended=
 trap 'ended=yes' TERM
 
-# Where our cancel has told the tasks to end, the job is to end as canceled. See end_steps.sh.
+# Leaves the exit code of an attempt that has ended for who looks.
+record_end() {
+  printf '{"attempt":%d,"exit_code":%d,"time_limit":%s}' "$tao_number" "$1" "$2" >"$d/exit.new"
+  mv -f "$d/exit.new" "$d/exit"
+}
+# Where our cancel has told the tasks to end, the job is to end as canceled. See end_steps.sh. That it had to be killed is told
+# by the record alone: of a canceled job SLURM keeps no exit code.
 end_if_canceled() {
   # shellcheck disable=SC2010
   ls "$d" | grep -qx grace || return 0 # ls asks a file server anew, which a test need not
+  [ "$1" != 137 ] || record_end "$1" false
   timeout 20 scancel "$SLURM_JOB_ID" && sleep 60 &
   wait $!
   exit "$1"
@@ -91,6 +98,5 @@ fi
 if [ $again = no ] && { [ $limit = true ] || [ "$code" -le 128 ]; }; then
   rm -f "$d/env.sh"
 fi
-printf '{"attempt":%d,"exit_code":%d,"time_limit":%s}' "$tao_number" "$code" $limit >"$d/exit.new"
-mv -f "$d/exit.new" "$d/exit"
+record_end "$code" $limit
 exit "$code"

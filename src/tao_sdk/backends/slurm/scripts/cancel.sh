@@ -55,6 +55,9 @@ END
 }
 is_over() { [ -z "$s" ] || has_ended "$s"; }
 
+note_killed() {
+  : >"$a/killed"
+} 2>/dev/null
 still_runs() {
   look
   ! is_over

@@ -3,7 +3,8 @@
 # has taken that; else nothing, and each job has to be canceled by itself. How each job is, look.sh tells afterwards. A job
 # that has another name is left alone: ids are used again, names are not.
 # Variables: jobs, a line `ID|NAME` for each attempt; seconds to wait after the grace. Functions: ask_squeue prints a row for
-# each job; note_grace writes the grace into each attempt's folder. Uses answers.sh, states.sh and end_steps.sh.
+# each job; note_grace writes the grace into each attempt's folder, note_killed a mark
+# into those of the attempts in $started. Uses answers.sh, states.sh and end_steps.sh.
 
 newline='
 '

@@ -213,6 +213,7 @@ def cancel_many_script(
         assign_variables(values),
         define_function("ask_squeue", parse.squeue_command(ids)),
         define_function("note_grace", note_grace([at for _, at, _ in jobs])),
+        define_function("note_killed", note_killed({job_id: at for job_id, at, _ in jobs})),
         *map(load_script, ("answers", "states", "end_steps", "cancel_many")),
     )
 
@@ -221,6 +222,14 @@ def note_grace(paths: Sequence[Paths]) -> str:
     """Shell text that writes $grace into the folder of each attempt that still has one."""
     return "\n".join(
         f'{{ echo "$grace" >{shlex.quote(at.grace_file)}; }} 2>/dev/null' for at in paths
+    )
+
+
+def note_killed(paths: Mapping[str, Paths]) -> str:
+    """Shell text that leaves a mark in the folder of each attempt whose job is in $started."""
+    return "\n".join(
+        f'case "$started " in *" {job_id} "*) : >{shlex.quote(at.killed_file)} ;; esac 2>/dev/null'
+        for job_id, at in paths.items()
     )
 
 

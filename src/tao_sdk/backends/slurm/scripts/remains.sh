@@ -29,6 +29,7 @@ print_remains() {
   fi
   print_part manifest
   [ ! -e "$1/resumes" ] || echo resumes >>"$part"
+  [ ! -e "$1/killed" ] || echo killed >>"$part"
   [ ! -e "$1/started" ] || echo begun >>"$part"
   print_part marks
   rm -f "$part"

@@ -1,0 +1,54 @@
+"""Grace: the time that a cancel gives a command to end, and whether that was too short."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model import words
+from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Observation
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.status import Standing, Status
+from tao_sdk.model.units import format_duration
+
+KILLED = 137  # the exit code of what SIGKILL has ended
+EARLY = 0.5  # of the grace: what was killed before that was killed by another
+LONGER, LEAST_ADVISED = 3, 30  # times the grace that was too short, and seconds
+
+
+def with_grace_over(engine: Engine, job: Job, seen: Observation, standing: Standing) -> Standing:
+    """The standing of a job that a cancel has ended, with the grace as the reason where it was
+    killed when that was over.
+    """
+    if standing.status is not Status.CANCELED or standing.exit_code != KILLED:
+        return standing
+    grace = grace_used_up(engine, job, seen)
+    if grace is None:
+        return standing
+    return standing.with_reason(words.why(Reason.GRACE_OVER, grace=format_duration(grace)))
+
+
+def grace_used_up(engine: Engine, job: Job, seen: Observation) -> timedelta | None:
+    """The grace of the newest cancel. None where it was 0 or is not known, or the job was gone too
+    early for it to be over.
+    """
+    asked = engine.store.last_event(job.id, "cancel")
+    seconds = asked.data.get("grace") if asked else None
+    if asked is None or not seconds:
+        return None
+    lived = (seen.ended_at or seen.seen_at) - asked.time
+    if lived.total_seconds() < seconds * EARLY:
+        return None
+    return timedelta(seconds=seconds)
+
+
+def longer_grace(engine: Engine, job: Job) -> str:
+    """`30s` for a job that was killed when its grace of 10 seconds was over; "" for any other."""
+    if job.reason_code is not Reason.GRACE_OVER:
+        return ""
+    asked = engine.store.last_event(job.id, "cancel")
+    seconds = asked.data.get("grace") if asked else None
+    if not seconds:
+        return ""
+    return format_duration(timedelta(seconds=max(seconds * LONGER, LEAST_ADVISED)))

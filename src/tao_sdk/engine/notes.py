@@ -1,0 +1,126 @@
+"""Notes: what is worth knowing of a job beside its status and its diagnosis.
+
+A canceled program was killed in the middle of a save; a pipe has hidden a failure, or holds back
+what a program prints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tao_sdk.engine import rules
+from tao_sdk.engine.diagnose import log_end, was_told_to_end
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.grace import longer_grace
+from tao_sdk.model.errors import join_sentences
+from tao_sdk.model.job import Job
+from tao_sdk.model.status import Status
+from tao_sdk.payload.pipelines import (
+    Hiding,
+    ReadScript,
+    cut_by_signal,
+    hidden_exit_code,
+    holding_filter,
+)
+
+LONGEST_SCRIPT = 64 * 1024  # bytes of a script that is read
+LINES_BEHIND = 5  # of the commands behind a program that failed
+
+TEE_WORDS = (
+    "The signal ended tee too, so the program may have failed before it saved. The job's log "
+    "has all output without tee. To keep tee: "
+    "trap : TERM; PROGRAM | (trap '' TERM; exec tee FILE)"
+)
+GRACE_WORDS = (
+    "The command had not ended when its grace was over, so it was killed: what it was saving may "
+    "be cut off. Next time, --grace {grace} gives it longer."
+)
+
+
+def notes(engine: Engine, job: Job) -> list[str]:
+    """A sentence or more for each; none for most jobs."""
+    if job.status is Status.RUNNING:
+        found = [held_back_note(engine, job)]
+    elif job.status is Status.COMPLETE:
+        found = [hidden_failure_note(engine, job)]
+    else:
+        found = [grace_note(engine, job), tee_note(engine, job)]
+    return [note for note in found if note]
+
+
+def grace_note(engine: Engine, job: Job) -> str:
+    """What helps a job that was killed when its grace was over."""
+    grace = longer_grace(engine, job)
+    return GRACE_WORDS.format(grace=grace) if grace else ""
+
+
+def tee_note(engine: Engine, job: Job) -> str:
+    """What the signal did to a job that pipes into tee.
+
+    tee ends at once, and the program fails at the next line that it prints.
+    """
+    if not was_told_to_end(job) or job.started is None:
+        return ""
+    if not cut_by_signal(command_of(job), script_reader(engine, job)):
+        return ""
+    return TEE_WORDS
+
+
+def hidden_failure_note(engine: Engine, job: Job) -> str:
+    """The error that ended a program of a Complete job, and what makes such a failure count."""
+    hiding = hidden_exit_code(command_of(job), script_reader(engine, job))
+    if hiding is None:
+        return ""
+    error = rules.fatal_error(log_end(engine, job).text, 0 if hiding.by_pipe else LINES_BEHIND)
+    if not error:
+        return ""
+    failure = f"{hiding.program} seems to have failed: {error}"
+    return join_sentences(failure, hidden_words(hiding))
+
+
+def hidden_words(hiding: Hiding) -> str:
+    """Whose exit code the job has, and what helps."""
+    whose = f"The job is Complete, for its exit code is that of {hiding.last}."
+    if hiding.by_pipe:
+        return f"{whose} For a failure to count, begin the command with: set -o pipefail;"
+    return f"{whose} For a failure to count: {hiding.program} ... && {hiding.last} ..."
+
+
+def held_back_note(engine: Engine, job: Job) -> str:
+    """A filter behind a program of a running job that keeps in a buffer what is printed."""
+    found = holding_filter(command_of(job), script_reader(engine, job))
+    if found is None:
+        return ""
+    program, option = found
+    return (
+        f"{program} in the command keeps some thousand characters before it prints them. To see "
+        f"each line at once: {option}"
+    )
+
+
+def command_of(job: Job) -> str:
+    return str(job.spec.get("command", ""))
+
+
+def script_reader(engine: Engine, job: Job) -> ReadScript:
+    """Reads a script of the job's command that lies here, as it is at present."""
+    folders = (engine.store.attempt(job.id, job.attempt).start_folder, ".")
+
+    def read(path: str) -> str:
+        for folder in dict.fromkeys(folders):
+            text = text_of(Path(folder, path))
+            if text:
+                return text
+        return ""
+
+    return read
+
+
+def text_of(path: Path) -> str:
+    """A script's text; "" for what is none, is too long or cannot be read."""
+    try:
+        if not path.is_file() or path.stat().st_size > LONGEST_SCRIPT:
+            return ""
+        return path.read_text(errors="replace")
+    except (OSError, ValueError):
+        return ""
