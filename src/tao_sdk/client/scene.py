@@ -31,7 +31,7 @@ Facts = Mapping[str, Any]  # of an event
 class Scene:
     """What is known of a running job. `take_log` takes its log as it comes, event lines included.
 
-    Times (`at`, `began_at`, `epoch_at`) are seconds by one steady clock of the caller's.
+    Times (`at`, `began_at`, `epoch_at`, `read_at`) are seconds by one steady clock of the caller's.
     """
 
     job: Job
@@ -48,6 +48,7 @@ class Scene:
     attempt: int = field(init=False)
     began_at: float = 0.0
     epoch_at: float = 0.0  # when the log last spoke of an epoch, and so of the time left
+    read_at: float = 0.0  # when `job.progress` was read, and so its time left
     _events: EventFilter = field(default_factory=EventFilter)
     _reader: ProgressReader = field(default_factory=ProgressReader)
     _open_line: bytes = b""
@@ -67,13 +68,17 @@ class Scene:
         """True if the log tells how far the training is. Else the job's status file may."""
         return self._reader.progress.epoch > 0
 
-    def take_log(self, chunk: bytes, at: float | None = None) -> list[Progress]:
-        """Take a piece of the log; a Progress for each epoch that it speaks of."""
+    def take_log(
+        self, chunk: bytes, at: float | None = None, is_live: bool = True
+    ) -> list[Progress]:
+        """Take a piece of the log; a Progress for each epoch that it speaks of. One that is not
+        live was written at a time that nobody knows.
+        """
         own, events = self._events.feed(chunk)
         for event in events:
             self._take_event(event)
         self._keep_tail(own)
-        epochs = self._reader.feed(own, at)
+        epochs = self._reader.feed(own, at if is_live else None)
         if epochs and at is not None:
             self.epoch_at = at
         return epochs
