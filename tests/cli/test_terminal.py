@@ -80,3 +80,27 @@ def test_ctrl_c_leaves_an_attached_job_running(tao: Tao) -> None:
     code, written = on_terminal(tao, "attach", job, interrupt_after="begun")
     assert (code, f"Come back: tao attach {job}" in written) == (130, True)
     assert tao("status", "--json", job).json["status"] == "Running"
+
+
+PRINTS_MORE = """
+for e in 1 2 3; do
+  echo "epoch $e/3 loss 0.$e"
+  echo "saved to out/model_$e.pt"
+  sleep 0.3
+done
+"""
+
+
+def test_lines_of_the_program_that_are_no_epochs_are_shown_above_the_screen(tao: Tao) -> None:
+    code, written = on_terminal(tao, "run", "--gpus", "0", "--", PRINTS_MORE)
+    assert code == 0
+    assert [written.count(f"saved to out/model_{epoch}.pt") for epoch in (1, 2, 3)] == [1, 1, 1]
+    assert "tao logs" not in written
+
+
+def test_a_flood_of_lines_is_cut_and_the_end_names_the_log(tao: Tao) -> None:
+    flood = "echo epoch 1/2 loss 0.5; seq -f 'noise %.0f' 200000; echo epoch 2/2 loss 0.4"
+    code, written = on_terminal(tao, "run", "--gpus", "0", "--", flood)
+    assert code == 0
+    assert 1 <= written.count("noise ") <= 60
+    assert "tao logs " in written

@@ -128,6 +128,9 @@ _ETA_OF_EPOCH = re.compile(r"\d\][ \t]+eta:")
 _PART_OF_EPOCH = re.compile(
     r"(?<![\d./])(?P<done>\d{1,12})[ \t]*/[ \t]*(?P<total>\d{1,12})(?![\d./])"
 )
+# tqdm's and Lightning's `50%|███  |`, Keras's `10/100 [==>...]` and `10/100 ━━━`
+_BAR = re.compile(r"\d%\|[^|]*\||\d/\d{1,12}[ \t]+(?:\[[=>.]+\]|[━╸╺]+)")
+_HEAD = re.compile(r"\W*epoch\W*\d+\W*", re.IGNORECASE)
 _STEP_WORD = re.compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
 # Words that may stand before the metrics of an evaluation: `INFO:root:Final test results: ...`
 _LEADING_WORDS = frozenset({
@@ -226,6 +229,27 @@ class LineReader:
             self._shapes.clear()
         self._table, self.header = table, line
         return True
+
+
+class ProgressLines:
+    """Tells lines that only say how far the training is from all others."""
+
+    def __init__(self) -> None:
+        self._reader = LineReader()
+
+    def has(self, line: bytes) -> bool:
+        """True for an epoch or a step with its numbers, a head such as `Epoch 3`, and a bar."""
+        text = plain_text(text_of(line))
+        if _BAR.search(text) or _HEAD.fullmatch(text):
+            return True
+        if not may_say_something(line):
+            return False
+        sighting = self._reader.read(line)
+        if sighting is None:
+            return False
+        if sighting.epoch is not None:
+            return bool(sighting.metrics or sighting.epochs)
+        return sighting.step is not None
 
 
 def may_say_something(text: bytes) -> bool:
