@@ -82,6 +82,19 @@ def test_ctrl_c_leaves_an_attached_job_running(tao: Tao) -> None:
     assert tao("status", "--json", job).json["status"] == "Running"
 
 
+def test_who_follows_a_silent_job_is_told_so_and_that_it_can_be_left(tao: Tao) -> None:
+    job = tao.run_detached("echo begun; sleep 300")
+    left = "Ctrl-C leaves it running."
+    _, written = on_terminal(
+        tao, "logs", "-f", job, columns=200, interrupt_after="What it does meanwhile"
+    )
+    assert f"begun\r\n{job} is silent since " in re.sub(r"\x1b\[[0-9;]*m", "", written)
+    assert left in written
+    assert tao("status", "--json", job).json["status"] == "Running"
+    assert "silent" not in tao("logs", job).out
+    tao("cancel", "--grace", "0s", job)
+
+
 PRINTS_MORE = """
 for e in 1 2 3; do
   echo "epoch $e/3 loss 0.$e"
