@@ -19,6 +19,7 @@ from tao_sdk.cli.styled_line import Line, fit_line, text_of
 from tao_sdk.client.following import began_at, follow_job
 from tao_sdk.client.job_end import curve_of, pipe_words, results_of
 from tao_sdk.client.scene import Scene
+from tao_sdk.client.stray_files import stray_files
 from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
 from tao_sdk.model.printable import printable
@@ -147,6 +148,8 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     left_out = scene.has_left_out if progress.is_counted else scene.outgrew_tail
     places = places_to_look(job, progress, results, left_out)
     print_styled(out, end_screen.place_lines(places, out.width))
+    if stray := stray_files(client, job, results):
+        out.note(stray.words)
 
 
 def tell_curve(out: Output, progress: Progress) -> None:
