@@ -95,6 +95,12 @@ def test_who_follows_a_silent_job_is_told_so_and_that_it_can_be_left(tao: Tao) -
     tao("cancel", "--grace", "0s", job)
 
 
+def test_who_cancels_sees_at_once_how_long_the_job_has_to_end(tao: Tao) -> None:
+    job = tao.run_detached("sleep 300")
+    _, written = on_terminal(tao, "cancel", "--grace", "90s", job)
+    assert "Telling 1 job to end, within 1:30 (--grace)." in written
+
+
 PRINTS_MORE = """
 for e in 1 2 3; do
   echo "epoch $e/3 loss 0.$e"

@@ -41,7 +41,7 @@ class StrayFiles:
         if more > 0:
             named += f" and {more} more"
         return (
-            f"Nothing is in the job's results. New in {self.folder} since its start: {named}. "
+            f"Nothing is in the job's results. Newer than its start in {self.folder}: {named}. "
             "To have a program's files among its results, let it write below $TAO_RESULTS_DIR "
             "({results_dir} in args and specs), or name them: --outputs PATH"
         )
