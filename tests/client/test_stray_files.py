@@ -36,6 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_a_job_wrote_beside_its_results_is_named(folder: Path) -> None:
     stray = strays_of(SAVES)
+    assert stray is not None
     assert stray == StrayFiles(str(folder), ("checkpoints/", "last.pt"))
     assert "checkpoints/, last.pt" in stray.words
     assert "$TAO_RESULTS_DIR" in stray.words
