@@ -279,6 +279,16 @@ def test_what_is_secret_in_a_webhooks_address_is_shown_nowhere(tao: Tao) -> None
     ]
 
 
+def test_a_failing_hook_is_told_in_one_line_by_the_watcher_and_among_the_events(tao: Tao) -> None:
+    hook = "printf 'Traceback\\n  File x\\nOSError: no such channel\\n' >&2; exit 3"
+    job = tao.run_detached("true", "--hooks", f"on_complete={hook}")
+    trouble = "on_complete failed, tried again in 0:05: exit code 3: OSError: no such channel"
+    warned = f"warning: the hook on_complete of {job} failed, tried again in 0:05: "
+    assert f"{warned}exit code 3: OSError: no such channel\n" in tao("watch").err
+    shown = [line for line in tao("events", job).out.splitlines() if "hook-failed" in line]
+    assert [line.split("hook-failed")[1].strip() for line in shown] == [trouble]
+
+
 def test_a_mistaken_address_of_a_webhook_is_told_without_what_is_secret_in_it(tao: Tao) -> None:
     ran = tao(
         "run", "--gpus", "0", "--hooks", "on_error=htps://host/hook?token=opensesame", "--", "true"

@@ -80,3 +80,46 @@ def test_ctrl_c_leaves_an_attached_job_running(tao: Tao) -> None:
     code, written = on_terminal(tao, "attach", job, interrupt_after="begun")
     assert (code, f"Come back: tao attach {job}" in written) == (130, True)
     assert tao("status", "--json", job).json["status"] == "Running"
+
+
+def test_who_follows_a_silent_job_is_told_so_and_that_it_can_be_left(tao: Tao) -> None:
+    job = tao.run_detached("echo begun; sleep 300")
+    left = "Ctrl-C leaves it running."
+    _, written = on_terminal(
+        tao, "logs", "-f", job, columns=200, interrupt_after="What it does meanwhile"
+    )
+    assert f"begun\r\n{job} is silent since " in re.sub(r"\x1b\[[0-9;]*m", "", written)
+    assert left in written
+    assert tao("status", "--json", job).json["status"] == "Running"
+    assert "silent" not in tao("logs", job).out
+    tao("cancel", "--grace", "0s", job)
+
+
+def test_who_cancels_sees_at_once_how_long_the_job_has_to_end(tao: Tao) -> None:
+    job = tao.run_detached("sleep 300")
+    _, written = on_terminal(tao, "cancel", "--grace", "90s", job)
+    assert "Telling 1 job to end, within 1:30 (--grace)." in written
+
+
+PRINTS_MORE = """
+for e in 1 2 3; do
+  echo "epoch $e/3 loss 0.$e"
+  echo "saved to out/model_$e.pt"
+  sleep 0.3
+done
+"""
+
+
+def test_lines_of_the_program_that_are_no_epochs_are_shown_above_the_screen(tao: Tao) -> None:
+    code, written = on_terminal(tao, "run", "--gpus", "0", "--", PRINTS_MORE)
+    assert code == 0
+    assert [written.count(f"saved to out/model_{epoch}.pt") for epoch in (1, 2, 3)] == [1, 1, 1]
+    assert "tao logs" not in written
+
+
+def test_a_flood_of_lines_is_cut_and_the_end_names_the_log(tao: Tao) -> None:
+    flood = "echo epoch 1/2 loss 0.5; seq -f 'noise %.0f' 200000; echo epoch 2/2 loss 0.4"
+    code, written = on_terminal(tao, "run", "--gpus", "0", "--", flood)
+    assert code == 0
+    assert 1 <= written.count("noise ") <= 60
+    assert "tao logs " in written

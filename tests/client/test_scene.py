@@ -61,3 +61,33 @@ def test_an_epoch_that_only_the_status_file_tells_is_told_once() -> None:
     known = replace(DIGITS, reading=LogReading(file_progress=Progress(epoch=3)))
     assert [progress.epoch for progress in scene.take_job(known)] == [3]
     assert scene.take_job(known) == []
+
+
+def test_the_lines_of_a_program_that_are_no_progress_are_kept_once() -> None:
+    scene = Scene(DIGITS)
+    scene.take_log(
+        event("stage", stage="command")
+        + b"\x1b[33mWARNING: 3 images are broken\x1b[0m\n"
+        + b"Epoch 1/3\n"
+        + b"10/20 [====>.....] - loss: 0.50\r20/20 [==========] - loss: 0.40 - acc: 0.90\n"
+        + b"  5%|5    | 1/20 [00:01<00:19]\r100%|5555| 20/20 [00:20<00:00]\n"
+        + b"step 100/200 loss 0.3\n"
+        + b"epoch 1/3  loss 0.4\n"
+        + b"class  precision  recall\ncat  0.91  0.88\n\nsaved to out/model_1.pt\nhalf a li"
+    )
+    assert scene.take_own_lines() == [
+        "WARNING: 3 images are broken",
+        "class  precision  recall",
+        "cat  0.91  0.88",
+        "saved to out/model_1.pt",
+    ]
+    assert not scene.has_left_out
+    scene.take_log(b"ne\n")
+    assert scene.take_own_lines() == ["half a line"]
+
+
+def test_of_very_many_lines_at_once_the_last_are_kept_and_it_is_known_that_others_are_not() -> None:
+    scene = Scene(DIGITS)
+    scene.take_log(b"".join(b"noise %d\n" % number for number in range(20_000)))
+    lines = scene.take_own_lines()
+    assert (len(lines), lines[-1], scene.has_left_out) == (40, "noise 19999", True)

@@ -251,9 +251,9 @@ def test_the_time_left_is_read_however_it_is_written(told: object, seconds: floa
 
 def test_the_time_left_is_estimated_where_the_job_does_not_tell_it():
     reader = ProgressReader()
-    reader.feed(b"epoch 1/10\nepoch 2/10\n", at=100.0)
+    reader.feed(b"epoch 1/10 loss 0.9\nepoch 2/10 loss 0.8\n", at=100.0)
     assert reader.progress.eta_seconds is None
-    reader.feed(b"epoch 4/10\n", at=106.0)
+    reader.feed(b"epoch 4/10 loss 0.7\n", at=106.0)
     assert reader.progress.eta_seconds == 18.0
 
 

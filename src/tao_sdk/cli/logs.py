@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
 from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.silence import SilenceNotes
 from tao_sdk.client.views import log_view
 
 ALL = "all"
@@ -81,7 +83,10 @@ def logs(
         found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=one
     )
     try:
-        printed = pieces(out, found.id, chunks) if out.json else raw(out, chunks)
+        if follow and sys.stderr.isatty() and not out.json:
+            printed = raw_with_notes(client, out, found.id, chunks)
+        else:
+            printed = pieces(out, found.id, chunks) if out.json else raw(out, chunks)
     except KeyboardInterrupt:
         raise Detached(
             f"Detached; {found.id} is left as it is.", f"tao logs -f {found.id}"
@@ -106,6 +111,13 @@ def raw(out: Output, chunks: Iterable[bytes]) -> bool:
         printed = printed or bool(chunk)
         out.bytes(chunk)
     return printed
+
+
+def raw_with_notes(client: Client, out: Output, job_id: str, chunks: Iterable[bytes]) -> bool:
+    """Print the log, and on stderr a note while the job is silent. True if there was any log."""
+    notes = SilenceNotes(client, out, job_id)
+    with notes.while_following():
+        return raw(out, notes.passed_on(chunks))
 
 
 def pieces(out: Output, job_id: str, chunks: Iterable[bytes]) -> bool:

@@ -175,10 +175,18 @@ def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
 def progress_at(scene: Scene, at: float) -> Progress:
     """The progress as it is shown now. A job that is paused or may hang has no time left to
     tell.
+
+    Where the log was not followed long enough to tell the time left, the looks before may.
     """
     if scene.job.status is Status.PAUSED or scene.is_overdue(at):
         return replace(scene.progress, eta_seconds=None)
-    return counted_down(scene.progress, at - scene.epoch_at)
+    if scene.progress.eta_seconds is not None:
+        return counted_down(scene.progress, at - scene.epoch_at)
+    stored = scene.job.progress
+    if stored.epoch != scene.progress.epoch:
+        return scene.progress
+    stored_left = counted_down(stored, at - scene.read_at).eta_seconds
+    return replace(scene.progress, eta_seconds=stored_left)
 
 
 def silence_words(scene: Scene, at: float) -> str:

@@ -366,6 +366,14 @@ def event(happened: Event, out: Output, progress: Progress | None = None) -> str
     """`   12  14:03:22  digits-...  status  Running`. With the job's progress, an epoch has the
     number that the job's log gives it.
     """
+    words = hook_words(happened) or event_words(happened, out, progress)
+    when = happened.time.astimezone().strftime("%H:%M:%S")
+    head = f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}"
+    return "  ".join([head, *words]).rstrip()
+
+
+def event_words(happened: Event, out: Output, progress: Progress | None) -> list[str]:
+    """Its status, what the backend said, and its facts as `name=value`."""
     words = [out.status(happened.status.value)] if happened.status else []
     words += [one_line(happened.raw)] if happened.raw else []
     words += [
@@ -373,9 +381,20 @@ def event(happened: Event, out: Output, progress: Progress | None = None) -> str
         for name, value in event_facts(happened, progress).items()
         if value not in (None, "", {}, [])
     ]
-    when = happened.time.astimezone().strftime("%H:%M:%S")
-    head = f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}"
-    return "  ".join([head, *words]).rstrip()
+    return words
+
+
+def hook_words(happened: Event) -> list[str]:
+    """`on_complete failed, tried again in 0:05: exit code 7: no such host`; nothing for any other
+    event, and for one that an older version wrote.
+    """
+    hook = happened.data.get("hook")
+    if happened.kind == "hook-failed" and "trouble" in happened.data:
+        follows, trouble = happened.data["follows"], happened.data["trouble"]
+        return [one_line(f"{hook} failed, {follows}: {trouble}")]
+    if happened.kind == "hook-done" and hook:
+        return [f"{hook} {happened.raw or 'delivered'}"]
+    return []
 
 
 def event_facts(happened: Event, progress: Progress | None) -> Mapping[str, Any]:

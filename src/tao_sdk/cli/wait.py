@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -39,6 +40,7 @@ from tao_sdk.model.checkpoints import is_crash
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
+from tao_sdk.model.units import format_clock
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -194,6 +196,9 @@ def cancel(
     """
     refuse_two_choices("cancel", CANCELS, jobs, parent, labels)
     ids = jobs_to_cancel(client, out, jobs, parent, labels)
+    if ids and sys.stderr.isatty():
+        allowed = format_clock(grace.total_seconds())
+        out.note(f"Telling {show.plural(len(ids), 'job')} to end, within {allowed} (--grace).")
     results = client.cancel_jobs(ids, grace.total_seconds())
     errors = [error for error in results.values() if isinstance(error, TaoError)]
     over = {id_of(client, job): ended for job, ended in results.items() if isinstance(ended, bool)}

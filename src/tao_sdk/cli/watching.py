@@ -13,11 +13,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import end_screen, screen, show
+from tao_sdk.cli.line_budget import LineBudget
 from tao_sdk.cli.plain_scene import Plain
 from tao_sdk.cli.styled_line import Line, fit_line, text_of
 from tao_sdk.client.following import began_at, follow_job
 from tao_sdk.client.job_end import curve_of, results_of
 from tao_sdk.client.scene import Scene
+from tao_sdk.client.stray_files import stray_files
 from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
 from tao_sdk.model.printable import printable
@@ -48,12 +50,27 @@ def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
 
 @contextmanager
 def plain_lines(out: Output) -> Generator[Draw]:
-    plain = Plain()
+    plain, budget = Plain(), LineBudget()
 
     def print_news(scene: Scene, epochs: list[Progress]) -> None:
-        out.lines(plain.lines(scene, epochs, time.monotonic()))
+        now = time.monotonic()
+        out.lines(plain.lines(scene, epochs, now))
+        out.lines(f"  {line}" for line in lines_beside_progress(scene, budget, now))
 
     yield print_news
+
+
+def lines_beside_progress(scene: Scene, budget: LineBudget, at: float) -> list[str]:
+    """The lines of the program to be shown now beside its progress; before it has told any, its
+    last lines are shown in another way.
+    """
+    if not scene.progress.is_counted:
+        return []
+    lines = scene.take_own_lines()
+    shown = budget.newest_lines(lines, at)
+    if len(shown) < len(lines):
+        scene.has_left_out = True
+    return shown
 
 
 def live_screen(out: Output) -> AbstractContextManager[Draw]:
@@ -62,19 +79,30 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
     from rich.live import Live
 
     console = Console(no_color=not out.color, highlight=False)
+    budget = LineBudget()
 
     @contextmanager
     def draw_in_place() -> Generator[Draw]:
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
             def draw_scene(scene: Scene, _: list[Progress]) -> None:
+                now = time.monotonic()
                 scene.began_at = began_at(scene.job)
-                lines = screen.scene_lines(scene, console.width, time.monotonic(), console.height)
+                if own := lines_beside_progress(scene, budget, now):
+                    console.print(
+                        Group(*(rich_text(own_line(line, console.width)) for line in own))
+                    )
+                lines = screen.scene_lines(scene, console.width, now, console.height)
                 live.update(Group(*map(rich_text, lines)), refresh=True)
 
             yield draw_scene
 
     return draw_in_place()
+
+
+def own_line(line: str, width: int) -> Line:
+    """A line of the program, above the screen."""
+    return fit_line([("  ", ""), (line, "dim")], width)
 
 
 def rich_text(line: Line) -> Text:
@@ -116,8 +144,11 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     if job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
     tell_notes(client, out, job)
-    places = places_to_look(job, progress, results)
+    left_out = scene.has_left_out if progress.is_counted else scene.outgrew_tail
+    places = places_to_look(job, progress, results, left_out)
     print_styled(out, end_screen.place_lines(places, out.width))
+    if stray := stray_files(client, job, results):
+        out.note(stray.words)
 
 
 def tell_notes(client: Client, out: Output, job: Job) -> None:
@@ -135,15 +166,19 @@ def tell_curve(out: Output, progress: Progress) -> None:
     out.lines(["", *(f"  {line}" for line in curve), ""])
 
 
-def places_to_look(job: Job, progress: Progress, results: Results | None) -> list[tuple[str, str]]:
-    """What the job left, its curve, and the log of one that failed, each with its name."""
+def places_to_look(
+    job: Job, progress: Progress, results: Results | None, left_out: bool
+) -> list[tuple[str, str]]:
+    """What the job left, its curve, and the log of one that failed or of which lines were
+    `left_out`, each with its name.
+    """
     curve = curve_of(job, progress)
     shown: list[tuple[str, str]] = []
     if curve or results is None or results.files:
         shown.append(("results", show.path(job.results_dir).rstrip("/") + "/"))
     if curve:
         shown.append(("curve", show.path(str(curve))))
-    if job.status is not Status.COMPLETE:
+    if left_out or job.status is not Status.COMPLETE:
         shown.append(("log", f"tao logs {job.id}"))
     return shown
 

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tao_sdk.client.scene import Scene
@@ -26,6 +27,7 @@ LOOK_SECONDS = (
 )
 SLOWEST_SECONDS = 5.0  # between looks at the backend itself
 LAST_WORDS_SECONDS = 10.0  # how long the log of an ended job is waited for
+CATCH_UP_SECONDS = 30.0  # a log that never pauses is taken to be caught up with by then
 PIECES = 64  # of the log that are held, at most
 
 OnChange = Callable[
@@ -41,18 +43,28 @@ def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
         epochs = [
             epoch
             for chunk in feed.take_pieces()
-            for epoch in scene.take_log(chunk, time.monotonic())
+            for epoch in scene.take_log(chunk, time.monotonic(), feed.is_live)
         ]
         if looks.is_due(asking=feed.over):
             epochs += scene.take_job(current_job(client, scene, asking=feed.over))
+            scene.read_at = read_at(scene.job)
         on_change(scene, epochs)
     on_change(scene, scene.end_log(time.monotonic()))
 
 
 def began_at(job: Job) -> float:
     """When its newest attempt began to run, or until then to wait, by time.monotonic."""
-    began = job.newest_start or job.started or job.created
-    return time.monotonic() - max((utc_now() - began).total_seconds(), 0)
+    return steady_time(job.newest_start or job.started or job.created)
+
+
+def read_at(job: Job) -> float:
+    """When its log was last read to its end, by whoever did, by time.monotonic."""
+    return steady_time(job.progress.as_of or utc_now())
+
+
+def steady_time(moment: datetime) -> float:
+    """The moment by time.monotonic; one that is still to come is now."""
+    return time.monotonic() - max((utc_now() - moment).total_seconds(), 0)
 
 
 def current_job(client: Client, scene: Scene, asking: bool) -> Job:
@@ -71,7 +83,8 @@ class LogFeed:
     def __init__(self, client: Client, job: Job) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=PIECES)
         self.over = False
-        self._heard_at = time.monotonic()
+        self._began_at = self._heard_at = time.monotonic()
+        self._has_paused = False
         threading.Thread(target=self._read, args=(client, job), name="tao-log", daemon=True).start()
 
     def _read(self, client: Client, job: Job) -> None:
@@ -82,6 +95,11 @@ class LogFeed:
             pass  # the job's status tells its end; a closed store is somebody's Ctrl-C
         finally:
             self._pieces.put(None)
+
+    @property
+    def is_live(self) -> bool:
+        """True once all that the job had told before has come: pieces come as it writes them."""
+        return self._has_paused or time.monotonic() - self._began_at > CATCH_UP_SECONDS
 
     def is_done(self) -> bool:
         """True when the log is over, or has said nothing for so long that nothing more is waited
@@ -97,6 +115,7 @@ class LogFeed:
             try:
                 piece = self._pieces.get(timeout=TICK_SECONDS)
             except queue.Empty:
+                self._has_paused = True
                 return
             self.over, self._heard_at = piece is None, time.monotonic()
             if piece is not None:

@@ -16,12 +16,15 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.pace import Pace
 from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, richer_progress
+from tao_sdk.model.progress_lines import ProgressLines
 from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.runner.events import Event, EventFilter
 
 STAGES = ("files", "inputs", "command", "outputs")  # of the runner's, those that people care about
 TAIL = 6  # last lines of the log that are kept to be shown
+MOST_LINES = 40  # of the program's own that wait to be shown
+LOOKED_AT = 64 * 1024  # bytes of one piece of the log in which they are looked for
 LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
 SHOWN_PATHS = 3  # of a warning
 
@@ -32,7 +35,7 @@ Facts = Mapping[str, Any]  # of an event
 class Scene:
     """What is known of a running job. `take_log` takes its log as it comes, event lines included.
 
-    Times (`at`, `began_at`, `epoch_at`) are seconds by one steady clock of the caller's.
+    Times (`at`, `began_at`, `epoch_at`, `read_at`) are seconds by one steady clock of the caller's.
     """
 
     job: Job
@@ -46,13 +49,19 @@ class Scene:
     server_wait: str = ""  # says which server does not answer
     warnings: list[str] = field(default_factory=list[str])
     log_tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
+    # lines of the program that are no progress and were not taken yet
+    own_lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=MOST_LINES))
+    has_left_out: bool = False  # lines of the program that nobody will be shown
     attempt: int = field(init=False)
     began_at: float = 0.0
     epoch_at: float = 0.0  # when the log last spoke of an epoch, and so of the time left
     pace: Pace = field(default_factory=Pace)  # when epochs came, by the same clock
+    read_at: float = 0.0  # when `job.progress` was read, and so its time left
     _events: EventFilter = field(default_factory=EventFilter)
     _reader: ProgressReader = field(default_factory=ProgressReader)
     _open_line: bytes = b""
+    _tail_size: int = 0  # lines that the attempt has printed
+    _progress_lines: ProgressLines = field(default_factory=ProgressLines)
 
     def __post_init__(self) -> None:
         self.attempt = self.job.attempt
@@ -75,13 +84,17 @@ class Scene:
         """
         return self.pace.is_overdue(self.began_at, at)
 
-    def take_log(self, chunk: bytes, at: float | None = None) -> list[Progress]:
-        """Take a piece of the log; a Progress for each epoch that it speaks of."""
+    def take_log(
+        self, chunk: bytes, at: float | None = None, is_live: bool = True
+    ) -> list[Progress]:
+        """Take a piece of the log; a Progress for each epoch that it speaks of. One that is not
+        live was written at a time that nobody knows.
+        """
         own, events = self._events.feed(chunk)
         for event in events:
             self._take_event(event)
         self._keep_tail(own)
-        epochs = self._reader.feed(own, at)
+        epochs = self._reader.feed(own, at if is_live else None)
         if epochs and at is not None:
             self.epoch_at = at
             self.pace = self.pace.add_look(self._reader.progress.epoch, at)
@@ -107,6 +120,7 @@ class Scene:
     def _begin_attempt(self, attempt: int) -> None:
         self.stages, self.transfers = {}, {}
         self.server_wait, self.stage = "", ""
+        self._tail_size = len(self.log_tail)
         self._reader, self.epoch_at, self.pace = ProgressReader(), 0.0, Pace()
         self.attempt = attempt
 
@@ -148,12 +162,42 @@ class Scene:
     def keep_warning(self, facts: Facts) -> None:
         self.warnings.append(warning_words(facts))
 
+    @property
+    def outgrew_tail(self) -> bool:
+        """True if the program has printed more lines than `log_tail` has."""
+        return self._tail_size > len(self.log_tail)
+
+    def take_own_lines(self) -> list[str]:
+        """The lines of the program that are no progress, each once; of very many the last."""
+        lines = list(self.own_lines)
+        self.own_lines.clear()
+        return lines
+
     def _keep_tail(self, data: bytes) -> None:
-        unread = (self._open_line + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *whole, open_line = unread.split(b"\n")
+        unread = (self._open_line + data).replace(b"\r\n", b"\n")
+        *whole, open_line = unread.replace(b"\r", b"\n").split(b"\n")
+        lines = readable_lines(whole[-TAIL * 4 :])
+        self._tail_size += len(lines) + max(len(whole) - TAIL * 4, 0)
+        self.log_tail.extend(lines)
+        self._keep_own_lines(unread[: len(unread) - len(open_line)])
         self._open_line = open_line[-LONGEST_LINE:]
-        lines = (line.decode("utf-8", "replace").rstrip() for line in whole[-TAIL * 4 :])
-        self.log_tail.extend(printable(line) for line in lines if line)
+
+    def _keep_own_lines(self, text: bytes) -> None:
+        """Of a line that was drawn over again and again, as a bar is, its last state counts."""
+        looked_at = text[-LOOKED_AT:]
+        *whole, _ = looked_at.split(b"\n")
+        final = (line.rpartition(b"\r")[2] for line in whole)
+        own = readable_lines([line for line in final if not self._progress_lines.has(line)])
+        too_many = len(self.own_lines) + len(own) > MOST_LINES
+        if too_many or len(text) > LOOKED_AT:
+            self.has_left_out = True
+        self.own_lines.extend(own)
+
+
+def readable_lines(lines: Sequence[bytes]) -> list[str]:
+    """The lines as text without escape codes; not those that are empty."""
+    texts = (line.decode("utf-8", "replace").rstrip() for line in lines)
+    return [printable(text) for text in texts if text]
 
 
 # The event's name -> what the scene does with its facts. Others change nothing.

@@ -27,6 +27,7 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.secrets import Redactor, is_secret_name, secrets_of, shown_target
 from tao_sdk.model.status import Status
+from tao_sdk.model.units import format_clock
 from tao_sdk.store import NewEvent
 
 log = logging.getLogger("tao_sdk.hooks")
@@ -145,7 +146,7 @@ def deliver(engine: Engine, job_id: str) -> None:
                 one.time for one in events if one.kind == FAILED and one.data["of"] == event.seq
             ]
             if is_time(failures, utc_now()):
-                _deliver(engine, event, is_last=len(failures) >= len(WAITS))
+                _deliver(engine, event, failed_tries=len(failures))
 
 
 def is_time(failures: Sequence[datetime], now: datetime) -> bool:
@@ -159,7 +160,7 @@ def is_time(failures: Sequence[datetime], now: datetime) -> bool:
     return not 0 <= (now - failures[-1]).total_seconds() < wait
 
 
-def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
+def _deliver(engine: Engine, event: Event, failed_tries: int) -> None:
     job = engine.store.get(event.job_id)
     # Not the event's: that is shown to people, so what is secret in it is not there.
     target = job.spec["hooks"][event.data["hook"]]
@@ -175,11 +176,31 @@ def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
         secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
         redact = Redactor.of_values([*secrets, *secrets_of(target)])
         words = redact(str(error))  # a failing command may print what it was given
-        failed = NewEvent(job.id, FAILED, raw=words, data={"of": event.seq})
-        given_up = NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})
-        engine.store.record([failed, given_up] if is_last else [failed])
+        hook, follows = event.data["hook"], what_follows(failed_tries)
+        trouble = trouble_line(words)
+        log.warning("the hook %s of %s failed, %s: %s", hook, job.id, follows, trouble)
+        facts = {"of": event.seq, "hook": hook, "follows": follows, "trouble": trouble}
+        failed = NewEvent(job.id, FAILED, raw=words, data=facts)
+        given_up = NewEvent(job.id, DONE, raw="given up", data={"of": event.seq, "hook": hook})
+        engine.store.record([failed] if failed_tries < len(WAITS) else [failed, given_up])
     else:
-        engine.store.record([NewEvent(job.id, DONE, data={"of": event.seq})])
+        done = {"of": event.seq, "hook": event.data["hook"]}
+        engine.store.record([NewEvent(job.id, DONE, data=done)])
+
+
+def what_follows(failed_tries: int) -> str:
+    """What happens after one more failed try."""
+    if failed_tries >= len(WAITS):
+        return "and is given up"
+    return f"tried again in {format_clock(WAITS[failed_tries])}"
+
+
+def trouble_line(words: str) -> str:
+    """`exit code 1: ` and the last line of what the command printed; another error as it is."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    if len(lines) < 2:
+        return "".join(lines)
+    return f"{lines[0].partition(': ')[0]}: {lines[-1]}"
 
 
 def epoch_in_log(job: Job, event: Event) -> dict[str, int]:

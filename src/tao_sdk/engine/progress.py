@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine import hooks, status_file
@@ -23,6 +24,7 @@ from tao_sdk.model.clock import utc_now, whole_milliseconds
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import FilePlace, LogReading
+from tao_sdk.model.pace import Pace
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.progress import EpochMetrics, crossed_milestones
 from tao_sdk.model.progress_reader import ProgressReader
@@ -158,7 +160,7 @@ class Reading:
         self.epochs: list[EpochMetrics] = []  # what is new
         self._size = 0  # bytes read
         self._filter = EventFilter()
-        self._log = ProgressReader(self.before.log_progress)
+        self._log = ProgressReader(self.before.log_progress, is_running=self.before.pace.is_running)
         self._file = ProgressReader(self.before.file_progress)
         self._take_log(self.before.rest)
 
@@ -229,5 +231,13 @@ class Reading:
             saving=self._saving,
         )
         epoch = reading.progress.epoch
-        pace = self.before.pace.add_look(epoch, now.timestamp()) if self.whole else self.before.pace
-        return replace(reading, pace=pace, reported_epoch=max(epoch, self.before.reported_epoch))
+        reported_epoch = max(epoch, self.before.reported_epoch)
+        return replace(reading, pace=self._pace(epoch, now), reported_epoch=reported_epoch)
+
+    def _pace(self, epoch: int, now: datetime) -> Pace:
+        """The pace with this look, if the log was read to its end."""
+        if not self.whole:
+            return self.before.pace
+        look_before = self.before.as_of.timestamp() if self.before.as_of else None
+        source = self._log if self.log_names_epochs else self._file
+        return self.before.pace.add_look(epoch, now.timestamp(), look_before, source.is_running)

@@ -32,6 +32,8 @@ class Sighting:
     counts_from_zero: bool = False  # this line shows that the job does
     step: int | None = None  # only of a line that names no epoch
     steps: int | None = None
+    # the epoch that the line names has not ended: the line names nothing of it, or a part of it
+    is_running: bool = False
 
 
 class Number(NamedTuple):
@@ -59,6 +61,9 @@ class Shape:
     bar: bool = False  # a percentage follows the epoch
     step: slice | None = None
     steps: slice | None = None
+    # `10/100`: how far the epoch is that the line names
+    part_done: slice | None = None
+    part_total: slice | None = None
     # the metrics count although no epoch is known: a step is named, or they can be nothing else
     is_sure: bool = False
     is_plain: bool = False  # `plain_text` would change nothing in such a line
@@ -84,7 +89,18 @@ class Shape:
             from_zero,
             int(text[self.step]) if self.step else None,
             _read_count(text, self.steps) if self.steps else None,
+            self._names_running_epoch(text),
         )
+
+    def _names_running_epoch(self, text: str) -> bool:
+        """True for a head, `Epoch 3/20`, and for a part, `Epoch 3/20 step 10/100 loss 0.5`."""
+        if not self.epoch:
+            return False
+        if not self.numbers:
+            return True
+        if not (self.part_done and self.part_total):
+            return False
+        return int(text[self.part_done]) < int(text[self.part_total])
 
     def _only_total(self, text: str) -> Sighting | None:
         """The number of epochs alone; None where the line does not tell it."""

@@ -1,12 +1,18 @@
-"""Pace: how long an epoch takes, and so the time left, where the job does not tell it itself."""
+"""Pace: how long an epoch takes, and so the time left, where the job does not tell it itself.
+
+What is not certain makes the time left longer, never shorter: the time of an epoch that nobody saw
+begin is not measured, and an epoch whose line may have come at its start is still to be run.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 OVERDUE_EPOCHS = 2  # the next epoch is overdue once so many would have fitted
 LEAST_OVERDUE_SECONDS = 10.0  # of short epochs a program may print several at once
+LEAST_SECONDS = 1.0  # epochs that come within so short a time may have been printed together
+MOST_POINTS = 64  # that are kept; beyond it every second one goes
 
 
 class Point(NamedTuple):
@@ -15,27 +21,83 @@ class Point(NamedTuple):
 
 
 class LivePace:
-    """How long an epoch takes, from when epochs were seen. A log that is caught up with in one
-    piece tells nothing.
+    """How long an epoch takes, from when epochs were seen. A log that is caught up with tells
+    nothing: its epochs came at times that nobody knows.
     """
 
     def __init__(self, estimated: float | None) -> None:
-        self._first: Point | None = None
+        self._points: list[Point] = []  # about LEAST_SECONDS apart, or further
+        self._group_began = 0.0  # when the first epoch of the last point was seen
+        self._missed_epoch = 0  # nobody saw when it came, nor those before it
         self._told = estimated
 
     def estimate_left(
-        self, epoch: int, epochs: int | None, told: float | None, at: float | None
+        self,
+        epoch: int,
+        to_run: int | None,
+        told: float | None,
+        at: float | None,
     ) -> float | None:
-        """Seconds left: as the job has `told` them, else as the epochs seen so far suggest."""
-        if at is None or not epoch or not epochs or told != self._told:
+        """Seconds left: as the job has `told` them, else as the epochs seen so far suggest.
+
+        `to_run` is how many epochs have not ended, `epoch` the newest that was named; `at` is None
+        while the log is caught up with. None where too little was seen.
+        """
+        if at is None:
+            self._missed_epoch = epoch
             return told
-        if self._first is None:
-            self._first = Point(epoch, at)
-        if epoch == self._first.epoch or at <= self._first.at:
+        if epoch > self._missed_epoch:
+            self._add_point(Point(epoch, at))
+        seconds = self._epoch_seconds()
+        if seconds is None or to_run is None or told != self._told:
             return told
-        seconds = (at - self._first.at) / (epoch - self._first.epoch)
-        self._told = round(seconds * max(epochs - epoch, 0), 1)
+        self._told = left_at(seconds, to_run, at - self._points[-1].at)
         return self._told
+
+    def _add_point(self, point: Point) -> None:
+        if not self._points or point.epoch < self._points[-1].epoch:
+            self._points = [point]
+            self._group_began = point.at
+            return
+        if point.epoch == self._points[-1].epoch:
+            return
+        if point.at - self._group_began < LEAST_SECONDS:
+            self._points[-1] = point
+            return
+        if len(self._points) == MOST_POINTS:
+            del self._points[1::2]
+        self._points.append(point)
+        self._group_began = point.at
+
+    def _epoch_seconds(self) -> float | None:
+        """The longer of what an epoch took on average, and of what it took in the later half."""
+        if not self._points:
+            return None
+        first, latest = self._points[0], self._points[-1]
+        if latest.at - first.at < LEAST_SECONDS:
+            return None
+        halfway = (first.at + latest.at) / 2
+        middle = max(
+            (point for point in self._points if point.at <= halfway), key=lambda point: point.at
+        )
+        return max(_seconds_between(first, latest), _seconds_between(middle, latest))
+
+
+def _seconds_between(first: Point, latest: Point) -> float:
+    """How long an epoch took between two points."""
+    return (latest.at - first.at) / (latest.epoch - first.epoch)
+
+
+def left_at(epoch_seconds: float, to_run: int, since: float) -> float | None:
+    """Seconds left, `since` seconds after the newest epoch was named. An epoch that takes longer
+    than the others takes nothing from those after it. None where the last is late.
+    """
+    if to_run <= 0:
+        return 0.0
+    left = max(epoch_seconds * to_run - since, epoch_seconds * (to_run - 1))
+    if left > 0:
+        return round(left, 1)
+    return None
 
 
 @dataclass(frozen=True)
@@ -44,28 +106,32 @@ class Pace:
     long the rest takes.
     """
 
-    first: tuple[int, float] | None = None  # epoch, when
-    latest: tuple[int, float] | None = None
+    first: tuple[int, float] | None = None  # an epoch, and when it had not come yet
+    latest: tuple[int, float] | None = None  # epoch, when it was seen
+    is_running: bool = False  # the epoch is named before it has ended, so the latest goes on
 
-    def add_look(self, epoch: int, at: float) -> Pace:
-        """The pace with one more look: `epoch` was seen at `at`."""
+    def add_look(
+        self, epoch: int, at: float, look_before: float | None = None, is_running: bool = False
+    ) -> Pace:
+        """The pace with one more look: `epoch` was seen at `at`, and not yet at `look_before`."""
+        pace = replace(self, is_running=is_running)
         if not epoch or (self.latest and epoch <= self.latest[0]):
-            return self
-        return Pace(self.first or (epoch, at), (epoch, at))
+            return pace
+        first = self.first
+        if first is None and look_before is not None:
+            first = (epoch, look_before)
+        return replace(pace, first=first, latest=(epoch, at))
 
     def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
         """Seconds from `now` until the last epoch ends, or None where that is not known.
 
-        `started` is when the job began. It counts where only one epoch has been seen.
+        `started` is when the job began.
         """
         epoch_seconds = self.epoch_seconds(started)
         if not epochs or self.latest is None or epoch_seconds is None:
             return None
         epoch, at = self.latest
-        left = at + epoch_seconds * (epochs - epoch) - now
-        if left > 0:
-            return round(left, 1)
-        return None
+        return left_at(epoch_seconds, epochs - epoch + self.is_running, now - at) or None
 
     def is_overdue(self, started: float | None, now: float) -> bool:
         """Whether the next epoch takes so long that the pace tells nothing of the time left."""
@@ -76,29 +142,32 @@ class Pace:
         return now - self.latest[1] > patience
 
     def epoch_seconds(self, started: float | None) -> float | None:
-        """How long an epoch took, or None where that is not known."""
-        begin = self._first_point(started)
-        if self.latest is None or begin is None:
-            return None
-        (first_epoch, first_at), (epoch, at) = begin, self.latest
-        if at <= first_at:  # the clock was set back
-            return None
-        return (at - first_at) / (epoch - first_epoch)
+        """How long an epoch took at most, or None where that is not known.
 
-    def _first_point(self, started: float | None) -> tuple[int, float] | None:
-        """The epoch and the time from which the pace is measured."""
-        if self.first != self.latest:
-            return self.first
-        if started is None:
+        From the start on that counts what the job did before its first epoch, too; from the first
+        look on it does not, but an epoch may have come soon after that look.
+        """
+        if self.latest is None:
             return None
-        return (0, started)
+        epoch, at = self.latest
+        measured: list[float] = []
+        ended = epoch - self.is_running
+        if started is not None and at > started and ended:
+            measured.append((at - started) / ended)
+        if self.first and at > self.first[1] and epoch > self.first[0]:
+            measured.append((at - self.first[1]) / (epoch - self.first[0]))
+        return min(measured, default=None)
 
-    def to_json(self) -> list[tuple[int, float] | None]:
-        return [self.first, self.latest]
+    def to_json(self) -> list[Any]:
+        return [self.first, self.latest, self.is_running]
 
     @classmethod
     def from_json(cls, data: Any) -> Pace:
-        first, latest = (
-            (int(each[0]), float(each[1])) if each else None for each in data or (None, None)
-        )
-        return cls(first, latest)
+        first, latest, *rest = data or (None, None)
+        return cls(_point_from_json(first), _point_from_json(latest), bool(rest and rest[0]))
+
+
+def _point_from_json(data: Any) -> tuple[int, float] | None:
+    if not data:
+        return None
+    return (int(data[0]), float(data[1]))

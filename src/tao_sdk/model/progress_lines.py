@@ -123,6 +123,14 @@ _ETA = re.compile(
     r"\beta['\"]?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<eta>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?)",
     re.IGNORECASE,
 )
+# torchvision's `Epoch: [0]  [  10/1000]  eta: 0:15:00  loss: ...` tells the time left of the epoch.
+_ETA_OF_EPOCH = re.compile(r"\d\][ \t]+eta:")
+_PART_OF_EPOCH = re.compile(
+    r"(?<![\d./])(?P<done>\d{1,12})[ \t]*/[ \t]*(?P<total>\d{1,12})(?![\d./])"
+)
+# tqdm's and Lightning's `50%|███  |`, Keras's `10/100 [==>...]` and `10/100 ━━━`
+_BAR = re.compile(r"\d%\|[^|]*\||\d/\d{1,12}[ \t]+(?:\[[=>.]+\]|[━╸╺]+)")
+_HEAD = re.compile(r"\W*epoch\W*\d+\W*", re.IGNORECASE)
 _STEP_WORD = re.compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
 # Words that may stand before the metrics of an evaluation: `INFO:root:Final test results: ...`
 _LEADING_WORDS = frozenset({
@@ -221,6 +229,27 @@ class LineReader:
             self._shapes.clear()
         self._table, self.header = table, line
         return True
+
+
+class ProgressLines:
+    """Tells lines that only say how far the training is from all others."""
+
+    def __init__(self) -> None:
+        self._reader = LineReader()
+
+    def has(self, line: bytes) -> bool:
+        """True for an epoch or a step with its numbers, a head such as `Epoch 3`, and a bar."""
+        text = plain_text(text_of(line))
+        if _BAR.search(text) or _HEAD.fullmatch(text):
+            return True
+        if not may_say_something(line):
+            return False
+        sighting = self._reader.read(line)
+        if sighting is None:
+            return False
+        if sighting.epoch is not None:
+            return bool(sighting.metrics or sighting.epochs)
+        return sighting.step is not None
 
 
 def may_say_something(text: bytes) -> bool:
@@ -344,7 +373,7 @@ def shape_of_text(text: str, is_indented: bool = False) -> Shape | None:
     total = _TOTAL.search(text) if names_epochs else None
     if not (epoch or total or matches):
         return pair_shape(text)
-    eta = _group_span(_ETA.search(text), "eta")
+    eta = None if _ETA_OF_EPOCH.search(text) else _group_span(_ETA.search(text), "eta")
     shape = Shape((), total=_group_span(total, "epochs"), eta=eta)
     if epoch:
         return _shape_at_epoch(shape, epoch)
@@ -354,9 +383,12 @@ def shape_of_text(text: str, is_indented: bool = False) -> Shape | None:
 def _shape_at_epoch(shape: Shape, epoch: re.Match[str]) -> Shape:
     """The shape of a line that names its epoch, where a whole number is a value, too."""
     matches = _metric_matches(epoch.string, beside_epoch=True)
+    part = _PART_OF_EPOCH.search(epoch.string, epoch.end())
     return replace(
         shape,
         numbers=tuple(map(_number_at, matches)),
+        part_done=_group_span(part, "done"),
+        part_total=_group_span(part, "total"),
         epoch=_group_span(epoch, "epoch"),
         epochs=_group_span(epoch, "epochs"),
         fraction=_group_span(epoch, "fraction"),

@@ -33,13 +33,16 @@ class ProgressReader:
     reader per stream.
 
     `start` is what an earlier reader of the same stream came to, and `unfinished` what that reader
-    had left: the line that it had not seen the end of, below what decides its meaning.
+    had left: the line that it had not seen the end of, below what decides its meaning. `is_running`
+    is what that reader said of the newest epoch.
 
     A stream that names steps and no epochs is read as one that counts steps. Within the reader,
     `position` is the epoch, or the step and one, so that 0 is before the first.
     """
 
-    def __init__(self, start: Progress | None = None, unfinished: bytes = b"") -> None:
+    def __init__(
+        self, start: Progress | None = None, unfinished: bytes = b"", is_running: bool = False
+    ) -> None:
         start = start or Progress()
         self._progress = replace(start, as_of=None)  # as last reported
         self._counts_steps = start.step is not None
@@ -57,6 +60,8 @@ class ProgressReader:
         self._bests = _Bests(counted)
         # what was said of the newest epoch
         self._own_metrics: Mapping[str, float] = self._history.reopen_entry(counted.epoch)
+        self._is_running = is_running
+        self._tells_steps = False  # an epoch was named again, with another value of a metric
         self._reader = LineReader()
         context, _, line = unfinished.rpartition(b"\n")
         for earlier in context.split(b"\n"):
@@ -67,6 +72,11 @@ class ProgressReader:
     @property
     def progress(self) -> Progress:
         return self._progress
+
+    @property
+    def is_running(self) -> bool:
+        """True where the log names an epoch before it has ended: the newest one goes on."""
+        return self._is_running
 
     @property
     def unfinished(self) -> bytes:
@@ -85,12 +95,13 @@ class ProgressReader:
         job does not tell it itself.
         """
         finished = self._feed_lines(data, self._progress_now)
+        if not self._renew_progress():
+            return finished
         self._eta_seconds = self._pace.estimate_left(
-            self._position, self._total_position(), self._eta_seconds, at
+            self._position, self._positions_to_run(), self._eta_seconds, at
         )
-        if self._renew_progress():
-            return [*finished, self._progress]
-        return finished
+        self._progress = replace(self._progress, eta_seconds=self._eta_seconds)
+        return [*finished, self._progress]
 
     def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
         """As `feed`, but of each epoch only its number and the last value of every metric: that
@@ -152,10 +163,11 @@ class ProgressReader:
     def _metrics_now(self) -> EpochMetrics:
         return EpochMetrics(0 if self._counts_steps else self._position, self._metrics)
 
-    def _total_position(self) -> int | None:
+    def _positions_to_run(self) -> int | None:
+        """How many epochs or steps have not ended; None where their number is not known."""
         if self._counts_steps:
-            return self._steps
-        return self._epochs
+            return self._steps and max(self._steps - self._position + 1, 0)
+        return self._epochs and max(self._epochs - self._position + self._is_running, 0)
 
     def _take_sighting(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
         """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
@@ -170,6 +182,9 @@ class ProgressReader:
         if epoch > self._position:
             finished = report()
             self._begin_position(epoch)
+            self._is_running = self._tells_steps or sighting.is_running
+        elif epoch == self._position and self._own_metrics.keys() & sighting.metrics.keys():
+            self._is_running = self._tells_steps = True
         self._from_zero = from_zero
         self._note_totals(sighting)
         if sighting.eta_seconds is not None:
@@ -183,7 +198,8 @@ class ProgressReader:
         if sighting.step is not None and (self._counts_steps or not self._position):
             self._take_step(sighting.step, sighting.steps)
         self._note_totals(sighting)
-        if sighting.eta_seconds is not None:
+        counts_epochs = self._position > 0 and not self._counts_steps
+        if sighting.eta_seconds is not None and not counts_epochs:  # else it is that of an epoch
             self._eta_seconds = sighting.eta_seconds
         if sighting.metrics:
             self._take_metrics(self._position, sighting.metrics)

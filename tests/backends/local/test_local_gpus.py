@@ -75,6 +75,58 @@ def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(
     assert machine.see(both).reason == ""
 
 
+def test_a_later_small_job_does_not_overtake_an_earlier_large_one(machine: Machine) -> None:
+    machine.has_gpus(2)
+    first = machine.submit(SHOW, gpu_count=1)
+    shown(machine, first)
+    large = machine.submit(SHOW, gpu_count=2)
+    small = machine.submit(SHOW, gpu_count=1)
+    large_id = large.attempt.job_id
+    behind = f"waits for 1 free GPU (after {large_id}, which waits longer)"
+    until(lambda: machine.see(small).reason == behind)
+    assert machine.holder(1) == ""  # the GPU that is free is kept for the large one
+    machine.cancels(first, timedelta(0))
+    assert sorted(shown(machine, large).split(",")) == ["0", "1"]
+    until(lambda: machine.see(small).reason == f"waits for 1 free GPU (held by {large_id})")
+    machine.cancels(large, timedelta(0))
+    assert shown(machine, small) in ("0", "1")
+
+
+def test_jobs_get_a_gpu_in_the_order_of_their_submits(machine: Machine) -> None:
+    machine.has_gpus(1)
+    holder = machine.submit(SHOW, gpu_count=1)
+    shown(machine, holder)
+    order = machine.root / "order"
+    jobs = [machine.submit(f"echo {number} >> {order}", gpu_count=1) for number in range(6)]
+    machine.cancels(holder, timedelta(0))
+    for ref in jobs:
+        machine.end(ref)
+    assert order.read_text().split() == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("how", ["killed", "canceled"])
+def test_a_waiting_job_that_is_gone_holds_up_nobody(machine: Machine, how: str) -> None:
+    machine.has_gpus(2)
+    shown(machine, machine.submit(SHOW, gpu_count=1))
+    large = machine.submit(SHOW, gpu_count=2)
+    small = machine.submit(SHOW, gpu_count=1)
+    until(lambda: "which waits longer" in machine.see(small).reason)
+    if how == "killed":
+        machine.kill_supervisor(large)
+    else:
+        machine.cancels(large, timedelta(0))
+    assert shown(machine, small)
+    assert not [path for path in Path(machine.locks).glob("tao-gpu-line-*") if mine(machine, path)]
+
+
+def mine(machine: Machine, ticket: Path) -> bool:
+    """True for the ticket of a job of this machine's."""
+    try:
+        return not set(machine.gpus).isdisjoint(ticket.read_text().split("\n"))
+    except OSError:
+        return False
+
+
 def test_jobs_that_each_need_everything_do_not_block_each_other(machine: Machine) -> None:
     machine.has_gpus(3)
     jobs = [machine.submit("sleep 0.05", gpu_count=-1) for _ in range(5)]

@@ -26,9 +26,13 @@ def lock_folder(own: str) -> str:
     return SHARED if os.access(SHARED, os.W_OK | os.X_OK) else own
 
 
-def lock_path(folder: str, gpu: str) -> str:
+def uuid_of(gpu: str) -> str:
     """A GPU is called `index:uuid`; only the uuid means the same to everyone."""
-    return f"{folder}/tao-gpu-{gpu.rpartition(':')[2]}.lock"
+    return gpu.rpartition(":")[2]
+
+
+def lock_path(folder: str, gpu: str) -> str:
+    return f"{folder}/tao-gpu-{uuid_of(gpu)}.lock"
 
 
 def take_all(

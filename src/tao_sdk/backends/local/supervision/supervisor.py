@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from tao_sdk.backends.local.job import gpu_locks, input_links
+from tao_sdk.backends.local.job import gpu_line, gpu_locks, input_links
 from tao_sdk.backends.local.job.folder import Folder, create_file, discard_file, take_lock
 from tao_sdk.backends.local.supervision.orphans import (
     Awaited,
@@ -109,9 +109,10 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
         self.folder.put_file("supervisor", str(identify(os.getpid())))
         detach(self.folder)
+        ticket = self.take_ticket()  # before the next job can be submitted
         os.write(tell, READY)
         os.close(tell)
-        if not self.get_gpus():
+        if not self.get_gpus(ticket):
             return self.finish(None, 0)
         trouble = input_links.find_trouble(self.folder) or self.start()
         if trouble:
@@ -120,26 +121,50 @@ class Supervisor:
         self.clear()
         return self.finish(*self.reap())
 
-    def get_gpus(self) -> bool:
+    def take_ticket(self) -> gpu_line.Ticket | None:
+        """The job's place among those that wait for GPUs; None for a job that needs none."""
+        request = self.request
+        if not request.gpu_count:
+            return None
+        return gpu_line.Ticket(request.locks, request.gpus, request.job)
+
+    def get_gpus(self, ticket: gpu_line.Ticket | None) -> bool:
         """Wait for all of them. False when it was told to end instead."""
+        try:
+            return self.wait_for_gpus(ticket)
+        finally:
+            if ticket:
+                ticket.give_back()
+
+    def wait_for_gpus(self, ticket: gpu_line.Ticket | None) -> bool:
         said = ""
         while True:
             self.hear(0)
             if self.ended_by:
                 return False
-            try:
-                self.gpus, holders = gpu_locks.take_all(
-                    self.request.locks, self.request.gpus, self.request.gpu_count, self.request.job
-                )
-            except OSError as error:
-                self.gpus, holders = {}, [f"{error.filename}: {error.strerror}"]
-            if len(self.gpus) == self.request.gpu_count:
+            waits = self.try_gpus(ticket) if ticket else ""
+            if not waits:
                 return True
-            waits = waiting_for(self.request.gpu_count, holders)
             if waits != said:
                 self.say(waits)
                 said = waits
             self.hear(RETRY * (1 + os.urandom(1)[0] / 256))
+
+    def try_gpus(self, ticket: gpu_line.Ticket) -> str:
+        """Take all GPUs that the job needs; what it waits for, or "" once it has them."""
+        count = self.request.gpu_count
+        allowed, ahead = ticket.allowed_gpus(self.request.gpus, count)
+        if len(allowed) < count:
+            return waiting_for(count, f"after {', '.join(ahead)}, which waits longer")
+        try:
+            self.gpus, holders = gpu_locks.take_all(
+                self.request.locks, allowed, count, self.request.job
+            )
+        except OSError as error:
+            holders = [f"{error.filename}: {error.strerror}"]
+        if len(self.gpus) == count:
+            return ""
+        return waiting_for(count, f"held by {', '.join(dict.fromkeys(holders))}")
 
     def say(self, waits: str) -> None:
         try:
@@ -301,9 +326,10 @@ class Supervisor:
         fcntl.flock(self.lock, fcntl.LOCK_UN)
 
 
-def waiting_for(count: int, holders: Sequence[str]) -> str:
+def waiting_for(count: int, why: str) -> str:
+    """`waits for 2 free GPUs (held by a, b)`."""
     gpus = "1 free GPU" if count == 1 else f"{count} free GPUs"
-    return f"waits for {gpus} (held by {', '.join(dict.fromkeys(holders))})"
+    return f"waits for {gpus} ({why})"
 
 
 def make(results: str) -> None:
