@@ -76,6 +76,42 @@ def test_an_endpoint_that_cannot_be_reached_is_the_answer_for_each_of_its_jobs(
     jobs = sleepers(client, 2)
     away = OutOfReach(client, jobs[0], ends=False)
     answers = client.cancel_jobs(jobs, grace=0)
-    assert [str(answer) for answer in answers.values()] == ["Nobody answers."] * 2
+    assert [str(answer) for answer in answers.values()] == [
+        "Nobody answers. The cancel is written down. To carry it out as soon as that answers: "
+        f"tao wait {job}"
+        for job in jobs
+    ]
     away.ends = True
     assert client.cancel_jobs(jobs, grace=5) == dict.fromkeys(jobs, True)
+
+
+def test_a_cancel_that_could_not_be_sent_is_carried_out_by_who_waits(client: Client) -> None:
+    (job,) = sleepers(client, 1)
+    away = OutOfReach(client, job, ends=False)
+    with pytest.raises(Unreachable, match="The cancel is written down"):
+        client.cancel_job(job, grace=0)
+    assert "could not be told so" in client.get_job(job, look=False).message
+    away.ends = True
+    assert client.wait(job, timeout=300).status is Status.CANCELED
+    kinds = [event.kind for event in client.events(job) if event.kind.startswith("cancel")]
+    assert kinds == ["cancel", "cancel-unsent", "cancel"]
+
+
+def test_a_cancel_that_was_interrupted_is_carried_out_by_who_waits(client: Client) -> None:
+    (job,) = sleepers(client, 1)
+    away = Interrupted(client, job)
+    with pytest.raises(KeyboardInterrupt):
+        client.cancel_job(job, grace=0)
+    away.is_over = True
+    assert client.wait(job, timeout=300).status is Status.CANCELED
+
+
+class Interrupted(OnlyTells):
+    """Somebody presses Ctrl-C before the backend has answered a cancel."""
+
+    is_over = False
+
+    def cancel(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
+        if not self.is_over:
+            raise KeyboardInterrupt
+        return self._backend.cancel(refs, grace)

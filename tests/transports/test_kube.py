@@ -18,6 +18,7 @@ from tao_sdk.model.errors import CredentialError, Unreachable
 from tao_sdk.transports.kube import Kube, KubeError, Times
 from tao_sdk.transports.kube_login import KubeLogin
 from tao_sdk.transports.kubeconfig import Cluster, Login, find_cluster
+from tao_sdk.transports.silence import within
 
 Answering = Callable[[http.server.BaseHTTPRequestHandler, int], None]
 
@@ -147,7 +148,7 @@ def test_an_answer_that_trickles_is_given_up() -> None:
 def test_many_questions_have_one_limit_together() -> None:
     with serving(lambda handler, _: answer(handler, {})) as (server, asked):
         asks = kube(server)
-        with asks.within(0.5), pytest.raises(Unreachable) as told:
+        with within(0.5), pytest.raises(Unreachable) as told:
             while True:
                 asks.ask("GET", "/api")
                 time.sleep(0.05)

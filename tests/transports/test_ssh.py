@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from support.servers import sshd_here
+from support.servers.silent_server import silent_server
 from support.servers.sshd_here import ME, Sshd
 from support.waiting import until
 from tao_sdk.model.errors import CredentialError, Unreachable
@@ -250,6 +251,44 @@ def test_a_connection_that_hangs_is_closed_and_another_opened(
     finally:
         for pid in hung:
             os.kill(pid, 9)
+
+
+def test_a_connection_that_falls_silent_is_replaced_before_the_script_s_time_is_over(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Ssh(sshd.login())
+    client.run("true")
+    monkeypatch.setattr(ssh, "PATIENCE", 1.0)
+    monkeypatch.setattr(ssh, "ANSWER_SECONDS", 3.0)
+    hung = sshd.connections()
+    for pid in hung:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert client.run("echo here", seconds=100_000).out == b"here\n"
+    finally:
+        for pid in hung:
+            with suppress(ProcessLookupError):  # it may have ended with the connection
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_slow_script_on_a_host_that_answers_is_waited_for(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Ssh(sshd.login())
+    client.run("true")
+    monkeypatch.setattr(ssh, "PATIENCE", 0.2)
+    monkeypatch.setattr(ssh, "ANSWER_SECONDS", 300.0)
+    assert client.run("cat; sleep 1; echo there", stdin=b"all ").out == b"all there\n"
+    assert sshd.logins() == 1
+
+
+def test_a_host_that_says_nothing_is_waited_for_once(sshd: Sshd) -> None:
+    with silent_server() as silent:
+        client = Ssh(sshd.login(silent.address, connect_seconds=1))
+        for _ in range(3):
+            with pytest.raises(Unreachable):
+                client.run("true")
+        assert len(silent.taken) == 1
 
 
 def test_a_master_that_ends_late_leaves_the_next_connection_alone(

@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
 
+from tao_sdk.transports.silence import seconds_left
+
 IDLE_SECONDS = 30.0  # without a question, after which nobody is taken to listen
 OPENING_SECONDS = 5.0  # the longest wait for the place to begin to tell
 
@@ -47,7 +49,7 @@ class ChangeStream(ABC, Generic[Key]):
                     target=self.listen, name=self.thread_name, daemon=True
                 )
                 self.listener.start()
-                self.state.wait(OPENING_SECONDS)
+                self.state.wait(seconds_left(OPENING_SECONDS))
 
     def is_wanted(self) -> bool:
         return time.monotonic() - self.asked_at < IDLE_SECONDS

@@ -56,6 +56,7 @@ MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
 MOST_LINES = 5  # of a list of names
 NAMED_PIDS = 16
+UNSHOWN_DETAILS = frozenset({"daemon_identity"})  # that say nothing to people
 NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
 
 
@@ -353,7 +354,11 @@ def platform_facts(job: Job) -> dict[str, Any]:
         "results_dir": job.results_dir,
         "attempt_started": job.attempt_started,
     }
-    own = {name: value for name, value in job.details.items() if value != common.get(name)}
+    own = {
+        name: value
+        for name, value in job.details.items()
+        if value != common.get(name) and name not in UNSHOWN_DETAILS
+    }
     return {name.replace("_", " "): value for name, value in own.items()}
 
 

@@ -123,7 +123,7 @@ def jobs_to_wait_for(
     """The jobs that are named, or those with the labels."""
     if labels:
         return jobs_labelled(client, read_pairs("--label", labels))
-    return [client.get_job(one_to_wait_for(client, out, job)) for job in jobs]
+    return [client.get_job(one_to_wait_for(client, out, job), look=False) for job in jobs]
 
 
 def one_to_wait_for(client: Client, out: Output, job: str) -> str:

@@ -12,10 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from tao_sdk.client.background import BackgroundWatch
+from tao_sdk.engine import cancel
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.waiting import Waiting
-from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout, join_sentences
 from tao_sdk.model.job import Event, Job
+from tao_sdk.model.reasons import Reason
 
 EVENTS_SECONDS = 1.0  # between looks into the store for new events
 
@@ -34,17 +36,16 @@ class Follower:
         """
         give_up_at = time.monotonic() + timeout_seconds(timeout)
         with closing(Waiting(self.engine)) as waiting, self.background.carrying() as carry:
-            jobs = self.fire(
-                waiting.look([self.engine.store.get(self.engine.store.resolve(job)) for job in ids])
-            )
+            jobs = [self.engine.store.get(self.engine.store.resolve(job)) for job in ids]
+            jobs = self.fire(waiting.look(jobs, give_up_at - time.monotonic()))
             yield jobs
             while any(not job.status.terminal for job in jobs):
                 if time.monotonic() >= give_up_at:
                     raise gave_up(jobs, timeout)
-                if any(job.waits_for_next_attempt for job in jobs):
+                if any(needs_watcher(self.engine, job) for job in jobs):
                     carry()
                 waiting.rest(jobs, give_up_at - time.monotonic())
-                jobs = self.fire(waiting.look(jobs))
+                jobs = self.fire(waiting.look(jobs, give_up_at - time.monotonic()))
                 yield jobs
 
     def follow_events(self, job_id: str | None, since: int) -> Iterator[Event]:
@@ -73,7 +74,7 @@ class Follower:
             seen = self.fire(waiting.look(jobs))
         except JobNotFound:  # forgotten meanwhile, or its submit was refused
             return job_id is not None
-        if any(job.waits_for_next_attempt for job in seen):
+        if any(needs_watcher(self.engine, job) for job in seen):
             carry()
         return job_id is not None and all(job.status.terminal for job in seen)
 
@@ -90,13 +91,24 @@ def timeout_seconds(timeout: float | None) -> float:
     return seconds
 
 
+def needs_watcher(engine: Engine, job: Job) -> bool:
+    """True for a job that goes on only where somebody acts for it."""
+    return job.waits_for_next_attempt or cancel.is_unsent(engine, job)
+
+
+def unseen_words(jobs: Sequence[Job]) -> str:
+    """Why some of the jobs may be further than is known; "" where all were seen."""
+    unseen = [job.message for job in jobs if job.reason_code is Reason.NOT_SEEN]
+    return join_sentences(*(f"Not{words[3:]}" for words in dict.fromkeys(unseen)))
+
+
 def gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
     live = [job for job in jobs if not job.status.terminal]
     standing = ", ".join(f"{job.id} ({job.status})" for job in live)
     again = f"tao wait {' '.join(job.id for job in live)}"
     return WaitTimeout(
         f"Not ended after {timeout_seconds(timeout):g} s: {standing}.",
-        "",
+        unseen_words(live),
         f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again:",
         again,
     )

@@ -1,10 +1,12 @@
 """Cancel: end jobs, wherever they are in their lives, and keep their logs.
 
-Many jobs are ended in one go: each backend is asked once for all of its jobs.
+Many jobs are ended in one go: each backend is asked once for all of its jobs. A cancel that its
+backend could not be told of is written down, and a watcher carries it out.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,9 +18,9 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import judge, look, without_refuted_reason
 from tao_sdk.engine.side_by_side import side_by_side
-from tao_sdk.engine.submit import GRACE, change, settle
+from tao_sdk.engine.submit import GRACE, change, note, settle
 from tao_sdk.model import words
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import CredentialError, JobNotFound, TaoError, Unreachable
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.observation import Observation
 from tao_sdk.model.plan import Ref
@@ -28,6 +30,9 @@ from tao_sdk.store import NewEvent
 SETTLE_SECONDS = 5.0  # for a submit that goes on, and for what is gone to be known as gone
 KILL_SECONDS = 5.0  # beyond the grace, for what was only told to end
 LOOK_SECONDS = 0.1  # between looks for an end
+
+# Kinds of events: somebody asked for the end; the backend could not be told so.
+ASKED, UNSENT = "cancel", "cancel-unsent"
 
 Answers = dict[str, bool | TaoError]
 
@@ -52,6 +57,65 @@ def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answ
     Of each job True when it is over, by this or before it; False when that could not be seen in
     time; or the error that it met: JobNotFound, Unreachable, Refused in the backend's words.
     """
+    try:
+        answers = _end_all(engine, job_ids, grace)
+    except KeyboardInterrupt:  # nobody knows which of them were told
+        for job_id in job_ids:
+            _write_unsent(engine, job_id, "interrupted")
+        raise
+    return {job_id: _or_unsent(engine, job_id, answer) for job_id, answer in answers.items()}
+
+
+def _or_unsent(engine: Engine, job_id: str, answer: bool | TaoError) -> bool | TaoError:
+    """The answer; of a cancel that could not be sent, the error with what follows. The error may be
+    that of other jobs, too.
+    """
+    if not isinstance(answer, (Unreachable, CredentialError)):
+        return answer
+    if not _write_unsent(engine, job_id, answer.what):
+        return answer
+    error = copy.copy(answer)
+    error.add_advice(
+        "The cancel is written down. To carry it out as soon as that answers:", f"tao wait {job_id}"
+    )
+    return error
+
+
+def _write_unsent(engine: Engine, job_id: str, why: str) -> bool:
+    """Write down that the backend could not be told. False where no end was asked for, or the job
+    is over.
+    """
+    try:
+        job = engine.store.get(job_id)
+    except JobNotFound:
+        return False
+    if job.status.terminal or not job.cancel_asked:
+        return False
+    engine.store.record([NewEvent(job_id, UNSENT, raw=why)])
+    note(engine, job, words.why(Reason.CANCEL_FAILED, what=why, job=job_id))
+    return True
+
+
+def is_unsent(engine: Engine, job: Job) -> bool:
+    """True for a job that is to end and whose backend could not be told so."""
+    if not job.cancel_asked or job.status.terminal:
+        return False
+    asked = engine.store.last_event(job.id, ASKED)
+    unsent = engine.store.last_event(job.id, UNSENT)
+    return unsent is not None and (asked is None or asked.seq < unsent.seq)
+
+
+def send_again(engine: Engine, job: Job) -> None:
+    """Carry out a cancel that could not be sent, with the grace that was asked for. Call it as the
+    watcher only.
+    """
+    asked = engine.store.last_event(job.id, ASKED)
+    seconds = asked.data.get("grace") if asked else None
+    grace = GRACE if seconds is None else timedelta(seconds=seconds)
+    cancel_all(engine, [job.id], grace)
+
+
+def _end_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answers:
     found = side_by_side(lambda job_id: _target(engine, job_id, grace), job_ids)
     targets = [target for target in found if isinstance(target, Target)]
     answers: Answers = {
@@ -89,7 +153,7 @@ def _target(engine: Engine, job_id: str, grace: timedelta) -> Target | bool:
 
 def ask(engine: Engine, job: Job, grace: timedelta = GRACE) -> Job:
     """Write down that the job is to end, before anything is ended: a crash now still tells why."""
-    engine.store.record([NewEvent(job.id, "cancel", data={"grace": grace.total_seconds()})])
+    engine.store.record([NewEvent(job.id, ASKED, data={"grace": grace.total_seconds()})])
     return change(engine, job.id, _to_be_canceled)
 
 

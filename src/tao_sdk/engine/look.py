@@ -21,7 +21,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import with_grace_over
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.rules import NOTHING_KNOWN
-from tao_sdk.engine.side_by_side import all_answers
+from tao_sdk.engine.side_by_side import all_answers, ask_side_by_side
 from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
 from tao_sdk.model.clock import to_iso
@@ -60,7 +60,7 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
 
 def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
     """Endpoints side by side: one that is slow to answer, or does not, holds up no other."""
-    for looked in all_answers(
+    for looked in ask_side_by_side(
         lambda place: _look_at_endpoint(engine, *place, groups[place]), list(groups)
     ):
         yield from looked

@@ -11,7 +11,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from tao_sdk.backends.contract import AnyBackend, ReadsManyLogs
@@ -19,6 +18,7 @@ from tao_sdk.engine import progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
 from tao_sdk.engine.progress import Reading
+from tao_sdk.engine.side_by_side import ask_side_by_side
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
@@ -94,8 +94,7 @@ def _read_each(
     readers = min(backend.capabilities.readers, len(jobs))
     if readers == 1:
         return {job.id: scanned(job) for job in jobs}
-    with ThreadPoolExecutor(readers, "tao-reading") as pool:
-        return {job.id: job for job in pool.map(scanned, jobs)}
+    return {job.id: job for job in ask_side_by_side(scanned, jobs, readers)}
 
 
 def _read_together(engine: Engine, backend: ReadsManyLogs, jobs: Sequence[Job]) -> dict[str, Job]:

@@ -18,9 +18,11 @@ from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.reading import look_and_read
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
+from tao_sdk.transports.silence import within
 
 Looking = Callable[[Engine, Sequence[Job]], Sequence[Job]]
 NEVER = float("inf")
+SHORTEST_LOOK = 2.0  # seconds that a place is given at least, so that it is not silent by haste
 
 
 @dataclass
@@ -31,10 +33,14 @@ class Waiting:
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _listeners: dict[Endpoint, Listener] = field(default_factory=dict[Endpoint, Listener])
 
-    def look(self, jobs: Sequence[Job]) -> list[Job]:
+    def look(self, jobs: Sequence[Job], longest: float = NEVER) -> list[Job]:
         """The jobs as they now are, and how far: seen where it is time to look again, remembered
-        elsewhere.
+        elsewhere, and where a place has not answered after `longest` seconds.
         """
+        with within(max(longest, SHORTEST_LOOK)):
+            return self._look(jobs)
+
+    def _look(self, jobs: Sequence[Job]) -> list[Job]:
         live = [job for job in jobs if not job.status.terminal]
         due = {endpoint_of(job) for job in jobs if self.pace(endpoint_of(job)).is_due()}
         asked = [job for job in live if endpoint_of(job) in due]

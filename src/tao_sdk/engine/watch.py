@@ -1,4 +1,5 @@
-"""Watch: the loop that looks, retries, delivers hooks, and so carries jobs to their end.
+"""Watch: the loop that looks, retries, sends cancels again, delivers hooks, and so carries jobs to
+their end.
 
 One process acts for an endpoint at a time: the one that holds its lease. Others only look at the
 store.
@@ -9,11 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from tao_sdk.engine import hooks, progress, reading
+from tao_sdk.engine import cancel, hooks, progress, reading
 from tao_sdk.engine.drain import keep_ranks
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.listening import Listener
@@ -25,11 +27,13 @@ from tao_sdk.engine.waiting import polite_seconds
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
 from tao_sdk.model.job import Endpoint, Job
+from tao_sdk.model.reasons import Reason
 
 log = logging.getLogger("tao_sdk.watch")
 LEASE_SECONDS = 60.0
 TURN_SECONDS = 0.2
 LAST_WORK_SECONDS = 5.0
+LAST_LOOK_SECONDS = 0.5
 MOST_NAMED = 5  # jobs in one warning
 
 
@@ -52,6 +56,9 @@ class Watcher:
     )  # why it cannot be had, as was said
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
+    _acting: set[threading.Thread] = field(
+        default_factory=set[threading.Thread]
+    )  # those whose work is finished before the watcher ends
     _saw_live_jobs: bool = False  # in the last turn
 
     def run(self) -> None:
@@ -88,14 +95,25 @@ class Watcher:
             return False
 
     def _finish_work(self) -> None:
-        """What a thread has begun (a callback that was claimed, a delivery) is finished, unless it
-        hangs.
+        """What a thread has begun (a callback that was claimed, a delivery, a new attempt) is
+        finished, unless it hangs. One that only looks may wait for a place that does not answer.
         """
-        give_up = time.monotonic() + LAST_WORK_SECONDS
+        began = time.monotonic()
         with self._starting:
             begun = list(self._busy.values())
         for thread in begun:
-            thread.join(max(0.0, give_up - time.monotonic()))
+            patience = LAST_WORK_SECONDS if thread in self._acting else LAST_LOOK_SECONDS
+            thread.join(max(0.0, began + patience - time.monotonic()))
+
+    @contextmanager
+    def _begun_work(self) -> Generator[None]:
+        """What this thread does inside is finished before the watcher ends, unless it hangs."""
+        thread = threading.current_thread()
+        self._acting.add(thread)
+        try:
+            yield
+        finally:
+            self._acting.discard(thread)
 
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
@@ -175,7 +193,9 @@ class Watcher:
         before = {job.id: job.standing for job in jobs}
         looked = look(self.engine, jobs)
         due = {one.job.id: one.job for one in looked if is_retry_due(one)}
-        self._safely(partial(self._resubmit_all, list(due.values())))
+        with self._begun_work():
+            self._safely(partial(self._resubmit_all, list(due.values())))
+            self._send_cancels([one.job for one in looked])
         self._read([one.job for one in looked if one.job.id not in due])
         self._work("deliveries", self.deliver)
         return any(one.job.standing != before[one.job.id] for one in looked)
@@ -189,6 +209,13 @@ class Watcher:
         capabilities = self.engine.backend_of(jobs[0]).capabilities
         most = submits_at_once(capabilities, [job.gpu_count for job in jobs])
         side_by_side(lambda job: self._safely(partial(self._resubmit, job)), jobs, most)
+
+    def _send_cancels(self, jobs: Sequence[Job]) -> None:
+        """Tell the backend of cancels that it could not be told of before."""
+        for job in jobs:
+            was_seen = job.reason_code is not Reason.NOT_SEEN
+            if was_seen and not self.stop.is_set() and cancel.is_unsent(self.engine, job):
+                self._safely(partial(cancel.send_again, self.engine, job))
 
     def _resubmit(self, job: Job) -> None:
         from tao_sdk.engine.resubmit import resubmit
@@ -211,8 +238,9 @@ class Watcher:
         return hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)
 
     def fire_callbacks(self) -> None:
-        for job_id in list(self.callbacks.of_job):
-            self._safely(partial(self._fire, job_id))
+        with self._begun_work():
+            for job_id in list(self.callbacks.of_job):
+                self._safely(partial(self._fire, job_id))
 
     def _fire(self, job_id: str) -> None:
         try:
@@ -226,8 +254,9 @@ class Watcher:
         """Commands and webhooks that are due, those included that were when the
         last watcher ended.
         """
-        for job_id in hooks.undelivered(self.engine):
-            self._safely(partial(self._deliver, job_id))
+        with self._begun_work():
+            for job_id in hooks.undelivered(self.engine):
+                self._safely(partial(self._deliver, job_id))
 
     def _deliver(self, job_id: str) -> None:
         if self.engine.take_lease(lease := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):

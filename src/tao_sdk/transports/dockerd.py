@@ -33,10 +33,15 @@ from tao_sdk.model.errors import (
     install_command,
 )
 from tao_sdk.transports.dockerd_http import connect_to, words_of
-from tao_sdk.transports.http_session import Answer, Connect, Session, Timeout
+from tao_sdk.transports.http_session import Answer, Connect, Server, Session, Timeout
+from tao_sdk.transports.silence import Silence, seconds_left
 from tao_sdk.transports.slow_answer import tell_when_slow
 
 TIMEOUT = 60.0  # seconds for an answer to begin
+# seconds after which a daemon that has not begun to answer is taken to be silent, unless it answers
+# a ping in some seconds more; behind ssh each connection is a log-in
+PATIENCE, PING_SECONDS = 6.0, 2.0
+SSH_PATIENCE, SSH_PING_SECONDS = 12.0, 3.0
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was
 AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 MOST_JSON = 64 << 20  # bytes of one answer
@@ -115,16 +120,21 @@ class Daemon:
 
     address: Address
     _session: Session | None = None
+    _silence: Silence = field(default_factory=Silence)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _info: tuple[float, Json] = (-math.inf, {})  # when it was asked for, and the answer
 
     @property
     def session(self) -> Session:
         """The session with the daemon, begun at the first use. Raises as `connect`."""
+        if (session := self._session) is not None:
+            return session
+        made = connect(self.address, self._silence)  # without the lock: that may take its time
         with self._lock:
-            if self._session is None:
-                self._session = connect(self.address)
-            return self._session
+            session = self._session = self._session or made
+        if session is not made:
+            made.close()
+        return session
 
     def close(self) -> None:
         """Let go of the connections; the next request makes others."""
@@ -316,8 +326,7 @@ class Daemon:
         try:
             answer = session.request(method, where, timeout, params, headers, json, data)
         except (OSError, HTTPException) as error:
-            what = f"The Docker daemon at {self.address.url} does not answer."
-            raise Unreachable(what, cause_of(error), "Try again once it does.") from error
+            raise no_answer(self.address, error) from error
         if answer.status >= 400:
             with self.reading_answer(answer):
                 refusal = refusal_words(answer)
@@ -328,21 +337,33 @@ class Daemon:
         return answer
 
 
-def connect(address: Address) -> Session:
+def server_at(address: Address, silence: Silence) -> Server:
+    """The daemon as a Session asks it."""
+    patience, ping_seconds = PATIENCE, PING_SECONDS
+    if address.url.startswith("ssh://"):
+        patience, ping_seconds = SSH_PATIENCE, SSH_PING_SECONDS
+    name = f"the Docker daemon at {address.url}"
+    return Server(name, "/_ping", patience, ping_seconds, silence)
+
+
+def connect(address: Address, silence: Silence | None = None) -> Session:
     """A session with the newest API that both sides know. Raises MissingExtra, UsageError or
     Unreachable.
     """
     check_config()
     must_have_certificates(address)
     try:
-        session = Session(address.url, connect_by(address))
-        with tell_when_slow(f"the Docker daemon at {address.url}", TIMEOUT):
+        server = server_at(address, silence or Silence())
+        session = Session(address.url, connect_by(address), server)
+        with tell_when_slow(server.name, seconds_left(TIMEOUT)):
             answer = session.request("GET", "/version", TIMEOUT)
         try:
             session.agreed = min(newest_api(address, answer), NEWEST, key=version_numbers)
         finally:
             answer.close()
         return session
+    except TimeoutError as error:
+        raise no_answer(address, error) from error
     except (OSError, HTTPException, TooMuch) as error:
         raise daemon_unreachable(address, failure_words(error)) from error
 
@@ -446,6 +467,12 @@ def answer_words(answer: Answer, said: bytes) -> str:
 def connection_broke(address: Address, error: Exception) -> Unreachable:
     """The error for an answer that broke off."""
     return Unreachable(f"The connection to {address.url} broke.", str(error), "Try again.")
+
+
+def no_answer(address: Address, error: Exception) -> Unreachable:
+    """The error for a daemon that took the question, or at least the connection."""
+    what = f"The Docker daemon at {address.url} does not answer."
+    return Unreachable(what, cause_of(error), "Try again once it does.")
 
 
 def daemon_unreachable(address: Address, why: str) -> Unreachable:

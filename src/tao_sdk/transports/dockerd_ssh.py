@@ -35,7 +35,7 @@ from tao_sdk.transports.ssh_client import (
 OPTIONS = {
     **QUIET_OPTIONS,
     "StrictHostKeyChecking": "yes",
-    "ConnectTimeout": "20",
+    "ConnectTimeout": "10",
     "ServerAliveInterval": "15",
     "ServerAliveCountMax": "4",
 }

@@ -8,35 +8,56 @@ a connection is opened (a `Connect`), and what is asked.
 from __future__ import annotations
 
 import json
+import math
 import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.transports.chunks import Chunks
+from tao_sdk.transports.silence import Silence, seconds_left
+from tao_sdk.transports.slow_answer import SLOW_SECONDS, tell_slow
 
 MOST_IDLE = 10  # connections kept open for the next request; sshd serves so many at once
 BLOCK = 32 * 1024  # bytes of an answer that are read at once
 SAFE_IN_PATH = "!$%&'()*+,/:;=@[]~"  # what a path keeps; the rest is percent-encoded
+LONGEST_POLL = 86400.0  # seconds
 CUT_SHORT = "the answer ended in the middle"
 
 Connect = Callable[[], HTTPConnection]
 Timeout = float | tuple[float | None, float | None]  # seconds; a pair is (to connect, to read)
 
 
+@dataclass(frozen=True)
+class Server:
+    """Who is asked, and what is remembered of it from one session to the next.
+
+    A server that has not begun to answer a GET after `patience` seconds is asked for `ping`. One
+    that answers that within `ping_seconds` is only slow, and is waited for; any other is silent.
+    """
+
+    name: str  # as people know it
+    ping: str
+    patience: float
+    ping_seconds: float
+    silence: Silence
+
+
 class Session:
-    """Requests to one daemon, over connections that are used again. Safe to use from several
+    """Requests to one server, over connections that are used again. Safe to use from several
     threads.
     """
 
-    def __init__(self, url: str, connect: Connect, api_version: str = "") -> None:
+    def __init__(self, url: str, connect: Connect, server: Server) -> None:
         self.url = url  # as people know it
-        self.agreed = api_version  # the version of the API that both sides speak
+        self.agreed = ""  # the version of the API that both sides speak, where it has one
+        self.server = server
         self._connect = connect
         self._idle: list[HTTPConnection] = []
         self._lock = threading.Lock()
@@ -53,14 +74,15 @@ class Session:
         data: bytes | None = None,
     ) -> Answer:
         """The answer, of which the head has come. `timeout` is in seconds, or (to connect, to
-        read). Raises OSError or HTTPException.
+        read). Raises OSError or HTTPException; for a server that was silent a moment ago at once.
         """
         body, content = encoded_body(json, data)
         to_connect, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        self.server.silence.refuse_question()
         connection = self._take_connection(to_connect)
         try:
             line = connection.sock
-            line.settimeout(to_read)
+            line.settimeout(time_left(to_read))
             send_request(
                 connection,
                 method,
@@ -68,10 +90,47 @@ class Session:
                 body,
                 {**content, **(headers or {})},
             )
-            return Answer(self, connection, line, connection.getresponse())
+            if method == "GET":
+                self._await_answer(line, to_connect if to_read is None else to_read)
+            answer = Answer(self, connection, line, connection.getresponse())
         except BaseException:
             connection.close()
             raise
+        self.server.silence.end()
+        return answer
+
+    def _await_answer(self, line: socket.socket, most: float | None) -> None:
+        """Wait until the answer begins. Raises TimeoutError after `most` seconds, and earlier
+        where the server is silent.
+        """
+        most = seconds_left(math.inf if most is None else most)
+        patience = min(most, self.server.patience)
+        if has_answer(line, min(patience, SLOW_SECONDS)):
+            return
+        tell_slow(self.server.name, most)
+        if has_answer(line, patience - SLOW_SECONDS):
+            return
+        if seconds_left() and not self._answers_ping():
+            self.server.silence.begin()
+            waited = patience + self.server.ping_seconds
+            raise TimeoutError(f"It did not answer within {waited:g} s")
+        if not has_answer(line, most - patience):
+            raise TimeoutError(f"It did not answer within {most:g} s")
+
+    def _answers_ping(self) -> bool:
+        """True if the server answers a question that costs it nothing, whatever it says."""
+        connection = self._connect()
+        connection.timeout = self.server.ping_seconds
+        try:
+            connection.connect()
+            connection.sock.settimeout(self.server.ping_seconds)
+            send_request(connection, "GET", self.server.ping, None, {})
+            connection.getresponse()
+        except (OSError, HTTPException, Unreachable):
+            return False
+        finally:
+            connection.close()
+        return True
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -96,8 +155,14 @@ class Session:
                 return connection
             connection.close()
         connection = self._connect()
-        connection.timeout = timeout
-        connection.connect()
+        connection.timeout = time_left(timeout)
+        try:
+            connection.connect()
+        except OSError as error:
+            timed_out = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
+            if timed_out and seconds_left():
+                self.server.silence.begin()
+            raise
         return connection
 
     def _take_idle(self) -> HTTPConnection | None:
@@ -201,6 +266,23 @@ class Answer:
             connection.close()
 
 
+def time_left(most: float | None) -> float | None:
+    """`most` seconds, None without a limit, or fewer where this thread has not so many left.
+    Raises TimeoutError where it has none.
+    """
+    left = seconds_left(math.inf if most is None else most)
+    if not left:
+        raise TimeoutError("There was no time left to ask")
+    return None if math.isinf(left) else left
+
+
+def has_answer(line: socket.socket, seconds: float) -> bool:
+    """True once the other side has sent something, or has closed the connection."""
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(1000 * min(max(seconds, 0.0), LONGEST_POLL)))
+
+
 def encoded_body(data: Any, raw: bytes | None) -> tuple[bytes | None, dict[str, str]]:
     """(the bytes to send, the headers that say what they are)."""
     if data is None:
@@ -232,8 +314,4 @@ def request_target(path: str, params: Mapping[str, Any] | None) -> str:
 
 def was_dropped(line: socket.socket | None) -> bool:
     """True if the other side has closed an idle connection, or says what nobody asked for."""
-    if line is None:
-        return True
-    poll = select.poll()
-    poll.register(line, select.POLLIN)
-    return bool(poll.poll(0))
+    return line is None or has_answer(line, 0)

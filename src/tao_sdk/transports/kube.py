@@ -7,7 +7,6 @@ asked and what the answer means (the backend).
 from __future__ import annotations
 
 import json
-import math
 import os
 import ssl
 import tempfile
@@ -25,12 +24,16 @@ from urllib.parse import urlsplit
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.net.proxy import proxy_for
 from tao_sdk.net.wire import split_url
-from tao_sdk.transports.http_session import Answer, Session
+from tao_sdk.transports.http_session import Answer, Server, Session
 from tao_sdk.transports.kube_login import Credential, KubeLogin, refused_login
 from tao_sdk.transports.kubeconfig import Cluster
+from tao_sdk.transports.silence import Silence, seconds_left
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 LIST_SECONDS = 12.0  # a list of thousands takes the server a while
+# seconds after which a server that has not begun to answer is taken to be silent, unless it answers
+# a ping in some seconds more
+PATIENCE, PING_SECONDS = 6.0, 2.0
 LARGEST = 16 * 1024 * 1024  # bytes of an answer about one thing
 LARGEST_LIST = 512 * 1024 * 1024
 BUSY = 429
@@ -83,24 +86,8 @@ class Kube:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._used: Credential | None = None
-        self._limit = threading.local()  # `deadline`: until when this thread asks
-
-    @contextmanager
-    def within(self, seconds: float) -> Generator[None]:
-        """Give up what this thread asks inside after so long, however many questions there are:
-        they raise Unreachable.
-        """
-        outer = self._deadline
-        self._limit.deadline = min(outer, time.monotonic() + seconds)
-        try:
-            yield
-        finally:
-            self._limit.deadline = outer
-
-    @property
-    def _deadline(self) -> float:
-        """time.monotonic() until which this thread may ask."""
-        return getattr(self._limit, "deadline", math.inf)
+        name = f"the API server {cluster.server}"
+        self._server = Server(name, "/livez", PATIENCE, PING_SECONDS, Silence())
 
     def ask(
         self,
@@ -115,7 +102,7 @@ class Kube:
         """The answer's object. Raises KubeError, Unreachable, CredentialError."""
         data = json.dumps(body, allow_nan=False).encode() if body is not None else None
         headers = {"Content-Type": content_type, "Accept": "application/json"}
-        deadline = min(time.monotonic() + times.give_up, self._deadline)
+        deadline = time.monotonic() + seconds_left(times.give_up)
         answer = self._answered(method, path, data, params, headers, times.read, deadline)
         try:
             return self._object(answer, largest, deadline)
@@ -139,7 +126,7 @@ class Kube:
         self, path: str, params: Mapping[str, Any] | None = None, read: float = READ_SECONDS
     ) -> Answer:
         """An answer whose body is read as it comes. The caller closes it. Raises as `ask`."""
-        deadline = min(time.monotonic() + read, self._deadline)
+        deadline = time.monotonic() + seconds_left(read)
         return self._answered("GET", path, None, params, {"Accept": "*/*"}, read, deadline)
 
     def close(self) -> None:
@@ -164,7 +151,7 @@ class Kube:
         """
         renewed = False
         while True:
-            patience = min(read, self._deadline - time.monotonic())
+            patience = seconds_left(read)
             if patience <= 0:
                 raise unreachable(self.cluster.server, TimeoutError(), nothing_sent=True)
             answer = self._sent(method, path, data, params, headers, patience)
@@ -223,7 +210,7 @@ class Kube:
                 if self._session is not None:
                     self._session.close()
                 connect = connecting(self.cluster, credential, self.environ)
-                self._session = Session(self.cluster.server, connect)
+                self._session = Session(self.cluster.server, connect, self._server)
                 self._used = credential
             return self._session
 

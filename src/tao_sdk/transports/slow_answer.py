@@ -15,11 +15,16 @@ from tao_sdk.model.logger_names import WAITS
 SLOW_SECONDS = 2.0
 
 
+def tell_slow(awaited: str, most_seconds: float) -> None:
+    """Say what is waited for, and how long at most."""
+    text = f"Waiting for {awaited}, for at most {most_seconds:g} s."
+    logging.getLogger(WAITS).info(text)
+
+
 @contextmanager
 def tell_when_slow(awaited: str, most_seconds: float) -> Generator[None]:
-    """Say what is waited for, and how long at most, if the block takes more than SLOW_SECONDS."""
-    text = f"Waiting for {awaited}, for at most {most_seconds:g} s."
-    timer = threading.Timer(SLOW_SECONDS, logging.getLogger(WAITS).info, [text])
+    """Say it if the block takes more than SLOW_SECONDS."""
+    timer = threading.Timer(SLOW_SECONDS, tell_slow, [awaited, most_seconds])
     timer.daemon = True
     timer.start()
     try:

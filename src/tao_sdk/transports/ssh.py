@@ -21,13 +21,16 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from tao_sdk.model.errors import LoginUnusable, Unreachable
+from tao_sdk.transports.silence import Silence, StillSilent, seconds_left
 from tao_sdk.transports.ssh_client import (
     INSTALL_COMMAND,
     KEY_CHANGED,
@@ -50,6 +53,9 @@ SESSIONS = 8
 LONGEST_SOCKET = 104 - 18  # bytes: the kernel's limit, less what ssh appends while it makes one
 IDLE_SECONDS = 600  # the connection closes by itself after this long without use
 PROBE_SECONDS = 5.0
+PATIENCE = 5.0  # seconds without an answer after which we ask whether the host is there
+ANSWER_SECONDS = 8.0  # for its answer to that
+RECONNECT_SECONDS = 5  # to reach a host anew that has fallen silent
 ALIVE_SECONDS = (
     5  # between ssh's own looks whether the other side is there; three misses end the connection
 )
@@ -139,6 +145,10 @@ class Lost(Exception):
     """The connection, or the script, went away before it had answered. The text says how."""
 
 
+class HostSilent(Lost):
+    """The host does not even answer a script that does nothing."""
+
+
 class Crowded(Exception):
     """The host takes no more sessions over this connection now."""
 
@@ -150,6 +160,7 @@ class Ssh:
         self.login = login
         self._folder: Path | None = None
         self._best = ""  # the host that answered last
+        self._silences: defaultdict[str, Silence] = defaultdict(Silence)  # by host
 
     def run(self, script: str, stdin: bytes = b"", seconds: float = 60.0) -> Answer:
         """Run a script with /bin/sh on the host: one round trip. The script reads `stdin`.
@@ -183,41 +194,60 @@ class Ssh:
 
     def _run_on(self, host: str, script: str, stdin: bytes, seconds: float) -> Answer:
         """The answer of one host. A connection that turns out to be stale is opened anew, once."""
-        give_up, pause = time.monotonic() + seconds, 0.05
+        self._refuse_silent(host)
+        give_up, pause = time.monotonic() + seconds_left(seconds), 0.05
         for again in (True, False):
             sock = self._connect_once(host, first=again)
             used = identify_socket(sock)
             while True:
                 try:
                     with self._use_session(sock, give_up):
-                        return self._run_over(host, sock, script, stdin, give_up - time.monotonic())
+                        answer = self._run_over(
+                            host, sock, script, stdin, give_up - time.monotonic()
+                        )
+                    self._silences[host].end()
+                    return answer
                 except Crowded as crowded:
                     if time.monotonic() + pause > give_up:
                         raise self._crowded_error(host, crowded) from None
                     time.sleep(pause)
                     pause = min(pause * 2, 1.0)
                 except Lost as lost:
-                    self._drop_stale(host, sock, used)
+                    if not seconds_left():  # the caller's time is over, the host may be well
+                        raise self._lost_error(host, lost) from None
+                    is_silent = isinstance(lost, HostSilent)
+                    if is_silent and not again:
+                        self._silences[host].begin()
+                    self._drop_stale(host, sock, used, is_silent)
                     if not again or time.monotonic() >= give_up:
                         raise self._lost_error(host, lost) from None
                     break
         raise AssertionError("unreachable: the second turn returns or raises")
 
+    def _refuse_silent(self, host: str) -> None:
+        """Raises Unreachable for a host that was silent a moment ago."""
+        try:
+            self._silences[host].refuse_question()
+        except StillSilent as silent:
+            raise self._lost_error(host, Lost(str(silent))) from None
+
     def _connect_once(self, host: str, first: bool) -> str:
         """The socket of a connection. `first`: nothing was sent over an earlier one
         that was lost.
         """
+        longest = self.login.connect_seconds
         try:
-            return self.open_socket(host)
+            return self.open_socket(host, longest if first else min(longest, RECONNECT_SECONDS))
         except Unreachable as trouble:
             trouble.nothing_sent = first
             raise
 
     # The shared connection
 
-    def open_socket(self, host: str) -> str:
+    def open_socket(self, host: str, connect_seconds: int) -> str:
         """The socket of an open connection to the host. Of several processes that find none, one
-        opens it and the others wait. Raises Unreachable.
+        opens it, with at most `connect_seconds` until the host speaks, and the others wait. Raises
+        Unreachable.
         """
         sock = self.socket_path(host)
         if is_listening(sock):
@@ -229,7 +259,7 @@ class Ssh:
         with lock_file(f"{sock}.lock"):
             if not is_listening(sock):
                 raise_if_failed_since(f"{sock}.failed", began)
-                self._open_connection(host, sock)
+                self._open_connection(host, sock, connect_seconds)
         return sock
 
     def _clear_path(self, sock: str) -> None:
@@ -271,13 +301,13 @@ class Ssh:
             return ""
         return named[1]
 
-    def _open_connection(self, host: str, sock: str) -> None:
+    def _open_connection(self, host: str, sock: str, connect_seconds: int) -> None:
         remove_socket(sock)
         own = str(Path(sock).with_name(secrets.token_hex(8)))
         options = {
             "ControlMaster": "yes", "ControlPath": own, "ControlPersist": str(IDLE_SECONDS),
             **QUIET_OPTIONS,
-            "ConnectTimeout": str(self.login.connect_seconds), "ConnectionAttempts": "1",
+            "ConnectTimeout": str(connect_seconds), "ConnectionAttempts": "1",
             "ServerAliveInterval": str(ALIVE_SECONDS), "ServerAliveCountMax": "3",
             "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
             "RemoteCommand": "none",
@@ -291,7 +321,7 @@ class Ssh:
             split_address(host)[0],
         ]
         try:
-            done = self._call_ssh(argv, self.login.connect_seconds * 3.0)
+            done = self._call_ssh(argv, connect_seconds * 3.0)
         except Lost:
             raise self._noted_trouble(host, sock, "the log-in timed out") from None
         if done.returncode != 0 or not is_listening(own):
@@ -301,6 +331,8 @@ class Ssh:
 
     def _noted_trouble(self, host: str, sock: str, words: str) -> Unreachable:
         """The error for a log-in that failed, noted for those who wait for the same one."""
+        if "timed out" in words and seconds_left():
+            self._silences[host].begin()
         trouble = self.explain_trouble(host, words)
         remember_failure(f"{sock}.failed", trouble)
         return trouble
@@ -315,9 +347,12 @@ class Ssh:
             f"ssh -M -S {shlex.quote(sock)} -o ControlPersist=8h -fN {where}",
         )
 
-    def _drop_stale(self, host: str, sock: str, used: SocketIdentity | None) -> None:
+    def _drop_stale(
+        self, host: str, sock: str, used: SocketIdentity | None, is_silent: bool
+    ) -> None:
         """Close the connection that was `used` if it no longer carries anything; one that does is
-        left to its other users, and one that has taken its place is left alone.
+        left to its other users, and one that has taken its place is left alone. `is_silent`: it is
+        known to carry nothing.
         """
         if self.login.reuse_only:
             return
@@ -325,7 +360,7 @@ class Ssh:
             if identify_socket(sock) != used:
                 return
             if is_listening(sock):
-                if self._carries_scripts(host, sock):
+                if not is_silent and self._carries_scripts(host, sock, PROBE_SECONDS):
                     return
                 with suppress(Lost):
                     self._call_ssh(
@@ -341,12 +376,12 @@ class Ssh:
                     )
             remove_socket(sock)
 
-    def _carries_scripts(self, host: str, sock: str) -> bool:
+    def _carries_scripts(self, host: str, sock: str, seconds: float) -> bool:
         """Try a script that does nothing. A connection that is full carries those of others, unless
         there are none: then scripts that were given up fill it, for as long as they hang.
         """
         try:
-            self._run_over(host, sock, ":", b"", PROBE_SECONDS)
+            self._run_over(host, sock, ":", b"", seconds)
         except Crowded:
             return has_users(sock)
         except Lost:
@@ -386,7 +421,8 @@ class Ssh:
             }
         )
         argv = [*self._login_options(host), *only, "-T", split_address(host)[0], remote]
-        done = self._call_ssh(argv, max(seconds, 0.1), wrapped + stdin)
+        is_there = partial(self._carries_scripts, host, sock, ANSWER_SECONDS)
+        done = self._call_ssh(argv, max(seconds, 0.1), wrapped + stdin, is_there)
         words = done.stderr.decode("utf-8", "replace").strip()
         answer = read_framed(done.stdout, mark)
         if answer is None:
@@ -401,9 +437,14 @@ class Ssh:
         return options
 
     def _call_ssh(
-        self, argv: Sequence[str], seconds: float, given: bytes = b""
+        self,
+        argv: Sequence[str],
+        seconds: float,
+        given: bytes = b"",
+        is_there: Callable[[], bool] = lambda: True,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run ssh to its end, with `given` on its standard input. Raises Lost after `seconds`.
+        """Run ssh to its end, with `given` on its standard input. Raises Lost after `seconds`, and
+        earlier where the host is no longer there: `is_there` is asked after PATIENCE seconds.
 
         Its words go to a file: a connection that stays open would hold a pipe open, and us with it.
         """
@@ -417,10 +458,7 @@ class Ssh:
                 fix = f"Install it, e.g. {INSTALL_COMMAND}"
                 raise Unreachable("The program ssh is not installed.", why, fix) from None
             try:
-                out, _ = process.communicate(given, timeout=seconds)
-            except subprocess.TimeoutExpired:
-                abandon_process(process)
-                raise Lost(f"no answer within {seconds:.0f} s") from None
+                out = read_output(process, given, seconds_left(seconds), is_there)
             except BaseException:
                 abandon_process(process)
                 raise
@@ -573,6 +611,27 @@ def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreacha
     error = unreachable_as(code, what, why, advice, troubles[-1].command)
     error.nothing_sent = all(each.nothing_sent for each in troubles)
     return error
+
+
+def read_output(
+    process: subprocess.Popen[bytes], given: bytes, seconds: float, is_there: Callable[[], bool]
+) -> bytes:
+    """The whole output of a process that reads `given`. Raises Lost after `seconds`, HostSilent
+    after PATIENCE seconds if `is_there` says False then.
+    """
+    patience = min(seconds, PATIENCE)
+    try:
+        return process.communicate(given, timeout=patience)[0]
+    except subprocess.TimeoutExpired:
+        if seconds <= patience:
+            raise Lost(f"no answer within {seconds:.0f} s") from None
+    there = is_there()
+    try:
+        return process.communicate(timeout=seconds - patience if there else 0)[0]
+    except subprocess.TimeoutExpired:
+        if there:
+            raise Lost(f"no answer within {seconds:.0f} s") from None
+        raise HostSilent(f"no answer within {patience + ANSWER_SECONDS:.0f} s") from None
 
 
 def lost_answer(words: str) -> Lost | Crowded:

@@ -6,12 +6,19 @@ from __future__ import annotations
 
 from tao_sdk.backends.containers import parse
 from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.plan import Ref
 from tao_sdk.transports.dockerd import FRESH, Daemon
 
 
 def identity(daemon: Daemon, at_most: float = FRESH) -> str:
     """As it was seen at most so many seconds ago."""
     return parse.identity(daemon.info(at_most))
+
+
+def identity_in(ref: Ref) -> str:
+    """The identity of the daemon that started the attempt; "" where it is not known."""
+    details = ref.details
+    return details.get("daemon_identity") or details.get("daemon", "")  # as older versions wrote it
 
 
 def is_the_daemon(daemon: Daemon, wanted: str, at_most: float = FRESH) -> bool:

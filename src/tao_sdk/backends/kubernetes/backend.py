@@ -70,6 +70,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.turns import Turns
 from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
+from tao_sdk.transports.silence import within
 
 CANCELS = 8  # jobs that are ended at once
 GANGS_PER_LOOK = 4  # jobs with `gang: wait` that are parked or resumed at one look
@@ -155,7 +156,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             context=self.cluster.context,
             pull_registry=pull_login.pull_registry(job.spec.image, options, self.settings),
         )
-        with self.kube.within(SURVEY_SECONDS):
+        with within(SURVEY_SECONDS):
             return survey.survey(self.kube, job, options, facts)
 
     def plan(
@@ -194,7 +195,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             return self.adopted(plan, pull_login.no_login(registry))
         self.claims.remember(plan)
         try:
-            with self.kube.within(SUBMIT_SECONDS):
+            with within(SUBMIT_SECONDS):
                 job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
             raise rules.refused(error.what) from error
@@ -253,7 +254,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
         try:
-            with self.kube.within(OBSERVE_SECONDS):
+            with within(OBSERVE_SECONDS):
                 return answers | self._observed(here)
         except KubeError as error:
             refused = rights.refused_right(error)

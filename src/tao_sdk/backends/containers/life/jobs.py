@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tao_sdk.backends.containers import logs, parse
 from tao_sdk.backends.containers.containers import Container, Containers, container_name
-from tao_sdk.backends.containers.identity import identity, must_be_the_daemon
+from tao_sdk.backends.containers.identity import identity, identity_in, must_be_the_daemon
 from tao_sdk.backends.containers.start_script import NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Attempt, Ref
@@ -77,7 +77,8 @@ class JobContainers:
             step="" if ready else "created",
             details={
                 "results_dir": parse.labels_of(container.seen).get("tao-sdk-results", ""),
-                "daemon": identity(self.place.daemon),
+                "daemon": self.place.daemon.address.url,
+                "daemon_identity": identity(self.place.daemon),
             },
         )
 
@@ -99,7 +100,7 @@ class JobContainers:
         """None when the job's own daemon has none."""
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
-            self.check_daemon(ref.attempt, ref.details.get("daemon", ""))
+            self.check_daemon(ref.attempt, identity_in(ref))
         return container
 
     def check_daemon(self, attempt: Attempt, daemon: str) -> None:

@@ -10,7 +10,12 @@ from datetime import datetime
 
 from tao_sdk.backends.containers import logs, parse
 from tao_sdk.backends.containers.containers import Container
-from tao_sdk.backends.containers.identity import another_daemon, identity, is_the_daemon
+from tao_sdk.backends.containers.identity import (
+    another_daemon,
+    identity,
+    identity_in,
+    is_the_daemon,
+)
 from tao_sdk.backends.containers.life.jobs import JobContainers, advice_to_remove, answering
 from tao_sdk.backends.containers.life.leftovers import Leftovers
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
@@ -115,7 +120,7 @@ class Observing:
 
     def observe_unlisted(self, ref: Ref) -> Observation:
         """Gone if the job's own daemon says so, else unreachable."""
-        if is_the_daemon(self.daemon, ref.details.get("daemon", "")):
+        if is_the_daemon(self.daemon, identity_in(ref)):
             return Observation(Phase.ABSENT, "no such container")
         reason = f"{another_daemon(self.daemon)}; {advice_to_remove(ref.attempt)}"
         return Observation(Phase.UNREACHABLE, "", reason=reason)
@@ -153,7 +158,7 @@ class Observing:
         try:
             yield from chunks
         except PathNotFound:
-            self.jobs.check_daemon(ref.attempt, ref.details.get("daemon", ""))
+            self.jobs.check_daemon(ref.attempt, identity_in(ref))
             raise
 
     # What explains a failure
@@ -177,7 +182,7 @@ class Observing:
         left = self.room_left(ref)
         if left >= FULL_DISK:
             return
-        folder = parse.folder(ref.details.get("daemon", ""))
+        folder = parse.folder(identity_in(ref))
         what = f"no space left on device: {folder} has {format_size(int(left))} free"
         yield NodeEvent("DiskFull", what)
 
@@ -186,7 +191,7 @@ class Observing:
 
         A daemon without room lists a container as running that has ended. Only inspecting it tells.
         """
-        folder = parse.folder(ref.details.get("daemon", ""))
+        folder = parse.folder(identity_in(ref))
         if not folder or not self.place.is_here:
             return math.inf
         return room_left(folder)
