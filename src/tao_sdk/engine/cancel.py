@@ -16,6 +16,7 @@ from datetime import timedelta
 from tao_sdk.backends.contract import AnyBackend, CancelAnswer
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.grace import ASKED, grace_of
 from tao_sdk.engine.look import judge, look, without_refuted_reason
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.submit import GRACE, change, note, settle
@@ -31,8 +32,7 @@ SETTLE_SECONDS = 5.0  # for a submit that goes on, and for what is gone to be kn
 KILL_SECONDS = 5.0  # beyond the grace, for what was only told to end
 LOOK_SECONDS = 0.1  # between looks for an end
 
-# Kinds of events: somebody asked for the end; the backend could not be told so.
-ASKED, UNSENT = "cancel", "cancel-unsent"
+UNSENT = "cancel-unsent"  # the event of an end that was asked for: the backend could not be told
 
 Answers = dict[str, bool | TaoError]
 
@@ -109,10 +109,8 @@ def send_again(engine: Engine, job: Job) -> None:
     """Carry out a cancel that could not be sent, with the grace that was asked for. Call it as the
     watcher only.
     """
-    asked = engine.store.last_event(job.id, ASKED)
-    seconds = asked.data.get("grace") if asked else None
-    grace = GRACE if seconds is None else timedelta(seconds=seconds)
-    cancel_all(engine, [job.id], grace)
+    grace = grace_of(engine.store.last_event(job.id, ASKED))
+    cancel_all(engine, [job.id], GRACE if grace is None else grace)
 
 
 def _end_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answers:

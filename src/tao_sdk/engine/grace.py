@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import words
-from tao_sdk.model.job import Job
+from tao_sdk.model.job import Event, Job
 from tao_sdk.model.observation import Observation
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Standing, Status
@@ -14,7 +14,8 @@ from tao_sdk.model.units import format_duration
 
 KILLED = 137  # the exit code of what SIGKILL has ended
 EARLY = 0.5  # of the grace: what was killed before that was killed by another
-LONGER, LEAST_ADVISED = 3, 30  # times the grace that was too short, and seconds
+LONGER, LEAST_ADVISED = 3, timedelta(seconds=30)  # LONGER: times the grace that was too short
+ASKED = "cancel"  # the event of somebody who asks for the end, with the grace
 
 
 def with_grace_over(engine: Engine, job: Job, seen: Observation, standing: Standing) -> Standing:
@@ -33,22 +34,23 @@ def grace_used_up(engine: Engine, job: Job, seen: Observation) -> timedelta | No
     """The grace of the newest cancel. None where it was 0 or is not known, or the job was gone too
     early for it to be over.
     """
-    asked = engine.store.last_event(job.id, "cancel")
-    seconds = asked.data.get("grace") if asked else None
-    if asked is None or not seconds:
+    asked = engine.store.last_event(job.id, ASKED)
+    grace = grace_of(asked)
+    if asked is None or not grace:
         return None
     lived = (seen.ended_at or seen.seen_at) - asked.time
-    if lived.total_seconds() < seconds * EARLY:
-        return None
-    return timedelta(seconds=seconds)
+    return grace if lived >= grace * EARLY else None
 
 
 def longer_grace(engine: Engine, job: Job) -> str:
     """`30s` for a job that was killed when its grace of 10 seconds was over; "" for any other."""
     if job.reason_code is not Reason.GRACE_OVER:
         return ""
-    asked = engine.store.last_event(job.id, "cancel")
+    grace = grace_of(engine.store.last_event(job.id, ASKED))
+    return format_duration(max(grace * LONGER, LEAST_ADVISED)) if grace else ""
+
+
+def grace_of(asked: Event | None) -> timedelta | None:
+    """The grace that a cancel's event keeps; None where it keeps none."""
     seconds = asked.data.get("grace") if asked else None
-    if not seconds:
-        return ""
-    return format_duration(timedelta(seconds=max(seconds * LONGER, LEAST_ADVISED)))
+    return None if seconds is None else timedelta(seconds=seconds)
