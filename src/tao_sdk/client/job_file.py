@@ -117,20 +117,25 @@ class JobFile:
             return None
         return place_below(self.nodes[name], below) or self.places[name]
 
-    def located_in_model(self, error: TaoError) -> TaoError:
+    def located_in_model(self, error: TaoError, typed: Collection[str]) -> TaoError:
         """The error of a model's keys with its place in this file; as it is where it comes from
-        elsewhere: a flag, a file of the skill bank, a platform.
+        elsewhere: what was `typed`, a file of the skill bank, a platform.
         """
         if isinstance(error, (DocumentError, Unreachable)):
             return error
-        place = self.place_of(error.field)
-        if place is None and error.field.partition(".")[0] not in MODEL_KEYS:
-            place = self.place_of("model")
+        name, _, below = error.field.partition(".")
+        if name in typed and not self.has_below(name, below):
+            return error
+        place = self.place_of(error.field) or self.place_of("model")
         if place is None:
             return error
         located = DocumentError(place, error.what, error.why, error.next, error.command)
         located.key = error.field
         return located
+
+    def has_below(self, name: str, below: str) -> bool:
+        """True if this file has the value of a key below `name`, such as one of `set`."""
+        return name in self.places and place_below(self.nodes[name], below) is not None
 
     def with_others(self, error: SpecError, spec: JobSpec) -> SpecError:
         """The error with its place, and with all else that is wrong with the data of `spec`, which
@@ -214,7 +219,8 @@ def read_job_file(
         add_data_mistakes(mistakes, job, merged, set_values)
     mistakes.tell()
     if request:
-        return with_model(job, request, merged, client)
+        typed = {*(changes or {}), *(["set"] if set_values else [])}
+        return with_model(job, request, merged, typed, client)
     return replace(job, spec=read_spec(merged))
 
 
@@ -234,7 +240,11 @@ def whole_values(
 
 
 def with_model(
-    job: JobFile, request: ModelRequest, given: Mapping[str, Any], client: Client | None
+    job: JobFile,
+    request: ModelRequest,
+    given: Mapping[str, Any],
+    typed: Collection[str],
+    client: Client | None,
 ) -> JobFile:
     """The job file with the job of its model. Raises DocumentError, and other TaoErrors for what
     does not stand in the file.
@@ -242,7 +252,7 @@ def with_model(
     try:
         joined = join_model(request, given, client)
     except TaoError as error:
-        raise job.located_in_model(error) from None
+        raise job.located_in_model(error, typed) from None
     return replace(job, spec=joined.spec, joined=joined)
 
 
