@@ -250,7 +250,7 @@ def with_model(
     does not stand in the file.
     """
     try:
-        joined = join_model(request, given, client)
+        joined = join_model(request, given, client, job.settings)
     except TaoError as error:
         raise job.located_in_model(error, typed) from None
     return replace(job, spec=joined.spec, joined=joined)

@@ -20,10 +20,12 @@ from tao_sdk.model import fields as f
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import FieldError, Kind, setting, settings_of
 from tao_sdk.model.spec import JobSpec, read_spec
+from tao_sdk.skills.datasets import FORMAT
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.model.job import Job
+    from tao_sdk.model.settings import Settings
     from tao_sdk.skills.bank import Bank
     from tao_sdk.skills.model_job import ModelJob
     from tao_sdk.skills.skill import Skill
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 OF_THE_MODEL = ("command", "mode", "config_format", "specs", "args", "inputs", "outputs")
 # Fields of a job that decide values of the spec, too.
 SHARED = ("image", "gpu_count", "num_nodes")
-FORMAT = "format"  # the one name below `data` that is no dataset
 RESULTS = "/results"  # in a container: the results of all jobs, unless the job names a folder
 
 
@@ -163,18 +164,21 @@ def refuse_unseen_data(data: Mapping[str, Any], platform: str) -> None:
 
 
 def join_model(
-    request: ModelRequest, given: Mapping[str, Any], client: Client | None = None
+    request: ModelRequest,
+    given: Mapping[str, Any],
+    client: Client | None = None,
+    settings: Settings | None = None,
 ) -> JoinedJob:
     """The job of the model, with the fields of JobSpec that are `given` beside it.
 
-    The client looks the parent up; without one the user's own store is opened for that. Raises
+    The client looks the parent up; without one the store of the settings is opened for that. Raises
     SpecError with its field, SkillNotFound, ActionNotFound, BankError, JobNotFound, Unreachable.
     """
     from tao_sdk.client.client import Client
 
     if client is not None:
         return Joining(request, given, client).joined()
-    with Client() as own:
+    with Client(settings=settings) as own:
         return Joining(request, given, own).joined()
 
 
