@@ -99,6 +99,7 @@ def leaves(value: Any) -> Iterator[Any]:
         ("model: digits\naction: trian\n", "2:9: tao-train-digits has no action 'trian'"),
         ("model: digits\n", "1:8: action is missing"),
         ("action: train\n", "1:9: action is given, and no model"),
+        ("command: x\nparent: a\n", "2:9: parent is given, and no model"),
         (DIGITS + "command: x\n", "3:10: command cannot stand beside model"),
         (DIGITS + "specs: {a: 1}\n", "3:8: specs cannot stand beside model"),
         (DIGITS + "outputs: [out]\n", "3:10: outputs cannot stand beside model"),

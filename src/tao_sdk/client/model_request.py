@@ -306,12 +306,11 @@ def model_mistakes(request: ModelRequest, given: Mapping[str, Any]) -> Iterator[
     """A job without a model's name, and fields that the model has itself."""
     if not request.model:
         name = next(name for name in MODEL_KEYS if getattr(request, name))
-        yield FieldError(
-            name,
-            f"{name} is given, and no model.",
-            "It says what a model does.",
-            "Add model: NAME.",
-        )
+        advice = "Add model: NAME."
+        if name == "parent":
+            advice += " Another job has its parent in Python: create_job(..., parent_job_id=JOB)."
+        what = f"{name} is given, and no model."
+        yield FieldError(name, what, "It is of a job of a model.", advice)
     for name in OF_THE_MODEL:
         if request.model and given.get(name):
             yield FieldError(
