@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tao_sdk"
 
 # Lowest first: a layer may import those before it, and itself.
 LAYERS = [
+    {"skill_bank"},  # programs that travel with jobs: they import nothing of ours
     {"net"},
     {"runner"},
     {"model"},

@@ -46,7 +46,6 @@ Typed = Callable[..., Ran]
         (("run", "--output", "json", "job.yaml"), "tao run --json"),
         (("compare", "a", "b", "-o", "x.svg"), "tao compare JOB JOB --out FILE"),
         (("init", "-o", "x.yaml"), "tao init job.yaml"),
-        (("run", "--parent", "try", "job.yaml"), "create_job(..., parent_job_id=JOB)"),
         (("ls", "-q"), "tao ls --jsonl"),
         (("ls", "--quiet"), "tao ls --jsonl"),
         (("rm", "-y", "try"), "leave it out"),

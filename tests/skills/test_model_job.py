@@ -14,6 +14,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.script_runner import build_entrypoint
 from tao_sdk.skills.bank import PACKAGED, Bank
+from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.errors import ActionNotFound, BankError
 from tao_sdk.skills.model_job import ModelJob, Wanted, prepare_model_job
 from tao_sdk.skills.names import load_named
@@ -298,3 +299,32 @@ def test_a_prepared_job_runs_with_its_data_and_results(
     assert [each.status for each in ended] == [Status.COMPLETE]
     assert '"num_epochs": 3' in log
     assert str(data / "images.bin") in log
+
+
+def test_files_of_a_skill_travel_with_the_job(make_bank: MakeBank, settings: Settings) -> None:
+    text = TOY + "files: {toy.py: ../program/toy.py}\n"
+    files = {
+        PATH: text,
+        "tao-train-toy/references/template.yaml": TEMPLATE,
+        "tao-train-toy/program/toy.py": "print(1)\n",
+    }
+    bank = make_bank(files)
+    wanted = Wanted(data=DATA)
+    job = prepare_model_job(bank, load_named(bank, "toy"), "train", wanted, settings)
+    assert job.spec.files == {"toy.py": b"print(1)\n"}
+
+
+@pytest.mark.parametrize("path", ["../../../../secret", "/etc/passwd", "nowhere.py"])
+def test_a_file_of_a_skill_that_is_not_in_the_bank_is_refused(
+    make_bank: MakeBank, settings: Settings, path: str
+) -> None:
+    bank = make_bank({PATH: TOY + f"files: {{toy.py: {path}}}\n"})
+    (bank.root.parent / "secret").write_text("secret")
+    with pytest.raises(SpecError, match="leads out|cannot be read"):
+        skill_files(bank, load_named(bank, "toy"))
+
+
+def test_a_skill_says_how_many_gpus_its_jobs_have(prepare: Prepare) -> None:
+    text = TOY + "resource_defaults: {gpu_count: 4}\n"
+    assert prepare(text=text, data=DATA).spec.gpu_count == 4
+    assert prepare(text=text, data=DATA, gpu_count=2).spec.gpu_count == 2

@@ -87,7 +87,7 @@ def job_to_check(
 ) -> JobRequest | None:
     """The job of the file that is named, None if no file is. Raises UsageError for --set then."""
     if of and not is_platform(of, client):
-        return asked(of, platform, (), {}, values)
+        return asked(client, of, platform, (), {}, values)
     if values:
         raise UsageError(
             "--set changes a value of a job file, and none is named.",

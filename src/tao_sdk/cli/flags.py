@@ -14,7 +14,8 @@ import click
 from tao_sdk.client.typed_values import TYPED, flag_of
 from tao_sdk.model.fields import Kind, settings_of
 
-SPEC, OPTION = "spec__", "option__"  # what keeps the two sets of flags, and the verb's own, apart
+# what keeps the three sets of flags, and the verb's own, apart
+SPEC, MODEL, OPTION = "spec__", "model__", "option__"
 
 
 def flags(record: type[Any], prefix: str, taken: Iterable[str] = ()) -> list[click.Option]:

@@ -184,10 +184,6 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("", "--output"): "For programs: --json, with any verb.",
     ("", "-o"): "For programs: --json, with any verb.",
     ("", "--format"): "For programs: --json, with any verb.",
-    ("run", "--parent"): (
-        "A parent is named in Python: create_job(..., parent_job_id=JOB). "
-        "Jobs that belong together: tao run --label NAME=VALUE"
-    ),
     ("ls", "-q"): "Ids for a program: tao ls --jsonl, of each line the key id.",
     ("ls", "--quiet"): "Ids for a program: tao ls --jsonl, of each line the key id.",
     ("", "-y"): "No verb asks back: leave it out.",

@@ -25,11 +25,13 @@ SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
 MOST_VALUES = 40  # of specs or args in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
+CHOSEN = ("set", "data", "parent")  # origins of values that the user has chosen
+FEW_KEYS = 4  # of one origin, whose names a summary has
 NOT_ASKED = "  (did not answer)"
 ALL_OF_IT = "All that would be sent: tao plan --full. The id is an example: each run draws its own."
 
 
-def summary(planned: Planned, out: Output) -> list[str]:
+def summary(planned: Planned, out: Output, origins: Mapping[str, str] | None = None) -> list[str]:
     """At most SUMMARY_LINES: where, what with, the command as typed, the results, then what the
     checks say, the worst first.
     """
@@ -38,7 +40,7 @@ def summary(planned: Planned, out: Output) -> list[str]:
         f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  "
         f"{plan.attempt.endpoint}{'' if planned.asked else NOT_ASKED}"
     )
-    facts = [f"  {name:<8} {value}" for name, value in facts_of(planned) if value]
+    facts = [f"  {name:<8} {value}" for name, value in facts_of(planned, origins) if value]
     told = [
         *(show.finding(each, out) for each in worst_first(planned.findings)),
         *notes(plan.notes),
@@ -66,7 +68,9 @@ def documents(planned: Planned, out: Output) -> list[str]:
     return lines
 
 
-def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
+def facts_of(
+    planned: Planned, origins: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, str]]:
     spec = planned.spec
     yield "image", spec.image
     yield "gpus", gpus_of(spec)
@@ -75,6 +79,7 @@ def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
     yield "command", shortened(spec.command)
     yield "args", values_line(spec.args)
     yield "specs", values_line(spec.specs)
+    yield "origins", origins_line(origins or {})
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
 
@@ -100,6 +105,24 @@ def values_line(values: Mapping[str, Any] | None) -> str:
     """`train.lr=0.1 model=large`, the first LONGEST_COMMAND characters; "" where there are none."""
     pairs = (f"{key}={value_text(value)}" for key, value in leaves(values or {}))
     return shortened("  ".join(islice(pairs, MOST_VALUES)))
+
+
+def origins_line(origins: Mapping[str, str]) -> str:
+    """`set train.lr · parent evaluate.checkpoint · template 7 values`: the values of a model's spec
+    by where they came from, first what the user chose.
+    """
+    keys: dict[str, list[str]] = {}
+    for name, origin in origins.items():
+        if name.startswith("specs."):
+            keys.setdefault(origin.partition(" ")[0], []).append(name.removeprefix("specs."))
+    order = [*CHOSEN, *(origin for origin in keys if origin not in CHOSEN)]
+    return " · ".join(origin_text(origin, keys[origin]) for origin in order if origin in keys)
+
+
+def origin_text(origin: str, keys: Sequence[str]) -> str:
+    if origin in CHOSEN and len(keys) <= FEW_KEYS:
+        return f"{origin} {', '.join(keys)}"
+    return f"{origin} {show.plural(len(keys), 'value')}"
 
 
 def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

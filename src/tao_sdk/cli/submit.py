@@ -14,7 +14,7 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
-from tao_sdk.cli.flags import OPTION, SPEC, flags, typed_under
+from tao_sdk.cli.flags import MODEL, OPTION, SPEC, flags, typed_under
 from tao_sdk.cli.habits import flag_instead
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.usage_advice import (
@@ -34,6 +34,7 @@ from tao_sdk.client.job_request import (
     read_request,
 )
 from tao_sdk.client.known_jobs import last_submitted
+from tao_sdk.client.model_request import MODEL_KEYS, ModelRequest
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
@@ -49,7 +50,17 @@ if TYPE_CHECKING:
 MOUNT_WORDS = "To mount its folder:"
 Checked = TypeVar("Checked", "Submission", "Planned")
 OWN_FLAGS = frozenset(
-    {*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"}
+    {
+        *settings_of(JobSpec),
+        *MODEL_KEYS,
+        "platform",
+        "option",
+        "set",
+        "detach",
+        "json",
+        "state_file",
+        "help",
+    }
 )
 
 
@@ -69,7 +80,7 @@ class Submitting(click.Command):
             raise meant(error, before, words) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        params = [*super().get_params(ctx), *flags(JobSpec, SPEC)]
+        params = [*super().get_params(ctx), *flags(ModelRequest, MODEL), *flags(JobSpec, SPEC)]
         record = options_class(ctx.meta.get("tao.platform", DEFAULT_PLATFORM))
         if record:
             params += flags(record, OPTION, OWN_FLAGS)
@@ -81,6 +92,7 @@ class Submitting(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings = {
             "": "Options",
+            MODEL: "A model by its name",
             SPEC: "What to run",
             OPTION: f"How to run it on {ctx.meta['tao.platform']}",
         }
@@ -95,9 +107,11 @@ class Submitting(click.Command):
 
 
 def prefix_of(param: click.Parameter) -> str:
-    """SPEC for a flag of the job, OPTION for one of the platform, "" for one of the verb."""
+    """SPEC for a flag of the job, MODEL for one of a model, OPTION for one of the platform, "" for
+    one of the verb.
+    """
     name = param.name or ""
-    return next((prefix for prefix in (SPEC, OPTION) if name.startswith(prefix)), "")
+    return next((prefix for prefix in (SPEC, MODEL, OPTION) if name.startswith(prefix)), "")
 
 
 def meant(
@@ -147,6 +161,7 @@ def place_in(args: Sequence[str]) -> str:
 
 
 def asked(
+    client: Client,
     job_file: str | None,
     platform: str | None,
     option: Sequence[str],
@@ -157,8 +172,10 @@ def asked(
     context = click.get_current_context()
     words: list[str] = context.meta.get("tao.words", [])
     fields, options = typed_under(SPEC, params), typed_under(OPTION, params)
+    model = typed_under(MODEL, params)
+    typed = TypedJob(job_file, platform, words, fields, options, option, values, model)
     try:
-        return read_request(TypedJob(job_file, platform, words, fields, options, option, values))
+        return read_request(typed, client)
     except NotAJobFile as error:
         args: list[str] = context.meta["tao.args"]
         raise whole_line(error, str(context.info_name), args, words) from None
@@ -169,7 +186,7 @@ set_option = click.option(
     "values",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One value of the specs or args: train.lr=0.1.",
+    help="One value of the specs or args, or of a model: train.lr=0.1.",
 )
 
 
@@ -210,11 +227,12 @@ def run(
       tao run job.yaml --gpus 2 --time-limit 4h --set train.lr=0.1
       tao run --name try-1 --files train.py -- python train.py
       tao run --files eval.py --inputs best.pt=PATH -- python eval.py --ckpt best.pt
+      tao run --model digits --action train
 
     What the command writes to $TAO_RESULTS_DIR, or to a folder of --outputs, is kept.
 
-    Jobs that belong together get one --label, which ls, compare, wait, cancel and rm take. A parent
-    is named in Python: create_job(..., parent_job_id=JOB).
+    Jobs that belong together get one --label, which ls, compare, wait, cancel and rm take. --parent
+    is for a model that continues an earlier job; in Python any job can have one.
 
     Ctrl-C leaves the job running, and says how to come back. --json prints a JSON object a line
     while it watches; with --detach one object, indented.
@@ -222,12 +240,14 @@ def run(
     The exit code is 0 if the job is Complete, 1 if it ended in Error, 6 if it is Canceled, 2 if it
     was refused, 130 after Ctrl-C; with --detach 0 once it is handed over. All codes: tao --help
     """
-    wanted = asked(job_file, platform, option, params, values)
+    wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
     warn_of_open_secrets(out, params)
     mount_line = partial(typed_with_mount, job_file)
     try:
-        submission = client.submit(wanted.spec, wanted.platform, wanted.options)
+        submission = client.submit(
+            wanted.spec, wanted.platform, wanted.options, parent=wanted.parent
+        )
         job = told(out, with_mount_lines(submission, mount_line))
         if detach:
             return detached(out, job)
@@ -364,7 +384,7 @@ def plan(
     job would be refused. Where the cluster or daemon does not answer, the plan says what was not
     checked.
     """
-    wanted = asked(job_file, platform, option, params, values)
+    wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
     try:
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
@@ -373,14 +393,14 @@ def plan(
     planned = with_mount_lines(planned, partial(typed_with_mount, job_file))
     from tao_sdk.cli import planned as shown
 
-    view = plan_view(planned)
+    view = plan_view(planned, wanted.origins)
     out.object(view)
     if planned.documents:
         out.lines(shown.documents(planned, out))
     elif full:
         out.lines(shown.whole(planned, view, out))
     elif not out.json:
-        out.lines(shown.summary(planned, out))
+        out.lines(shown.summary(planned, out, wanted.origins))
     refused = any(finding.severity is Severity.ERROR for finding in planned.findings)
     if refused:
         return exit_codes.WRONG

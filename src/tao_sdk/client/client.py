@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from tao_sdk.client.results import Results
     from tao_sdk.engine.prepare import Planned, Request
+    from tao_sdk.skills.model_job import ModelJob
 
 SHORTEST_PAUSE = 1e-9  # seconds between two looks: more than none
 GRACE_MEANING = "It is the time that the command has to end."
@@ -62,7 +63,8 @@ class Client:
     Complete epoch 1/1 accuracy 0.9
     0.9
 
-    To submit: `plan`, `submit`, `submit_all`, `submit_again`, `retry_job`. To look: `get_job`,
+    To submit: `plan`, `submit`, `submit_all`, `submit_again`, `retry_job`; `prepare` makes the job
+    of a model. To look: `get_job`,
     `list_jobs`, `get_job_logs`, `follow_logs`, `events`, `diagnose`, `compare`. To wait: `wait`,
     `wait_all`, `follow_jobs`. To end: `cancel_job`, `cancel_jobs`, `remove`, `gc`. What is left:
     `results`, `fetch_results`, `list_path`.
@@ -223,6 +225,65 @@ class Client:
         request = prepare.Request(spec, platform, dict(options or {}))
         planned = prepare.prepare(self.engine, request, ask_or_assume)
         return prepare.with_documents(self.engine, planned)
+
+    def prepare(
+        self,
+        model: str,
+        action: str,
+        *,
+        data: Mapping[str, str | Sequence[str]] | None = None,
+        values: Mapping[str, Any] | None = None,
+        parent: str = "",
+        checkpoint: str = "",
+        skill_bank: str | Path = "",
+        **fields: Any,
+    ) -> ModelJob:
+        """The job of a model of the skill bank: `spec`, to submit; `origins`, where each value came
+        from; `warnings`. Nothing is run.
+
+        `data` are datasets by name, `values` those of the spec by full key or short name, and
+        `fields` the job's other fields, such as gpu_count. Of a `parent`, which has to be Complete,
+        the `checkpoint` is taken: best, latest, epoch:N, step:N or a path.
+
+        Raises SpecError, SkillNotFound, ActionNotFound, BankError, JobNotFound, Unreachable.
+        """
+        from tao_sdk.client.model_calls import ModelCall, join_call
+
+        call = ModelCall(model, action, data, values, parent, checkpoint, skill_bank)
+        return join_call(self, call, fields).job
+
+    def resolve_spec_param(
+        self,
+        job_id: str,
+        param: str,
+        *,
+        network_arch: str = "",
+        parent_job_id: str | None = None,
+        checkpoint: str = "",
+    ) -> str | None:
+        """What a name in spec_params of a skill stands for, for this job: the folder of its results
+        (output_dir), or of its parent's checkpoints one (parent_model, parent_model_folder,
+        resume_model).
+
+        None where the name stands for nothing, or there is no parent; `parent_job_id` is the
+        parent where the job itself has none. `network_arch` is checked against the skill bank.
+        Raises as `prepare`.
+        """
+        from tao_sdk.client import model_calls
+
+        model_calls.check_network(self, network_arch)
+        return model_calls.resolve_param(self, job_id, param, parent_job_id, checkpoint)
+
+    def get_model_results_path(
+        self, job_id: str, *, network_arch: str = "", checkpoint: str = ""
+    ) -> str:
+        """The path or address of a Complete job's best checkpoint, or of the one that `checkpoint`
+        says. Raises as `resolve_spec_param`.
+        """
+        from tao_sdk.client import model_calls
+
+        model_calls.check_network(self, network_arch)
+        return model_calls.model_path(self, job_id, checkpoint)
 
     def _own_place(self, call: str) -> str:
         """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""

@@ -37,8 +37,21 @@ from tao_sdk.client.document import (
 )
 from tao_sdk.client.job_file_inputs import with_inputs_beside
 from tao_sdk.client.mistakes import Collected, as_one
+from tao_sdk.client.model_request import (
+    MODEL_KEYS,
+    OF_THE_MODEL,
+    JoinedJob,
+    ModelRequest,
+    has_model,
+    join_model,
+    model_mistakes,
+    refuse_unseen_data,
+    split_values,
+    typed_set,
+    with_whole_paths,
+)
 from tao_sdk.client.set_values import with_values
-from tao_sdk.model.errors import MissingExtra, SpecError, UsageError
+from tao_sdk.model.errors import MissingExtra, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
@@ -46,6 +59,7 @@ from tao_sdk.payload.declarations import DECLARATION
 from tao_sdk.payload.keys import Step
 
 if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
     from tao_sdk.payload.mistakes import DataMistake
 
 PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
@@ -66,12 +80,17 @@ class JobFile:
     )  # of the document
     settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # its own fields
+    joined: JoinedJob | None = None  # where the job is a model's
 
     def spec_for(self, platform: str) -> JobSpec:
         """The spec as it is run there: relative inputs are paths beside this file where that
         platform sees them, and it has that platform's patch of the rendered request.
         """
         meant = self.platform_meant(platform)
+        try:
+            refuse_unseen_data(self.values.get("data") or {}, meant)
+        except SpecError as error:
+            raise self.located(error) from None
         spec = with_inputs_beside(self.spec, self.path, self.values, meant)
         return replace(spec, native=self.native.get(meant, {}))
 
@@ -86,10 +105,37 @@ class JobFile:
 
     def located(self, error: SpecError) -> SpecError:
         """The error with the place of the field that it is of, where this file has it."""
-        place = self.places.get(error.field)
+        place = self.place_of(error.field)
         if place is None:
             return error
         return DocumentError(place, error.what, error.why, error.next, error.command)
+
+    def place_of(self, key: str) -> Place | None:
+        """Where the value of a field, or of a key below it, stands; None where it does not."""
+        name, _, below = key.partition(".")
+        if name not in self.places:
+            return None
+        return place_below(self.nodes[name], below) or self.places[name]
+
+    def located_in_model(self, error: TaoError, typed: Collection[str]) -> TaoError:
+        """The error of a model's keys with its place in this file; as it is where it comes from
+        elsewhere: what was `typed`, a file of the skill bank, a platform.
+        """
+        if isinstance(error, (DocumentError, Unreachable)):
+            return error
+        name, _, below = error.field.partition(".")
+        if name in typed and not self.has_below(name, below):
+            return error
+        place = self.place_of(error.field) or self.place_of("model")
+        if place is None:
+            return error
+        located = DocumentError(place, error.what, error.why, error.next, error.command)
+        located.key = error.field
+        return located
+
+    def has_below(self, name: str, below: str) -> bool:
+        """True if this file has the value of a key below `name`, such as one of `set`."""
+        return name in self.places and place_below(self.nodes[name], below) is not None
 
     def with_others(self, error: SpecError, spec: JobSpec) -> SpecError:
         """The error with its place, and with all else that is wrong with the data of `spec`, which
@@ -130,11 +176,13 @@ def read_job_file(
     changes: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     set_values: Sequence[str] = (),
+    client: Client | None = None,
 ) -> JobFile:
     """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are
     added to, others replaced. Its `platform` may be the name of an endpoint of config.yaml, as
     `settings` have it. `set_values` are the KEY=VALUE that will change its specs: a mistake that
-    they mend is not told.
+    they mend is not told. The `client` looks up the parent of a model's job; without one the
+    user's own store is opened for that.
 
     Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
     """
@@ -143,7 +191,9 @@ def read_job_file(
     mistakes = Collected()
     reader = Reader(path, mistakes, settings)
     values = reader.fields(top)
-    merged = {"name": default_name(path), **values, **combined(values, changes or {})}
+    merged, of_model = split_values(whole_values(path, values, changes or {}, set_values))
+    if not has_model(of_model):
+        merged = {"name": default_name(path), **merged}
     places = {
         name: value.place for name, value in top.mapping.items() if name not in (changes or {})
     }
@@ -158,7 +208,8 @@ def read_job_file(
         settings=settings,
         values=values,
     )
-    for error in field_mistakes(merged):
+    request = read_settings(ModelRequest, of_model) if has_model(of_model) else None
+    for error in field_mistakes(merged, request):
         if error.field not in mistakes.keys:
             place = places.get(error.field, Place(str(path)))
             mistakes.add(
@@ -167,7 +218,56 @@ def read_job_file(
     if mistakes.found:
         add_data_mistakes(mistakes, job, merged, set_values)
     mistakes.tell()
+    if request:
+        typed = {*(changes or {}), *(["set"] if set_values else [])}
+        return with_model(job, request, merged, typed, client)
     return replace(job, spec=read_spec(merged))
+
+
+def whole_values(
+    path: Path, values: Mapping[str, Any], changes: Mapping[str, Any], set_values: Sequence[str]
+) -> dict[str, Any]:
+    """What the file has and what was typed. Of a model's job the data of the file start in its
+    folder, and `--set` sets values of the model.
+    """
+    values = dict(values)
+    if "data" in values:
+        values["data"] = with_whole_paths(values["data"], path.parent)
+    whole = {**values, **combined(values, changes)}
+    if has_model(whole) and set_values:
+        whole["set"] = {**(whole.get("set") or {}), **typed_set(set_values)}
+    return whole
+
+
+def with_model(
+    job: JobFile,
+    request: ModelRequest,
+    given: Mapping[str, Any],
+    typed: Collection[str],
+    client: Client | None,
+) -> JobFile:
+    """The job file with the job of its model. Raises DocumentError, and other TaoErrors for what
+    does not stand in the file.
+    """
+    try:
+        joined = join_model(request, given, client, job.settings)
+    except TaoError as error:
+        raise job.located_in_model(error, typed) from None
+    return replace(job, spec=joined.spec, joined=joined)
+
+
+def place_below(value: Value, key: str) -> Place | None:
+    """Where the value of a key stands below a mapping: `train.lr` is one key there, or `lr` below
+    `train`. None where it is not there.
+    """
+    if not isinstance(value.data, dict):
+        return None
+    if key in value.data:
+        return value.data[key].place
+    first, _, rest = key.partition(".")
+    if first in value.data and rest:
+        return place_below(value.data[first], rest)
+    return None
 
 
 def add_data_mistakes(
@@ -203,16 +303,21 @@ def can_be_written(path: Path) -> bool:
     return path.suffix in (".yaml", ".yml") and path.parent.is_dir() and not os.path.lexists(path)
 
 
-def field_mistakes(values: Mapping[str, Any]) -> Iterator[FieldError]:
+def field_mistakes(
+    values: Mapping[str, Any], request: ModelRequest | None = None
+) -> Iterator[FieldError]:
     """What is wrong with the values of fields, each read by its kind already where it stands in the
-    file.
+    file. A model has its own command.
     """
     try:
         spec = read_settings(JobSpec, values)
     except FieldError as error:
         yield error
     else:
-        yield from spec_mistakes(spec)
+        of_model = OF_THE_MODEL if request else ()
+        yield from (each for each in spec_mistakes(spec) if each.field not in of_model)
+    if request:
+        yield from model_mistakes(request, values)
 
 
 def top_mapping(top: Value, path: Path) -> Value:
@@ -264,8 +369,8 @@ class Reader:
     settings: Settings | None = None
 
     def fields(self, top: Value) -> dict[str, Any]:
-        """The fields of JobSpec that are given, as plain values."""
-        known = settings_of(JobSpec)
+        """The fields of JobSpec, and the keys of a model, that are given, as plain values."""
+        known = {**settings_of(JobSpec), **settings_of(ModelRequest)}
         found: dict[str, Any] = {}
         for name, value in top.mapping.items():
             if name in ("platform", "options", "native"):
@@ -284,7 +389,7 @@ class Reader:
         }  # fmt: skip
         if name in readers:
             return readers[name](name, value)
-        return one_field(JobSpec, name, value)
+        return one_field(ModelRequest if name in MODEL_KEYS else JobSpec, name, value)
 
     def unknown_at_top(self, name: str, top: Value, known: Iterable[str]) -> DocumentError:
         """The error for a key that is not JobSpec's: a flag's name is meant for its field, an

@@ -18,7 +18,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
 from tao_sdk.payload.declared import read_data
 
-DATA_FIELDS = ("specs", "args", "inputs")
+DATA_FIELDS = ("specs", "args", "inputs", "set")
 
 
 def with_inputs_beside(

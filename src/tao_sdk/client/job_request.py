@@ -10,17 +10,30 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.registry import platform_at, platforms
 from tao_sdk.client.image_key import with_image
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
-from tao_sdk.client.set_values import text_notes, with_values
+from tao_sdk.client.model_request import (
+    JoinedJob,
+    ModelRequest,
+    has_model,
+    join_model,
+    refuse_other_place,
+    refuse_unseen_data,
+    split_values,
+    typed_set,
+)
+from tao_sdk.client.set_values import SetSpec, text_notes, with_values
 from tao_sdk.client.typed_values import read_fields, read_option_pairs
 from tao_sdk.model.errors import SpecError, UsageError
-from tao_sdk.model.fields import settings_of
+from tao_sdk.model.fields import read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
 
 DEFAULT_PLATFORM = "local"
 INTERPRETERS: Mapping[str, str] = {".py": "python", ".sh": "bash"}  # by a program's suffix
@@ -38,6 +51,7 @@ class TypedJob:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of the platform's Options
     option_pairs: Sequence[str] = ()  # NAME=VALUE, for any option of the platform
     set_values: Sequence[str] = ()  # KEY=VALUE, for one value of the specs or args
+    model: Mapping[str, Any] = field(default_factory=dict[str, Any])  # keys of ModelRequest
 
 
 @dataclass(frozen=True)
@@ -49,6 +63,9 @@ class JobRequest:
     options: Mapping[str, Any]
     file: JobFile | None
     notes: tuple[str, ...] = ()
+    parent: str | None = None  # the id of the job that this one continues
+    # of a model's job: where its fields, and the values of its spec, came from
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def located(self, error: SpecError) -> SpecError:
         """The error with its place in the job file, and with what else is wrong there."""
@@ -57,32 +74,76 @@ class JobRequest:
         return error
 
 
-def read_request(typed: TypedJob) -> JobRequest:
+def read_request(typed: TypedJob, client: Client | None = None) -> JobRequest:
     """The job that was typed; what was typed wins over the job file. Results are kept unless the
-    job says otherwise.
+    job says otherwise. The `client` looks up the parent of a model's job.
 
     Raises UsageError and SpecError.
     """
-    changes = read_fields(JobSpec, typed.fields)
+    changes = {**read_fields(JobSpec, typed.fields), **read_fields(ModelRequest, typed.model)}
     if typed.command:
         changes["command"] = command_line(typed.command)
     refuse_no_job(typed.job_file, changes)
     native = changes.pop("native", None)
-    file = None
+    file, joined = None, None
     if typed.job_file:
-        file = read_job_file(typed.job_file, changes, set_values=typed.set_values)
-    place = typed.platform or (file.platform if file else None) or DEFAULT_PLATFORM
+        file = read_job_file(typed.job_file, changes, set_values=typed.set_values, client=client)
+        joined = file.joined
+    elif has_model(changes):
+        joined = join_typed(changes, typed.set_values, client)
+    place = place_of(typed, file, joined)
     platform = platform_at(place, Settings.load())
-    spec = file.spec_for(platform) if file else read_spec(changes)
+    refuse_unseen_data(typed_addresses(typed), platform)
+    if joined:
+        refuse_other_place(joined, place)
+    spec = spec_of(file, joined, platform, changes)
     if spec.keep_results is None:
         spec = replace(spec, keep_results=True)
     if native:
         spec = replace(spec, native=native)
     spec, command_notes = without_typed_again(spec, typed, changes)
-    changed = with_values(spec, typed.set_values)
+    changed = SetSpec(spec) if joined else with_values(spec, typed.set_values)
     final, image_notes = with_image(changed.spec)
     notes = (*argument_notes(changes), *command_notes, *changed.notes, *image_notes)
-    return JobRequest(final, place, read_options(platform, file, typed), file, notes)
+    options = read_options(platform, file, typed)
+    if joined is None:
+        return JobRequest(final, place, options, file, notes)
+    parent = joined.parent.id if joined.parent else None
+    notes = (*notes, *joined.job.warnings)
+    return JobRequest(final, place, options, file, notes, parent, joined.job.origins)
+
+
+def join_typed(
+    changes: Mapping[str, Any], set_values: Sequence[str], client: Client | None
+) -> JoinedJob:
+    """The job of a model that was typed without a job file."""
+    given, of_model = split_values(changes)
+    of_model["set"] = typed_set(set_values)
+    return join_model(read_settings(ModelRequest, of_model), given, client)
+
+
+def place_of(typed: TypedJob, file: JobFile | None, joined: JoinedJob | None) -> str:
+    """Where the job is to run: as typed, as the file says, where its parent ran, else here."""
+    if typed.platform:
+        return typed.platform
+    if file and file.platform:
+        return file.platform
+    if joined and joined.parent:
+        return joined.parent.place
+    return DEFAULT_PLATFORM
+
+
+def spec_of(
+    file: JobFile | None, joined: JoinedJob | None, platform: str, changes: Mapping[str, Any]
+) -> JobSpec:
+    if file:
+        return file.spec_for(platform)
+    return joined.spec if joined else read_spec(changes)
+
+
+def typed_addresses(typed: TypedJob) -> dict[str, str]:
+    """The datasets of `--data NAME=ADDRESS`, as they were typed."""
+    return dict(text.split("=", 1) for text in typed.model.get("data") or ())
 
 
 def without_typed_again(
@@ -150,7 +211,7 @@ def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
     job file.
     """
     if job_file is None:
-        if not changes.get("command"):
+        if not changes.get("command") and not has_model(changes):
             do = (
                 "Name a job file, or write a command after --, such as "
                 "`tao run -- python train.py`."

@@ -13,6 +13,7 @@ from typing import Any
 
 from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
 from tao_sdk.client.job_file import options_class
+from tao_sdk.client.model_request import ModelRequest
 from tao_sdk.model.fields import schema_of
 from tao_sdk.model.spec import HOOKS, JobSpec
 from tao_sdk.payload.declarations import DECLARATION, KINDS
@@ -91,7 +92,7 @@ def job_schema() -> Schema:
     """The schema of a job file, with the options of every platform of this package."""
     fields = {
         name: {**field, **RICHER.get(name, {})}
-        for name, field in schema_of(JobSpec).items()
+        for name, field in {**schema_of(JobSpec), **schema_of(ModelRequest)}.items()
         if name != "native"
     }
     names = sorted({*BUILT_IN, *NOT_BUILT, *ALIASES})

@@ -15,6 +15,8 @@ from tao_sdk.client.call_checks import JOB_FILE_ADVICE, is_job_file
 from tao_sdk.client.carried_files import path_like_texts
 from tao_sdk.client.client import Client
 from tao_sdk.client.field_words import FieldWords
+from tao_sdk.client.model_calls import ARGUMENTS, ModelCall, join_call, refuse_no_model
+from tao_sdk.client.model_request import JoinedJob, refuse_other_place
 from tao_sdk.engine.replicas import replicas
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import TaoWarning, UsageError
@@ -145,16 +147,18 @@ class PlatformSDK(Client):
 
         Further keywords are JobSpec's other fields, the platform's options
         (help(sdk.options_class(sdk.platform))), and parent_job_id, by which
-        `list_jobs(parent=...)` finds the job. `backend_details` may hold any of them too, and the
-        documents' names backend_type, num_gpu and cluster_name. Returns at once; `wait(job.id)`
-        waits. What the job should know comes as one TaoWarning a finding. Raises SpecError naming a
-        field that is wrong or unknown, Refused, CredentialError, Unreachable.
+        `list_jobs(parent=...)` finds the job. Of a model they are model, action, data, values,
+        parent, checkpoint and skill_bank, as `prepare` has them. `backend_details` may hold any of
+        them too, and the documents' names backend_type, num_gpu and cluster_name. Returns at once;
+        `wait(job.id)` waits. What the job should know comes as one TaoWarning a finding. Raises
+        SpecError naming a field that is wrong or unknown, Refused, CredentialError, Unreachable.
 
         Each field, what it takes, and what it means:
         """
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}
         more = with_details(backend_details or {}, {**named, **data}, more, self.platform)
+        of_model = {name: more.pop(name) for name in ARGUMENTS if name in more}
         spec_fields, option_fields = (
             settings_of(JobSpec),
             settings_of(self.options_class(self.platform)),
@@ -166,17 +170,28 @@ class PlatformSDK(Client):
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
         given = {**named, **data, **values}
+        if of_model:
+            joined = self._of_model(of_model, without_defaults(given))
+            parent = joined.parent.id if joined.parent else more.get("parent_job_id")
+            return self._submitted_job(joined.spec, options, parent)
         no_text = isinstance(given["command"], str) and not given["command"]
         if given["command"] is None or no_text:
             raise missing_command(given["image"])
-        spec = read_spec(given)
-        submission = self.submit(
-            spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id")
-        )
+        return self._submitted_job(read_spec(given), options, more.get("parent_job_id"))
+
+    def _of_model(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> JoinedJob:
+        """The job of a model, for this platform."""
+        refuse_no_model(arguments)
+        joined = join_call(self, ModelCall(**arguments), given, self.platform)
+        refuse_other_place(joined, self.endpoint or self.platform)
+        return joined
+
+    def _submitted_job(self, spec: JobSpec, options: Mapping[str, Any], parent: str | None) -> Job:
+        submission = self.submit(spec, self.endpoint or self.platform, options, parent=parent)
         words = self._field_words
         texts = [words.in_fields(finding.text) for finding in submission.findings]
         for text in (*texts, *path_like_texts(spec.files)):
-            warnings.warn(TaoWarning(text), stacklevel=2)
+            warnings.warn(TaoWarning(text), stacklevel=3)
         return submission.job
 
     @property

@@ -81,14 +81,19 @@ def copied(value: Any) -> Any:
     return value
 
 
+def read_pair(text: str) -> tuple[str, Any]:
+    """The key and the value of `train.lr=0.1`. Raises UsageError."""
+    key, equals, typed = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set is {text!r}; it must be KEY=VALUE, such as train.lr=0.1.")
+    return key, compose(typed, f"--set {key}").plain()
+
+
 def set_one(tree: Tree, text: str, name: str) -> Iterator[str]:
     """Set one value in place; a note where its key is new, and where it may be no value that was
     meant.
     """
-    key, equals, typed = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set is {text!r}; it must be KEY=VALUE, such as train.lr=0.1.")
-    value = compose(typed, f"--set {key}").plain()
+    key, value = read_pair(text)
     yield from text_notes("--set", key, value)
     parts = [key] if name == "args" else key.split(".")
     holder, rest = holder_of(tree, parts)

@@ -171,6 +171,21 @@ def nameless_input(text: str) -> UsageError:
     return UsageError(what, why, f"Write --inputs {shlex.quote(f'{name}={text}')}")
 
 
+def read_datasets(typed: Iterable[str]) -> dict[str, Any]:
+    """NAME=ADDRESS; a name that is given again has a list of them. Relative paths start here."""
+    from tao_sdk.client.model_request import with_whole_paths
+
+    found: dict[str, Any] = {}
+    for text in typed:
+        name, equals, address = text.partition("=")
+        if not equals or not name:
+            raise no_pair("--data", text)
+        earlier = found.get(name, [])
+        earlier = [earlier] if isinstance(earlier, str) else earlier
+        found[name] = [*earlier, address] if earlier else address
+    return with_whole_paths(found, Path())
+
+
 def read_outputs(typed: Sequence[str]) -> Any:
     """Paths in the job; or KEY=TYPE where the output is a key of the spec."""
     if all("=" in text for text in typed):
@@ -234,4 +249,5 @@ TYPED: Mapping[str, Typed] = {
     "mounts": Typed("SRC:DST[:ro]", True, list),
     "hooks": Typed("NAME=COMMAND", True, partial(read_pairs, "--hooks")),
     "native": Typed("FILE", False, read_mapping),
+    "data": Typed("NAME=ADDRESS", True, read_datasets),
 }

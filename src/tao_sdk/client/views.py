@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 
-def plan_view(planned: Planned) -> View:
-    """What would be sent, and what the checks say to it. Secrets are named only."""
+def plan_view(planned: Planned, origins: Mapping[str, str] | None = None) -> View:
+    """What would be sent, and what the checks say to it. Secrets are named only. `origins`: of a
+    model's job, where its fields and the values of its spec came from.
+    """
     plan = planned.plan
     return {
         "schema": 1,
@@ -37,6 +39,7 @@ def plan_view(planned: Planned) -> View:
         "command": planned.spec.command,
         "args": plain_values(planned.spec.args),
         "specs": plain_values(planned.spec.specs),
+        "origins": dict(origins or {}),
         "asked": planned.asked,
         **plan.to_json(),
         "findings": [finding.to_json() for finding in planned.findings],

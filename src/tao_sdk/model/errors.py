@@ -44,6 +44,7 @@ class TaoError(Exception):
     backend_task = ""
     # why a job failed that ends with this error
     reason_code = Reason.REFUSED
+    field = ""  # of the job, where the error is of one: a reader of files adds its place
 
     def __init__(self, what: str, why: str = "", next: str = "", command: str = "") -> None:
         self.what = what
@@ -94,7 +95,6 @@ class SpecError(TaoError, ValueError):
     """
 
     code = "spec.invalid"
-    field = ""  # of the job, where the error is of one: a reader of files adds its place
 
 
 class UsageError(TaoError, ValueError):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.skills.skill import DataSource
 
 FORMAT = "format"
@@ -54,7 +54,7 @@ def refuse_unknown_data(given: DataGiven, sources: Mapping[str, DataSource], tit
             hint = (
                 f"It reads: {', '.join(known)}." if known else "Set the keys of its spec instead."
             )
-            raise SpecError(f"{title} reads no dataset {name!r}.", "", hint)
+            raise FieldError(f"data.{name}", f"{title} reads no dataset {name!r}.", "", hint)
 
 
 def short_name(source: str) -> str:
@@ -69,7 +69,8 @@ def data_values(
     for key, source in sources.items():
         roots = datasets.roots(source.source)
         if len(roots) > 1 and not source.multiple_sources:
-            raise SpecError(
+            raise FieldError(
+                f"data.{short_name(source.source)}",
                 f"{title} takes one dataset as {short_name(source.source)}, not {len(roots)}.",
                 f"{key} has one value.",
                 "Give one of them.",
@@ -135,9 +136,11 @@ def checked_address(name: str, address: str) -> str:
     for other, ours in OTHER_SCHEMES.items():
         if address.startswith(other):
             meant = ours + address.removeprefix(other)
-            raise SpecError(f"data {name}: {other} is no address here.", "", f"Write {meant}")
+            what = f"data {name}: {other} is no address here."
+            raise FieldError(f"data.{name}", what, "", f"Write {meant}")
     if not address.strip():
-        raise SpecError(f"data {name} is empty.", "", "Write an address such as s3://bucket/coco.")
+        advice = "Write an address such as s3://bucket/coco."
+        raise FieldError(f"data.{name}", f"data {name} is empty.", "", advice)
     return address
 
 

@@ -29,6 +29,7 @@ KNOWN = FOR_PEOPLE | {
     *("gpu_spec_key", "node_spec_key", "automl_enabled", "actions", "spec_shorthand_keys"),
     *("key_defaults", "spec_templates", "spec_params", "data_sources", "required_credentials"),
     *("optional_credentials", "credential_groups", "resource_defaults", "cloud_storage", "notes"),
+    "files",
 }
 CREDENTIAL = {"name", "source", "description", "how_to_get", "only_when", "default"}
 GROUP = {"name", "require_one_of", "preferred", "description"}
@@ -100,6 +101,7 @@ def skill_of(value: Value, reading: Reading, path: Path, name: str, kind: str) -
         resource_defaults=read_plain(reading, has.get("resource_defaults")),
         cloud_storage=read_plain(reading, has.get("cloud_storage")),
         notes=reading.texts(has.get("notes")),
+        files=reading.texts_by_name(has.get("files")),
     )
 
 

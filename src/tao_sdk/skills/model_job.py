@@ -8,16 +8,19 @@ what the user sets. Not here: which values an earlier job has (parent.py), and w
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tao_sdk.model.errors import SpecError, join_sentences
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.skills.action_reader import PLACEHOLDER
 from tao_sdk.skills.bank import Bank
 from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.datasets import (
     FORMAT,
     DataGiven,
@@ -31,11 +34,13 @@ from tao_sdk.skills.images import bank_versions, resolve_bank_image
 from tao_sdk.skills.node import is_spec_key
 from tao_sdk.skills.schema import check_spec, read_schema
 from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
-from tao_sdk.skills.spec_tree import Tree, copied, get_value, put_value
+from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import looks_like_key
 
 SET = "set"  # the origin of a value that the user has set
+GIVEN = "given"  # the origin of a field of the job that the user has given
+GPU_COUNT = "gpu_count"
 LIKE = 0.8  # how like a short name a word has to be to be taken for it mistyped
 FILLED_BY_PARENT = ("parent_model", "parent_model_or_ptm", "parent_model_folder")
 CONFIG_PATH = "config_path"
@@ -71,6 +76,8 @@ class Draft:
     origins: dict[str, str] = field(default_factory=dict[str, str])
 
     def put(self, key: str, value: Any, origin: str) -> None:
+        for below in [name for name in self.origins if name.startswith(f"specs.{key}.")]:
+            del self.origins[below]  # the value takes the place of all in it
         put_value(self.tree, key, value)
         self.origins[f"specs.{key}"] = origin
 
@@ -89,11 +96,12 @@ def prepare_model_job(
     chosen = skill.action(action)
     draft = build_spec(bank, skill, chosen, wanted)
     refuse_missing_inputs(skill, chosen, draft.tree)
-    warnings = check_against_schema(bank, skill, chosen, draft.tree)
+    warnings = check_against_schema(bank, skill, chosen, draft, wanted)
     image, image_origin = choose_image(bank, skill, chosen, wanted, settings)
     origins = {
         "image": image_origin,
         "command": f"actions.{action} of {skill.path}",
+        "gpu_count": gpus_origin(skill, wanted, draft),
         **draft.origins,
     }
     fields = spec_fields(chosen, draft.tree)
@@ -101,6 +109,7 @@ def prepare_model_job(
         image=image,
         name=f"{skill.network_arch or skill.name}-{action}".replace("_", "-").lower(),
         upload_excludes=chosen.upload_excludes,
+        files=skill_files(bank, skill),
         gpu_count=gpus_of(skill, wanted, draft),
         num_nodes=wanted.num_nodes,
         **fields,
@@ -116,7 +125,7 @@ def choose_image(
     if not named:
         raise SpecError(f"{skill.name} names no image.", f"As {skill.path} says.", "Give an image.")
     image = resolve_bank_image(bank, named, settings)
-    origin = "given" if wanted.image else f"container_image of {skill.path}"
+    origin = GIVEN if wanted.image else f"container_image of {skill.path}"
     if looks_like_key(named):
         origin = f"{named} in {bank_versions(bank, settings)}, {origin}"
     return image, origin
@@ -125,6 +134,8 @@ def choose_image(
 def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draft:
     """The spec of an action, with everything but what comes from a parent."""
     draft = Draft(template_of(bank, skill, action.name))
+    for key in leaf_keys(draft.tree):
+        draft.origins[f"specs.{key}"] = f"template {skill.spec_templates[action.name].path}"
     for key, value in skill.key_defaults.items():
         draft.put(key, copied(value), f"key_defaults of {skill.path}")
     for key, value in values_of_data(skill, action, wanted):
@@ -134,13 +145,27 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
     for key, value in wanted.from_parent.items():
         draft.put(key, value, "parent")
     for name, value in wanted.values.items():
-        draft.put(key_of(skill, action, name), value, SET)
+        with of_value(name):
+            draft.put(key_of(skill, action, name), value, SET)
     gpus = gpus_of(skill, wanted, draft)
     for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1):
-        refuse_contradiction(draft, key, value)
+        with of_value(key):
+            refuse_contradiction(draft, key, value)
         if not draft.was_set(key):
             draft.put(key, value, "gpu_count and num_nodes")
     return draft
+
+
+@contextmanager
+def of_value(name: str) -> Generator[None]:
+    """An error of a value that the user has set names it, so that a reader of files can add the
+    line.
+    """
+    try:
+        yield
+    except SpecError as error:
+        error.field = error.field or f"{SET}.{name}"
+        raise
 
 
 def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
@@ -154,17 +179,21 @@ def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
     return cast(Tree, document.plain())
 
 
-def check_against_schema(bank: Bank, skill: Skill, action: Action, tree: Tree) -> tuple[str, ...]:
+def check_against_schema(
+    bank: Bank, skill: Skill, action: Action, draft: Draft, wanted: Wanted
+) -> tuple[str, ...]:
     """What the schema does not know. Raises SpecError with all that it does not allow."""
     schema = read_schema(bank.root, skill, action.name)
     if schema is None or action.mode is not Mode.CONFIG:
         return ()
-    checked = check_spec(schema, tree)
+    checked = check_spec(schema, draft.tree)
     if not checked.errors:
         return tuple(checked.warnings)
     first, *others = checked.errors
     more = " ".join(error.what for error in others)
-    raise SpecError(first.what, join_sentences(first.why, more), first.next)
+    names = {key_of(skill, action, name): name for name in wanted.values}
+    field = f"{SET}.{names[first.field]}" if first.field in names else ""
+    raise FieldError(field, first.what, join_sentences(first.why, more), first.next)
 
 
 def values_of_data(skill: Skill, action: Action, wanted: Wanted) -> Iterator[tuple[str, Any]]:
@@ -208,13 +237,32 @@ def key_of(skill: Skill, action: Action, name: str) -> str:
 
 
 def gpus_of(skill: Skill, wanted: Wanted, draft: Draft) -> int:
-    """GPUs of a node: as given, else as the spec was set, else 1."""
+    """GPUs of a node: as given, else as the spec was set, else as the skill says, else 1."""
     if wanted.gpu_count is not None:
         return wanted.gpu_count
+    count = gpus_set(skill, draft)
+    if count is None:
+        count = skill.resource_defaults.get(GPU_COUNT)
+    return count if isinstance(count, int) else 1
+
+
+def gpus_set(skill: Skill, draft: Draft) -> int | None:
+    """GPUs of a node as the user has set them in the spec; None where he has not."""
     key = skill.gpu_spec_key
-    if key and draft.was_set(key) and isinstance(count := get_value(draft.tree, key), int):
-        return count
-    return 1
+    if not key or not draft.was_set(key):
+        return None
+    count = get_value(draft.tree, key)
+    return count if isinstance(count, int) else None
+
+
+def gpus_origin(skill: Skill, wanted: Wanted, draft: Draft) -> str:
+    if wanted.gpu_count is not None:
+        return GIVEN
+    if gpus_set(skill, draft) is not None:
+        return SET
+    if GPU_COUNT in skill.resource_defaults:
+        return f"resource_defaults of {skill.path}"
+    return "default"
 
 
 def hardware_keys(
@@ -263,11 +311,21 @@ def refuse_missing_inputs(skill: Skill, action: Action, tree: Tree) -> None:
     missing = [key for key, each in action.inputs.items() if is_missing(each, action, tree)]
     if missing:
         title = f"{skill.name} {action.name}"
-        raise SpecError(
+        raise FieldError(
+            "data",
             f"{title} needs a value for {', '.join(missing)}.",
             " ".join(dict.fromkeys(source_of(skill, action, key) for key in missing)).strip(),
-            f"Give data, or set them: {missing[0]}=s3://...",
+            way_to_give(skill, action, missing[0]),
         )
+
+
+def way_to_give(skill: Skill, action: Action, key: str) -> str:
+    """How the user gives an input, in words."""
+    if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
+        return f"Name the parent, or the checkpoint, or set {key}."
+    if key in skill.data_sources.get(action.name, {}):
+        return f"Give data, or set {key}=s3://..."
+    return f"Set {key}=s3://..."
 
 
 def is_missing(declared: Input, action: Action, tree: Tree) -> bool:

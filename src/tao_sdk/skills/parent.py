@@ -43,6 +43,21 @@ def values_from_parent(
     }
 
 
+def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, str]:
+    """Keys of the action's spec that take a checkpoint, and the one at this address or absolute
+    path. Raises SpecError.
+    """
+    if "://" not in path and not path.startswith("/"):
+        what = f"checkpoint {path!r} is one of a parent, and none is named."
+        raise SpecError(what, "", "Name the parent, or write an address or an absolute path.")
+    params = skill.spec_params.get(action.name, {})
+    found = {key: path for key, param in params.items() if param in FILLERS}
+    if not found:
+        what = f"{skill.name} {action.name} takes no checkpoint."
+        raise SpecError(what, f"As {skill.path} says.", "Leave it out.")
+    return found
+
+
 def complete_results(client: Client, parent: str) -> Results:
     """The results of a job that is Complete. Raises SpecError for any other."""
     job = client.get_job(parent)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import FieldError
 from tao_sdk.skills.bank_file import read_bank_document
 from tao_sdk.skills.skill import Skill
 
@@ -59,11 +59,11 @@ TYPES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 class Checked:
     """What is wrong with a spec, and what is odd."""
 
-    errors: list[SpecError] = field(default_factory=list[SpecError])
+    errors: list[FieldError] = field(default_factory=list[FieldError])
     warnings: list[str] = field(default_factory=list[str])
 
     def refuse(self, key: str, clause: str, next: str) -> None:
-        self.errors.append(SpecError(f"{key} {clause}.", "As the schema says.", next))
+        self.errors.append(FieldError(key, f"{key} {clause}.", "As the schema says.", next))
 
 
 def read_schema(root: Path, skill: Skill, action: str) -> Json | None:

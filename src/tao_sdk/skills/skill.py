@@ -165,6 +165,9 @@ class Skill:
     resource_defaults: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
     cloud_storage: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
     notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # path in the job: in its folder
 
     def action(self, name: str) -> Action:
         """Raises ActionNotFound, naming a near one or all."""

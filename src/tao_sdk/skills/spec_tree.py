@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, cast
 
@@ -79,3 +79,12 @@ def copied(value: Any) -> Any:
     if isinstance(value, list):
         return [copied(item) for item in cast("list[Any]", value)]
     return value
+
+
+def leaf_keys(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """The key of each value, those of a mapping below as `train.lr`; lists are values."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaf_keys(cast("Mapping[str, Any]", value), f"{above}{name}.")
+        else:
+            yield f"{above}{name}"

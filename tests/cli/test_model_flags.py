@@ -1,0 +1,58 @@
+"""`tao run --model`: the digits model of the packaged bank, with nothing but the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from support.tao_command import Ran, Tao
+
+TRAIN = ("--model", "digits", "--action", "train")
+
+
+def test_a_model_is_trained_and_evaluated_without_a_path_typed(tao: Tao) -> None:
+    trained = tao("run", *TRAIN, "--set", "num_epochs=2", "--name", "learn", PATH="/usr/bin:/bin")
+    assert trained.code == 0, trained.err
+    evaluate = ("--model", "digits", "--action", "evaluate", "--parent", "learn")
+    tested = tao("run", *evaluate, "--checkpoint", "epoch:2", PATH="/usr/bin:/bin")
+    assert tested.code == 0, tested.err
+    assert "accuracy 0.9" in tested.out
+    refused = tao("run", *evaluate, "--checkpoint", "epoch:3")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        3,
+        "error: There is no checkpoint of epoch 3.",
+    )
+    tao.write("job.yaml", "model: digits\naction: evaluate\nparent: learn\n")
+    assert tao("doctor", "job.yaml").code == 0
+    assert tao("run", "job.yaml").code == 0
+
+
+def test_a_parent_that_failed_is_refused(tao: Tao) -> None:
+    tao("run", "--gpus", "0", "--name", "broken", "--", "exit 3")
+    refused = tao("run", "--model", "digits", "--action", "evaluate", "--parent", "broken")
+    assert refused.code == 2
+    assert "is Error, not Complete" in refused.err
+
+
+def test_a_plan_says_where_values_came_from(typed: Callable[..., Ran]) -> None:
+    ran = typed("plan", *TRAIN, "--set", "num_epochs=3", "--time-limit", "1h")
+    lines = ran.out.splitlines()
+    assert "  origins  set train.num_epochs · template 5 values" in lines
+    assert len(lines) <= 12
+    plan = json.loads(typed("plan", "--json", *TRAIN, "--set", "num_epochs=3").out)
+    assert plan["origins"]["specs.train.num_epochs"] == "set"
+    assert plan["origins"]["specs.train.seed"] == "template spec_template_train.yaml"
+    assert plan["origins"]["image"].startswith("tao_toolkit.pyt in ")
+
+
+def test_a_relative_dataset_is_refused_where_jobs_do_not_see_it(typed: Callable[..., Ran]) -> None:
+    model = ("--model", "segformer", "--action", "train")
+    ran = typed("plan", *model, "--data", "train=segments", "--platform", "docker")
+    assert ran.code == 2
+    assert "data train is a path of this machine, which jobs on docker do not see" in ran.err
+
+
+def test_a_dataset_without_a_name_says_how_to_write_it(typed: Callable[..., Ran]) -> None:
+    ran = typed("plan", *TRAIN, "--data", "s3://b/x")
+    assert ran.code == 2
+    assert "--data is 's3://b/x'; it must be NAME=VALUE." in ran.err
