@@ -23,7 +23,6 @@ DAY = [
     (("stop", "try"), "Did you mean tao cancel?"),
     (("resume", "try"), "Did you mean tao retry?"),
     (("rm", "-f", "try"), "tao rm --force JOB"),
-    (("help", "run"), "tao run --help"),
 ]
 
 

@@ -106,7 +106,7 @@ def test_what_is_no_address_is_told_so_with_those_that_are(
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"", "timed out."),
+        (b"", "It did not answer within 0.6 s"),
         (b"HTTP/1.0 400 Bad\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
          "What answers there is no Docker daemon: HTTP status 400, Client sent an HTTP request to an "
          "HTTPS server."),
@@ -121,7 +121,8 @@ def test_what_is_no_address_is_told_so_with_those_that_are(
 def test_why_a_daemon_of_the_network_cannot_be_reached_is_told_in_words(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, why: str
 ) -> None:
-    monkeypatch.setattr(dockerd, "TIMEOUT", 0.5)
+    monkeypatch.setattr(dockerd, "PATIENCE", 0.5)
+    monkeypatch.setattr(dockerd, "PING_SECONDS", 0.1)
     over = threading.Event()
 
     def serve() -> None:

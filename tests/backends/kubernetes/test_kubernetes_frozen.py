@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,15 @@ def client(
         yield client
         for job in client.list_jobs():
             if not job.status.terminal:
-                client.cancel_job(job.id, grace=1)
+                until(partial(is_canceled, client, job))  # a silent server is not asked at once
             client.remove(job.id)
+
+
+def is_canceled(client: Client, job: Job) -> bool:
+    try:
+        return client.cancel_job(job.id, grace=1)
+    except Unreachable:
+        return False
 
 
 def seconds_of(act: Callable[[], Any]) -> float:

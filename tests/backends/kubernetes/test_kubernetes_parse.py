@@ -315,20 +315,20 @@ def filling(ready: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("other", "fills"),
+    ("ready", "more", "fills"),
     [
-        (filling(ready=1), True),
-        (filling(ready=2), False),
-        (filling(ready=0, spec={"suspend": True, "completions": 2}), False),
-        (filling(ready=1, status={"ready": 1, "startTime": EARLY}), False),  # nobody watches it
-        (filling(ready=1, metadata={"annotations": {}}), False),
-        (filling(ready=1, metadata={"annotations": {"tao-sdk/gang-timeout": "x"}}), True),
+        (1, {}, True),
+        (2, {}, False),
+        (0, {"spec": {"suspend": True, "completions": 2}}, False),
+        (1, {"status": {"ready": 1, "startTime": EARLY}}, False),  # nobody watches it
+        (1, {"metadata": {"annotations": {}}}, False),
+        (1, {"metadata": {"annotations": {"tao-sdk/gang-timeout": "x"}}}, True),
     ],
 )
 def test_a_job_is_not_resumed_while_another_ones_ranks_find_their_nodes(
-    other: dict[str, Any], fills: bool
+    ready: int, more: dict[str, Any], fills: bool
 ) -> None:
-    assert parking.is_filling(other) is fills
+    assert parking.is_filling(filling(ready, **more)) is fills
 
 
 def parked(name: str = "tao-job-a") -> dict[str, Any]:

@@ -221,9 +221,9 @@ def test_what_arrives_cut_short_starts_nothing(
     ssh: Any = backend_of(client).ssh
     whole = ssh._call_ssh
 
-    def cut(argv: Sequence[str], seconds: float, given: bytes = b"") -> object:
+    def cut(argv: Sequence[str], seconds: float, given: bytes = b"", *more: Any) -> object:
         script = 0 if size < 1000 else given.find(b"\x1f\x8b")
-        return whole(argv, seconds, given[: script + int(left * (len(given) - script))])
+        return whole(argv, seconds, given[: script + int(left * (len(given) - script))], *more)
 
     monkeypatch.setattr(ssh, "_call_ssh", cut)
     planned = client.plan(job(f"true {random.Random(1).randbytes(size).hex()}"), "slurm").plan
