@@ -121,6 +121,7 @@ def text_of(path: Path) -> str:
     try:
         if not path.is_file() or path.stat().st_size > LONGEST_SCRIPT:
             return ""
-        return path.read_text(errors="replace")
+        with path.open(errors="replace") as file:
+            return file.read(LONGEST_SCRIPT)  # it may be no longer what it was
     except (OSError, ValueError):
         return ""

@@ -190,12 +190,7 @@ def delete_job(kube: Kube, job: Object, how: str) -> Object:
     `how`: Foreground keeps it there until its pods are gone, Background does not.
     """
     metadata = job["metadata"]
-    options = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "propagationPolicy": how,
-        "preconditions": {"uid": metadata["uid"]},
-    }
+    options = delete_options(job, propagationPolicy=how)
     path = jobs_path(metadata["namespace"], metadata["name"])
     with ignored(404, 409):
         answer = kube.ask("DELETE", path, options)
@@ -213,11 +208,12 @@ def delete_pods(kube: Kube, pods: Sequence[Object], grace: int) -> None:
 
 def delete_pod(kube: Kube, pod: Object, grace: int) -> None:
     metadata = pod["metadata"]
-    options = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "gracePeriodSeconds": grace,
-        "preconditions": {"uid": metadata["uid"]},
-    }
+    options = delete_options(pod, gracePeriodSeconds=grace)
     with ignored(403, 404, 409):  # without the right its own grace counts
         kube.ask("DELETE", core_path(metadata["namespace"], "pods", metadata["name"]), options)
+
+
+def delete_options(thing: Object, **how: str | int) -> dict[str, Any]:
+    """What a delete sends, so that it is of this object and not of a later one of its name."""
+    precondition = {"uid": thing["metadata"]["uid"]}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": precondition, **how}
