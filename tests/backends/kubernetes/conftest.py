@@ -9,7 +9,8 @@ import pytest
 from support import marks
 from support.caller import caller_environment
 from support.ended_jobs import ending_jobs
-from support.kubernetes import kube_here, programs
+from support.kubernetes import fault_proxy, kube_here, programs
+from support.kubernetes.fault_proxy import FaultProxy
 from support.kubernetes.kube_here import Cluster
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
@@ -60,6 +61,23 @@ def surroundings(
     monkeypatch.setenv("PATH", f"{programs.programs()}:{os.environ['PATH']}")
     own = {"KUBECONFIG": str(kubeconfig), "TAO_K8S_NAMESPACE": namespace}
     return caller_environment(tmp_path, **own)
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
+    """What stands before the API server of whoever takes it."""
+    with fault_proxy.before(cluster) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client_through_proxy(
+    proxy: FaultProxy, surroundings: dict[str, str], namespace: str, tmp_path: Path
+) -> Iterator[Client]:
+    """As `client`, behind the proxy."""
+    kubeconfig = proxy.write_kubeconfig(tmp_path / "through-proxy", namespace=namespace)
+    settings = Settings({**surroundings, "KUBECONFIG": str(kubeconfig)})
+    yield from ending_jobs(Client(settings=settings), grace=1, remove=True)
 
 
 @pytest.fixture

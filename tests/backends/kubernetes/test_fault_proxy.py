@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -12,18 +11,11 @@ from typing import Any
 
 import pytest
 
-from support.kubernetes import fault_proxy
 from support.kubernetes.fault_proxy import FaultProxy
 from support.kubernetes.kube_api import Api, ApiError
 from support.kubernetes.kube_here import Cluster, namespaced
 
 READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
-
-
-@pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
-    with fault_proxy.before(cluster) as proxy:
-        yield proxy
 
 
 @pytest.fixture

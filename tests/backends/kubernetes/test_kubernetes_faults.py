@@ -7,18 +7,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
-from support.kubernetes import fault_proxy
 from support.kubernetes.fault_proxy import FaultProxy
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -28,22 +25,8 @@ PRINTED = b"".join(b"line %d\n" % number for number in range(1, LINES + 1))
 
 
 @pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
-    with fault_proxy.before(cluster) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def client(
-    proxy: FaultProxy, surroundings: dict[str, str], namespace: str, tmp_path: Path
-) -> Iterator[Client]:
-    kubeconfig = proxy.write_kubeconfig(tmp_path / "through-proxy", namespace=namespace)
-    with Client(settings=Settings({**surroundings, "KUBECONFIG": str(kubeconfig)})) as client:
-        yield client
-        for job in client.list_jobs():
-            if not job.status.terminal:
-                client.cancel_job(job.id, grace=1)
-            client.remove(job.id)
+def client(client_through_proxy: Client) -> Client:
+    return client_through_proxy
 
 
 def submit(client: Client, command: str = PRINTS) -> Job:

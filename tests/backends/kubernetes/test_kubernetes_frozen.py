@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from support.kubernetes import fault_proxy
 from support.kubernetes.fault_proxy import FaultProxy
 from support.kubernetes.kube_here import Cluster
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -27,29 +23,8 @@ SPEC = JobSpec(image="tests.local/python:1", command="sleep 300", gpu_count=0)
 
 
 @pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
-    with fault_proxy.before(cluster) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def client(
-    proxy: FaultProxy, surroundings: dict[str, str], namespace: str, tmp_path: Path
-) -> Iterator[Client]:
-    kubeconfig = proxy.write_kubeconfig(tmp_path / "through-proxy", namespace=namespace)
-    with Client(settings=Settings({**surroundings, "KUBECONFIG": str(kubeconfig)})) as client:
-        yield client
-        for job in client.list_jobs():
-            if not job.status.terminal:
-                until(partial(is_canceled, client, job))  # a silent server is not asked at once
-            client.remove(job.id)
-
-
-def is_canceled(client: Client, job: Job) -> bool:
-    try:
-        return client.cancel_job(job.id, grace=1)
-    except Unreachable:
-        return False
+def client(client_through_proxy: Client) -> Client:
+    return client_through_proxy
 
 
 def seconds_of(act: Callable[[], Any]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ def stamped(second: int, text: bytes) -> bytes:
     return f"2026-01-01T00:{second // 60:02}:{second % 60:02}.5Z ".encode() + text + b"\n"
 
 
+def lines_at(steps: list[Line]) -> list[Line]:
+    """The lines with their seconds, of steps from each to the next."""
+    seconds = accumulate(step for step, _ in steps)
+    texts = (text.replace(b"\n", b" ") for _, text in steps)
+    return list(zip(seconds, texts, strict=True))
+
+
 def served(lines: list[Line], since: str) -> bytes:
     """What the API answers: the lines of that second or later."""
     whole = [stamped(second, text) for second, text in lines]
@@ -35,11 +43,7 @@ def served(lines: list[Line], since: str) -> bytes:
 def test_a_log_that_breaks_off_anywhere_comes_whole_and_once(
     steps: list[Line], cuts: list[int], block: int
 ) -> None:
-    lines: list[Line] = []
-    second = 0
-    for step, text in steps:
-        second += step
-        lines.append((second, text.replace(b"\n", b" ")))
+    lines = lines_at(steps)
     cursor, read = "", b""
     for cut in (*cuts, 10**9):
         position = Position.parse(cursor)
@@ -106,11 +110,7 @@ def test_the_tail_of_a_kept_copy_is_its_last_lines(tmp_path: Path) -> None:
 def test_a_copy_that_breaks_off_anywhere_goes_on_there_and_is_whole(
     steps: list[Line], cuts: list[int], client_dies: bool
 ) -> None:
-    lines: list[Line] = []
-    second = 0
-    for step, text in steps:
-        second += step
-        lines.append((second, text.replace(b"\n", b" ")))
+    lines = lines_at(steps)
     with tempfile.TemporaryDirectory() as folder:
         kept = KeptLogs(Path(folder))
         with part_of(kept.path("uid", 0)).open("a+b") as file:

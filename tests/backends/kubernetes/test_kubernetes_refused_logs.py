@@ -12,7 +12,6 @@ import pytest
 
 from support.kubernetes import fault_proxy
 from support.kubernetes.fault_proxy import FaultProxy
-from support.kubernetes.kube_here import Cluster
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
@@ -26,12 +25,6 @@ from tao_sdk.model.spec import JobSpec, mint_id
 
 ALWAYS = 1_000_000
 GRACE = timedelta(seconds=1)
-
-
-@pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
-    with fault_proxy.before(cluster) as proxy:
-        yield proxy
 
 
 @pytest.fixture
