@@ -62,6 +62,11 @@ def fine_timestamp(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
+def is_ready(node: dict[str, Any]) -> bool:
+    conditions = node["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
 class Nodes:
     """The nodes of the file, and what the cluster knows of them."""
 
@@ -79,12 +84,22 @@ class Nodes:
             self.registered &= self.wanted.keys()  # a node that was taken out may come again
             for name in self.wanted.keys() - self.registered:
                 self.register(name)
-            self.follow_silence()
-            if time.monotonic() >= next_signs:
+            gives_signs = time.monotonic() >= next_signs
+            if gives_signs:
                 next_signs = time.monotonic() + SIGN_OF_LIFE_SECONDS
+                self.ready &= self.taken_for_ready()
+            self.follow_silence()
+            if gives_signs:
                 for name in self.ready:
                     self.renew_lease(name)
             time.sleep(0.2)
+
+    def taken_for_ready(self) -> set[str]:
+        """The cluster gives up a node whose sign of life comes late, as on a machine with much
+        to do. Such a node has to say again that it is ready.
+        """
+        nodes = self.api.get("/api/v1/nodes")["items"]
+        return {node["metadata"]["name"] for node in nodes if is_ready(node)}
 
     def follow_silence(self) -> None:
         """A node that is there again says so; of one that is silent the cluster finds out."""
