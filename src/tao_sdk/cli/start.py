@@ -4,6 +4,7 @@ does then (main.py).
 
 from __future__ import annotations
 
+import gc
 import signal
 
 
@@ -12,8 +13,11 @@ def main() -> None:
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # what is loaded stays: to search it for garbage takes a tenth of a short command
     from tao_sdk.cli import main as command
 
+    gc.freeze()
+    gc.enable()
     if usual:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command.main()

@@ -6,7 +6,6 @@ other tools (habits.py), errors of everything else (failure.py).
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -19,13 +18,14 @@ import click
 from tao_sdk.cli.habits import UNKNOWN_FLAG, flag_instead, word_instead
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.errors import UsageError
+from tao_sdk.model.lazy_pattern import lazy_compile
 
 if TYPE_CHECKING:
     from tao_sdk.client.job_request import NotAJobFile
 
-EXTRA_WORD = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
+EXTRA_WORD = lazy_compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
 PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
-MOUNT = re.compile(r"mounts: \[([^\]<>]+)\]")  # as a job file has it; <folder> is none
+MOUNT = lazy_compile(r"mounts: \[([^\]<>]+)\]")  # as a job file has it; <folder> is none
 # flags of run and plan that take no value
 FLAGS_ALONE = frozenset(
     {"--detach", "--full", "--json", "--jsonl", "--keep-results", "--no-keep-results"}

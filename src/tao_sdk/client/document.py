@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.units import format_size
 
 LARGEST = 16_000_000  # bytes; a spec of 4 MB is the largest anybody has asked for
@@ -24,7 +25,7 @@ MOST_VALUES = 1_000_000  # with every alias counted as often as it is used
 DEEPEST = 100
 FEW = 5  # files of a folder that are named where none is like the one that was asked for
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-ADDRESS = re.compile(r"\w+:/")  # what a path makes of http://host
+ADDRESS = lazy_compile(r"\w+:/")  # what a path makes of http://host
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,12 +462,12 @@ TRUE_OR_FALSE = {
     for plain in words
     for word in (plain, plain.capitalize(), plain.upper())
 }
-INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)", re.ASCII)
-BASED = re.compile(r"([-+]?)0(?:x([0-9a-fA-F_]+)|b([01_]+)|o?([0-7_]+))", re.ASCII)
-FLOAT = re.compile(
+INTEGER = lazy_compile(r"[-+]?(?:0|[1-9][0-9_]*)", re.ASCII)
+BASED = lazy_compile(r"([-+]?)0(?:x([0-9a-fA-F_]+)|b([01_]+)|o?([0-7_]+))", re.ASCII)
+FLOAT = lazy_compile(
     r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII
 )
-NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
+NOT_FINITE = lazy_compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
 
 
 def scalar(event: Any, place: Place) -> Value:

@@ -8,7 +8,6 @@ command, its environment and its specs.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any
 
 from tao_sdk.backends.this_machine import room_left
 from tao_sdk.model.job import Job
+from tao_sdk.model.lazy_pattern import lazy_compile
 
 FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
 MOST_PATHS = 200
-ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/[^\s'\"=:;|&<>(){}$*?]+")
+ABSOLUTE_PATH = lazy_compile(r"(?<![\w.:/])/[^\s'\"=:;|&<>(){}$*?]+")
 NAMING_FIELDS = ("command", "env_vars", "specs", "args", "inputs", "outputs", "files")
 
 

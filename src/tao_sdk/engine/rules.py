@@ -15,6 +15,7 @@ from typing import Any
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.hardware_words import MachineAdvice, hardware_rules
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.module_names import missing_module
 from tao_sdk.model.progress import NOT_FINITE_ADVICE
 from tao_sdk.model.reasons import Reason
@@ -36,7 +37,7 @@ LAST_LINES = 12
 NOTHING_KNOWN = "nothing_known"
 NAN_LOSS = "nan_loss"
 
-_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
+_FRAME = lazy_compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
 
 
 def traceback(evidence: Evidence) -> str | None:
@@ -67,8 +68,8 @@ def error_at_end(log_tail: str) -> str:
 
 
 # What Python prints before the traceback of an exception that ends no program.
-_HARMLESS = re.compile(r"Exception ignored |Exception in |--- Logging error ---|Error in atexit")
-_LAST_WORDS = re.compile(
+_HARMLESS = lazy_compile(r"Exception ignored |Exception in |--- Logging error ---|Error in atexit")
+_LAST_WORDS = lazy_compile(
     r"^(?:Syntax|Indentation|Tab)Error: |can't open file .*\[Errno 2\]|: command not found$"
     r"|\bSegmentation fault\b|\bCUDA out of memory\b"
 )
@@ -118,7 +119,7 @@ def last_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
     return None, ""
 
 
-_NO_SUCH_FILE = re.compile(r"FileNotFoundError: .*?(?:'([^']+)'|\"([^\"]+)\")")
+_NO_SUCH_FILE = lazy_compile(r"FileNotFoundError: .*?(?:'([^']+)'|\"([^\"]+)\")")
 SHOWN_FILES = 5
 
 
@@ -183,8 +184,8 @@ def submodule_missing(evidence: Evidence) -> str | None:
     return error if error and missing_module(error)[1] else None
 
 
-_SYNTAX_ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?((?:Syntax|Indentation|Tab)Error: .*)")
-_FILE_LINE = re.compile(r'^(?:\[rank\d+\]: ?)?\s*File "([^"]+)", line (\d+)$')
+_SYNTAX_ERROR = lazy_compile(r"^(?:\[rank\d+\]: ?)?((?:Syntax|Indentation|Tab)Error: .*)")
+_FILE_LINE = lazy_compile(r'^(?:\[rank\d+\]: ?)?\s*File "([^"]+)", line (\d+)$')
 
 
 def syntax_error(evidence: Evidence) -> str | None:
@@ -201,7 +202,7 @@ def syntax_error(evidence: Evidence) -> str | None:
     return seen
 
 
-_ENDS_IN_NO_FILE = re.compile(r"\S+: \S.*: No such file or directory$")
+_ENDS_IN_NO_FILE = lazy_compile(r"\S+: \S.*: No such file or directory$")
 
 
 def path_missing(evidence: Evidence) -> str | None:

@@ -16,6 +16,7 @@ from functools import reduce
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.runner.outputs.ending import FAILED, SETTLED
 from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
@@ -36,17 +37,17 @@ _NAMES = frozenset(
     | {"interrupted", "preempted"}
 )
 
-_EPOCH = re.compile(r"(?:^|[^a-z])epoch[=_. -]*(\d{1,9})|^weights\.(\d{1,9})-")
-_STEP = re.compile(
+_EPOCH = lazy_compile(r"(?:^|[^a-z])epoch[=_. -]*(\d{1,9})|^weights\.(\d{1,9})-")
+_STEP = lazy_compile(
     r"(?:^|[^a-z])(?:step|steps|iter|iteration)[=_. "
     r"-]*(\d{1,12})|^(?:checkpoint|ckpt|model)[-_](\d{1,12})$"
 )
-_COUNTED_FROM_ZERO = re.compile(
+_COUNTED_FROM_ZERO = lazy_compile(
     r"epoch=\d+|epoch_\d+_step_\d+"
 )  # as Lightning and TAO name them: the first is epoch 0
 
-_BARE_NUMBER = re.compile(r"(?:model|weights|checkpoint|ckpt)[-_.](\d{1,6})")
-_DIGITS_AT_END = re.compile(r"\d+(?=(?:\.pth\.tar|\.[a-z0-9]+)?$)", re.IGNORECASE)
+_BARE_NUMBER = lazy_compile(r"(?:model|weights|checkpoint|ckpt)[-_.](\d{1,6})")
+_DIGITS_AT_END = lazy_compile(r"\d+(?=(?:\.pth\.tar|\.[a-z0-9]+)?$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ place again. Not here: the file itself (config_file.py), and which platforms the
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tao_sdk.model.errors import UsageError
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.secrets import is_secret_name
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+NAME = lazy_compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 @dataclass(frozen=True)

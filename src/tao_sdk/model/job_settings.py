@@ -15,14 +15,15 @@ from typing import Any, cast
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job import Job
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.secrets import is_secret_name
 
 # Fields of a stored spec that say nothing about the training, or have names of their own below.
 _NOT_COMPARED = frozenset({"name", "labels", "command", "packed", "files", "hooks", "secrets"})
-_NUMBER = re.compile(r"-\.?\d")
-PLAIN_WORD = re.compile(r"word \d+")  # the name of a command's word that is no flag's value
+_NUMBER = lazy_compile(r"-\.?\d")
+PLAIN_WORD = lazy_compile(r"word \d+")  # the name of a command's word that is no flag's value
 _HIDDEN = "***"
-_NUMBERED_KEY = re.compile(r"-*key[_-]?\d+")  # one of several keys; `api_key1` is none
+_NUMBERED_KEY = lazy_compile(r"-*key[_-]?\d+")  # one of several keys; `api_key1` is none
 _SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
 
 

@@ -6,17 +6,18 @@ follows from a sighting (model/progress_reader.py).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, NamedTuple
+
+from tao_sdk.model.lazy_pattern import lazy_compile
 
 TEXT_LIMIT = 4096  # characters of a log line that are looked at
 
 NUMBER = r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?)\b"
-_CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_CLOCK = lazy_compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+_COLOUR = lazy_compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(slots=True)

@@ -5,8 +5,9 @@ Pure. Whether the module is one of the user's own files is seen in engine/own_mo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+
+from tao_sdk.model.lazy_pattern import lazy_compile
 
 # Modules whose package has another name on PyPI, where their own name may be a stranger's package.
 PACKAGES: Mapping[str, str] = {
@@ -34,7 +35,7 @@ SAME_NAMES = frozenset(
     "setuptools SimpleITK six tensorboard tensorflow timm tokenizers torch torchaudio torchmetrics "
     "torchvision tqdm transformers wandb xgboost".split()
 )
-_MISSING = re.compile(r"No module named '([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+)*)'")
+_MISSING = lazy_compile(r"No module named '([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+)*)'")
 
 
 def missing_module(text: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from math import ceil
 from typing import Any, cast
 
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.line_shape import (
     NOT_FINITE,
     NUMBER,
@@ -53,7 +54,7 @@ _WORTH_A_LOOK = (
     b"perplexity", b"nll", b"bleu", b"rouge", b"psnr", b"ssim", b"fid", b"reward", b"top",
     b"file \"",
 )  # fmt: skip
-_EPOCH = re.compile(
+_EPOCH = lazy_compile(
     r"(?<![A-Za-z_-])epochs?\b(?:\s?\((?:train|val|test)\))?['\"]?"
     r"[ \t]{0,4}[:=#]?[ \t]{0,4}['\"]?[\[(]?[ \t]{0,4}"
     r"(?P<epoch>\d{1,7})(?P<fraction>\.\d{1,12})?(?![\d.]*\d)[ \t]{0,4}"
@@ -61,34 +62,34 @@ _EPOCH = re.compile(
     r"(?P<bar>:[ \t]{1,8}\d{1,3}%\|)?",
     re.IGNORECASE,
 )
-_PLURAL = re.compile(r"epochs", re.IGNORECASE)
-_IN_PASSING = re.compile(
+_PLURAL = lazy_compile(r"epochs", re.IGNORECASE)
+_IN_PASSING = lazy_compile(
     r"(?:at|until|from|best|per|every|each|after|before|last|since|to|by)[ \t:]+(?:the )?$",
     re.IGNORECASE,
 )
-_TOTAL = re.compile(
+_TOTAL = lazy_compile(
     r"(?:\b(?:max|num|n|total)[_ -]epochs?|(?<![\w])epochs)['\"]?[ \t]{0,4}[:=][ \t]{0,4}"
     r"(?P<epochs>\d{1,7})(?![\d.]*\d)",
     re.IGNORECASE,
 )
-_STEP = re.compile(
+_STEP = lazy_compile(
     r"(?<![A-Za-z0-9_./-])(?:(?:global|train|training)[ _])?(?:steps?|iters?|iterations?)\b"
     r"(?:\(train\))?['\"]?[ \t]{0,12}[:=#]?[ \t]{0,12}['\"]?[\[(]?[ \t]{0,12}"
     r"(?P<step>\d{1,12})(?!,?\d|\.\d|[A-Za-z%])"
     r"(?:[ \t]{0,4}(?:/|of\b)[ \t]{0,12}(?P<steps>\d{1,12}))?",
     re.IGNORECASE,
 )
-_BAR_STEP = re.compile(
+_BAR_STEP = lazy_compile(
     r"\d%\|[^|]{0,200}\|[ \t]{0,12}(?P<step>\d{1,12})/(?P<steps>\d{1,12})[ \t]\["
 )
-_BRACKET_STEP = re.compile(r"^\[(?P<step>\d{1,12})\]\t")  # of xgboost and LightGBM
-_NO_STEP_OF_TRAINING = re.compile(
+_BRACKET_STEP = lazy_compile(r"^\[(?P<step>\d{1,12})\]\t")  # of xgboost and LightGBM
+_NO_STEP_OF_TRAINING = lazy_compile(
     r"(?:max|total|warm-?up|save|saving|log|logging|num|accumulation|every|per|each|eval\w*|val|"
     r"valid\w*|test|testing|predict\w*|sanity\w*)[ \t:_-]{1,4}"
     r"(?:checking[ \t:]{1,4})?(?:dataloader[ \t]\d{1,3}:[ \t]{1,4})?\d{0,3}$",
     re.IGNORECASE,
 )
-_METRIC = re.compile(
+_METRIC = lazy_compile(
     r"(?:(?<![\w./@-])(?P<part>train|training|val|valid|validation|test|eval)[ \t])?"
     r"(?<![\w./@-])(?P<name>[A-Za-z][\w./@-]{0,60})['\"]?"
     r"(?:(?P<sign>[ \t]{0,4}[:=][ \t]{0,4})|[ \t]{1,4})['\"]?"
@@ -96,57 +97,57 @@ _METRIC = re.compile(
     re.IGNORECASE,
 )
 # `Accuracy of the network on the 10000 test images: 55 %`
-_ACCURACY_OF = re.compile(
+_ACCURACY_OF = lazy_compile(
     r"(?P<name>accuracy) of the (?:network|model)(?: on the (?:\d{1,9} )?(?P<part>train|test|"
     rf"validation|val)[a-z ]{{0,20}})?[ \t]?:[ \t]?(?P<value>{NUMBER})[ \t]?(?P<percent>%)",
     re.IGNORECASE,
 )
 # Before a value that is an older one, one to be reached, or of another model.
-_NOT_OF_NOW = re.compile(
+_NOT_OF_NOW = lazy_compile(
     r"(?:best|target|goal|previous|prev|old|expected|baseline|max|min)[ \t_]{1,4}(?:the )?$"
     r"|\b(?:loading|loaded|restoring|restored|resuming|resumed)\b",
     re.IGNORECASE,
 )
 # Behind a number that is a version, a date, a time, a size, or a part of a file's name.
-_NO_VALUE = re.compile(
+_NO_VALUE = lazy_compile(
     r"\.?\d|\.[A-Za-z]|[A-Za-z_]|-\d|:\d|[\w.=-]{0,80}\.[A-Za-z]"
     r"|[ \t](?:[kKMGT]i?B|bytes|files|ms|seconds|s)\b"
 )
-_IN_FILE_NAME = re.compile(r"(?:[\w=-][\w.=-]{0,80})?\.[A-Za-z]")
+_IN_FILE_NAME = lazy_compile(r"(?:[\w=-][\w.=-]{0,80})?\.[A-Za-z]")
 # What follows a whole number that is a value: `loss 2, ...`, `loss 2 accuracy 1`, or nothing.
-_AFTER_VALUE = re.compile(
+_AFTER_VALUE = lazy_compile(
     r"[ \t]*(?:$|[,;|)\]}])"
     r"|[ \t]+[A-Za-z][\w./@-]{0,60}['\"]?(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4})[-+]?\.?\d"
 )
 _NAMES_OF_COUNTS = frozenset({"top", "error", "err"})  # `top 5`, `error 404`
-_ETA = re.compile(
+_ETA = lazy_compile(
     r"\beta['\"]?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<eta>(?:\d+ days?, )?\d+:\d\d(?::\d\d)?)",
     re.IGNORECASE,
 )
 # torchvision's `Epoch: [0]  [  10/1000]  eta: 0:15:00  loss: ...` tells the time left of the epoch.
-_ETA_OF_EPOCH = re.compile(r"\d\][ \t]+eta:")
-_PART_OF_EPOCH = re.compile(
+_ETA_OF_EPOCH = lazy_compile(r"\d\][ \t]+eta:")
+_PART_OF_EPOCH = lazy_compile(
     r"(?<![\d./])(?P<done>\d{1,12})[ \t]*/[ \t]*(?P<total>\d{1,12})(?![\d./])"
 )
 # tqdm's and Lightning's `50%|███  |`, Keras's `10/100 [==>...]` and `10/100 ━━━`
-_BAR = re.compile(r"\d%\|[^|]*\||\d/\d{1,12}[ \t]+(?:\[[=>.]+\]|[━╸╺]+)")
-_HEAD = re.compile(r"\W*epoch\W*\d+\W*", re.IGNORECASE)
-_STEP_WORD = re.compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
+_BAR = lazy_compile(r"\d%\|[^|]*\||\d/\d{1,12}[ \t]+(?:\[[=>.]+\]|[━╸╺]+)")
+_HEAD = lazy_compile(r"\W*epoch\W*\d+\W*", re.IGNORECASE)
+_STEP_WORD = lazy_compile(r"\b(?:step|iter|iteration)\b", re.IGNORECASE)
 # Words that may stand before the metrics of an evaluation: `INFO:root:Final test results: ...`
 _LEADING_WORDS = frozenset({
     "", "info", "root", "main", "rank", "final", "overall", "test", "testing", "val", "valid",
     "validation", "eval", "evaluation", "set", "dataset", "data", "results", "result", "metrics",
     "on", "the", "model", "average", "avg", "mean", "t", "z",
 })  # fmt: skip
-_BETWEEN_METRICS = re.compile(
+_BETWEEN_METRICS = lazy_compile(
     r"(?:[ \t]\(\d{1,3}(?:\.\d{1,10})?[ \t]?%\))?[\s,;|)}\]%.'\"│┃]*(?:and[ \t])?"
 )
-_IN_PATH = re.compile(r"[A-Za-z.]/|/[A-Za-z.]")
-_JSON_START = re.compile(r"\{\s*[\"}]")
+_IN_PATH = lazy_compile(r"[A-Za-z.]/|/[A-Za-z.]")
+_JSON_START = lazy_compile(r"\{\s*[\"}]")
 # Python's traceback: a frame's place, its source below it, and the exception with its message,
 # which may name anything. `MeanError: 0.2` is no exception.
 _FRAME, _SOURCE_INDENT = b'  File "', b"    "
-_EXCEPTION = re.compile(r"(?:\w+\.)*\w*[a-z](?:Error|Exception): +(?![-+.\d])")
+_EXCEPTION = lazy_compile(r"(?:\w+\.)*\w*[a-z](?:Error|Exception): +(?![-+.\d])")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _decode = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 _LOW_ZEROS = _ZEROS.lower()  # the same, with letters in lower case

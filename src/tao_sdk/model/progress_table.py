@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.line_shape import NOT_FINITE, NUMBER, Number, Shape, plain_name
 from tao_sdk.model.metric_names import names_evaluation, names_metric, names_no_metric
 
@@ -22,15 +23,15 @@ LONGEST_CELL = 40  # characters of a column's name
 
 _EPOCH_NAMES = frozenset({"epoch", "epochs"})
 _STEP_NAMES = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration"})
-_BARS = re.compile(r"[^|│┃║]+")
-_COMMAS = re.compile(r"[^,;]+")
-_WIDE_GAPS = re.compile(r"[^\s]+(?: [^\s]+)*")  # one blank belongs to a name
-_GAPS = re.compile(r"\S+")
+_BARS = lazy_compile(r"[^|│┃║]+")
+_COMMAS = lazy_compile(r"[^,;]+")
+_WIDE_GAPS = lazy_compile(r"[^\s]+(?: [^\s]+)*")  # one blank belongs to a name
+_GAPS = lazy_compile(r"\S+")
 # How the cells of a header are found, and those of the rows below it.
 _SEPARATIONS = ((_BARS, _BARS), (_COMMAS, _COMMAS), (_WIDE_GAPS, _GAPS), (_GAPS, _GAPS))
-_BRACKETS = re.compile(r"[ \t]*[(\[][^)\]]*[)\]]")
-_COUNT = re.compile(r"(?P<count>\d{1,12})(?:/(?P<of>\d{1,12}))?")
-_FRACTION = re.compile(rf"(?P<value>{NUMBER}|{NOT_FINITE})[ \t]?%?", re.IGNORECASE)
+_BRACKETS = lazy_compile(r"[ \t]*[(\[][^)\]]*[)\]]")
+_COUNT = lazy_compile(r"(?P<count>\d{1,12})(?:/(?P<of>\d{1,12}))?")
+_FRACTION = lazy_compile(rf"(?P<value>{NUMBER}|{NOT_FINITE})[ \t]?%?", re.IGNORECASE)
 
 
 class Cell(NamedTuple):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import join_sentences
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.module_names import package_words
 from tao_sdk.model.reasons import Reason
 
@@ -150,7 +151,7 @@ def log_says(*patterns: str) -> Condition:
 
     Behind a traceback, the last such line is what ended the program.
     """
-    compiled = re.compile("|".join(patterns))
+    compiled = lazy_compile("|".join(patterns))
 
     def condition(evidence: Evidence) -> str | None:
         for line in reversed(evidence.log_tail.splitlines()):
@@ -170,7 +171,7 @@ def runner_failed(
     rule that says itself what to do leaves the event's `next` out.
     """
     prefixes = codes or ("",)
-    compiled = re.compile(host)
+    compiled = lazy_compile(host)
 
     def condition(evidence: Evidence) -> str | None:
         for event in reversed(evidence.runner):
@@ -226,7 +227,7 @@ def backend_says(*patterns: str) -> Condition:
 
     Returns them with the backend's task before them; the patterns are not looked for in that.
     """
-    compiled = re.compile("|".join(patterns), re.IGNORECASE)
+    compiled = lazy_compile("|".join(patterns), re.IGNORECASE)
 
     def condition(evidence: Evidence) -> str | None:
         if compiled.search(evidence.backend_words):

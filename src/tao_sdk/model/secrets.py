@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+from tao_sdk.model.lazy_pattern import lazy_compile
+
+_SECRET_NAME = lazy_compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _NOT_SECRET = frozenset(
     {"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"}
 )  # a path to a key is no key, a tokenizer no token
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]*")
-_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
+_ADDRESS = lazy_compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]*")
+_LOGIN = lazy_compile(r"(?<=://)[^/?#]*@")
 SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text
 
 

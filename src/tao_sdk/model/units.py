@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+from tao_sdk.model.lazy_pattern import lazy_compile
+
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+", re.ASCII)
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)|(\d+)-(\d+):([0-5]?\d)", re.ASCII)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?b?)", re.ASCII | re.IGNORECASE)
+_DURATION = lazy_compile(r"(?:\d+(?:\.\d+)?[smhdw])+", re.ASCII)
+_CLOCK = lazy_compile(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)|(\d+)-(\d+):([0-5]?\d)", re.ASCII)
+_SIZE = lazy_compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?b?)", re.ASCII | re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 

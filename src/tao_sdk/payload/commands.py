@@ -17,6 +17,7 @@ from typing import TypeGuard
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.payload.formats import json_line
 from tao_sdk.payload.rereading import Reading, reading
 from tao_sdk.payload.shell import HereDocument, Place, Spot, Word, scan
@@ -28,12 +29,12 @@ from tao_sdk.runner.quote import PLAIN, quote_word
 NUL = "\0"
 CONFIG_PATH = "{config_path}"
 VARIABLE = "TAO_ARG_"
-NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
+NUMBER = lazy_compile(r"-?[0-9]+", re.ASCII)
 # what stands before the value in key=value, or in the value alone
-ARGUMENT = re.compile(r"""["']?([\w.+~@/\[\]-]+=)?["']?""")
-OPTION_BEFORE = re.compile(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$")
-INTO = re.compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
-PROGRAM = re.compile(
+ARGUMENT = lazy_compile(r"""["']?([\w.+~@/\[\]-]+=)?["']?""")
+OPTION_BEFORE = lazy_compile(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$")
+INTO = lazy_compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
+PROGRAM = lazy_compile(
     r"(?<![\w.-])(python[\d.]*|[gmn]?awk|perl|ruby|node|sed|ssh|(?:ba|da|z|k)?sh)(?![\w.-])"
 )
 # program -> how a value reaches its script as a word of its own

@@ -7,24 +7,24 @@ ASCII, so that a reader's locale does not matter.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeGuard
 
 from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.payload.values import Hole, Tree, walk
 from tao_sdk.runner.document import Template
 from tao_sdk.runner.quote import STYLES, double_quoted
 
 Piece = str | Hole
 # A word that YAML 1.1 and 1.2 read as a string without quotes. Whatever else there is gets quotes.
-YAML_WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*")
+YAML_WORD = lazy_compile(r"[A-Za-z_/][A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*")
 YAML_RESERVED = frozenset("y n yes no on off true false null nan inf".split())
-SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = lazy_compile("[\ud800-\udfff]")
 CONSTANTS = {None: "null", True: "true", False: "false"}
-TOML_BARE = re.compile(r"[A-Za-z0-9_-]+")
+TOML_BARE = lazy_compile(r"[A-Za-z0-9_-]+")
 YAML_LONGEST_KEY = 900  # YAML takes a key before ':' up to 1024 characters
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.payload.script_programs import (
     INTERPRETERS,
     SOURCING,
@@ -43,22 +44,22 @@ DECLARING = frozenset({"export", "readonly", "declare", "typeset", "local"})
 FILLING = frozenset({"read", "mapfile", "readarray"})  # variables, from standard input
 NAMING = frozenset({"unset", "getopts", "wait", *FILLING})
 LOOPS = frozenset({"for", "select"})  # their first word is the name of a variable
-HARMLESS_OPTIONS = re.compile(r"-[xrg]+|--")
+HARMLESS_OPTIONS = lazy_compile(r"-[xrg]+|--")
 INTEGERS = frozenset("OPTIND RANDOM SRANDOM SECONDS HISTCMD".split())  # in bash, from its start
-VARIABLE = re.compile(r"[A-Za-z_]\w*")
-LIST = re.compile(r"([A-Za-z_]\w*)\+?=\(")  # a=( and a+=(
-ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=")
-NAME_BEGUN = re.compile(r"\w*")
-NAME_ENDED = re.compile(r"\w*(\[[^\]]*\])?\+?=")
-ELEMENT_BEGUN = re.compile(r"\w*\[[^=]*$")  # the index of an array
-ELEMENT_ENDED = re.compile(r"\]\+?=")
+VARIABLE = lazy_compile(r"[A-Za-z_]\w*")
+LIST = lazy_compile(r"([A-Za-z_]\w*)\+?=\(")  # a=( and a+=(
+ASSIGNED = lazy_compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=")
+NAME_BEGUN = lazy_compile(r"\w*")
+NAME_ENDED = lazy_compile(r"\w*(\[[^\]]*\])?\+?=")
+ELEMENT_BEGUN = lazy_compile(r"\w*\[[^=]*$")  # the index of an array
+ELEMENT_ENDED = lazy_compile(r"\]\+?=")
 SEPARATORS = frozenset({"&&", "||", "(", ")"})  # between the comparisons of [[ ... ]]
 COMPARED = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 EXISTS = frozenset({"-v", "-R"})  # the name of a variable follows
 # a shell reads the value of these as code
-RUN_VARIABLE = re.compile(r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?=")
+RUN_VARIABLE = lazy_compile(r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?=")
 PRINTING = frozenset("echo printf yes basename dirname realpath readlink expr seq date".split())
-SUBSTITUTION = re.compile(r"\$\(|<\(")
+SUBSTITUTION = lazy_compile(r"\$\(|<\(")
 
 
 def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:

@@ -8,6 +8,7 @@ import re
 from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.net.address import MODULES, path_of, scheme, shown
 from tao_sdk.net.s3_words import WORDS
 
@@ -17,18 +18,18 @@ MISTAKEN = {
     "gs": "Use a bucket with an S3 endpoint, or a mounted path.",
     "azure": "Mount the container into the job and name the path.",
 }
-MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
+MISWRITTEN = lazy_compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
 # nor these, but they name a path, under which it can be read as it is
 SHARED = frozenset({"lustre", "slurm"})
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
 # old ones have capitals and underscores
-BUCKET = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)
-ANY_BUCKET = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
+BUCKET = lazy_compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)
+ANY_BUCKET = lazy_compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
 # of a web address, without a login
-HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]?#]+)(?::(?P<port>[0-9]{0,9}))?", re.ASCII)
+HOST = lazy_compile(r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]?#]+)(?::(?P<port>[0-9]{0,9}))?", re.ASCII)
 LAST_PORT = 65535
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+UNPRINTABLE = lazy_compile(r"[\x00-\x1f\x7f-\x9f]")
 
 # scheme -> how many names have to follow, how the address is written
 SHAPES = {

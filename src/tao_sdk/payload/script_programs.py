@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tao_sdk.model.lazy_pattern import lazy_compile
+
 SHELLS = frozenset("sh bash dash ash ksh mksh lksh rbash yash zsh fish csh tcsh".split())
-A_SHELL = re.compile(r"[$`].*\b(SHELL|BASH|sh|bash)\b|\$0$")  # ${SHELL:-bash}, $(which bash)
+A_SHELL = lazy_compile(r"[$`].*\b(SHELL|BASH|sh|bash)\b|\$0$")  # ${SHELL:-bash}, $(which bash)
 # program -> the letters of its options that a script follows
 SCRIPT_OPTIONS = {
     **dict.fromkeys(SHELLS, "c"),
@@ -28,16 +30,16 @@ SCRIPT_OPTIONS = {
 }
 # options in full that a script follows
 LONG_OPTION = "--(?:expression|eval|print|source|split-string|command)"
-SHELL_SCRIPT = re.compile(r"-\w*c\w*")
+SHELL_SCRIPT = lazy_compile(r"-\w*c\w*")
 INTERPRETERS = frozenset(SCRIPT_OPTIONS) - {"sed", "awk", "gawk", "env"}
 # an option of an interpreter whose script is not on standard input
-NAMES_SCRIPT = re.compile(r"-\w*[cerm]")
+NAMES_SCRIPT = lazy_compile(r"-\w*[cerm]")
 VALUED = frozenset({"-W", "-X", "-I", "--rcfile", "--init-file"})
 # an option of a shell that one more word follows: -euo pipefail
-SETTING = re.compile(r"[-+]\w*[oO]\w*")
+SETTING = lazy_compile(r"[-+]\w*[oO]\w*")
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 # options of xargs: what it reads goes into the script of a shell
-REPLACING = re.compile(r"-[Ii].*|--replace.*")
+REPLACING = lazy_compile(r"-[Ii].*|--replace.*")
 # programs whose -c may come behind other words
 LATE_OPTION = frozenset({"su", "runuser", "script", "flock"})
 # program -> the letters of its options that a value follows; its first other word is the script,
@@ -50,7 +52,7 @@ SCRIPT_FIRST = {
     "sed": "efl",
     "trap": "l",
 }
-SCRIPT_NAMED = re.compile(r"-\w*[ef]|--file|--expression")
+SCRIPT_NAMED = lazy_compile(r"-\w*[ef]|--file|--expression")
 EVERY_WORD = frozenset(
     "eval alias compgen complete bind fc ssh watch parallel tmux make gmake".split()
 )
@@ -64,8 +66,8 @@ WRAPPERS = frozenset(
     " doas chroot unshare nsenter taskset chrt setpriv prlimit busybox toybox sshpass".split()
 )
 MODIFIERS = frozenset({"command", "builtin", "coproc"})  # stand before a program
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
-OPERATOR = re.compile(r"-[a-z]+|[=!]=|=~?|[<>\])]")  # behind a word of [ ... ]
+ASSIGNMENT = lazy_compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
+OPERATOR = lazy_compile(r"-[a-z]+|[=!]=|=~?|[<>\])]")  # behind a word of [ ... ]
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ def first_operand(words: Sequence[str], at: int, valued: str) -> int:
     """The index of the first word that is neither an option nor the value of one of the `valued`
     letters; -1 when an option has the script.
     """
-    takes_value = re.compile(rf"-\w*[{valued}]")
+    takes_value = lazy_compile(rf"-\w*[{valued}]")
     index = at + 1
     while index < len(words) and is_dashed(words[index]) and words[index] != "-":
         if SCRIPT_NAMED.match(words[index]):

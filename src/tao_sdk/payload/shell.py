@@ -16,17 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tao_sdk.model.lazy_pattern import lazy_compile
+
 KEYWORDS = frozenset("if then else elif fi do done while until ! { } time".split())
 # what is up to the closing word is one command
 OPENING = frozenset("{ if while until for select case".split())
 CLOSING = frozenset("} fi done esac".split())
-HERE = re.compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)", re.DOTALL)
-QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
-FUNCTION = re.compile(r"\([ \t]*\)")
-REDIRECTION = re.compile(r"&?(?:<>|>>|>\||[<>])&?")
-NAME = re.compile(r"(?:[A-Za-z_]\w*)?")  # of an array; none in a list: a=([1]=b)
-MARK = re.compile(r"&&|\|\||[()\n]|[<>](?!\()")  # what separates words inside [[ ... ]]
-DESCRIPTOR = re.compile(r"[0-9]+|\{\w+\}")  # 2>file, {log}>file
+HERE = lazy_compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)", re.DOTALL)
+QUOTED = lazy_compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
+FUNCTION = lazy_compile(r"\([ \t]*\)")
+REDIRECTION = lazy_compile(r"&?(?:<>|>>|>\||[<>])&?")
+NAME = lazy_compile(r"(?:[A-Za-z_]\w*)?")  # of an array; none in a list: a=([1]=b)
+MARK = lazy_compile(r"&&|\|\||[()\n]|[<>](?!\()")  # what separates words inside [[ ... ]]
+DESCRIPTOR = lazy_compile(r"[0-9]+|\{\w+\}")  # 2>file, {log}>file
 
 
 class Place(Enum):
