@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -133,11 +133,13 @@ def test_a_connection_that_has_replaced_a_lost_one_is_left_alone_however_busy_it
 
         lost = False
 
-        def _run_over(self, host: str, sock: str, script: str, *more: Any) -> ssh.Answer:
+        def _run_over(
+            self, host: str, sock: str, script: str, *more: Any, **how: Any
+        ) -> ssh.Answer:
             if script == ":":
                 raise ssh.Lost("no answer")
             if self.lost:
-                return super()._run_over(host, sock, script, *more)
+                return super()._run_over(host, sock, script, *more, **how)
             self.lost = True
             sshd.drop()
             until(lambda: not ssh.is_listening(sock))
@@ -276,9 +278,18 @@ def test_a_slow_script_on_a_host_that_answers_is_waited_for(
 ) -> None:
     client = Ssh(sshd.login())
     client.run("true")
-    monkeypatch.setattr(ssh, "PATIENCE", 0.2)
+    monkeypatch.setattr(ssh, "PATIENCE", 0.01)  # the answer to the probe comes later, too
     monkeypatch.setattr(ssh, "ANSWER_SECONDS", 300.0)
+    started: list[Sequence[str]] = []
+    start_ssh = ssh.start_ssh
+
+    def count_and_start(argv: Sequence[str], *more: Any) -> Any:
+        started.append(argv)
+        return start_ssh(argv, *more)
+
+    monkeypatch.setattr(ssh, "start_ssh", count_and_start)
     assert client.run("cat; sleep 1; echo there", stdin=b"all ").out == b"all there\n"
+    assert len(started) == 2  # the script and one probe
     assert sshd.logins() == 1
 
 

@@ -153,6 +153,11 @@ class Crowded(Exception):
     """The host takes no more sessions over this connection now."""
 
 
+def no_doubt() -> bool:
+    """Takes the host for there: what waits for the answer has a limit of its own."""
+    return True
+
+
 class Ssh:
     """Runs scripts on the first host that can be reached."""
 
@@ -381,7 +386,7 @@ class Ssh:
         there are none: then scripts that were given up fill it, for as long as they hang.
         """
         try:
-            self._run_over(host, sock, ":", b"", seconds)
+            self._run_over(host, sock, ":", b"", seconds, is_probe=True)
         except Crowded:
             return has_users(sock)
         except Lost:
@@ -403,8 +408,17 @@ class Ssh:
         finally:
             os.close(fd)
 
-    def _run_over(self, host: str, sock: str, script: str, stdin: bytes, seconds: float) -> Answer:
-        """The script's answer over that connection or not at all.
+    def _run_over(
+        self,
+        host: str,
+        sock: str,
+        script: str,
+        stdin: bytes,
+        seconds: float,
+        is_probe: bool = False,
+    ) -> Answer:
+        """The script's answer over that connection or not at all. A slow answer is followed by a
+        probe, that of a probe is not.
 
         ssh could log in by itself, but then every process that finds the connection gone would.
         """
@@ -422,6 +436,8 @@ class Ssh:
         )
         argv = [*self._login_options(host), *only, "-T", split_address(host)[0], remote]
         is_there = partial(self._carries_scripts, host, sock, ANSWER_SECONDS)
+        if is_probe:
+            is_there = no_doubt
         done = self._call_ssh(argv, max(seconds, 0.1), wrapped + stdin, is_there)
         words = done.stderr.decode("utf-8", "replace").strip()
         answer = read_framed(done.stdout, mark)
@@ -441,7 +457,7 @@ class Ssh:
         argv: Sequence[str],
         seconds: float,
         given: bytes = b"",
-        is_there: Callable[[], bool] = lambda: True,
+        is_there: Callable[[], bool] = no_doubt,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run ssh to its end, with `given` on its standard input. Raises Lost after `seconds`, and
         earlier where the host is no longer there: `is_there` is asked after PATIENCE seconds.
