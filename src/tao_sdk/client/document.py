@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.units import format_size
@@ -27,7 +27,7 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 ADDRESS = re.compile(r"\w+:/")  # what a path makes of http://host
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """Where a value stands: `job.yaml:3:5`, as editors and compilers write it; without a line, the
     whole file.
@@ -81,10 +81,11 @@ SHAPES = {
     "NoneType": "empty",
 }
 
-Scalar = str | int | float | bool | None
+if TYPE_CHECKING:
+    Scalar = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Value:
     """One value of a document. `data` holds Values where it is a list or a mapping; `text` is a
     scalar as written.
@@ -93,7 +94,7 @@ class Value:
     place: Place
     data: Scalar | list[Value] | dict[str, Value]
     text: str = ""
-    keys: dict[str, Place] = field(default_factory=dict[str, Place])
+    keys: dict[str, Place] = field(default_factory=lambda: {})
     weight: int = 1
 
     @property
@@ -339,7 +340,7 @@ class Branch:
     place: Place
     anchor: str | None
     is_mapping: bool
-    items: list[Value] = field(default_factory=list[Value])
+    items: list[Value] = field(default_factory=lambda: [])
 
 
 class Builder:
@@ -418,7 +419,8 @@ def mapping(branch: Branch) -> Value:
     items: dict[str, Value] = {}
     keys: dict[str, Place] = {}
     merged: dict[str, Value] = {}
-    for key, value in zip(branch.items[::2], branch.items[1::2], strict=True):
+    for index in range(0, len(branch.items), 2):
+        key, value = branch.items[index : index + 2]
         if isinstance(key.data, (dict, list)):
             raise DocumentError(
                 key.place, f"a key is {key.shape}.", "A key is a text.", "Quote it."
@@ -479,7 +481,7 @@ def scalar(event: Any, place: Place) -> Value:
         return Value(place, text if quoted else resolve(text, place), text)
     kinds = {"int": int, "float": float, "bool": TRUE_OR_FALSE.__getitem__, "null": lambda _: None}  # pyright: ignore[reportUnknownVariableType, reportUnknownLambdaType]
     try:
-        data: Scalar = kinds[event.tag.removeprefix("tag:yaml.org,2002:")](text)  # pyright: ignore[reportUnknownVariableType]
+        data: Scalar = kinds[event.tag.replace("tag:yaml.org,2002:", "")](text)  # pyright: ignore[reportUnknownVariableType]
     except (KeyError, ValueError):
         raise DocumentError(
             place, f"the tag {event.tag} has no meaning here.", "", "Leave it out."

@@ -28,8 +28,8 @@ class Level:
 class Outline:
     """By key of the top level: its text, the items of its list, or the keys of its mapping."""
 
-    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    levels: list[Level] = field(default_factory=list[Level])
+    texts: dict[str, list[str]] = field(default_factory=lambda: {})
+    levels: list[Level] = field(default_factory=lambda: [])
     key: str = ""
 
     def take(self, event: Any) -> None:
