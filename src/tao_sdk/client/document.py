@@ -24,6 +24,9 @@ MOST_VALUES = 1_000_000  # with every alias counted as often as it is used
 DEEPEST = 100
 FEW = 5  # files of a folder that are named where none is like the one that was asked for
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)[0-9a-fA-F]{8}")
+# what the reader without libyaml raises for it
+NO_CHARACTER = (ValueError, OverflowError)
 ADDRESS = re.compile(r"\w+:/")  # what a path makes of http://host
 
 
@@ -282,6 +285,8 @@ def compose(text: str, path: str) -> Value:
         events = cast("Iterator[Any]", yaml.parse(text, loader))  # pyright: ignore[reportUnknownMemberType]
         for event in events:
             builder.take(event)
+    except DocumentError:
+        raise
     except yaml.MarkedYAMLError as error:
         raise syntax_error(error, text, path) from None
     except yaml.reader.ReaderError as error:
@@ -292,9 +297,22 @@ def compose(text: str, path: str) -> Value:
             "",
             "Remove it.",
         ) from None
+    except NO_CHARACTER:
+        raise unknown_character(text, path) from None
     if builder.documents:
         return builder.documents[0]
     return Value(Place(path, 1, 1), None)
+
+
+def unknown_character(text: str, path: str) -> DocumentError:
+    escape = BEYOND_UNICODE.search(text)
+    before = text[: escape.start()] if escape else ""
+    return DocumentError(
+        position(path, before),
+        "this is not YAML: an escape stands for no character.",
+        "",
+        "Write the character itself, or put the text in single quotes.",
+    )
 
 
 def code_point(character: str | int) -> str:

@@ -50,7 +50,7 @@ def short_name(skill: Skill) -> str:
 def platform_line(skill: Skill, width: int) -> str:
     others = [alias for alias in skill.aliases if alias != short_name(skill)]
     also = f" Also called {', '.join(others)}." if others else ""
-    return f"{short_name(skill):<{width}}  {skill.description}{also}"
+    return f"{short_name(skill):<{width}}  {skill.description}{also}".rstrip()
 
 
 def platform_lines(skills: Sequence[Skill]) -> list[str]:
