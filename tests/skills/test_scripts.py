@@ -472,6 +472,17 @@ def test_a_versions_file_outside_of_the_bank_is_not_read(
     assert "leads out of the skill bank" in one_line(ran)
 
 
+def test_a_folder_that_cannot_be_opened_is_told(installed: Path, ask: Ask) -> None:
+    ran = ask(installed, "list_tao_models", "--skill-bank", "x" * 300)
+    assert "cannot be opened: File name too long. --skill-bank names it." in one_line(ran)
+
+
+def test_a_versions_file_that_cannot_be_opened_is_told(installed: Path, ask: Ask) -> None:
+    long = {"TAO_VERSIONS_FILE": "/" + "x" * 300}
+    ran = ask(installed, "resolve_versions_key", "wheels.tao_sdk_docker", **long)
+    assert "cannot be read: File name too long." in one_line(ran)
+
+
 COPIES = {  # what is missing of a bank -> a call, and what it tells
     "versions.yaml": ("resolve_versions_key", "has no versions.yaml"),
     "skills": ("list_tao_platforms", "is no skill bank: it has no folder skills."),

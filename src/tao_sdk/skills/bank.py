@@ -162,6 +162,19 @@ def choose_bank(named: str | Path | None = None, settings: Surroundings | None =
 def open_bank(path: Path, named_by: str) -> Bank:
     """Raises BankNotFound where nothing is there, BankError for what is no bank."""
     root = expanded(path, named_by).absolute()
+    try:
+        refuse_no_bank(root, named_by)
+    except OSError as error:
+        raise BankError(
+            f"{printable(str(root))} cannot be opened: {error.strerror}.",
+            f"{named_by} names it.",
+            "Name another folder, or check its permissions.",
+        ) from None
+    return Bank(root, named_by)
+
+
+def refuse_no_bank(root: Path, named_by: str) -> None:
+    """Raises BankNotFound, BankError."""
     shown = printable(str(root))
     if not root.exists():
         raise BankNotFound(
@@ -178,7 +191,6 @@ def open_bank(path: Path, named_by: str) -> Bank:
         raise BankError(
             f"{shown} is no skill bank: it has no folder skills.", f"{named_by} names it.", hint
         )
-    return Bank(root, named_by)
 
 
 def expanded(path: Path, named_by: str) -> Path:

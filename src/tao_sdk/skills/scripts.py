@@ -101,6 +101,8 @@ def main(path: str, words: Sequence[str], variables: Mapping[str, str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        tell(f"{error.filename} cannot be read: {error.strerror}. Check its permissions.")
     return FAILED
 
 
