@@ -12,17 +12,18 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.model.errors import TaoError
-from tao_sdk.model.settings import Settings
+from tao_sdk.model.surroundings import Surroundings, surroundings_here
 
 USUAL_BANK = "tao-skills-external"  # below the home
 PACKAGED = Path(__file__).parent / "skill_bank" / "versions.yaml"
 
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+")
 
-Manifest = Mapping[str, Any]
+if TYPE_CHECKING:
+    Manifest = Mapping[str, Any]
 
 
 class ManifestNotFoundError(TaoError, FileNotFoundError):
@@ -93,14 +94,14 @@ def image_keys(manifest: Manifest) -> dict[str, str]:
 
 def images_of(key: str, manifest: Manifest) -> dict[str, str]:
     """The image of `key`, or of every key below it. Raises KeyNotFoundError, ManifestError."""
-    key = key.strip().removeprefix("images.")
+    key = _without(tree="images", key=key.strip())
     below = {
         name: image for name, image in image_keys(manifest).items() if name.startswith(f"{key}.")
     }
     return below or {key: resolve_image(key, manifest)}
 
 
-def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
+def load_manifest(path: str | Path | None = None, settings: Surroundings | None = None) -> Manifest:
     """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError,
     ManifestError.
     """
@@ -119,21 +120,20 @@ def load_manifest(path: str | Path | None = None, settings: Settings | None = No
             "It should have the keys images and wheels.",
             "Mend it, or name another in TAO_VERSIONS_FILE.",
         )
-    return cast(Manifest, manifest)
+    return cast("Manifest", manifest)
 
 
-def manifest_path(path: str | Path | None = None, settings: Settings | None = None) -> Path:
+def manifest_path(path: str | Path | None = None, settings: Surroundings | None = None) -> Path:
     """Where the manifest is. One that is named and is not there is an error, not a reason to take
     another.
     """
-    settings = settings or Settings.load()
+    settings = settings or surroundings_here()
     if named := path or settings.get("TAO_VERSIONS_FILE"):
         if not (found := Path(named).expanduser()).is_file():
             raise ManifestNotFoundError(
                 f"There is no versions file at {found}.",
                 "It is the path that was given." if path else "TAO_VERSIONS_FILE names it.",
-                "Name one that is there, or none to use "
-                f"$TAO_SKILL_BANK_PATH/versions.yaml or {PACKAGED}.",
+                "Name one that is there, or none: then the skill bank's own is used.",
             )
         return found
     bank = Path(settings.get("TAO_SKILL_BANK_PATH") or settings.home / USUAL_BANK).expanduser()
@@ -144,7 +144,7 @@ def manifest_path(path: str | Path | None = None, settings: Settings | None = No
 def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
     check_text(
         key,
-        tree.removesuffix("s"),
+        tree[:-1],
         "a key of versions.yaml, such as tao_toolkit.pyt or tao_sdk_docker",
     )
     manifest = load_manifest() if manifest is None else manifest
@@ -155,32 +155,36 @@ def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
             "Pass what load_manifest() gives.",
         )
     node: Any = manifest
-    for part in [tree, *key.removeprefix(f"{tree}.").split(".")]:
+    for part in [tree, *_without(tree, key).split(".")]:
         if not isinstance(node, Mapping) or part not in node:
             raise _no_key(tree, key, manifest)
-        node = cast(Manifest, node)[part]
+        node = cast("Manifest", node)[part]
     if not isinstance(node, str) or not node.strip():
         raise ManifestError(
-            f"{key!r} is no {tree.removesuffix('s')}: the manifest has {_kind(node)} there.",
+            f"{key!r} is no {tree[:-1]}: the manifest has {_kind(node)} there.",
             "",
             f"Known are: {_listed(sorted(_keys(manifest.get(tree), ())))}.",
         )
     return node.strip()
 
 
+def _without(tree: str, key: str) -> str:
+    """`tao_toolkit.pyt` of `images.tao_toolkit.pyt`."""
+    start = f"{tree}."
+    return key[len(start) :] if key.startswith(start) else key
+
+
 def _no_key(tree: str, key: str, manifest: Manifest) -> KeyNotFoundError:
     known = sorted(_keys(manifest.get(tree), ()))
-    near = difflib.get_close_matches(key.removeprefix(f"{tree}."), known, n=1)
+    near = difflib.get_close_matches(_without(tree, key), known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {_listed(known)}."
     image = f" If it is an image, write its tag: {key}:latest." if tree == "images" else ""
-    return KeyNotFoundError(
-        f"no such {tree[:-1]} key: {key.removeprefix(f'{tree}.')}", "", hint + image
-    )
+    return KeyNotFoundError(f"no such {tree[:-1]} key: {_without(tree, key)}", "", hint + image)
 
 
 def _keys(node: Any, above: tuple[str, ...]) -> Iterator[str]:
     if isinstance(node, Mapping):
-        for name, below in cast(Mapping[Any, Any], node).items():
+        for name, below in cast("Mapping[Any, Any]", node).items():
             yield from _keys(below, (*above, str(name)))
     elif above:
         yield ".".join(above)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -16,41 +18,36 @@ from typing import Any
 
 import pytest
 
+from support.pythons import NEW_ENOUGH, alone, minor
 from support.servers import s3_here
 from tao_sdk import Job, Status
 from tao_sdk.action_workflow import ActionWorkflow
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 from tao_sdk.script_runner import build_entrypoint
+from tao_sdk.skills.installing import install_bank
 
 HERE = Path(__file__).parent
 
-BANK = "the skill bank's scripts are not part of this version"
 DOCKER = "it runs on a real daemon, in tests/backends/docker"
 KUBERNETES = "it needs a cluster: tests/backends/kubernetes runs it on one"
 SLURM = "it needs a cluster: tests/backends/slurm runs it on one"
 NOT_RUN = {
-    "tao-execution-sdk/list-platforms.sh": BANK,
-    "tao-execution-sdk/resolve-image.sh": BANK,
-    "tao-execution-sdk/list-models.sh": BANK,
-    "tao-execution-sdk/credential-filter.sh": BANK,
     "tao-execution-sdk/install-command.sh": "it installs the document, not this SDK, from outside",
     "local-docker/gpu-host.sh": DOCKER,
     "local-docker/direct-docker.sh": DOCKER,
-    "local-docker/sdk-wrapper.sh": DOCKER,
     "local-docker/network.sh": DOCKER,
     "local-docker/sdk.py": DOCKER,
     "kubernetes/sdk.py": KUBERNETES,
     "kubernetes/multi-node.py": KUBERNETES,
     "kubernetes/torchrun.py": KUBERNETES,
     "kubernetes/node-runtime.sh": "tests/backends/kubernetes runs it beside a script in the skill bank's place",
-    "kubernetes/sdk-installed.sh": KUBERNETES,
     "kubernetes/reachable.sh": KUBERNETES,
     "kubernetes/gpu-operator-check.sh": KUBERNETES,
     "kubernetes/gpu-operator-install.sh": "it installs a chart from outside",
     "kubernetes/pull-secret.sh": KUBERNETES,
     "slurm/ssh.sh": SLURM,
-    "slurm/sdk-installed.sh": "tests/backends/slurm runs it beside a script in the skill bank's place",
     "slurm/dataset-paths.sh": SLURM,
 }
 SNIPPETS = sorted(path for path in HERE.glob("*/*") if path.suffix in (".py", ".sh", ".txt"))
@@ -94,6 +91,100 @@ def failed(sdk: LocalSDK) -> Job:
 
 
 # TAO Execution SDK
+
+
+BARE = NEW_ENOUGH[min(NEW_ENOUGH, key=minor)]  # the oldest Python, where nothing is installed
+CHOICES = """\
+kubernetes    Runs a job as a Job of a Kubernetes cluster, on one node or several. Also called k8s.
+local         Runs a job as a process of this machine, without a container.
+local-docker  Runs a job as a container of a Docker daemon, on this machine or another. Also called docker, remote-docker.
+slurm         Runs a job on a SLURM cluster over SSH, on one node or several.
+"""
+
+
+@pytest.fixture(params=["where the package is", "where nothing is installed"])
+def bank_user(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The surroundings of a user who has ~/tao-skills-external, as `tao skills install` writes
+    it.
+    """
+    install_bank(None, Settings({"HOME": str(tmp_path)}))
+    here = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    installed = request.param == "where the package is"
+    return {"HOME": str(tmp_path), "PATH": here if installed else alone(tmp_path, BARE)}
+
+
+def shell(name: str, environ: dict[str, str], **holes: str) -> subprocess.CompletedProcess[str]:
+    """A snippet in bash, with the words in `<...>` filled in."""
+    filled = text(name)
+    for hole, word in holes.items():
+        assert f"<{hole}>" in filled
+        filled = filled.replace(f"<{hole}>", word)
+    return subprocess.run(["bash", "-uc", filled], env=environ, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["usual bank", "bank of the variable"])
+def test_the_platforms_are_offered_as_the_bank_lists_them(
+    bank_user: dict[str, str], named: bool
+) -> None:
+    if named:
+        usual = Path(bank_user["HOME"]) / "tao-skills-external"
+        bank_user["TAO_SKILL_BANK_PATH"] = str(usual.rename(usual.with_name("elsewhere")))
+    ran = shell("tao-execution-sdk/list-platforms.sh", bank_user)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, CHOICES, "")
+
+
+def test_the_image_is_found_by_the_architecture(bank_user: dict[str, str]) -> None:
+    name = "tao-execution-sdk/resolve-image.sh"
+    ran = shell(name, bank_user, network_arch="dino", action="train")
+    image = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, image, "")
+    unknown = shell(name, bank_user, network_arch="dino", action="trian")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "Did you mean train?" in unknown.stderr
+
+
+def test_a_plain_run_is_known_by_what_automl_lacks(bank_user: dict[str, str]) -> None:
+    ran = shell("tao-execution-sdk/list-models.sh", bank_user)
+    models = {each["network_arch"]: each for each in json.loads(ran.stdout)["models"]}
+    dino = models["dino"]
+    assert (dino["automl_enabled"], dino["valid_train_schema"]) == (True, False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_only_the_credentials_of_the_platform_are_asked_for(bank_user: dict[str, str]) -> None:
+    name = "tao-execution-sdk/credential-filter.sh"
+    asked = {
+        platform: shell(name, bank_user, platform=platform).stdout
+        for platform in ("slurm", "kubernetes", "local-docker")
+    }
+    required = asked["slurm"].partition("Required credential groups")[0]
+    assert "  SLURM_USER:" in required and "  SLURM_HOSTNAME:" in required
+    assert all("BREV" not in text for text in asked.values())
+    assert "SLURM" not in asked["kubernetes"] + asked["local-docker"]
+    for text in (asked["kubernetes"], asked["local-docker"]):
+        assert text.startswith("Required credentials:\n  none\n")
+        assert "  S3_BUCKET_NAME:" in text.partition("Optional, only where")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("local-docker/sdk-wrapper.sh", "docker"),
+        ("kubernetes/sdk-installed.sh", "kubernetes"),
+        ("slurm/sdk-installed.sh", "slurm"),
+    ],
+)
+def test_who_lacks_the_package_is_told_the_pin_of_the_bank(
+    bank_user: dict[str, str], name: str, extra: str
+) -> None:
+    bank_user["TAO_SKILL_BANK_PATH"] = f"{bank_user['HOME']}/tao-skills-external"
+    ran = shell(name, bank_user)
+    if shutil.which("python", path=bank_user["PATH"]):
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+        return
+    pin = f"nvidia-tao-sdk[{extra}]==8.0.0"
+    told = f"MISSING: nvidia-tao-sdk not installed. Run:\n pip install {pin}\n"
+    assert (ran.returncode, ran.stdout) == (1, told)
 
 
 def test_the_preflight_finds_the_package_and_installs_nothing(tmp_path: Path) -> None:

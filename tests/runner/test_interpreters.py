@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tao_sdk
+from support.pythons import NEW_ENOUGH, TOO_OLD, alone
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.script_runner import build_entrypoint
 
@@ -22,40 +22,6 @@ SHELLS = [
     for shell in (["bash"], ["dash"], ["busybox", "sh"], ["sh"], ["bash", "--posix"])
     if shutil.which(shell[0])
 ]
-VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
-
-
-def pythons() -> dict[str, Path]:
-    """Version -> interpreter, one of each minor version that is installed."""
-    places = [
-        *Path.home().glob(".pyenv/versions/*/bin/python3"),
-        *Path("/usr/bin").glob("python3*"),
-        Path(sys.executable),
-    ]
-    found: dict[str, Path] = {}
-    for place in sorted(places):
-        if re.fullmatch(r"python3(\.\d+)?", place.name):
-            version = subprocess.run(
-                [place, "-ISc", VERSION], capture_output=True, text=True, check=False
-            ).stdout.strip()
-            found.setdefault(version, place)
-    return {version: place for version, place in found.items() if version}
-
-
-PYTHONS = pythons()
-NEW_ENOUGH = {version: path for version, path in PYTHONS.items() if int(version.split(".")[1]) >= 8}
-TOO_OLD = {version: path for version, path in PYTHONS.items() if version not in NEW_ENOUGH}
-
-
-def alone(folder: Path, python: Path) -> str:
-    """A PATH on which `python3` is this one and there is no other."""
-    tools = folder / "tools"
-    tools.mkdir()
-    for name in ("bash", "sh", "cat", "ls"):
-        (tools / name).symlink_to(str(shutil.which(name)))
-    (tools / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-    (tools / "python3").chmod(0o755)
-    return str(tools)
 
 
 def everything(data: Path) -> str:

@@ -20,6 +20,7 @@ from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.check import check_bank, has_errors
+from tao_sdk.skills.installing import packaged_files
 from tao_sdk.skills.loader import load_skill
 from tao_sdk.skills.names import load_named, summaries
 
@@ -123,7 +124,7 @@ def test_every_command_of_a_skills_text_is_one(
 
 def test_no_file_of_the_bank_is_left_out_of_the_wheel() -> None:
     """The build leaves out what git ignores."""
-    files = [str(path) for path in PACKAGED.rglob("*") if path.is_file()]
+    files = [str(PACKAGED / path) for path, _ in packaged_files() if (PACKAGED / path).is_file()]
     ignored = subprocess.run(
         ["git", "check-ignore", "--stdin"],
         input="\n".join(files),

@@ -117,8 +117,12 @@ def images_of_actions(bank: Bank, skill: Skill) -> dict[str, str]:
 
 
 def skill_lines(out: Output, skill: Skill, images: Mapping[str, str]) -> Iterator[str]:
+    from tao_sdk.skills.platforms import question_lines
+
     yield out.paint(skill.name, bold=True)
     yield from (f"  {name:<14}{value}" for name, value in facts_of(skill).items() if value)
+    if skill.required_credentials or skill.credential_groups or skill.optional_credentials:
+        yield from (f"  {line}" for line in question_lines(skill))
     for key, image in images.items():
         yield f"  {'image':<14}{image_line(key, image)}"
     for action in skill.actions.values():
@@ -137,9 +141,6 @@ def facts_of(skill: Skill) -> dict[str, str]:
         "GPU key": skill.gpu_spec_key,
         "node key": skill.node_spec_key,
         "AutoML": {True: "yes", False: "no", None: ""}[skill.automl_enabled],
-        "credentials": ", ".join(each.name for each in skill.required_credentials),
-        "one of": "; ".join(" or ".join(each.require_one_of) for each in skill.credential_groups),
-        "optional": ", ".join(each.name for each in skill.optional_credentials),
         "short names": ", ".join(shorthands),
     }
 

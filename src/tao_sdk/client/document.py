@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.lazy_pattern import lazy_compile
@@ -25,10 +25,13 @@ MOST_VALUES = 1_000_000  # with every alias counted as often as it is used
 DEEPEST = 100
 FEW = 5  # files of a folder that are named where none is like the one that was asked for
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+BEYOND_UNICODE = lazy_compile(r"\\U(?!000|0010)[0-9a-fA-F]{8}")
+# what the reader without libyaml raises for it
+NO_CHARACTER = (ValueError, OverflowError)
 ADDRESS = lazy_compile(r"\w+:/")  # what a path makes of http://host
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """Where a value stands: `job.yaml:3:5`, as editors and compilers write it; without a line, the
     whole file.
@@ -82,10 +85,11 @@ SHAPES = {
     "NoneType": "empty",
 }
 
-Scalar = str | int | float | bool | None
+if TYPE_CHECKING:
+    Scalar = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Value:
     """One value of a document. `data` holds Values where it is a list or a mapping; `text` is a
     scalar as written.
@@ -94,7 +98,7 @@ class Value:
     place: Place
     data: Scalar | list[Value] | dict[str, Value]
     text: str = ""
-    keys: dict[str, Place] = field(default_factory=dict[str, Place])
+    keys: dict[str, Place] = field(default_factory=lambda: {})
     weight: int = 1
 
     @property
@@ -282,6 +286,8 @@ def compose(text: str, path: str) -> Value:
         events = cast("Iterator[Any]", yaml.parse(text, loader))  # pyright: ignore[reportUnknownMemberType]
         for event in events:
             builder.take(event)
+    except DocumentError:
+        raise
     except yaml.MarkedYAMLError as error:
         raise syntax_error(error, text, path) from None
     except yaml.reader.ReaderError as error:
@@ -292,9 +298,22 @@ def compose(text: str, path: str) -> Value:
             "",
             "Remove it.",
         ) from None
+    except NO_CHARACTER:
+        raise unknown_character(text, path) from None
     if builder.documents:
         return builder.documents[0]
     return Value(Place(path, 1, 1), None)
+
+
+def unknown_character(text: str, path: str) -> DocumentError:
+    escape = BEYOND_UNICODE.search(text)
+    before = text[: escape.start()] if escape else ""
+    return DocumentError(
+        position(path, before),
+        "this is not YAML: an escape stands for no character.",
+        "",
+        "Write the character itself, or put the text in single quotes.",
+    )
 
 
 def code_point(character: str | int) -> str:
@@ -340,7 +359,7 @@ class Branch:
     place: Place
     anchor: str | None
     is_mapping: bool
-    items: list[Value] = field(default_factory=list[Value])
+    items: list[Value] = field(default_factory=lambda: [])
 
 
 class Builder:
@@ -419,7 +438,8 @@ def mapping(branch: Branch) -> Value:
     items: dict[str, Value] = {}
     keys: dict[str, Place] = {}
     merged: dict[str, Value] = {}
-    for key, value in zip(branch.items[::2], branch.items[1::2], strict=True):
+    for index in range(0, len(branch.items), 2):
+        key, value = branch.items[index : index + 2]
         if isinstance(key.data, (dict, list)):
             raise DocumentError(
                 key.place, f"a key is {key.shape}.", "A key is a text.", "Quote it."
@@ -480,7 +500,7 @@ def scalar(event: Any, place: Place) -> Value:
         return Value(place, text if quoted else resolve(text, place), text)
     kinds = {"int": int, "float": float, "bool": TRUE_OR_FALSE.__getitem__, "null": lambda _: None}  # pyright: ignore[reportUnknownVariableType, reportUnknownLambdaType]
     try:
-        data: Scalar = kinds[event.tag.removeprefix("tag:yaml.org,2002:")](text)  # pyright: ignore[reportUnknownVariableType]
+        data: Scalar = kinds[event.tag.replace("tag:yaml.org,2002:", "")](text)  # pyright: ignore[reportUnknownVariableType]
     except (KeyError, ValueError):
         raise DocumentError(
             place, f"the tag {event.tag} has no meaning here.", "", "Leave it out."

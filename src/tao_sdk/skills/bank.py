@@ -5,6 +5,7 @@ Two layouts: `skills/NAME/`, as in the public repository, and `skills/GROUP/NAME
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tao_sdk.model.printable import printable
-from tao_sdk.model.settings import Settings
+from tao_sdk.model.surroundings import Surroundings, surroundings_here
 from tao_sdk.skills.errors import BankError, BankNotFound
 from tao_sdk.versions import USUAL_BANK
 
@@ -32,7 +33,7 @@ INFO = "skill_info.yaml"
 SIDE_INFO = f".{INFO}"  # the end of a file for a further skill of the same folder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """Where a skill of a bank is; nothing of it has been read."""
 
@@ -47,7 +48,7 @@ class Entry:
         return self.name != self.folder.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bank:
     """A skill bank, and what it was named by."""
 
@@ -77,7 +78,12 @@ class Bank:
             return
         yield Entry(folder.name, kind, folder, info_file(folder))
         for path in side_files(folder):
-            yield Entry(path.name.removesuffix(SIDE_INFO), kind, folder, path)
+            yield Entry(path.name[: -len(SIDE_INFO)], kind, folder, path)
+
+    def holds_nothing(self, folder: Path) -> bool:
+        """True for a folder that was copied without its files."""
+        has_text = os.path.lexists(folder / "SKILL.md")
+        return not has_text and all(entry.path is None for entry in self.entries_of(folder))
 
     def kind_of(self, folder: Path) -> str:
         return GROUPS.get(folder.parent.name if folder.parent != self.skills else "", "model")
@@ -117,14 +123,14 @@ def side_files(folder: Path) -> list[Path]:
     if not references.is_dir():
         return []
     found = [path for path in list_folder(references) if path.name.endswith(SIDE_INFO)]
-    return [path for path in found if NAME.fullmatch(path.name.removesuffix(SIDE_INFO))]
+    return [path for path in found if NAME.fullmatch(path.name[: -len(SIDE_INFO)])]
 
 
 def list_folder(folder: Path) -> list[Path]:
     """What lies in a folder, by name. Raises BankError."""
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry, _ in zip(entries, range(MOST_ENTRIES + 1), strict=False)]
+            names = [entry.name for entry in itertools.islice(entries, MOST_ENTRIES + 1)]
     except OSError as error:
         raise BankError(
             f"{folder} cannot be listed: {error.strerror}.", "", "Check its permissions."
@@ -138,11 +144,11 @@ def list_folder(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names)]
 
 
-def choose_bank(named: str | Path | None = None, settings: Settings | None = None) -> Bank:
+def choose_bank(named: str | Path | None = None, settings: Surroundings | None = None) -> Bank:
     """The bank that is named, else that of $TAO_SKILL_BANK_PATH, else ~/tao-skills-external where
     it is there, else the one in this package. Raises BankError, BankNotFound.
     """
-    settings = settings or Settings.load()
+    settings = settings or surroundings_here()
     if named:
         return open_bank(Path(named), "--skill-bank")
     if variable := settings.get(BANK_VARIABLE):
@@ -156,6 +162,19 @@ def choose_bank(named: str | Path | None = None, settings: Settings | None = Non
 def open_bank(path: Path, named_by: str) -> Bank:
     """Raises BankNotFound where nothing is there, BankError for what is no bank."""
     root = expanded(path, named_by).absolute()
+    try:
+        refuse_no_bank(root, named_by)
+    except OSError as error:
+        raise BankError(
+            f"{printable(str(root))} cannot be opened: {error.strerror}.",
+            f"{named_by} names it.",
+            "Name another folder, or check its permissions.",
+        ) from None
+    return Bank(root, named_by)
+
+
+def refuse_no_bank(root: Path, named_by: str) -> None:
+    """Raises BankNotFound, BankError."""
     shown = printable(str(root))
     if not root.exists():
         raise BankNotFound(
@@ -172,7 +191,6 @@ def open_bank(path: Path, named_by: str) -> Bank:
         raise BankError(
             f"{shown} is no skill bank: it has no folder skills.", f"{named_by} names it.", hint
         )
-    return Bank(root, named_by)
 
 
 def expanded(path: Path, named_by: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,12 +14,12 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import NAME, Bank, Entry, list_folder
 from tao_sdk.skills.bank_file import read_bank_document
 from tao_sdk.skills.errors import SkillError
-from tao_sdk.skills.images import bank_versions
+from tao_sdk.skills.images import bank_manifest, bank_versions
 from tao_sdk.skills.loader import read_skill
 from tao_sdk.skills.names import Summary, summaries
 from tao_sdk.skills.skill import Skill
 from tao_sdk.skills.templates import template_file
-from tao_sdk.versions import image_keys, load_manifest, looks_like_key
+from tao_sdk.versions import image_keys, looks_like_key
 
 LARGEST_SCHEMA = 16_000_000  # bytes
 FEW = 3  # skills that are named in a finding
@@ -53,18 +52,13 @@ def check_folders(bank: Bank) -> Iterator[Finding]:
                     "A skill's name has letters, digits, `.`, `_` and `-`.",
                     "Rename it.",
                 )
-            elif holds_nothing(bank, folder):
+            elif bank.holds_nothing(folder):
                 yield error(
                     "skill.incomplete",
                     f"{shown} has neither SKILL.md nor references/skill_info.yaml.",
                     "",
                     COPY_AGAIN,
                 )
-
-
-def holds_nothing(bank: Bank, folder: Path) -> bool:
-    has_text = os.path.lexists(folder / "SKILL.md")
-    return not has_text and all(entry.path is None for entry in bank.entries_of(folder))
 
 
 def check_entry(bank: Bank, entry: Entry, skills: list[Skill]) -> Iterator[Finding]:
@@ -151,7 +145,7 @@ def check_images(
         return
     try:
         path = bank_versions(bank, settings)
-        known = image_keys(load_manifest(path))
+        known = image_keys(bank_manifest(bank, settings))
     except TaoError as mistake:
         yield warning(mistake.code, mistake.what, mistake.why, mistake.next)
         return

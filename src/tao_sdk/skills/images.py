@@ -3,41 +3,83 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tao_sdk.model.errors import TaoError
-from tao_sdk.model.settings import Settings
+from tao_sdk.model.surroundings import Surroundings, surroundings_here
 from tao_sdk.skills.bank import PACKAGED, Bank
-from tao_sdk.skills.errors import BankError
-from tao_sdk.versions import load_manifest, looks_like_key, manifest_path, resolve_image
+from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.errors import BankError, SkillError
+from tao_sdk.versions import (
+    load_manifest,
+    looks_like_key,
+    manifest_path,
+    resolve_image,
+    resolve_wheel,
+)
+
+if TYPE_CHECKING:
+    from tao_sdk.versions import Manifest
 
 
-def bank_versions(bank: Bank, settings: Settings | None = None) -> Path:
+def bank_versions(bank: Bank, settings: Surroundings | None = None) -> Path:
     """The versions.yaml that holds for the bank: the one that TAO_VERSIONS_FILE names, else the
     bank's own. Raises BankError where it has none: no other bank's is taken.
     """
-    settings = settings or Settings.load()
+    settings = settings or surroundings_here()
     if settings.get("TAO_VERSIONS_FILE"):
         return manifest_path(settings=settings)
     if path := bank.versions_file:
         return path
-    raise BankError(
-        f"The skill bank {bank.root} has no versions.yaml.",
-        "Its image keys stand for nothing.",
-        "To use this package's list:",
-        f"export TAO_VERSIONS_FILE={PACKAGED / 'versions.yaml'}",
+    raise no_versions(bank)
+
+
+def no_versions(bank: Bank) -> BankError:
+    what = f"The skill bank {bank.root} has no versions.yaml."
+    why = "Its image keys stand for nothing."
+    packaged = PACKAGED / "versions.yaml"
+    if not packaged.is_file():
+        return BankError(what, why, "Copy the bank again, whole.")
+    return BankError(
+        what, why, "To use this package's list:", f"export TAO_VERSIONS_FILE={packaged}"
     )
 
 
-def resolve_bank_image(bank: Bank, image: str, settings: Settings | None = None) -> str:
+def bank_manifest(bank: Bank, settings: Surroundings | None = None) -> Manifest:
+    """What the keys of a bank stand for. Raises TaoError."""
+    path = bank_versions(bank, settings)
+    if path != bank.versions_file:
+        return load_manifest(path)
+    value = read_bank_document(bank.root, path)
+    if not isinstance(value.data, dict):
+        raise SkillError(
+            value.place,
+            f"this is {value.shape}; a mapping with the keys images and wheels is needed.",
+            "",
+            "Copy the bank again, or name another file in TAO_VERSIONS_FILE.",
+        )
+    return value.plain()
+
+
+def resolve_bank_image(bank: Bank, image: str, settings: Surroundings | None = None) -> str:
     """The image of a key; an image is returned as it is. Raises TaoError where the key stands for
     nothing.
     """
     if not looks_like_key(image):
         return image
-    return resolve_image(image, load_manifest(bank_versions(bank, settings)))
+    return resolve_image(image, bank_manifest(bank, settings))
 
 
-def image_if_known(bank: Bank, image: str, settings: Settings | None = None) -> str:
+def resolve_bank_key(bank: Bank, key: str, settings: Surroundings | None = None) -> str:
+    """What a key of either tree stands for: `wheels.tao_sdk_docker`, `images.tao_toolkit.pyt`, or
+    these without the tree. Raises TaoError.
+    """
+    manifest = bank_manifest(bank, settings)
+    is_wheel = key.startswith("wheels.") or "." not in key
+    return resolve_wheel(key, manifest) if is_wheel else resolve_image(key, manifest)
+
+
+def image_if_known(bank: Bank, image: str, settings: Surroundings | None = None) -> str:
     """The image of a key; "" where it stands for nothing."""
     try:
         return resolve_bank_image(bank, image, settings) if image else ""

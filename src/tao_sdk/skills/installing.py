@@ -22,6 +22,7 @@ from tao_sdk.net import atomic
 from tao_sdk.skills.bank import PACKAGED
 from tao_sdk.skills.bank_file import read_bank_bytes
 from tao_sdk.skills.errors import BankError, SkillError
+from tao_sdk.skills.script_modules import script_modules
 from tao_sdk.versions import USUAL_BANK
 
 LIST = ".tao-skill-bank.json"  # of what was written, with the SHA-256 of each file
@@ -68,9 +69,11 @@ def refuse_unknown_agent(agent: str) -> None:
 
 
 def packaged_files() -> Iterator[tuple[str, bytes]]:
+    """The files of the packaged bank, and what its scripts need where nothing is installed."""
     for path in sorted(PACKAGED.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path.relative_to(PACKAGED).as_posix(), path.read_bytes()
+    yield from script_modules()
 
 
 def write_tree(files: Files, folder: Path, shared: bool) -> Installed:

@@ -7,6 +7,7 @@ then are all files read, for the name, network_arch and aliases that they give.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from tao_sdk.skills.skill import Skill
 
 PREFIXES = ("tao-train-", "tao-finetune-", "tao-run-on-")
-SIDE_PREFIX, SIDE_END = "tao-deploy-", "-deploy"
+SIDE_PREFIX = "tao-deploy-"
+SIDE_WORDS = re.compile(rf"^{SIDE_PREFIX}|-deploy$")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summary:
     """What a list shows of a skill. `problem` says why it cannot be read, where it cannot."""
 
@@ -87,7 +89,7 @@ def entries_by_folder(bank: Bank, name: str) -> list[Entry]:
 
 def side_entries(bank: Bank, name: str) -> list[Entry]:
     """The side file of `tao-deploy-NAME` or `NAME-deploy`, in the folder of NAME."""
-    model = name.lower().removeprefix(SIDE_PREFIX).removesuffix(SIDE_END)
+    model = SIDE_WORDS.sub("", name.lower())
     if model == name.lower():
         return []
     return [
@@ -150,9 +152,4 @@ def unknown_name(bank: Bank, name: str) -> SkillNotFound:
 
 def short_names(names: Sequence[str]) -> list[str]:
     """`dino` for tao-train-dino."""
-    return [
-        name.removeprefix(prefix)
-        for name in names
-        for prefix in PREFIXES
-        if name.startswith(prefix)
-    ]
+    return [name[len(prefix) :] for name in names for prefix in PREFIXES if name.startswith(prefix)]

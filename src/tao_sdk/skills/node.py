@@ -24,7 +24,7 @@ MOST_MISTAKES = 50  # that are told of one file
 LONGEST_KEY = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Node:
     """A value and the key path that leads to it; `place` is where its key stands."""
 
@@ -68,8 +68,8 @@ class Node:
 class Reading:
     """One reading of one file: what was wrong, and what was odd."""
 
-    errors: list[SkillError] = field(default_factory=list[SkillError])
-    warnings: list[SkillError] = field(default_factory=list[SkillError])
+    errors: list[SkillError] = field(default_factory=lambda: [])
+    warnings: list[SkillError] = field(default_factory=lambda: [])
 
     def refuse(self, node: Node, clause: str, next: str, why: str = "") -> None:
         """Note a mistake: `clause` is what is wrong with the value, without its key."""

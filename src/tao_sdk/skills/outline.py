@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tao_sdk.client.document import NO_CHARACTER
 from tao_sdk.skills.bank_file import read_bank_text
 
 STARTS = frozenset({"MappingStartEvent", "SequenceStartEvent"})
@@ -28,8 +29,8 @@ class Level:
 class Outline:
     """By key of the top level: its text, the items of its list, or the keys of its mapping."""
 
-    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    levels: list[Level] = field(default_factory=list[Level])
+    texts: dict[str, list[str]] = field(default_factory=lambda: {})
+    levels: list[Level] = field(default_factory=lambda: [])
     key: str = ""
 
     def take(self, event: Any) -> None:
@@ -74,6 +75,6 @@ def read_outline(root: Path, path: Path) -> Outline | None:
         events = cast("Iterator[Any]", yaml.parse(text, loader))  # pyright: ignore[reportUnknownMemberType]
         for event in events:
             outline.take(event)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, *NO_CHARACTER):
         return None
     return outline

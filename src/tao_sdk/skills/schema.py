@@ -68,10 +68,7 @@ class Checked:
 
 def read_schema(root: Path, skill: Skill, action: str) -> Json | None:
     """The schema of an action; None where the bank has none. Raises SkillError."""
-    folder = skill.path.parent
-    if folder.name == "references":
-        folder = folder.parent
-    path = folder / "schemas" / f"{action}.schema.json"
+    path = skill.folder / "schemas" / f"{action}.schema.json"
     if not path.is_file():
         return None
     plain = read_bank_document(root, path, LARGEST).plain()

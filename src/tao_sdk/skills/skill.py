@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tao_sdk.client.document import Place
 from tao_sdk.skills.errors import ActionNotFound
 
-Scalar = str | int | float | bool | None
-Plain = Scalar | list["Plain"] | dict[str, "Plain"]
+if TYPE_CHECKING:
+    Scalar = str | int | float | bool | None
+    Plain = Scalar | list["Plain"] | dict[str, "Plain"]
 
 
 class Mode(str, Enum):
@@ -26,7 +28,7 @@ class Mode(str, Enum):
     PASSTHROUGH = "passthrough"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selective:
     """Fetch only those files of a folder that an annotation file names."""
 
@@ -35,7 +37,7 @@ class Selective:
     keys: tuple[str, ...]  # of its records
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Input:
     """A value of the spec that is fetched before the command runs."""
 
@@ -47,7 +49,7 @@ class Input:
     selective: Selective | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Output:
     """A value of the spec that gets a place for results."""
 
@@ -55,7 +57,7 @@ class Output:
     type: str  # file, folder or text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     """One thing that a skill does, such as train."""
 
@@ -64,15 +66,15 @@ class Action:
     command: str
     config_format: str = ""  # of mode config: yaml, toml or json
     container_image: str = ""  # "": the skill's
-    inputs: Mapping[str, Input] = field(default_factory=dict[str, Input])
-    outputs: Mapping[str, Output] = field(default_factory=dict[str, Output])
+    inputs: Mapping[str, Input] = field(default_factory=lambda: {})
+    outputs: Mapping[str, Output] = field(default_factory=lambda: {})
     upload_excludes: tuple[str, ...] = ()
-    args: Mapping[str, str] = field(default_factory=dict[str, str])
-    defaults: Mapping[str, str] = field(default_factory=dict[str, str])  # by placeholder of args
+    args: Mapping[str, str] = field(default_factory=lambda: {})
+    defaults: Mapping[str, str] = field(default_factory=lambda: {})  # by placeholder of args
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MappedFile:
     """A file of each dataset, in a list of mappings that the spec has for them."""
 
@@ -80,7 +82,7 @@ class MappedFile:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DataSource:
     """Which file of which dataset a value of the spec is."""
 
@@ -91,13 +93,11 @@ class DataSource:
     as_list: bool = False
     multiple_sources: bool = False
     optional: bool = False
-    path_from_format: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict[str, tuple[str, ...]]
-    )
-    mapping: Mapping[str, MappedFile] = field(default_factory=dict[str, MappedFile])
+    path_from_format: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {})
+    mapping: Mapping[str, MappedFile] = field(default_factory=lambda: {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Download:
     """A value of the spec that is a file from the web, and where it is put."""
 
@@ -105,7 +105,7 @@ class Download:
     destination_path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Template:
     """A spec to begin with: its path below the folder of the skill's file."""
 
@@ -113,7 +113,7 @@ class Template:
     place: Place = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Credential:
     """A variable of the environment that a skill needs. Never its value."""
 
@@ -124,7 +124,7 @@ class Credential:
     default: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CredentialGroup:
     """Variables of which one is enough."""
 
@@ -134,7 +134,7 @@ class CredentialGroup:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Skill:
     """What a bank says about one model, platform or tool."""
 
@@ -149,25 +149,25 @@ class Skill:
     gpu_spec_key: str = ""
     node_spec_key: str = ""
     automl_enabled: bool | None = None
-    actions: Mapping[str, Action] = field(default_factory=dict[str, Action])
-    spec_shorthand_keys: Mapping[str, str] = field(default_factory=dict[str, str])
-    key_defaults: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
-    spec_templates: Mapping[str, Template] = field(default_factory=dict[str, Template])
-    spec_params: Mapping[str, Mapping[str, str | Download]] = field(
-        default_factory=dict[str, Mapping[str, str | Download]]
-    )
-    data_sources: Mapping[str, Mapping[str, DataSource]] = field(
-        default_factory=dict[str, Mapping[str, DataSource]]
-    )
+    actions: Mapping[str, Action] = field(default_factory=lambda: {})
+    spec_shorthand_keys: Mapping[str, str] = field(default_factory=lambda: {})
+    key_defaults: Mapping[str, Plain] = field(default_factory=lambda: {})
+    spec_templates: Mapping[str, Template] = field(default_factory=lambda: {})
+    spec_params: Mapping[str, Mapping[str, str | Download]] = field(default_factory=lambda: {})
+    data_sources: Mapping[str, Mapping[str, DataSource]] = field(default_factory=lambda: {})
     required_credentials: tuple[Credential, ...] = ()
     optional_credentials: tuple[Credential, ...] = ()
     credential_groups: tuple[CredentialGroup, ...] = ()
-    resource_defaults: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
-    cloud_storage: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
+    resource_defaults: Mapping[str, Plain] = field(default_factory=lambda: {})
+    cloud_storage: Mapping[str, Plain] = field(default_factory=lambda: {})
     notes: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # path in the job: in its folder
+    files: Mapping[str, str] = field(default_factory=lambda: {})  # path in the job: in its folder
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the skill, above its `references`."""
+        parent = self.path.parent
+        return parent.parent if parent.name == "references" else parent
 
     def action(self, name: str) -> Action:
         """Raises ActionNotFound, naming a near one or all."""

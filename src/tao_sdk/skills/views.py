@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tao_sdk.skills.names import Summary
     from tao_sdk.skills.skill import Skill
 
-View = dict[str, Any]
+    View = dict[str, Any]
 
 
 def bank_view(bank: Bank) -> View:

@@ -108,16 +108,6 @@ def test_the_documents_preflight_runs_as_written(
         1,
         "MISSING: NVIDIA Container Toolkit not installed/configured. See:",
     )
-    scripts = tmp_path / "bank" / "scripts"
-    scripts.mkdir(parents=True)
-    (scripts / "resolve_versions_key.py").write_text(
-        "#!/bin/sh\necho 'nvidia-tao-sdk[docker]==8.0.0'\n"
-    )
-    (scripts / "resolve_versions_key.py").chmod(0o755)
-    wrapper = snippet(
-        "sdk-wrapper.sh", {**surroundings, "TAO_SKILL_BANK_PATH": str(scripts.parent)}, tmp_path
-    )
-    assert (wrapper.returncode, wrapper.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("folder", ["skills", "platform"])

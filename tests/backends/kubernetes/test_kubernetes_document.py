@@ -174,7 +174,7 @@ def test_cancel_leaves_nothing_on_the_cluster(
 
 
 def test_the_preflight_passes_with_a_kubeconfig_and_says_what_is_missing_without(
-    caller: dict[str, str], tmp_path: Path
+    caller: dict[str, str],
 ) -> None:
     passed = shell("reachable.sh", caller)
     assert (passed.returncode, passed.stdout) == (0, ""), passed.stderr
@@ -182,12 +182,6 @@ def test_the_preflight_passes_with_a_kubeconfig_and_says_what_is_missing_without
     missing = shell("reachable.sh", bare)
     assert missing.returncode == 1
     assert missing.stdout.startswith("MISSING: no kubeconfig at ~/.kube/config")
-    script = tmp_path / "scripts" / "resolve_versions_key.py"
-    script.parent.mkdir()
-    script.write_text("#!/bin/sh\necho 'nvidia-tao-sdk[kubernetes]==8.0.0'\n")
-    script.chmod(0o755)
-    installed = shell("sdk-installed.sh", {**caller, "TAO_SKILL_BANK_PATH": str(tmp_path)})
-    assert (installed.returncode, installed.stdout) == (0, ""), installed.stderr
 
 
 def test_the_check_of_the_gpu_operator_only_warns_and_the_doctor_counts_the_gpus(

@@ -5,7 +5,6 @@ cluster.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -48,32 +47,6 @@ def test_the_preflight_passes_for_who_can_log_in_and_says_what_is_missing_to_oth
     unset = shell(preflight, {**surroundings, "SLURM_USER": ""})
     assert unset.stdout.startswith(
         "MISSING: set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover)"
-    )
-
-
-def test_the_check_of_the_installed_sdk_passes_here_and_names_the_wheel_where_there_is_none(
-    tmp_path: Path,
-) -> None:
-    """The skill bank's script that it asks is not part of this version; the SDK has the same
-    answer.
-    """
-    script = tmp_path / "scripts" / "resolve_versions_key.py"
-    script.parent.mkdir()
-    script.write_text(
-        f"#!{sys.executable}\nimport sys\nfrom tao_sdk.versions import "
-        "resolve_wheel\nprint(resolve_wheel(sys.argv[1]))\n"
-    )
-    script.chmod(0o755)
-    (tmp_path / "bare").mkdir()
-    (tmp_path / "bare" / "python").symlink_to("/usr/bin/python3")
-    check = (SNIPPETS / "sdk-installed.sh").read_text()
-    bank = {"TAO_SKILL_BANK_PATH": str(tmp_path)}
-    here = shell(check, {**bank, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
-    assert (here.returncode, here.stdout) == (0, ""), here.stderr
-    bare = shell(check, {**bank, "PATH": f"{tmp_path}/bare:{os.environ['PATH']}"})
-    assert bare.returncode == 1
-    assert bare.stdout == (
-        "MISSING: nvidia-tao-sdk not installed. Run:\n pip install nvidia-tao-sdk[slurm]==8.0.0\n"
     )
 
 

@@ -1,0 +1,51 @@
+"""AutoML: which models of a bank are made for it, and which of them it can be used with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.errors import SkillError
+
+if TYPE_CHECKING:
+    from tao_sdk.skills.bank import Bank
+    from tao_sdk.skills.skill import Skill
+
+LARGEST_SCHEMA = 16_000_000  # bytes
+READY, BLOCKED, OFF = "ready", "blocked", "off"
+
+
+@dataclass(frozen=True)
+class AutomlSupport:
+    """Whether AutoML can be used with a model. `problem` says why it is blocked."""
+
+    state: str  # READY, BLOCKED or OFF
+    problem: str = ""
+    has_schema: bool = False  # a schema of train that can be read
+
+
+def automl_support(bank: Bank, skill: Skill) -> AutomlSupport:
+    """A model that is made for AutoML needs the schema of its action train as well."""
+    problem = schema_problem(bank, skill)
+    if not skill.automl_enabled:
+        return AutomlSupport(OFF, has_schema=not problem)
+    if problem:
+        return AutomlSupport(BLOCKED, problem)
+    return AutomlSupport(READY, has_schema=True)
+
+
+def schema_problem(bank: Bank, skill: Skill) -> str:
+    """Why the schema of train cannot be used; "" where it can."""
+    if "train" not in skill.actions:
+        return "it has no action train"
+    path = skill.folder / "schemas" / "train.schema.json"
+    if not path.is_file():
+        return "it has no schemas/train.schema.json"
+    try:
+        document = read_bank_document(bank.root, path, LARGEST_SCHEMA)
+    except SkillError as mistake:
+        return mistake.what
+    if not isinstance(document.data, dict):
+        return f"{path}: a schema is a mapping; this is {document.shape}."
+    return ""

@@ -1,0 +1,57 @@
+"""The modules that the scripts of a bank need where nothing is installed: a part of this package,
+and PyYAML without its compiled half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+LIBRARY = "scripts/lib"  # below a bank
+# They run on Python 3.8, as tests/skills/test_scripts.py sees to.
+MODULES = (
+    "__init__",
+    "client/__init__",
+    "client/document",
+    "model/__init__",
+    "model/errors",
+    "model/lazy_pattern",
+    "model/printable",
+    "model/reasons",
+    "model/surroundings",
+    "model/units",
+    "skills/__init__",
+    "skills/action_reader",
+    "skills/automl",
+    "skills/bank",
+    "skills/bank_file",
+    "skills/data_reader",
+    "skills/errors",
+    "skills/images",
+    "skills/loader",
+    "skills/models",
+    "skills/names",
+    "skills/node",
+    "skills/outline",
+    "skills/platforms",
+    "skills/readable",
+    "skills/scripts",
+    "skills/skill",
+    "skills/views",
+    "versions",
+)
+
+
+def script_modules() -> Iterator[tuple[str, bytes]]:
+    """Path below the bank -> content."""
+    for module in MODULES:
+        yield f"{LIBRARY}/tao_sdk/{module}.py", (PACKAGE / f"{module}.py").read_bytes()
+    for path in yaml_modules():
+        yield f"{LIBRARY}/yaml/{path.name}", path.read_bytes()
+
+
+def yaml_modules() -> list[Path]:
+    import yaml
+
+    return sorted(Path(yaml.__file__).parent.glob("*.py"))
