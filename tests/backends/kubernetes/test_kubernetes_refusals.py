@@ -1,8 +1,11 @@
-"""What a job is refused for, and that a refusal leaves nothing. The nodes are simulated."""
+"""Which nodes a job may use, what it is refused for, and that a refusal leaves nothing. The nodes are
+simulated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tao_sdk.model.errors import Refused, SpecError
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
+from tao_sdk.model.status import Status
 
 SMALL = 16  # nodes with one GPU
 NO_JOBS = {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
@@ -85,6 +89,32 @@ def test_a_job_that_a_quota_refuses_leaves_nothing(
         client.submit(spec, "kubernetes", {"gang": "none"})
     assert client.list_jobs() == []
     assert left_by_us(client, namespace) == []
+
+
+def affinity(kind: str, value: str) -> dict[str, Any]:
+    """`native` of a job for nodes with this label."""
+    match = {"matchExpressions": [{"key": kind, "operator": "In", "values": [value]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [match]}}
+    return {"spec": {"template": {"spec": {"affinity": {"nodeAffinity": required}}}}}
+
+
+def test_an_affinity_by_native_decides_the_node_and_one_that_no_node_has_is_told(
+    simulation: Cluster, client: Client, namespace: str, kind: str
+) -> None:
+    labels = {f"{kind}-{name}": {kind: name} for name in ("left", "right")}
+    simulation.simulate_nodes({name: {"gpus": 0, "labels": each} for name, each in labels.items()})
+    spec = JobSpec(image="simulated:1", command="true", gpu_count=0)
+    right, lost = (
+        client.submit(replace(spec, native=affinity(kind, value)), "kubernetes").job.id
+        for value in ("right", "nowhere")
+    )
+    assert client.wait(right, timeout=300).status is Status.COMPLETE
+    pods = simulation.api.get(f"{namespaced(namespace)}/pods")["items"]
+    assert {pod["spec"].get("nodeName") for pod in pods} == {f"{kind}-right", None}
+    until(lambda: "didn't match Pod's node affinity" in client.get_job(lost).message)
+    diagnosis = client.diagnose(lost)
+    assert diagnosis is not None and diagnosis.rule == "kubernetes.unschedulable"
+    client.cancel_job(lost, grace=1)
 
 
 def left_by_us(client: Client, namespace: str) -> list[Any]:
