@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Callable
 
+from support.pages import ROOT
 from support.tao_command import Ran, Tao
 
 TRAIN = ("--model", "digits", "--action", "train")
+PROGRAM = ROOT / "src/tao_sdk/skill_bank/skills/models/tao-train-digits/program"
 
 
 def test_a_model_is_trained_and_evaluated_without_a_path_typed(tao: Tao) -> None:
@@ -25,6 +28,21 @@ def test_a_model_is_trained_and_evaluated_without_a_path_typed(tao: Tao) -> None
     tao.write("job.yaml", "model: digits\naction: evaluate\nparent: learn\n")
     assert tao("doctor", "job.yaml").code == 0
     assert tao("run", "job.yaml").code == 0
+
+
+def test_the_predictions_of_a_model_are_the_digits_that_the_images_show(tao: Tao) -> None:
+    trained = tao("run", *TRAIN, "--set", "num_epochs=2", "--name", "learn")
+    assert trained.code == 0, trained
+    ran = tao("run", "--model", "digits", "--action", "inference", "--parent", "learn")
+    assert ran.code == 0, ran
+    [predictions] = tao.home.rglob("predictions.csv")
+    head, *lines = predictions.read_text().splitlines()
+    digits = runpy.run_path(str(PROGRAM / "digits.py"))["read_digits"](PROGRAM / "digits.npz")
+    shown = [f"{number},{digit}" for number, (_, digit) in enumerate(digits.test)]
+    assert (head, len(lines)) == ("image,digit", len(shown))
+    right = sum(line == truth for line, truth in zip(lines, shown, strict=True))
+    assert right / len(shown) > 0.9
+    assert f"{len(shown)} images read: predictions.csv" in ran.out
 
 
 def test_a_parent_that_failed_is_refused(tao: Tao) -> None:

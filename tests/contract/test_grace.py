@@ -71,8 +71,7 @@ def test_a_program_that_ignores_the_signal_is_ended_by_a_shorter_grace_than_its_
     client.cancel_job(job.id, grace=1)
     ended = client.wait(job.id, timeout=300)
     assert ended.status is Status.CANCELED
-    if place.platform != "kubernetes":  # its pods take their exit codes with them
-        assert ended.message == "killed after its grace of 1s"
+    assert ended.message == "killed after its grace of 1s"
     assert place.running(job.id) == 0
 
 

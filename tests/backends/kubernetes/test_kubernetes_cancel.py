@@ -160,10 +160,16 @@ def test_a_pod_that_was_made_after_a_cancel_has_listed_them_has_the_cancels_grac
     assert graces == [1]
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done", "echo up; exec sleep 300"],
+    ids=["a-trap", "no-handler"],
+)
 def test_a_cancel_of_a_pod_that_runs_takes_four_requests_beside_its_log(
-    backend: KubernetesBackend,
+    backend: KubernetesBackend, command: str
 ) -> None:
-    ref = start(backend, "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done")
+    """It is over long before the grace is, also for a program that does not handle the signal."""
+    ref = start(backend, command)
     asked = backend.kube.requests
     answer = backend.cancel([ref], timedelta(seconds=60))[ref]
     assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED

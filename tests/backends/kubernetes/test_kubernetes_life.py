@@ -210,7 +210,9 @@ def test_two_ranks_meet_by_name(client: Client) -> None:
         "            time.sleep(0.2)\n"
         "    line.sendall(b'met')\n"
     )
-    job = submit(client, f'python3 -c "{program}"', num_nodes=2)
+    # the shell goes on after these, as it does on one node
+    command = f'false; : "$NOT_SET"; false | true\npython3 -c "{program}"'
+    job = submit(client, command, num_nodes=2)
     assert client.wait(job.id, timeout=300).status is Status.COMPLETE
     header, met = log_of(client, job).splitlines()
     assert header.startswith("==> rank 0 (") and met == "met"

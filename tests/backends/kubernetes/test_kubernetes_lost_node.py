@@ -16,6 +16,7 @@ from support.waiting import until
 from tao_sdk.backends.kubernetes.pods import ending
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -111,3 +112,20 @@ def test_what_a_lost_node_holds_is_named_by_a_cancel_and_forced_away_by_a_forced
     client.remove(canceled.id, force=True)
     cluster_has = [objects(simulation, namespace, kind) for kind in ("jobs", "pods")]
     assert cluster_has == [[], []]
+
+
+def test_a_rank_that_somebody_took_away_says_why_while_its_peer_still_ends(
+    simulation: Cluster, away: tuple[Client, str]
+) -> None:
+    """Its pod is gone at once. The peer is then deleted by the Job's controller."""
+    client, namespace = away
+    simulation.simulate_nodes({"pair": {"gpus": 0}})
+    job = submit(client, num_nodes=2)
+    until(lambda: runs(client, job))
+    taken = objects(simulation, namespace, "pods")[0]["metadata"]["name"]
+    at_once = {"gracePeriodSeconds": 0}
+    simulation.api.delete(f"{namespaced(namespace)}/pods/{taken}", at_once)
+    ended = client.wait(job.id, timeout=300)
+    assert objects(simulation, namespace, "pods"), "the peer was to end slowly"
+    assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.EVICTED), ended.message
+    simulation.remove_nodes(["pair"])

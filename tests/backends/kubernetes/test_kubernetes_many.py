@@ -131,3 +131,13 @@ def test_many_jobs_that_wait_for_all_their_ranks_are_seen_in_two_lists(
         line for line in proxy.requests if "labelSelector=tao-sdk-store" in line
     ]
     assert len(proxy.requests) == LISTS + len(logs_in(proxy.requests))
+
+
+def test_a_job_that_has_ended_is_told_without_a_question(client: Client, proxy: FaultProxy) -> None:
+    spec = JobSpec(image="simulated:1", command="true", gpu_count=0)
+    job = client.submit(spec, "kubernetes").job
+    client.wait(job.id, timeout=300)
+    proxy.requests.clear()
+    assert client.get_job_status(job.id).status == Status.COMPLETE.value
+    assert [each.status for each in client.list_jobs()] == [Status.COMPLETE]
+    assert proxy.requests == []

@@ -176,6 +176,19 @@ def test_a_rank_that_was_taken_away_says_why_and_not_the_peer_that_failed_withou
     assert diagnosis is not None and diagnosis.retryable
 
 
+@pytest.mark.parametrize("state", [RUNNING, done(143), done(0, "Completed")])
+def test_a_rank_that_is_gone_says_why_and_not_the_peer_that_is_being_deleted(
+    state: dict[str, Any],
+) -> None:
+    peer = pod(state, rank=1)
+    peer["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:02Z"
+    told = seen(job("FailureTarget", completions=2), peer)
+    assert (told.phase, told.reason_code, told.exit_code) == (Phase.FAILED, Reason.EVICTED, None)
+    failed = pod(done(7, finishedAt="2026-01-01T00:00:59Z"))
+    told = seen(job("FailureTarget", completions=2), failed, peer)
+    assert (told.reason_code, told.exit_code) == (Reason.EXIT_CODE, 7)
+
+
 def test_a_lost_node_says_why_however_late_the_cluster_gave_it_up() -> None:
     lost = pod(RUNNING, **disrupted("DeletionByTaintManager", "2026-01-01T00:06:00Z"))
     told = seen(job("FailureTarget", completions=2), lost, pod(done(1), rank=1))

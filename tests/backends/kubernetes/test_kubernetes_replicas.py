@@ -82,6 +82,14 @@ def test_a_pod_that_no_node_takes_has_the_issue_that_the_document_shows(
     diagnosis = sdk.diagnose(job.id)
     assert diagnosis is not None and diagnosis.rule == "kubernetes.unschedulable"
     assert "real-node has 0 of 8 nvidia.com/gpu left, held by " in diagnosis.what
+    waits_without_a_log(sdk, job)
+
+
+def waits_without_a_log(sdk: KubernetesSDK, job: Job) -> None:
+    """Its status tells that it does not run, and why, and its empty log is no error."""
+    assert sdk.get_job_status(job.id).status == Status.PENDING.value
+    assert sdk.get_job(job.id).message
+    assert sdk.get_job_logs(job.id) == ""
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -91,6 +99,9 @@ def test_an_image_that_cannot_be_pulled_is_an_issue_in_the_clusters_words(
     job = create(sdk, "true", image="127.0.0.1:9/none:1")
     until(lambda: issue_of(sdk, job).get("reason") == "ImagePullBackOff")
     assert "Back-off pulling image" in issue_of(sdk, job)["message"]
+    diagnosis = sdk.diagnose(job.id)
+    assert diagnosis is not None and diagnosis.rule == "kubernetes.pull"
+    waits_without_a_log(sdk, job)
 
 
 # Of a node's folder that is not there.

@@ -22,8 +22,17 @@ NODE_LOST_SECONDS = 20  # without a sign of life; long, as a busy computer delay
 EVICTION_SECONDS = 2  # from then until the pods of a lost node are deleted
 REQUEST_RATE = ("--kube-api-qps=300", "--kube-api-burst=600")  # so that many Jobs start in time
 PAUSE, BUSYBOX, PYTHON = "tests.local/pause:1", "tests.local/busybox:1", "tests.local/python:1"
-# Go collects garbage a fourth as often: memory for processor.
-GO_SETTINGS = {"GOGC": "400"}
+# Go collects garbage a fourth as often: memory for processor. With one thread at a time it does not
+# look for work on another processor whenever a timer fires.
+GO_SETTINGS = {"GOGC": "400", "GOMAXPROCS": "1"}
+# What jobs need of the controllers. Each of the others, some thirty, wakes up now and then.
+CONTROLLERS = (
+    *("job", "ttl-after-finished", "garbage-collector", "namespace", "resourcequota"),
+    *("serviceaccount", "serviceaccount-token", "root-ca-certificate-publisher"),
+    *("node-lifecycle", "taint-eviction", "pod-garbage-collector", "podgroup-protection"),
+    *("endpointslice", "disruption", "clusterrole-aggregation"),
+    *("persistentvolume-binder", "persistentvolume-protection", "persistentvolumeclaim-protection"),
+)
 # The user of each part, as its certificate says it.
 PARTS = {
     "admin": "/O=system:masters/CN=admin",
@@ -172,6 +181,7 @@ def controller_manager(place: Place, shape: Shape) -> list[str]:
         f"--cluster-signing-cert-file={pki}/ca.crt",
         f"--cluster-signing-key-file={pki}/ca.key",
         "--use-service-account-credentials",
+        f"--controllers={','.join(f'{name}-controller' for name in CONTROLLERS)}",
         "--leader-elect=false",
         *REQUEST_RATE,
         "--bind-address=127.0.0.1",
@@ -282,6 +292,7 @@ def kubelet_configuration(place: Place, shape: Shape) -> dict[str, Any]:
         "makeIPTablesUtilChains": False,
         "syncFrequency": "10s",
         "nodeStatusUpdateFrequency": "2s",
+        "nodeStatusReportFrequency": "5m",  # of a status that has not changed
         "nodeLeaseDurationSeconds": NODE_LOST_SECONDS,
         "featureGates": shape.feature_gates,
     }

@@ -94,11 +94,15 @@ def pods_of(
 
 def all_pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
     """The pods of one attempt, whichever of its Jobs has made them."""
-    selector = f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
-    found = items(kube, core_path(namespace, "pods"), labelSelector=selector)
+    found = items(kube, core_path(namespace, "pods"), labelSelector=selector_of(attempt))
     first = names.job_name(attempt)
     made = (first, names.second_name(first))
     return [pod for pod in found if names.is_of(pod, attempt) and parse.is_made_by(pod, made)]
+
+
+def selector_of(attempt: Attempt) -> str:
+    """What all that an attempt has made is labeled with."""
+    return f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
 
 
 def see(kube: Kube, ref: Ref) -> Seen | None:

@@ -96,6 +96,8 @@ def unabridged(seen: Seen) -> Observation:
 
 def ended(seen: Seen, phase: Phase, found: Object) -> Observation:
     pod = deciding_pod(seen.pods)
+    if pod is not None and phase is Phase.FAILED and is_peer_of_gone(seen, pod):
+        pod = None
     done: Object = terminated(pod) if pod else {}
     why = why_ended(seen, phase, found, pod)
     raw = f"{found['type']} ({found['reason']})" if found.get("reason") else str(found["type"])
@@ -183,6 +185,14 @@ def deciding_pod(pods: Sequence[Object]) -> Object | None:
     if first is not None:
         return first
     return pods[0] if pods else None
+
+
+def is_peer_of_gone(seen: Seen, pod: Object) -> bool:
+    """True for a pod that the Job's controller deletes because another, which is gone, was taken
+    away.
+    """
+    was_taken = disruption(pod) or is_on_silent_node(pod)
+    return len(seen.pods) < seen.ranks and is_being_deleted(pod) and not was_taken
 
 
 def was_disrupted_later(pod: Object, failed: Object | None) -> bool:

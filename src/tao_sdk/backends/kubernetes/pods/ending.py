@@ -29,6 +29,8 @@ MARGIN = 15.0  # seconds beyond the grace until the Job is gone
 LOG_SECONDS = 5.0  # for the last words, once the Job is gone
 OPEN_SECONDS = 5.0  # until the API sends the logs that go with their pods
 LATE_SECONDS = 1.0  # between two looks for pods that were made late
+LATE_SHARE = 0.4  # of the grace, after which a pod that still runs ends late
+KILLED = 137  # the exit code of what SIGKILL has ended
 DELETES = 8  # pods that are deleted at once
 
 
@@ -53,7 +55,9 @@ class Ending:
         has_gone = threading.Event()
         copies = self._keep_logs(pods, has_gone)
         seconds = max(int(grace.total_seconds()), 1)
+        late_ends = LateEnds(self.kube, self.ref, job, seconds * LATE_SHARE, has_gone)
         left = self.delete(job, pods, seconds)
+        late_ends.start()
         late = seconds if len(pods) < Seen(left, pods).ranks else None
         gone = self._wait_until_gone(left, max(seconds, begun_grace(pods)) + MARGIN, late)
         if gone:
@@ -64,8 +68,8 @@ class Ending:
             return look.parse_safely(Seen({**job, "metadata": deleted(job)}, self._pods()))
         if seen.phase is Phase.PENDING and not names.is_second(job):
             self.end(grace)  # its image has no bash, and somebody has just made the second Job
-        why = words.why(Reason.CANCELED)
-        return Observation(Phase.CANCELED, "deleted", reason=why.text, reason_code=why.code)
+        late_ends.join(LATE_SECONDS)
+        return canceled(late_ends.was_killed)
 
     def force(self) -> bool:
         """Delete the attempt at once, whether or not its node answers. True once all is gone."""
@@ -149,6 +153,57 @@ class Ending:
             return any(event["type"] == "DELETED" for event in watch_events(answer.response))
         finally:
             answer.close()
+
+
+class LateEnds(threading.Thread):
+    """Whether a pod was killed that still ran when much of a cancel's grace was over.
+
+    A pod takes its exit code with it, so the pods are watched from then on. Most cancels are over
+    before, and cost no further request.
+    """
+
+    def __init__(
+        self, kube: Kube, ref: Ref, job: Object, seconds: float, has_gone: threading.Event
+    ) -> None:
+        super().__init__(name="tao-late-ends", daemon=True)
+        self._kube, self._ref, self._uid = kube, ref, job["metadata"]["uid"]
+        self._seconds, self._has_gone = seconds, has_gone
+        self.was_killed = False
+
+    def run(self) -> None:
+        if self._has_gone.wait(self._seconds):
+            return
+        with suppress(TaoError, OSError, HTTPException, ValueError, KeyError):
+            self._watch()
+
+    def _watch(self) -> None:
+        """Until the pods that run now are gone."""
+        patience = self._seconds / LATE_SHARE + MARGIN
+        params = {
+            "watch": "true",
+            "labelSelector": look.selector_of(self._ref.attempt),
+            "timeoutSeconds": int(patience),
+        }
+        path = core_path(self._ref.namespace, "pods")
+        answer = self._kube.stream(path, params, read=patience)
+        left = set[str]()
+        try:
+            for event in watch_events(answer.response):
+                pod = event["object"]
+                if self._uid in parse.owners_of(pod):
+                    self.was_killed |= parse.terminated(pod).get("exitCode") == KILLED
+                    left.add(pod["metadata"]["uid"])
+                if event["type"] == "DELETED":
+                    left.discard(pod["metadata"]["uid"])
+                    if not left:
+                        return
+        finally:
+            answer.close()
+
+
+def canceled(was_killed: bool) -> Observation:
+    why, code = words.why(Reason.CANCELED), KILLED if was_killed else None
+    return Observation(Phase.CANCELED, "deleted", code, reason=why.text, reason_code=why.code)
 
 
 def watch_events(response: Any) -> Iterator[Mapping[str, Any]]:
