@@ -28,6 +28,8 @@ Typed = Callable[..., Ran]
         (("run", "-n", "4", "job.yaml"), "tao run --nodes N"),
         (("run", "-n", "4", "job.yaml"), "tao run --gpus N"),
         (("run", "--retry", "2", "job.yaml"), "tao run --retries N"),
+        (("retry", "job", "--lr", "3"), "With other settings it is a new job: tao run"),
+        (("retry", "job", "--", "python"), "With other settings it is a new job: tao run"),
         (("rm", "-f", "try"), "tao rm --force JOB"),
         (("ls", "-l"), "tao status JOB"),
         (("ls", "--name", "try"), "tao status NAME"),

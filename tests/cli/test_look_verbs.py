@@ -638,3 +638,11 @@ def test_a_job_that_may_hang_shows_since_when_no_epoch_came() -> None:
     words = show.how_far(job, began + timedelta(seconds=121))
     assert "no epoch for 1m" in words
     assert not any("ETA" in word for word in words)
+
+
+def test_messages_have_room_or_are_left_out() -> None:
+    table = [("ID", "MESSAGE"), ("a" * 30, "The program raised KeyError: 'lr'.")]
+    assert show.fits_message(table, None)
+    assert show.fits_message(table, 44)
+    assert not show.fits_message(table, 43)
+    assert show.fits_message([("ID", "MESSAGE"), ("a" * 30, "exit 1")], 40)

@@ -96,6 +96,21 @@ def test_a_crash_that_the_exit_code_hides_is_told(client: Client, command: str, 
     assert helps in note
 
 
+def test_a_kill_that_the_exit_code_hides_is_told(client: Client) -> None:
+    job = run(client, f"{python('import os; os.kill(os.getpid(), 9)')}; echo done")
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+    [note] = client.notes(job.id)
+    assert "python seems to have failed: " in note
+    assert " Killed " in note
+
+
+def test_a_complete_job_whose_loss_is_nan_says_what_helps(client: Client) -> None:
+    job = run(client, "echo epoch 1/2 loss 0.5; echo epoch 2/2 loss nan")
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+    [note] = client.notes(job.id)
+    assert note.startswith("Its loss is NaN or infinite from epoch 2 on. Lower the learning rate")
+
+
 GOES_ON = """
 import traceback
 try:

@@ -141,6 +141,17 @@ CASES = [
         False,
     ),
     (
+        "disk_full",
+        Evidence(
+            exit_code=1,
+            log_tail="OSError: [Errno 28] No space left on device",
+            runner=(failed("output.lost", "The manifest of the results cannot be written."),),
+        ),
+        "No space left on device",
+        ErrClass.INFRA,
+        False,
+    ),
+    (
         "results_no_place",
         Evidence(
             exit_code=125,

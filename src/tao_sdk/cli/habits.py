@@ -264,7 +264,12 @@ FLAGS_OF_TAO: Mapping[str, str] = {"-v": "The version: tao --version"}
 
 ANY_VALUE = "To change a value of the specs or args: --set KEY=VALUE. All flags:"
 # What to do about a flag that no table knows, by verb.
-UNKNOWN_FLAG: Mapping[str, str] = {"run": ANY_VALUE, "plan": ANY_VALUE}
+SAME_AGAIN = "A retry runs one job as it was. With other settings it is a new job: tao run"
+UNKNOWN_FLAG: Mapping[str, str] = {
+    "run": ANY_VALUE,
+    "plan": ANY_VALUE,
+    "retry": f"{SAME_AGAIN}. Help:",
+}
 
 # What to do about a word that a verb does not take.
 EXTRA_WORDS: Mapping[str, str] = {
@@ -276,6 +281,7 @@ EXTRA_WORDS: Mapping[str, str] = {
     "logs": "One job at a time: tao logs {word}",
     "results": "One job at a time: tao results {word}",
     "why": "One job at a time: tao why {word}",
+    "retry": SAME_AGAIN,
     "watch": "One job: tao attach {word}. All live jobs: tao watch",
 }
 

@@ -116,7 +116,11 @@ def ls(
         head, *rows = show.listing(
             shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow, setting=setting
         )
-        out.table(head, rows)
+        if show.fits_message([head, *rows], out.width):
+            out.table(head, rows)
+        else:
+            out.table(head[:-1], [cells[:-1] for cells in rows])
+            out.note("Too narrow for the messages. Why a job waits or failed: tao why JOB")
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):

@@ -50,6 +50,7 @@ HEAD = (
     "MESSAGE",
 )
 ALWAYS_SHOWN = frozenset({"ID", "PLATFORM", "STATUS", "AGE"})
+LEAST_MESSAGE = 12  # characters of the messages on a terminal; with less room they say nothing
 LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
@@ -138,6 +139,18 @@ def listing(
         if name in ALWAYS_SHOWN or any(cells[column] for cells in rows)
     ]
     return [tuple(cells[column] for column in columns) for cells in (head, *rows)]
+
+
+def fits_message(table: Sequence[Sequence[str]], width: int | None) -> bool:
+    """False if the table ends in messages, and a line of `width` characters has no room for them.
+
+    `width` is None where lines may be as long as they need to be.
+    """
+    if width is None or table[0][-1] != "MESSAGE":
+        return True
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    return width - before >= min(LEAST_MESSAGE, widths[-1])
 
 
 def shared_labels(jobs: Sequence[Job]) -> set[tuple[str, str]]:
@@ -443,7 +456,7 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     """Why a job waits or failed: what went wrong, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
-        return [without_diagnosis(job, head), *not_finite_lines(job.progress, out)]
+        return [without_diagnosis(job, head), *not_finite_lines(job, out)]
     what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {what}", *rest]
 
@@ -456,10 +469,13 @@ def without_diagnosis(job: Job, head: str) -> str:
     return f"{head}: {known}"
 
 
-def not_finite_lines(progress: Progress, out: Output) -> list[str]:
-    """Which metrics of a job that has not failed are NaN, since when, and what to do."""
-    words = not_finite_words(progress)
-    if not words:
+def not_finite_lines(job: Job, out: Output) -> list[str]:
+    """Which metrics of a job that has not failed are NaN, since when, and what to do.
+
+    Nothing for a Complete job: a note of it says the same.
+    """
+    words = not_finite_words(job.progress)
+    if not words or job.status is Status.COMPLETE:
         return []
     return [f"Its {words}.", *labelled("Do:", NOT_FINITE_ADVICE, out.width)]
 

@@ -299,6 +299,7 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     signal.signal(signal.SIGTERM, partial(stop_watching, stop))
     live_jobs = show.plural(count_live(client), "live job")
     out.note(f"Watching {live_jobs}. Ctrl-C stops watching; the jobs go on.")
+    out.note("It starts retries and hooks, and shows no progress. To see a job: tao attach JOB")
     try:
         client.watch(stop)
         while forever and not stop.wait(POLL_SECONDS):

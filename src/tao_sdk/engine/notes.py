@@ -1,7 +1,7 @@
 """Notes: what is worth knowing of a job beside its status and its diagnosis.
 
 A canceled program was killed in the middle of a save; a pipe has hidden a failure, or holds back
-what a program prints.
+what a program prints; a job is Complete and its loss is NaN.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import longer_grace
 from tao_sdk.model.errors import join_sentences
 from tao_sdk.model.job import Job
+from tao_sdk.model.progress import NOT_FINITE_ADVICE, not_finite_words
 from tao_sdk.model.status import Status
 from tao_sdk.payload.pipelines import (
     Hiding,
@@ -42,7 +43,7 @@ def notes(engine: Engine, job: Job) -> list[str]:
     if job.status is Status.RUNNING:
         found = [held_back_note(engine, job)]
     elif job.status is Status.COMPLETE:
-        found = [hidden_failure_note(engine, job)]
+        found = [hidden_failure_note(engine, job), not_finite_note(job)]
     else:
         found = [grace_note(engine, job), tee_note(engine, job)]
     return [note for note in found if note]
@@ -84,6 +85,12 @@ def hidden_words(hiding: Hiding) -> str:
     if hiding.by_pipe:
         return f"{whose} For a failure to count, begin the command with: set -o pipefail;"
     return f"{whose} For a failure to count: {hiding.program} ... && {hiding.last} ..."
+
+
+def not_finite_note(job: Job) -> str:
+    """Which metrics of a Complete job are NaN, since when, and what to do."""
+    words = not_finite_words(job.progress)
+    return f"Its {words}. {NOT_FINITE_ADVICE}" if words else ""
 
 
 def held_back_note(engine: Engine, job: Job) -> str:

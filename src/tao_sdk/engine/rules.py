@@ -72,6 +72,7 @@ _HARMLESS = lazy_compile(r"Exception ignored |Exception in |--- Logging error --
 _LAST_WORDS = lazy_compile(
     r"^(?:Syntax|Indentation|Tab)Error: |can't open file .*\[Errno 2\]|: command not found$"
     r"|\bSegmentation fault\b|\bCUDA out of memory\b"
+    r"|: line \d+: +\d+ Killed\b"  # as bash tells of SIGKILL, which the kernel sends without memory
 )
 
 
@@ -247,6 +248,22 @@ def full_places(evidence: Evidence) -> str:
     return ", ".join(evidence.full_disks)
 
 
+def results_lost(evidence: Evidence) -> str | None:
+    """The runner's words about results that it could not keep; None where the program's own disk
+    was full, which is why they could not be kept.
+    """
+    if FULL_DISK(evidence):
+        return None
+    return runner_failed("output.lost")(evidence)
+
+
+def no_place_for_results(evidence: Evidence) -> str | None:
+    """The runner's words about results that have no place; None for those that were lost."""
+    if runner_failed("output.lost")(evidence):
+        return None
+    return runner_failed("output.")(evidence)
+
+
 def killed_by_signal(evidence: Evidence) -> str | None:
     """`SIGSEGV (exit code 139)`, when the exit code is that of a signal."""
     code = evidence.exit_code
@@ -330,7 +347,7 @@ BAD_ARGUMENTS = (
 TORCHRUN_CHILD_EXIT = r"^\s*exitcode\s*: 2\b"  # torchrun ends with 1 whatever its workers end with
 AGAIN = (
     "Submit it again, with --retries: "
-    "a further attempt resumes from the newest complete checkpoint."
+    "a further attempt resumes from the newest complete checkpoint, if there is a resume key."
 )
 
 HARDWARE: Mapping[str, MachineAdvice] = {
@@ -403,7 +420,7 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="results_not_sent",
-        when=runner_failed("output.lost"),
+        when=results_lost,
         what="The command has ended, and not all of its results were kept: {seen}",
         fault=INFRA,
         next=(
@@ -413,7 +430,7 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="results_no_place",
-        when=runner_failed("output."),
+        when=no_place_for_results,
         what="The results have no place, so the command was not started: {seen}",
         fault=USER,
         next="Name a place that this job may write to.",

@@ -102,6 +102,11 @@ def could_not_begin(evidence: Evidence) -> str | None:
     return None if runner_failed()(evidence) else exit_code(NOT_BEGUN)(evidence)
 
 
+START_AGAIN = (
+    "Start it again: tao retry {job}. With a resume key it goes on from its newest complete "
+    "checkpoint, else it begins anew."
+)
+
 RULES: Sequence[Rule] = (
     Rule(
         code="docker.oom_killed",
@@ -215,7 +220,7 @@ RULES: Sequence[Rule] = (
         when=path_missing,
         what="A path is not there inside the container: {seen}",
         fault=USER,
-        next="Mount it (--mounts in the job file: src:dst), or use its path inside the container.",
+        next="Mount it: --mounts SRC:DST (mounts: in a job file), or use its path in the image.",
     ),
     Rule(
         code="docker.stopped_outside",
@@ -225,7 +230,7 @@ RULES: Sequence[Rule] = (
             "or with the daemon ({seen})."
         ),
         fault=INFRA,
-        next="Submit it again; it resumes from its newest complete checkpoint.",
+        next=START_AGAIN,
         retryable=True,
     ),
     Rule(
@@ -236,7 +241,7 @@ RULES: Sequence[Rule] = (
             "It runs its command once."
         ),
         fault=INFRA,
-        next="Submit it again; it resumes from its newest complete checkpoint.",
+        next=START_AGAIN,
         retryable=True,
     ),
     Rule(
