@@ -389,6 +389,13 @@ CASES = [
         False,
     ),
     (
+        "script_without_program",
+        Evidence(exit_code=127, log_tail="bash: line 1: train.py: command not found\n"),
+        "train.py",
+        ErrClass.USER,
+        False,
+    ),
+    (
         "command_not_found",
         Evidence(exit_code=127, log_tail=log("command-not-found")),
         "pythn",

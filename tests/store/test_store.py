@@ -431,6 +431,12 @@ def test_a_job_is_shown_as_json_from_the_store(store: Store) -> None:
     assert json.loads(json.dumps(store.get(job.id).to_json())) == job.to_json()
 
 
+@pytest.mark.parametrize("pattern", ["my*", "job-?", "job-[12]"])
+def test_a_pattern_instead_of_a_job_is_told_what_names_jobs(store: Store, pattern: str) -> None:
+    with pytest.raises(JobNotFound, match="by no pattern"):
+        store.get(pattern)
+
+
 @pytest.mark.parametrize("words", ["", "%", "_", "no such job", "\udcff", "\0"])
 def test_what_cannot_be_the_name_of_a_job_is_not_found(store: Store, words: str) -> None:
     add(store, "digits-a1")

@@ -833,6 +833,13 @@ RULES: Sequence[Rule] = (
         ),
     ),
     Rule(
+        code="script_without_program",
+        when=all_of(exit_code(127), log_says(r"\b[\w./-]+\.(?:py|sh): (?:command )?not found")),
+        what="A script was given as if it were a command: {seen}",
+        fault=USER,
+        next="Name the program that runs it: python3 NAME.py, or sh NAME.sh.",
+    ),
+    Rule(
         code="command_not_found",
         when=any_of(
             all_of(exit_code(127), log_says("not found", "No such file")),

@@ -83,6 +83,9 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
     (Reason.MACHINE_RESTARTED, "unstarted"): "the machine was restarted before the job started",
     (Reason.CONTAINER_STOPPED, "unstarted"): "its container was stopped before the job started",
     (Reason.NOT_STARTED, "unstarted"): "not started",
+    (Reason.NOT_STARTED, "entrypoint"): (
+        "the image's ENTRYPOINT ended without running the command: {entrypoint}"
+    ),
     (Reason.PROCESS_STOPPED, "several"): "processes {pids} are stopped (SIGSTOP)",
     (Reason.OUT_OF_MEMORY, "docker"): "OOMKilled: the container ran out of its memory",
     (Reason.OUT_OF_MEMORY, "slurm"): "out of memory (OOM): the command was killed",

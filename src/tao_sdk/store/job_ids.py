@@ -68,4 +68,7 @@ def raise_not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoRet
     what = f"no such job: {job_id!r}"
     if similar_ids:
         raise JobNotFound(what, "", f"Did you mean {' or '.join(similar_ids)}?")
+    if any(sign in job_id for sign in "*?["):
+        why = "A job is named by its id, its name or the start of its id, and by no pattern."
+        raise JobNotFound(what, why, "Name each, or those of a label: --label NAME=VALUE")
     raise JobNotFound(what, "", "List the jobs with:", "tao ls")

@@ -105,6 +105,16 @@ def test_a_path_that_is_gone_when_the_job_is_sent_is_refused_and_no_folder_is_ma
     )
 
 
+def test_a_volume_with_the_name_of_a_folder_here_is_a_warning(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    code = "mount.volume_or_folder"
+    assert findings(client, mounts=["data:/data"])[code] is Severity.WARNING
+    assert code not in findings(client, mounts=["./data:/data"])
+    assert code not in findings(client, mounts=["other:/data"])
+
+
 def findings(client: Client, **more: Any) -> dict[str, Severity]:
     spec = JobSpec(**{"image": PYTHON, "command": "true", "gpu_count": 0, **more})
     return {each.code: each.severity for each in client.plan(spec, "docker").findings}

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +34,7 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
 from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.transports import dockerd
@@ -168,6 +171,52 @@ def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(
         job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker").job
         client.wait(job.id, timeout=300)
         keep(here, name, evidence_of(client, job), "docker.no_shell")
+
+
+@pytest.mark.parametrize("entry", ['["/bin/echo", "entry"]', '["/bin/false"]', '["/bin/sh", "-c"]'])
+@pytest.mark.parametrize("user", ["", "0:0"])
+def test_a_job_whose_entrypoint_did_not_run_the_command_has_failed(
+    client: Client, here: Daemon, entry: str, user: str
+) -> None:
+    image = with_entrypoint(here, entry)
+    spec = JobSpec(image=image, command="echo it runs", gpu_count=0)
+    job = client.submit(spec, "docker", {"user": user} if user else {}).job
+    client.wait(job.id, timeout=300)
+    found = client.get_job(job.id)
+    assert (found.status, found.reason_code) == (Status.ERROR, Reason.NOT_STARTED)
+    told = client.diagnose(job.id)
+    assert told is not None
+    assert (told.rule, told.retryable) == ("docker.command_not_run", False)
+    assert shlex.join(json.loads(entry)) in told.what
+
+
+def test_without_the_entrypoint_as_advised_the_command_runs(client: Client, here: Daemon) -> None:
+    image = with_entrypoint(here, '["/bin/true"]')
+    native = {"Entrypoint": []}
+    spec = JobSpec(image=image, command="echo it runs", gpu_count=0, native=native)
+    job = client.submit(spec, "docker").job
+    client.wait(job.id, timeout=300)
+    assert client.get_job(job.id).status is Status.COMPLETE
+    assert client.get_job_logs(job.id) == "it runs\n"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_entrypoint_that_runs_the_command_leaves_its_end_as_it_is(
+    client: Client, here: Daemon, code: int
+) -> None:
+    image = with_entrypoint(here, '["/bin/busybox", "env"]')
+    job = client.submit(JobSpec(image=image, command=f"exit {code}", gpu_count=0), "docker").job
+    client.wait(job.id, timeout=300)
+    found = client.get_job(job.id)
+    assert (found.exit_code, found.reason_code) == (code, Reason.EXIT_CODE if code else None)
+
+
+def with_entrypoint(here: Daemon, entry: str) -> str:
+    """The name of a small image that has this ENTRYPOINT."""
+    name = f"tao-test-entrypoint-{zlib.crc32(entry.encode()):x}"
+    root = str(dockerd_here.busybox_root())
+    here.docker("import", "--change", f"ENTRYPOINT {entry}", root, name)
+    return name
 
 
 def refusal(ask: Callable[[], Any]) -> Evidence:

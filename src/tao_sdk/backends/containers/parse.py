@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -100,6 +101,24 @@ def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
             Observation(Phase.FAILED, raw, code), words.why(Reason.EXIT_CODE, code=code)
         )
     return Observation(Phase.ABSENT, raw)
+
+
+def may_end_unbegun(inspected: Mapping[str, Any]) -> bool:
+    """True if the image has an ENTRYPOINT, which may end without the start script that it is given,
+    and the script's mark would surely be in the container: it is root's, and may write there.
+    """
+    config, host = inspected["Config"], inspected["HostConfig"]
+    user = str(config.get("User") or "root").partition(":")[0]
+    hides_mark = host.get("ReadonlyRootfs") or "/tmp" in (host.get("Tmpfs") or {})
+    leaves_mark = config.get("OpenStdin") and user in ("root", "0") and not hides_mark
+    return bool(config.get("Entrypoint") and leaves_mark)
+
+
+def not_begun(seen: Observation, inspected: Mapping[str, Any]) -> Observation:
+    """The end of a container whose ENTRYPOINT did not run the job's command."""
+    entry: list[str] = inspected["Config"]["Entrypoint"]
+    reason = words.why(Reason.NOT_STARTED, "entrypoint", entrypoint=shlex.join(entry))
+    return with_reason(replace(seen, phase=Phase.FAILED), reason)
 
 
 def end_reason(inspected: Mapping[str, Any], code: int) -> Why:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from tao_sdk.backends.shell import SHARED_SCRIPTS, assign_variables, load_script
+from tao_sdk.model.plan import Attempt
 
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 FOLDER = ".tao-job"  # in the container: what is delivered into it
@@ -44,6 +45,12 @@ USE_BASH = 'if command -v bash >/dev/null; then set -- bash "$@"; else set -- /b
 # The container's init tells the whole group of SIGTERM where its environment says so. Elsewhere the
 # shell does.
 WHO_TELLS = """if [ $$ -eq 1 ] || [ -z "${TINI_KILL_PROCESS_GROUP:-}" ]; then tao_tells=yes; fi"""
+
+
+def mark_paths(attempt: Attempt) -> tuple[str, str]:
+    """Where MARK may lie in the container of an attempt."""
+    name = f".tao-{attempt.job_id}-{attempt.number}"
+    return f"/{name}", f"/tmp/{name}"
 
 
 def is_long(command: str) -> bool:

@@ -50,6 +50,8 @@ class DockerFacts:
     # Paths of the job
     # mounted path that the daemon's machine does not have -> why
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    # volumes that are also the name of a folder in the caller's working directory
+    folders_here: tuple[str, ...] = ()
     inputs: tuple[SeenInput, ...] = ()
     unmounted: tuple[tuple[str, str], ...] = ()  # (key, path) that no mount and no image has
 

@@ -207,6 +207,16 @@ RULES: Sequence[Rule] = (
         next="Use an image with /bin/sh, and whose ENTRYPOINT exists.",
     ),
     Rule(
+        code="docker.command_not_run",
+        when=reason_is(Reason.NOT_STARTED),
+        what="Nothing of the job was run: {seen}",
+        fault=USER,
+        next=(
+            "Take the image without its ENTRYPOINT: native: {Entrypoint: []} in a job file, or "
+            "--native FILE with that. Or use an image whose ENTRYPOINT runs what it is given."
+        ),
+    ),
+    Rule(
         code="docker.shm_too_small",
         when=log_says(*SMALL_SHM),
         what="/dev/shm{limit} is too small: {seen}",

@@ -18,6 +18,7 @@ from tao_sdk.backends.containers.identity import (
 )
 from tao_sdk.backends.containers.life.jobs import JobContainers, advice_to_remove, answering
 from tao_sdk.backends.containers.life.leftovers import Leftovers
+from tao_sdk.backends.containers.start_script import NOT_BEGUN, mark_paths
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.backends.refusals import must_live_at, seen_elsewhere, seen_unreachable
 from tao_sdk.backends.this_machine import room_left
@@ -25,6 +26,7 @@ from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_size
 from tao_sdk.transports.dockerd import FRESH, DaemonError
 
@@ -133,13 +135,35 @@ class Observing:
         if container is None:
             return Observation(Phase.ABSENT, "no such container")
         try:
-            return parse.observation(container.seen, self.jobs.was_canceled(ref))
+            return self.ended_or_not_begun(ref, container)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = (
                 "what the daemon says of its container cannot be understood "
                 f"({type(error).__name__}: {error})"
             )
             return Observation(Phase.UNREACHABLE, "", reason=reason)
+
+    def ended_or_not_begun(self, ref: Ref, container: Container) -> Observation:
+        """The observation of a container. What ended before the start script began has failed,
+        whatever its exit code: its ENTRYPOINT did not run the job's command.
+        """
+        seen = parse.observation(container.seen, self.jobs.was_canceled(ref))
+        if not ended_by_itself(seen) or not parse.may_end_unbegun(container.seen):
+            return seen
+        if self.may_have_begun(ref, container):
+            return seen
+        return parse.not_begun(seen, container.seen)
+
+    def may_have_begun(self, ref: Ref, container: Container) -> bool:
+        """False if the container is there without the mark that the start script leaves in it."""
+        try:
+            for path in mark_paths(ref.attempt):
+                if self.daemon.read_file(container.id, path) is not None:
+                    return True
+        except DaemonError:
+            return True
+        left = self.containers.inspect(container.id)
+        return left is None or left.seen["State"]["Status"] != "exited"
 
     # The log
 
@@ -171,7 +195,7 @@ class Observing:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
         if container is None:  # it waits for its image, or could not have it: the job says which
             return Evidence(phase="", raw=ref.step)
-        seen = parse.observation(container.seen, self.jobs.was_canceled(ref))
+        seen = self.ended_or_not_begun(ref, container)
         events = parse.node_events(container.seen, self.containers.recorded_events(container))
         return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
 
@@ -195,6 +219,14 @@ class Observing:
         if not folder or not self.place.is_here:
             return math.inf
         return room_left(folder)
+
+
+def ended_by_itself(seen: Observation) -> bool:
+    """True if a program of the container ended it, and no signal, limit or daemon did."""
+    if seen.phase is Phase.SUCCEEDED:
+        return True
+    code = seen.exit_code or 0
+    return seen.reason_code is Reason.EXIT_CODE and code < 128 and code != NOT_BEGUN
 
 
 def is_listed_alive(states: Mapping[str, str], ref: Ref) -> bool:

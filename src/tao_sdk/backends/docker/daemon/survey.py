@@ -114,6 +114,7 @@ def add_daemon_facts(
         plaintext_address=open_address(daemon),
         missing=missing_paths(files, paths),
         volumes=volume_folders(daemon, info, volumes),
+        folders_here=folders_here(caller, volumes),
     )
     return add_gpus(facts, daemon, job, options)
 
@@ -158,6 +159,13 @@ def missing_paths(files: Files, paths: list[str]) -> dict[str, str]:
         except PathNotFound as error:
             missing[path] = error.what
     return missing
+
+
+def folders_here(caller: DockerFacts, names: list[str]) -> tuple[str, ...]:
+    """The names that a folder in the working directory has too; none for a daemon elsewhere."""
+    if not caller.local:
+        return ()
+    return tuple(name for name in names if Path(caller.cwd, name).is_dir())
 
 
 def volume_folders(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
     return [
         *image_findings(plan, facts),
         *path_findings(plan, facts),
+        *volume_findings(facts),
         *cache_findings(plan),
         *input_findings(facts),
         *unmounted_finding(facts.unmounted),
@@ -99,6 +100,17 @@ def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fin
             f"{path} is mounted and is not there.",
             why,
             "Correct the path, or make it.",
+        )
+
+
+def volume_findings(facts: DockerFacts) -> Iterator[Finding]:
+    """A warning for each volume whose name is a folder here, which was perhaps meant."""
+    for name in facts.folders_here:
+        yield warning(
+            "mount.volume_or_folder",
+            f"{name} is mounted as a volume of the daemon, not as the folder here.",
+            "A source without a slash is a volume.",
+            f"To mount the folder: --mounts ./{name}:DST",
         )
 
 
