@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import runpy
 from collections.abc import Callable
 
@@ -20,11 +22,19 @@ def test_a_model_is_trained_and_evaluated_without_a_path_typed(tao: Tao) -> None
     tested = tao("run", *evaluate, "--checkpoint", "epoch:2", PATH="/usr/bin:/bin")
     assert tested.code == 0, tested.err
     assert "accuracy 0.9" in tested.out
+    taken = re.search(
+        r"note: evaluate\.checkpoint: (\S*002\S*), from (learn-\w+)$", tested.err, re.M
+    )
+    assert taken, tested.err
     refused = tao("run", *evaluate, "--checkpoint", "epoch:3")
     assert (refused.code, refused.err.splitlines()[0]) == (
         3,
         "error: There is no checkpoint of epoch 3.",
     )
+    assert f"tao results {taken[2]}" in refused.err
+    path = os.path.relpath(taken[1], tao.home)
+    again = tao("run", "--model", "digits", "--action", "evaluate", "--checkpoint", path)
+    assert again.code == 0, again.err
     tao.write("job.yaml", "model: digits\naction: evaluate\nparent: learn\n")
     assert tao("doctor", "job.yaml").code == 0
     assert tao("run", "job.yaml").code == 0

@@ -403,6 +403,13 @@ CASES = [
         False,
     ),
     (
+        "python_missing",
+        Evidence(exit_code=127, log_tail="bash: line 1: python: command not found\n"),
+        "python",
+        ErrClass.USER,
+        False,
+    ),
+    (
         "program_missing",
         Evidence(exit_code=2, log_tail=log("program-not-there")),
         "train.py",

@@ -109,7 +109,7 @@ def read_request(typed: TypedJob, client: Client | None = None) -> JobRequest:
     if joined is None:
         return JobRequest(final, place, options, file, notes)
     parent = joined.parent.id if joined.parent else None
-    notes = (*notes, *joined.job.warnings)
+    notes = (*notes, *joined.notes)
     return JobRequest(final, place, options, file, notes, parent, joined.job.origins)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,10 +96,22 @@ class JoinedJob:
     job: ModelJob
     parent: Job | None = None
     takes_paths: bool = False  # of the parent: they are there only where the parent ran
+    # keys of the spec, and what the parent has for them
+    from_parent: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def spec(self) -> JobSpec:
         return self.job.spec
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth knowing before the job starts: what it takes from which parent."""
+        taken = [
+            f"{key}: {value}, from {self.parent.id}"
+            for key, value in self.from_parent.items()
+            if self.parent
+        ]
+        return [*taken, *self.job.warnings]
 
 
 def has_model(values: Mapping[str, Any]) -> bool:
@@ -222,7 +234,7 @@ class Joining:
         job = with_fields(job, self.given)
         if parent is not None and takes_paths:
             job = self.with_parents_mounts(job, parent)
-        return JoinedJob(job, parent, takes_paths)
+        return JoinedJob(job, parent, takes_paths, from_parent)
 
     def bank_and_skill(self) -> tuple[Bank, Skill]:
         from tao_sdk.skills.bank import choose_bank
@@ -254,7 +266,7 @@ class Joining:
             return {}
         if parent is None:
             with of_key("checkpoint"):
-                return values_of_checkpoint(skill, action, checkpoint)
+                return values_of_checkpoint(skill, action, absolute_if_here(checkpoint))
         with of_key("checkpoint" if checkpoint else "parent"):
             found = values_from_parent(self.client, skill, action, parent.id, checkpoint)
         if not found and checkpoint:
@@ -287,6 +299,13 @@ class Joining:
             mounts = [f"{parent.results_dir}:{inside}:ro"]
         origins = {**job.origins, "mounts": "parent"}
         return replace(job, spec=replace(job.spec, mounts=mounts), origins=origins)
+
+
+def absolute_if_here(checkpoint: str) -> str:
+    """A relative path of this machine as an absolute one; anything else as it is."""
+    if is_relative(checkpoint) and Path(checkpoint).exists():
+        return str(Path(checkpoint).absolute())
+    return checkpoint
 
 
 def is_path(text: str) -> bool:

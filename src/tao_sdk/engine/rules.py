@@ -840,6 +840,13 @@ RULES: Sequence[Rule] = (
         next="Name the program that runs it: python3 NAME.py, or sh NAME.sh.",
     ),
     Rule(
+        code="python_missing",
+        when=all_of(exit_code(127), log_says(r"\bpython: (?:command )?not found")),
+        what="There is no program called python: {seen}",
+        fault=USER,
+        next="Many systems have python3 alone: write python3 in the command.",
+    ),
+    Rule(
         code="command_not_found",
         when=any_of(
             all_of(exit_code(127), log_says("not found", "No such file")),

@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tao_sdk.model.errors import SpecError
+from tao_sdk.model.errors import PathNotFound, SpecError
 from tao_sdk.model.status import Status
 from tao_sdk.skills.skill import Action, Skill
 
@@ -36,11 +36,15 @@ def values_from_parent(
     resume a training the newest. Raises SpecError, JobNotFound, PathNotFound.
     """
     results = complete_results(client, parent)
-    return {
-        key: FILLERS[param](results, key, checkpoint)
-        for key, param in skill.spec_params.get(action.name, {}).items()
-        if isinstance(param, str) and param in FILLERS
-    }
+    try:
+        return {
+            key: FILLERS[param](results, key, checkpoint)
+            for key, param in skill.spec_params.get(action.name, {}).items()
+            if isinstance(param, str) and param in FILLERS
+        }
+    except PathNotFound as error:
+        command = f"tao results {parent}"
+        raise PathNotFound(error.what, error.why, "What it left:", command) from error
 
 
 def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, str]:
@@ -49,7 +53,8 @@ def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, s
     """
     if "://" not in path and not path.startswith("/"):
         what = f"checkpoint {path!r} is one of a parent, and none is named."
-        raise SpecError(what, "", "Name the parent, or write an address or an absolute path.")
+        advice = "Name the parent (--parent JOB), or the path of a file that is there."
+        raise SpecError(what, "", advice)
     params = skill.spec_params.get(action.name, {})
     found = {key: path for key, param in params.items() if param in FILLERS}
     if not found:

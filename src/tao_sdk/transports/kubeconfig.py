@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,28 @@ def find_cluster(
         return cluster_of(config, chosen, there or files)
     if host and (account / "token").is_file():
         return own_cluster(host, port, account)
-    raise no_login([*map(why_no_context, files), why_not_in_pod(host, account)])
+    reasons = [*map(why_no_context, files), why_not_in_pod(host, account)]
+    if there:
+        raise no_context(reasons, config["contexts"])
+    raise no_login(reasons)
+
+
+def no_context(reasons: Iterable[str], known: Iterable[str]) -> CredentialError:
+    """The error for kubeconfigs that choose none of their contexts."""
+    name = next(iter(known), "CONTEXT")
+    choose = shlex.join(["kubectl", "config", "use-context", name])
+    error = CredentialError(NO_LOGIN, f"{'; '.join(reasons)}.", "Choose a context:", choose)
+    error.code = "kubernetes.no_context"
+    return error
+
+
+def bad_config(why: str) -> CredentialError:
+    """The error for a kubeconfig that is there and cannot be used."""
+    error = CredentialError(
+        NO_LOGIN, f"{why}.", "Mend that file. To see what is wrong with it:", "kubectl config view"
+    )
+    error.code = "kubernetes.bad_config"
+    return error
 
 
 def no_login(reasons: Iterable[str]) -> CredentialError:
@@ -143,11 +165,11 @@ def read_config(path: Path) -> Mapping[str, Any]:
         config: Any = yaml.load(read_bounded(path), loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = str(error).partition("\n")[0]
-        raise no_login([f"{path} cannot be understood ({first})"]) from error
+        raise bad_config(f"{path} cannot be understood ({first})") from error
     if config is None:
         return {}
     if not isinstance(config, Mapping):
-        raise no_login([f"{path} is no kubeconfig"])
+        raise bad_config(f"{path} is no kubeconfig")
     return cast("Mapping[str, Any]", config)
 
 
@@ -155,7 +177,7 @@ def entries(config: Mapping[str, Any], name: str, path: Path) -> list[Mapping[st
     """The entries with a name in one of the config's lists. Raises CredentialError for no list."""
     listed: Any = config.get(name) or []
     if not isinstance(listed, list):
-        raise no_login([f"{path} is no kubeconfig: {name} is no list"])
+        raise bad_config(f"{path} is no kubeconfig: {name} is no list")
     found: list[Mapping[str, Any]] = []
     for one in cast("list[Any]", listed):
         if isinstance(one, Mapping) and "name" in one:
@@ -186,7 +208,7 @@ def cluster_of(config: Mapping[str, Any], context: str, files: Sequence[Path]) -
     at = part_of(cluster, "cluster")
     server = str(at.get("server") or "")
     if not server.startswith(("https://", "http://")):
-        raise no_login([f"{cluster['file']}: cluster {cluster['name']} has no server"])
+        raise bad_config(f"{cluster['file']}: cluster {cluster['name']} has no server")
     return Cluster(
         server=server,
         login=login_of(part_of(user, "user"), Path(user.get("file", "."))) if user else Login(),
@@ -210,7 +232,7 @@ def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> Mapping[str, Any]:
     """The entry that a context names. Raises CredentialError where there is none."""
     if str(name) not in config[kind]:
-        raise no_login([f"context {context} names {name!r}, which is not among the {kind}"])
+        raise bad_config(f"context {context} names {name!r}, which is not among the {kind}")
     return config[kind][str(name)]
 
 
@@ -231,7 +253,7 @@ def data_of(entry: Mapping[str, Any], name: str, file: Path) -> bytes:
         try:
             return base64.b64decode(str(given), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise no_login([f"{file}: {name}-data is no base64"]) from error
+            raise bad_config(f"{file}: {name}-data is no base64") from error
     if path := entry.get(name):
         return read_bounded(beside(file, str(path)))
     return b""

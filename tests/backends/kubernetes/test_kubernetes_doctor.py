@@ -30,6 +30,29 @@ def test_no_kubeconfig_is_told_in_the_documents_words(tmp_path: Path) -> None:
     assert f"{tmp_path}/.kube/config is not there" in told.why
 
 
+def test_a_kubeconfig_that_is_not_where_it_should_be_is_named(tmp_path: Path) -> None:
+    told = doctor({"KUBECONFIG": "/no/such/config"}, tmp_path)["kubernetes.no_login"]
+    assert told.what == "MISSING: no kubeconfig at /no/such/config and not running in a pod."
+
+
+def test_a_kubeconfig_without_a_context_is_told_how_to_choose_one(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("contexts:\n- name: the lab\n  context: {cluster: a, user: b}\n")
+    told = doctor({"KUBECONFIG": str(config)}, tmp_path)["kubernetes.no_context"]
+    assert told.what == "MISSING: Could not authenticate to a Kubernetes cluster."
+    assert "(its contexts are: the lab)" in told.why
+    assert told.command == "kubectl config use-context 'the lab'"
+
+
+@pytest.mark.parametrize("text", ["a: [", "no mapping", "clusters: 3"])
+def test_a_kubeconfig_that_cannot_be_read_is_to_be_mended(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(text)
+    told = doctor({"KUBECONFIG": str(config)}, tmp_path)["kubernetes.bad_config"]
+    assert str(config) in told.why
+    assert told.next.startswith("Mend that file.")
+
+
 def test_a_job_without_a_cluster_is_refused_with_each_place_that_was_looked_at(
     tmp_path: Path,
 ) -> None:

@@ -461,7 +461,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         try:
             kube = self.kube
         except TaoError as trouble:
-            return doctor.without_cluster(trouble)
+            return doctor.without_cluster(trouble, self.settings)
         return doctor.examine(kube, self.settings, site.namespace(self.settings))
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from tao_sdk.transports.kube import Kube, KubeError
 GPU = "nvidia.com/gpu"
 OLDEST = (1, 28)
 SKIP = "TAO_K8S_SKIP_NODE_RUNTIME_CHECK"
-NO_CONFIG = "MISSING: no kubeconfig at ~/.kube/config and not running in a pod."
+NO_CONFIG = "MISSING: no kubeconfig at {place} and not running in a pod."
 NO_EXTRA = "MISSING: kubernetes extra not installed. Run:"
 NO_RUNTIME = "MISSING: TAO Kubernetes GPU node runtime is not ready."
 NO_GPU = "WARN: no nvidia.com/gpu allocatable on this cluster."
@@ -41,17 +41,16 @@ def examine(kube: Kube, settings: Settings, namespace: str) -> list[Finding]:
         return [*findings, Finding.of_error(unreachable, f"MISSING: {unreachable.what}")]
 
 
-def without_cluster(trouble: TaoError) -> list[Finding]:
+def without_cluster(trouble: TaoError, settings: Settings) -> list[Finding]:
     """`trouble`: why there is no cluster to ask."""
-    return [*extra_findings(), no_cluster(trouble)]
+    return [*extra_findings(), no_cluster(trouble, settings.get("KUBECONFIG") or "~/.kube/config")]
 
 
-def no_cluster(trouble: TaoError) -> Finding:
+def no_cluster(trouble: TaoError, place: str) -> Finding:
+    """`place`: where a kubeconfig was looked for."""
     if trouble.code == "kubernetes.no_login":
-        return Finding(
-            Severity.ERROR, trouble.code, NO_CONFIG, trouble.why, trouble.next, trouble.command
-        )
-    return Finding.of_error(trouble)
+        return Finding.of_error(trouble, NO_CONFIG.format(place=place))
+    return Finding.of_error(trouble, f"MISSING: {trouble.what}")
 
 
 def extra_findings() -> Iterator[Finding]:
