@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from support.tao_command import Tao
+from tao_sdk.backends.containers.life.starting import change_owner
 from tao_sdk.backends.mounts import Mount, read_mounts
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError, TaoWarning
@@ -266,13 +266,19 @@ def test_the_folder_that_tao_results_dir_names_is_there_for_every_user(
          command='seq 3 > "$TAO_RESULTS_DIR/n"; cat "$TAO_RESULTS_DIR/n"; touch /results/x',
          gpu_count=0,
                    keep_results=kept)  # fmt: skip
-    if kept and user != "0:0":
-        Path("runs").mkdir(mode=0o777)
-        Path("runs").chmod(0o777)
-        spec = replace(spec, mounts=["./runs:/results"])
     job = client.submit(spec, "docker", {"user": user}).job
     assert client.wait(job.id, timeout=300).status is Status.COMPLETE, client.get_job_logs(job.id)
     assert client.get_job_logs(job.id) == "1\n2\n3\n"
+    if kept:
+        assert Path("runs", job.id, "n").read_text() == "1\n2\n3\n"
+
+
+def test_a_folder_is_given_to_nobody_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    with pytest.raises(Refused, match="cannot be given to user 1234"):
+        change_owner(str(tmp_path / "link"), (1234, 1234))
+    assert (tmp_path / "there").stat().st_uid == os.geteuid()
 
 
 def test_a_job_that_could_not_be_started_leaves_no_folder(client: Client, tmp_path: Path) -> None:

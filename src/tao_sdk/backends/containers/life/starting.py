@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,6 +24,7 @@ from tao_sdk.model.plan import Attempt
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import DaemonError, ignore_status
 
+ANOTHER_PLACE = "Submit from another folder, or name one: mounts: [<folder>:/results]"
 RETRIES = 5  # of a start, while other clients remove or make our network
 
 
@@ -155,11 +157,12 @@ class Starting:
         try:
             if request.opens_results:
                 self.open_results(container)
+            self.give_folders(container, request.folders)
             if request.command:
                 self.deliver_command(container, request.command)
             with self.daemon.type_into(container.id, standard_input(request, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
-        except DaemonError:
+        except (DaemonError, Refused):
             self.containers.remove(container.id)
             remove_empty(request.folders)
             raise
@@ -177,6 +180,13 @@ class Starting:
             archive = dockerd.make_archive([], owner, RESULTS[1:], 0o755)
             with ignore_status(403):  # its root is read-only, by the job's own wish
                 self.daemon.put_archive(container.id, "/", archive)
+
+    def give_folders(self, container: Container, folders: Iterable[str]) -> None:
+        """The folders that root's submit has made belong to who the command runs as."""
+        if os.geteuid() != 0:
+            return
+        for folder in folders:
+            change_owner(folder, self.command_owner(container))
 
     def command_owner(self, container: Container) -> tuple[int, int]:
         """Who the command runs as, and so who may read what is delivered."""
@@ -210,8 +220,20 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = f"The results have no place: the folder {folder} cannot be made."
-        fix = "Submit from another folder, or name one: mounts: [<folder>:/results]"
-        raise Refused(what, f"{error.strerror}.", fix) from error
+        raise Refused(what, f"{error.strerror}.", ANOTHER_PLACE) from error
+
+
+def change_owner(folder: str, owner: tuple[int, int]) -> None:
+    """Give the folder away; a link that stands in its place is not followed. Raises Refused."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(fd, *owner)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        what = f"The results folder {folder} cannot be given to user {owner[0]}."
+        raise Refused(what, f"{error.strerror}.", ANOTHER_PLACE) from error
 
 
 def remove_empty(folders: Iterable[str]) -> None:
