@@ -963,3 +963,15 @@ def test_a_line_that_says_that_the_loss_is_nan_is_understood(line: str):
     named = name_not_finite(diagnose(Evidence(exit_code=1, log_tail=line)), diverged())
     assert named.rule == "nan_loss"
     assert named.what.endswith(f"{line} (loss is NaN or infinite from epoch 2 on)")
+
+
+def test_an_exception_without_a_source_line_is_told_once() -> None:
+    log_tail = (
+        "Traceback (most recent call last):\n"
+        '  File "<string>", line 1, in <module>\n'
+        "ValueError: no such digit: 12\n"
+    )
+    found = diagnose(Evidence(exit_code=1, log_tail=log_tail))
+    assert found is not None
+    assert found.evidence.count("no such digit") == 1
+    assert found.evidence.endswith("<string>:1 in <module>")

@@ -34,7 +34,9 @@ MEANT: Mapping[str, str] = {
 }
 
 EVALUATION = (
-    "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
+    "An evaluation is a job of its own: tao run -- COMMAND. "
+    "The checkpoint for it: tao results JOB. "
+    "Of a model of the skill bank: tao run --model NAME --action evaluate --parent JOB"
 )
 
 PORTS = (

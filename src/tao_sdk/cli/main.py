@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -73,6 +74,9 @@ def unknown_verb(args: Sequence[str]) -> Exception:
     if name.endswith((".yaml", ".yml")):
         return UsageError(f"unknown verb: {name!r}", "", "To run a job file:", f"tao run {name}")
     what = f"unknown verb: {name!r}"
+    if name.endswith((".py", ".sh")):
+        command = shlex.join(["tao", "run", "--", program_of(name), name])
+        return UsageError(what, "", "To run a program:", command)
     name = verb_word(args)
     if name in VERBS:
         return UsageError(what, "", f"Did you mean tao {name}?")
@@ -81,6 +85,11 @@ def unknown_verb(args: Sequence[str]) -> Exception:
     if verb := MEANT.get(name) or near_verb(name):
         return UsageError(what, "", f"Did you mean tao {verb}?")
     return UsageError(what, "", "Help:", "tao --help")
+
+
+def program_of(script: str) -> str:
+    """What runs a script with this name."""
+    return "python3" if script.endswith(".py") else "bash"
 
 
 def verb_word(args: Sequence[str]) -> str:

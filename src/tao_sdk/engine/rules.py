@@ -47,7 +47,8 @@ def traceback(evidence: Evidence) -> str | None:
     exception = next((line for line in lines if not is_of_frame(line)), "").strip()
     if frame is None or not exception:
         return None
-    return f"{exception}\n  {frame[1]}:{frame[2]} in {frame[3]}: {source}"
+    place = f"{frame[1]}:{frame[2]} in {frame[3]}"
+    return f"{exception}\n  {place}: {source}" if source else f"{exception}\n  {place}"
 
 
 def lines_of_last_traceback(log_tail: str) -> list[str]:
@@ -112,11 +113,13 @@ def is_of_frame(line: str) -> bool:
 
 
 def last_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
-    """The match of the last frame before the exception, and its source line."""
+    """The match of the last frame before the exception, and its source line: "" where Python has
+    none, as of `python -c`.
+    """
     frames = list(takewhile(is_of_frame, lines))
     for index in reversed(range(len(frames))):
         if match := _FRAME.match(frames[index]):
-            return match, "".join(lines[index + 1 : index + 2]).strip()
+            return match, "".join(frames[index + 1 : index + 2]).strip()
     return None, ""
 
 
