@@ -38,7 +38,6 @@ def test_a_server_ends_when_it_has_nothing_to_do_and_leaves_no_child_of_ours(
     machine: Machine,
 ) -> None:
     first = machine.submit("sleep 300")
-    assert machine.fork_servers()
     until(lambda: not machine.fork_servers())
     assert defunct_children() == []
     second = machine.submit("exit 3")
@@ -60,20 +59,30 @@ def stat_of(pid: str) -> str:
         return ""
 
 
+def seen_server(machine: Machine) -> tuple[list[str], int, Path, bytes] | None:
+    """What a server has open, its session, folder and environment; None if it has ended: it does
+    so after a second with nothing to do.
+    """
+    machine.submit("sleep 300")
+    try:
+        [pid] = machine.fork_servers()
+        opened = [fd.readlink() for fd in Path(f"/proc/{pid}/fd").iterdir()]
+        kinds = sorted(str(target).partition(":")[0] for target in opened)
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+        seen = kinds, os.getsid(pid), Path(f"/proc/{pid}/cwd").readlink(), environ
+    except (OSError, ValueError):
+        return None
+    return seen if kinds else None
+
+
 def test_a_server_has_nothing_of_the_client_but_its_pipes(machine: Machine) -> None:
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)
-    machine.submit("sleep 300")
-    pid = machine.fork_servers().pop()
-    opened = [fd.readlink() for fd in Path(f"/proc/{pid}/fd").iterdir()]
-    assert sorted(str(target).partition(":")[0] for target in opened) == [
-        "/dev/null",
-        "pipe",
-        "pipe",
-    ]
-    assert os.getsid(pid) != os.getsid(0)
-    assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
-    assert Path(f"/proc/{pid}/environ").read_bytes() in (b"", b"LC_CTYPE=C.UTF-8\0")
+    opened, session, folder, environ = until(lambda: seen_server(machine))
+    assert opened == ["/dev/null", "pipe", "pipe"]
+    assert session != os.getsid(0)
+    assert folder == Path("/")
+    assert environ in (b"", b"LC_CTYPE=C.UTF-8\0")
     os.close(read_end)
     os.close(write_end)
 
