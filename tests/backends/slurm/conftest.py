@@ -13,6 +13,7 @@ from support.cluster.cluster_here import Cluster
 from support.ended_jobs import ending_jobs
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
+from tao_sdk.transports import ssh
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -36,6 +37,14 @@ def surroundings(
     surroundings = caller_environment(tmp_path, **cluster.surroundings())
     known_here.keep(surroundings, tmp_path / "state")
     return surroundings
+
+
+@pytest.fixture
+def patient_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that count round trips: a slow machine's answer is not followed by the question
+    whether the host is there, which is one more.
+    """
+    monkeypatch.setattr(ssh, "PATIENCE", 300.0)
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ def client(cluster: Cluster, tmp_path: Path) -> Iterator[Client]:
 # Canceling
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(
     cluster: Cluster, client: Client
 ) -> None:
@@ -68,6 +69,7 @@ def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(
     assert until_ended(client, queued).status is Status.COMPLETE
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_a_client_cancels_in_one_round_trip_and_knows_the_end_and_the_secrets_are_gone(
     cluster: Cluster, client: Client
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_client_cancels_in_one_round_trip_and_knows_the_end_and_the_secrets_ar
     assert (ended.status, ended.exit_code) == (Status.ERROR, 3)
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_canceling_many_jobs_takes_the_same_round_trips_however_many_they_are(
     cluster: Cluster, client: Client
 ) -> None:
@@ -151,6 +154,7 @@ def phase_of(answer: CancelAnswer) -> Phase:
     return answer.phase
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_same_round_trip(
     cluster: Cluster, client: Client
 ) -> None:

@@ -38,6 +38,7 @@ def examined(environ: dict[str, str]) -> dict[str, Finding]:
     }
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_took_one_round_trip(
     cluster: Cluster, environ: dict[str, str]
 ) -> None:

@@ -376,6 +376,7 @@ def test_a_job_of_the_sdk_whose_image_cannot_be_had_is_an_error_with_the_registr
     assert any("Could not process JSON input" in event.message for event in diagnosis.events)
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_a_job_of_the_sdk_and_the_conversion_of_its_image_are_handed_over_in_one_round_trip(
     cluster: Cluster, client: Client, registries: tuple[Registry, Registry]
 ) -> None:

@@ -33,7 +33,6 @@ from tao_sdk.model.observation import Phase
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.payload.prepared_job import prepare_job
-from tao_sdk.transports import ssh
 
 
 @pytest.fixture
@@ -54,11 +53,8 @@ def sacct(cluster: Cluster, id: str) -> str:
     return cluster.ask("sacct", "-X", "-n", "-P", "-j", id, "-o", "State,ExitCode").stdout
 
 
-def test_a_thousand_jobs_are_one_round_trip(
-    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside the question whether the host is there, which a slow machine may cost one."""
-    monkeypatch.setattr(ssh, "PATIENCE", 300.0)
+@pytest.mark.usefixtures("patient_ssh")
+def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) -> None:
     made = submit(client, "sleep 60")
     ref = client.engine.ref_of(made)
     assert ref is not None

@@ -41,6 +41,7 @@ def client(cluster: Cluster, tmp_path: Path) -> Iterator[Client]:
 # Handing over
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_at_most_three_when_nothing_is(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -234,6 +235,7 @@ def test_what_arrives_cut_short_starts_nothing(
     assert not cluster.path(planned.request.job_dir).exists()
 
 
+@pytest.mark.usefixtures("patient_ssh")
 def test_a_path_that_is_not_on_the_cluster_submits_nothing_and_is_named(
     cluster: Cluster, client: Client
 ) -> None:

@@ -94,21 +94,16 @@ class Daemon:
             self.process.wait(300)
             self.process = None
 
-    def unmount_removed(self) -> None:
-        """A daemon that ended with its containers may leave their disks mounted. Then it can never
-        remove them.
-        """
-        for place in mounted_places():
-            if Path(place).is_relative_to(self.data / "overlay2") and place.endswith("/merged"):
-                subprocess.run(["umount", "--lazy", place], check=False)
-
     def leave_no_mounts(self) -> None:
-        """dockerd leaves its data folder mounted on itself, and the network namespaces of
-        containers that were killed.
+        """dockerd leaves its data folder mounted on itself, the network namespaces of containers
+        that were killed, and sometimes the disks of containers that it has ended. The next one
+        mounts its data folder over them and can never remove them. What still ends holds one for a
+        moment.
         """
-        for place in sorted(mounted_places(), reverse=True):
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+        for place in sorted((line.split()[1] for line in lines), reverse=True):
             if Path(place).is_relative_to(self.data) or Path(place).is_relative_to(self.folder):
-                subprocess.run(["umount", place], check=True)
+                subprocess.run(["umount", "--lazy", place], check=True)
 
     def docker(
         self, *words: str, check: bool = True, stdin: bytes | None = None
@@ -145,10 +140,6 @@ def apart(data: Path, *flags: str) -> Generator[Daemon]:
     daemon()
     with alone_with_busybox(data, *flags) as there:
         yield there
-
-
-def mounted_places() -> list[str]:
-    return [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
 
 
 @contextmanager
@@ -297,8 +288,6 @@ def clear_containers(here: Daemon, refused: list[str]) -> bool:
     """True if none is left. The disk of one that has just ended may be busy for a moment."""
     if ids := here.docker("ps", "-aq").stdout.split():
         refused.append(here.docker("rm", "-f", "-v", *ids, check=False).stderr)
-        if "device or resource busy" in refused[-1]:
-            here.unmount_removed()
     return not refused or not here.docker("ps", "-aq").stdout
 
 
