@@ -26,10 +26,12 @@ from support.cluster.slurm_jobs import (
     until_running,
 )
 from tao_sdk.backends.contract import read_plan
+from tao_sdk.backends.slurm import look
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.payload.prepared_job import prepare_job
@@ -53,17 +55,21 @@ def sacct(cluster: Cluster, id: str) -> str:
     return cluster.ask("sacct", "-X", "-n", "-P", "-j", id, "-o", "State,ExitCode").stdout
 
 
+def jobs_that_are_gone(ref: Ref, count: int) -> list[Ref]:
+    attempts = [replace(ref.attempt, job_id=f"other-{number}") for number in range(count)]
+    return [
+        replace(ref, native_id=str(100001 + number), attempt=attempt, details={})
+        for number, attempt in enumerate(attempts)
+    ]
+
+
 @pytest.mark.usefixtures("patient_ssh")
 def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) -> None:
     made = submit(client, "sleep 60")
     ref = client.engine.ref_of(made)
     assert ref is not None
     until_running(client, made)
-    like = [replace(ref.attempt, job_id=f"other-{number}") for number in range(999)]
-    others = [
-        replace(ref, native_id=str(100001 + number), attempt=each, details={})
-        for number, each in enumerate(like)
-    ]
+    others = jobs_that_are_gone(ref, 999)
     backend, before = backend_of(client), cluster.round_trips()
     seen = backend.observe([ref])
     assert cluster.round_trips() - before == 1
@@ -74,6 +80,24 @@ def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) ->
         "one look at all, and one at what those have left that are gone"
     )
     assert {each.phase for other, each in seen.items() if other != ref} == {Phase.ABSENT}
+
+
+@pytest.mark.usefixtures("patient_ssh")
+def test_more_jobs_than_one_argument_and_one_script_take_are_seen_in_groups(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "SEEN_AT_ONCE", 4)
+    monkeypatch.setattr(look, "REMAINS_AT_ONCE", 2)
+    failed = submit(client, "exit 5")
+    until_ended(client, failed)
+    ref = client.engine.ref_of(failed)
+    assert ref is not None
+    gone = jobs_that_are_gone(ref, 4)
+    before = cluster.round_trips()
+    seen = backend_of(client).observe([*gone, ref])
+    assert cluster.round_trips() - before == 5  # 4 and 1 are looked for; 2, 2 and 1 are read
+    assert list(seen) == [*gone, ref]
+    assert (seen[ref].phase, seen[ref].exit_code) == (Phase.FAILED, 5)
 
 
 def test_a_controller_that_hangs_changes_no_status_finds_nothing_missing_and_leaves_a_submit_in_doubt_until_the_next_look(

@@ -28,6 +28,8 @@ from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
 UNFAILED = ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED")  # states that tell no failure
+SEEN_AT_ONCE = 5_000  # their ids are one argument, of which Linux takes 128 KiB
+REMAINS_AT_ONCE = 1_000  # about 20 ms each on a login node, which has 120 s for all of them
 SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTILINE)
 
 
@@ -41,6 +43,18 @@ class Remains:
 
 def observe_attempts(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     """One observation of each attempt. Of ended and absent ones the records are read as well."""
+    found = dict[Ref, Observation]()
+    for group in in_groups(refs, SEEN_AT_ONCE):
+        found |= observe_group(ssh, group)
+    return found
+
+
+def in_groups(refs: Sequence[Ref], size: int) -> Iterator[Sequence[Ref]]:
+    for at in range(0, len(refs), size):
+        yield refs[at : at + size]
+
+
+def observe_group(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     seen = ask_slurm(ssh, [ref.native_id for ref in refs])
     found = {
         ref: parse.build_observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs
@@ -117,7 +131,16 @@ def read_sections(data: bytes) -> dict[str, tuple[int, str, str]]:
 
 
 def fetch_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
-    """What the attempts have left, in one exec. The secrets of those in `over` are removed."""
+    """What the attempts have left, in one exec for each REMAINS_AT_ONCE of them. The secrets of
+    those in `over` are removed.
+    """
+    found = dict[Ref, Remains]()
+    for group in in_groups(refs, REMAINS_AT_ONCE):
+        found |= fetch_group_remains(ssh, group, over)
+    return found
+
+
+def fetch_group_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref]) -> dict[Ref, Remains]:
     calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
     answer = ssh.run(join_parts(plain_start(), load_script("remains"), *calls), seconds=120)
     remains = group_remains(answer.out)
