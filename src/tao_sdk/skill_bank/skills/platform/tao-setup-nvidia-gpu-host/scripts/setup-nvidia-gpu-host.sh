@@ -115,18 +115,19 @@ json_boolean() { if "$@"; then printf true; else printf false; fi; }
 
 # The keys of a finding are those of `tao doctor --json`.
 json_finding() {
-  local severity=ok text=${texts[$1]}. command=""
+  local severity=ok text=${texts[$1]}. reason=${reasons[$1]:+${reasons[$1]}.} command=""
   case ${severities[$1]} in
     MISSING) severity=error text="MISSING: $text" command=$(install_command) ;;
     WARN) severity=warning ;;
   esac
   printf '{"severity": "%s", "code": "%s", "what": %s, "evidence": %s, "fix": %s, "next": %s, "hint": %s}' \
-    "$severity" "${codes[$1]}" "$(json_string "$text")" "$(json_string "${reasons[$1]}")" \
+    "$severity" "${codes[$1]}" "$(json_string "$text")" "$(json_string "$reason")" \
     "$(json_string "$command")" "$(json_string "$command")" "$(json_string "$(hint_of "$1")")"
 }
 
 hint_of() {
-  [[ ${severities[$1]} == WARN ]] && printf '%s' "See that a job asks for no GPU there, or mend it."
+  [[ ${severities[$1]} == WARN ]] && printf '%s' \
+    "The cluster needs NVIDIA's GPU Operator or device plugin. Look with kubectl from a machine that reaches it."
 }
 
 json_commands() {
@@ -240,7 +241,7 @@ report_version() {
     ok) report OK "$code" "$name $target" ;;
     newer)
       if [[ $strict == yes ]]; then
-        report MISSING "$code" "$name $target" "$reason is newer, and --strict accepts only $target"
+        report MISSING "$code" "$name $target" "$reason, and --strict accepts only $target"
       else
         report OK "$code" "$name $target or newer" "$reason"
       fi
@@ -268,7 +269,7 @@ check_driver() {
     reason=${answered:-nvidia-smi does not answer}
     if [[ $answered =~ ^[0-9]+(\.[0-9]+)+$ ]]; then
       driver_state=$(state_of "$answered" "$NVIDIA_DRIVER_BRANCH")
-      reason="driver $answered"
+      reason="The driver is $answered"
     fi
   fi
   report_version host.driver "NVIDIA driver branch" "$NVIDIA_DRIVER_BRANCH" "$driver_state" "$reason"
@@ -282,7 +283,7 @@ nvcc_release() {
 }
 
 check_cuda() {
-  local nvcc release="" reason="no nvcc of it is here"
+  local nvcc release="" reason="No nvcc of it is here"
   for nvcc in "$NVIDIA_CUDA_PATH/bin/nvcc" /usr/local/cuda/bin/nvcc; do
     [[ -x $nvcc ]] && release=$(nvcc_release "$nvcc")
     [[ -n $release ]] && break
@@ -297,7 +298,7 @@ check_cuda() {
   elif [[ $with_cuda == yes ]]; then
     report_version host.cuda "CUDA Toolkit" "$NVIDIA_CUDA_RELEASE" "$cuda_state" "$reason"
   else
-    report INFO host.cuda "CUDA Toolkit $NVIDIA_CUDA_RELEASE is not needed on the host" "images have their own"
+    report INFO host.cuda "CUDA Toolkit $NVIDIA_CUDA_RELEASE is not needed on the host" "Images have their own"
   fi
 }
 
@@ -322,11 +323,11 @@ toolkit_version() {
 }
 
 check_toolkit() {
-  local version target=${NVIDIA_CONTAINER_TOOLKIT_VERSION%%-*} reason="it is not installed"
+  local version target=${NVIDIA_CONTAINER_TOOLKIT_VERSION%%-*} reason="It is not installed"
   version=$(toolkit_version)
   if [[ -n $version ]]; then
     toolkit_state=$(state_of "$version" "$target")
-    reason="version $version"
+    reason="The version is $version"
   fi
   report_version host.container_toolkit "NVIDIA Container Toolkit" "$target" "$toolkit_state" "$reason"
 }
