@@ -31,9 +31,13 @@ class HostRoot:
         debian.need("host set-up", {"debootstrap": "debootstrap", "unshare": "util-linux"})
         self.folder = folder
         folder.mkdir(parents=True)
-        skipped = ["--exclude=./usr/lib/python3/dist-packages/numpy*", "--exclude=./usr/lib/x86_64-linux-gnu/*blas*"]
+        skipped = [
+            "--exclude=./usr/lib/python3/dist-packages/numpy*",
+            "--exclude=./usr/lib/x86_64-linux-gnu/*blas*",
+        ]
         words = ["tar", "-C", str(folder), *skipped, "-xf", str(dockerd_here.debian_root())]
         subprocess.run(words, check=True)
+        folder.chmod(0o755)
         for name in ("var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         shutil.copy(SCRIPT, folder / "setup.sh")
