@@ -71,7 +71,8 @@ class HostRoot:
         done = subprocess.run(
             [
                 *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc"),
-                *("chroot", *([f"--userspec={user}"] if user else []), str(self.folder), *words),
+                *("chroot", *([f"--userspec={user}"] if user else []), str(self.folder)),
+                *("sh", "-c", '"$@"; exit $?', "sh", *words),  # the first process cannot be killed
             ],
             input=stdin,
             env={"PATH": f"{FAKES}:{USUAL_PATH}", "HOME": "/root", **env},
