@@ -80,19 +80,41 @@ def test_shellcheck_has_nothing_to_say(path: Path) -> None:
     assert os.access(path, os.X_OK)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "skills/platform/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh",
-        "platform/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh",
-    ],
-)
-def test_an_installed_bank_has_it_where_the_documents_look(tmp_path: Path, call: str) -> None:
-    install_bank(tmp_path / "bank", Settings({"HOME": "/nowhere"}))
-    script = tmp_path / "bank" / call
-    assert os.access(script, os.X_OK)
-    ran = subprocess.run(["bash", call, "--help"], cwd=tmp_path / "bank", capture_output=True)
-    assert ran.stdout.startswith(b"Usage: setup-nvidia-gpu-host.sh")
+# As the documents call it: at the first of two places below $TAO_SKILL_BANK_ROOT that has it.
+DOCUMENTED = """\
+TAO_SKILL_BANK_ROOT="${TAO_SKILL_BANK_ROOT:-$PWD}"
+SETUP_SCRIPT="${TAO_SKILL_BANK_ROOT}/skills/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh"
+[ -x "$SETUP_SCRIPT" ] || SETUP_SCRIPT="${TAO_SKILL_BANK_ROOT}/platform/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh"
+bash "$SETUP_SCRIPT" --backend docker --check-only --help
+"""
+IN_A_GROUP = "skills/platform/tao-setup-nvidia-gpu-host"
+
+
+@pytest.mark.parametrize("is_flat", [False, True], ids=["groups", "flat"])
+def test_the_documents_call_finds_it_in_an_installed_bank(tmp_path: Path, is_flat: bool) -> None:
+    bank = tmp_path / "my bank"
+    install_bank(bank, Settings({"HOME": "/nowhere"}))
+    calls = [DOCUMENTED, "bash platform/${SKILL}", "bash skills/platform/${SKILL}"]
+    if is_flat:
+        (bank / IN_A_GROUP).rename(bank / "skills" / "tao-setup-nvidia-gpu-host")
+        calls[-1] = "bash skills/${SKILL}"
+    skill = "tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh --help"
+    for call in calls:
+        text = call.replace("${SKILL}", skill)
+        ran = subprocess.run(["bash", "-c", text], cwd=bank, capture_output=True, text=True)
+        assert ran.stdout.startswith("Usage: setup-nvidia-gpu-host.sh"), ran.stderr
+
+
+def test_the_advice_names_the_script_wherever_it_was_called(tmp_path: Path) -> None:
+    """CDPATH leads `cd` elsewhere."""
+    bank = tmp_path / "my bank"
+    install_bank(bank, Settings({"HOME": "/nowhere"}))
+    (tmp_path / "other" / IN_A_GROUP / "scripts").mkdir(parents=True)
+    words = ["bash", f"{IN_A_GROUP}/scripts/setup-nvidia-gpu-host.sh", "--json"]
+    env = {"PATH": os.environ["PATH"], "CDPATH": str(tmp_path / "other")}
+    ran = subprocess.run(words, cwd=bank, env=env, capture_output=True, text=True)
+    named = [each["next"] for each in json.loads(ran.stdout)["findings"] if each["next"]]
+    assert all(f"'{bank}/{IN_A_GROUP}/scripts/" in line for line in named)
 
 
 def test_the_targets_are_those_of_the_documents() -> None:
@@ -169,6 +191,13 @@ def test_a_docker_without_the_runtime_and_one_that_is_silent(root: HostRoot) -> 
     assert (ran.code, "MISSING: Docker NVIDIA runtime not configured\n" in ran.out) == (1, True)
     ran = ready(root, docker="exit 1\n").setup()
     assert "or Docker unreachable" in ran.out
+
+
+def test_the_docker_of_another_machine_is_not_this_hosts(root: HostRoot) -> None:
+    ready(root, docker='[ -z "$DOCKER_HOST" ] || exit 1\n' + DOCKER)
+    assert root.setup(DOCKER_HOST="ssh://gpu-box").code == 0
+    ready(root, docker='[ -n "$DOCKER_HOST" ] || exit 1\n' + DOCKER)
+    assert root.setup(DOCKER_HOST="unix:///run/user/1000/docker.sock").code == 0
 
 
 def test_what_a_cluster_has_does_not_decide(root: HostRoot) -> None:

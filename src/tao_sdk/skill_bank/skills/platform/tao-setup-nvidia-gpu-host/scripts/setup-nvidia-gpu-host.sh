@@ -223,7 +223,7 @@ look_at_machine() {
 has() { command -v "$1" >/dev/null 2>&1; }
 
 # What a program prints; nothing where it is not here, hangs or fails.
-answer() { timeout "$ANSWER_SECONDS" "$@" 2>/dev/null </dev/null; }
+answer() { timeout --kill-after=5 "$ANSWER_SECONDS" "$@" 2>/dev/null </dev/null; }
 
 # is_older A B: true if version A is older than B
 is_older() {
@@ -264,7 +264,7 @@ state_of() {
 check_driver() {
   local answered reason="nvidia-smi is not here"
   if has nvidia-smi; then
-    answered=$(timeout "$ANSWER_SECONDS" nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1 </dev/null)
+    answered=$(timeout --kill-after=5 "$ANSWER_SECONDS" nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1 </dev/null)
     answered=$(printable "$answered")
     reason=${answered:-nvidia-smi does not answer}
     if [[ $answered =~ ^[0-9]+(\.[0-9]+)+$ ]]; then
@@ -338,6 +338,7 @@ check_docker() {
     return
   fi
   docker_state=ok
+  [[ ${DOCKER_HOST:-} == unix://* ]] || unset DOCKER_HOST # another machine's Docker is not this host's
   local runtimes
   runtimes=$(answer docker info --format '{{json .Runtimes}}') ||
     runtimes=$(answer sudo -n docker info --format '{{json .Runtimes}}')
@@ -733,7 +734,7 @@ ask_approval() {
 }
 
 main() {
-  script_path=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/$(basename "${BASH_SOURCE[0]}")
+  script_path=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)/$(basename "${BASH_SOURCE[0]}")
   parse_arguments "$@"
   check_settings
   exec 3>&1
