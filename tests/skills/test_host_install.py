@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,9 +18,12 @@ from pathlib import Path
 import pytest
 
 from support.debian_packages import Signer, make_package, make_repository, serve
+from support.dockerd import dockerd_here
 from support.host_root import HostRoot
 from support.pages import ROOT
 from support.tao_command import Ran
+from support.waiting import until
+from tao_sdk.model.gpu_host import SCRIPT
 
 pytestmark = pytest.mark.slow
 
@@ -129,22 +133,17 @@ def make_repositories(served: Path, address: str, signer: Signer) -> None:
 
 def our_runtime(folder: Path) -> Path:
     """container-runtime/ as a package holds it, for the python3 of the root."""
-    words = [
-        "--prefix",
-        "/usr",
-        "--root",
-        str(folder),
-        "--python",
-        "/usr/bin/python3",
-        "--no-front",
-    ]
+    install_runtime("--prefix", "/usr", "--root", str(folder), "--python", "/usr/bin/python3")
+    return folder
+
+
+def install_runtime(*words: str) -> None:
     subprocess.run(
-        [sys.executable, "-m", "nvidia_container_runtime.install", *words],
+        [sys.executable, "-m", "nvidia_container_runtime.install", "--no-front", *words],
         env={**os.environ, "PYTHONPATH": str(ROOT / "container-runtime" / "src")},
         check=True,
         capture_output=True,
     )
-    return folder
 
 
 def test_a_bare_debian_becomes_a_gpu_host(host: Host) -> None:
@@ -215,3 +214,23 @@ def test_a_repository_that_is_there_is_not_added_again(host: Host) -> None:
     lines = "\n".join(host.setup("--dry-run", "--json").json["commands"])
     assert "gpgkey" not in lines
     assert "nvidia-container-toolkit=1.19.0-1" in lines
+
+
+@pytest.mark.docker
+def test_the_check_reads_a_real_docker_that_nvidia_ctk_has_configured(tmp_path: Path) -> None:
+    """The check alone, which changes nothing here."""
+    install_runtime("--prefix", str(tmp_path / "ours"))
+    with dockerd_here.alone_with_busybox(tmp_path / "data") as there:
+        assert "MISSING: Docker NVIDIA runtime not configured\n" in check_here(there.host)
+        config = str(there.folder / "daemon.json")
+        words = ["runtime", "configure", "--runtime=docker", "--config", config]
+        subprocess.run([tmp_path / "ours/bin/nvidia-ctk", *words], check=True, capture_output=True)
+        assert there.process is not None
+        there.process.send_signal(signal.SIGHUP)
+        until(lambda: "OK: Docker NVIDIA runtime configured\n" in check_here(there.host))
+    assert "or Docker unreachable" in check_here(there.host)
+
+
+def check_here(docker_host: str) -> str:
+    env = {"PATH": os.environ["PATH"], "DOCKER_HOST": docker_host}
+    return subprocess.run(["bash", SCRIPT], env=env, capture_output=True, text=True).stdout
