@@ -21,6 +21,7 @@ from tao_sdk.client.doctor import (
     platform_findings,
     ready_platforms,
 )
+from tao_sdk.client.host_findings import HOST, host_findings
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
 from tao_sdk.client.smoke import IMAGE
 from tao_sdk.client.smoke import smoke as smoke_finding
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @command("doctor")
-@click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | JOB_FILE]")
+@click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | host | JOB_FILE]")
 @platform_option(help="Only this platform or endpoint. Default: all.")
 @set_option
 @click.option(
@@ -58,11 +59,14 @@ def doctor(
     smoke_image: str,
 ) -> int:
     """Find what is missing or wrong on this machine; with a job file, also what would stop that job
-    on its platform.
+    on its platform. `host` is this machine: its driver, its container toolkit and its Docker.
 
     The exit code is 2 when no job could run on the platform that was named; on local, where none
     was.
     """
+    if of == HOST and HOST not in client.endpoints():
+        refuse_other_flags(values, fix, smoke)
+        return examine_host(client, out, platform)
     job = job_to_check(client, of, platform, values)
     platform = job.platform if job else platform or of
     findings = examine_platforms(client, out, asked_platforms(client, platform), fix)
@@ -80,6 +84,22 @@ def doctor(
     if needed in ready:
         return exit_codes.DONE
     return exit_codes.WRONG
+
+
+def examine_host(client: Client, out: Output, platform: str | None) -> int:
+    """Show what is missing on this machine for the containers of a platform."""
+    findings = {HOST: host_findings(platform, client.settings.environ)}
+    ready = ready_platforms(findings)
+    out.object(doctor_view(findings, ready))
+    out.lines(finding_lines(findings, out))
+    return exit_codes.DONE if ready else exit_codes.WRONG
+
+
+def refuse_other_flags(values: Sequence[str], fix: bool, smoke: bool) -> None:
+    """Raises UsageError for a flag of jobs or libraries: the host is only looked at."""
+    if values or fix or smoke:
+        what = "tao doctor host only looks: it takes no --set, --fix or --smoke."
+        raise UsageError(what, "", "Run:", "tao doctor host")
 
 
 def job_to_check(

@@ -119,7 +119,7 @@ def visible_gpus_finding() -> Finding:
         "docker.gpus",
         "MISSING: TAO GPU host runtime is not ready.",
         "nvidia-smi shows no GPU here.",
-        command=host.install_command(host.DRIVER),
+        command=host.install_command(host.driver_packages()),
     )
 
 

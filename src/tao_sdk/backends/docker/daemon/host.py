@@ -4,6 +4,7 @@ Toolkit, NVIDIA Container Toolkit.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.gpu_host import targets
 
 SECONDS = 10  # that a program may take to say its version
 APT, DNF, ZYPPER = "sudo apt-get install --yes", "sudo dnf install -y", "sudo zypper install -y"
@@ -20,19 +22,6 @@ INSTALLERS = {
     "dnf": DNF,
     "zypper": ZYPPER,
 }  # the first that is here; APT where none is
-DRIVER = {
-    APT: "nvidia-open-580",
-    DNF: "nvidia-driver-cuda kmod-nvidia-open-dkms",
-    ZYPPER: "nvidia-open-driver-G06-signed-kmp-default",
-}
-TOOLKIT = dict.fromkeys((DNF, ZYPPER), "nvidia-container-toolkit-1.19.0-1") | {
-    APT: "nvidia-container-toolkit=1.19.0-1"
-}
-CUDA: Mapping[str, str] = dict.fromkeys(INSTALLERS.values(), "cuda-toolkit-13-0")
-PLACES = (
-    "/usr/local/cuda-13.0/bin",
-    "/usr/local/cuda/bin",
-)  # where its packages put nvcc, which is often not in PATH
 DOCKER = {APT: "docker.io", DNF: "docker-ce", ZYPPER: "docker"}
 
 
@@ -48,45 +37,64 @@ class Part:
     packages: Mapping[str, str]  # installer -> package
 
 
-PARTS = (
-    Part(
-        code="docker.driver",
-        name="NVIDIA driver",
-        argv=("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-        version=r"^(\d+(?:\.\d+)+)\s*$",
-        oldest="580",
-        packages=DRIVER,
-    ),
-    Part(
-        code="docker.cuda",
-        name="The driver's CUDA",
-        argv=("nvidia-smi",),
-        version=r"CUDA Version:\s*(\d+\.\d+)",
-        oldest="13.0",
-        packages=DRIVER,
-    ),
-    Part(
-        code="docker.cuda_toolkit",
-        name="CUDA Toolkit",
-        argv=("nvcc", "--version"),
-        version=r"release (\d+\.\d+)",
-        oldest="13.0",
-        packages=CUDA,
-    ),
-    Part(
-        code="docker.toolkit_version",
-        name="NVIDIA Container Toolkit",
-        argv=("nvidia-ctk", "--version"),
-        version=r"version (\d+\.\d+\.\d+)",
-        oldest="1.19.0",
-        packages=TOOLKIT,
-    ),
-)
+@functools.cache
+def parts() -> Sequence[Part]:
+    """The parts, and the oldest version of each that TAO's images are made for."""
+    target = targets()
+    release = target["NVIDIA_CUDA_RELEASE"]
+    toolkit = target["NVIDIA_CONTAINER_TOOLKIT_VERSION"]
+    return (
+        Part(
+            code="docker.driver",
+            name="NVIDIA driver",
+            argv=("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+            version=r"^(\d+(?:\.\d+)+)\s*$",
+            oldest=target["NVIDIA_DRIVER_BRANCH"],
+            packages=driver_packages(),
+        ),
+        Part(
+            code="docker.cuda",
+            name="The driver's CUDA",
+            argv=("nvidia-smi",),
+            version=r"CUDA Version:\s*(\d+\.\d+)",
+            oldest=release,
+            packages=driver_packages(),
+        ),
+        Part(
+            code="docker.cuda_toolkit",
+            name="CUDA Toolkit",
+            argv=("nvcc", "--version"),
+            version=r"release (\d+\.\d+)",
+            oldest=release,
+            packages=dict.fromkeys(INSTALLERS.values(), target["NVIDIA_CUDA_PACKAGE"]),
+        ),
+        Part(
+            code="docker.toolkit_version",
+            name="NVIDIA Container Toolkit",
+            argv=("nvidia-ctk", "--version"),
+            version=r"version (\d+\.\d+\.\d+)",
+            oldest=toolkit.partition("-")[0],
+            packages={
+                APT: f"nvidia-container-toolkit={toolkit}",
+                DNF: f"nvidia-container-toolkit-{toolkit}",
+                ZYPPER: f"nvidia-container-toolkit-{toolkit}",
+            },
+        ),
+    )
+
+
+def driver_packages() -> Mapping[str, str]:
+    target = targets()
+    return {
+        APT: target["NVIDIA_DRIVER_PACKAGE_DEBIAN"],
+        DNF: f"{target['NVIDIA_DRIVER_PACKAGE_RHEL']} {target['NVIDIA_DRIVER_KMOD_RHEL']}",
+        ZYPPER: target["NVIDIA_DRIVER_PACKAGE_SUSE"],
+    }
 
 
 def version_findings() -> Iterator[Finding]:
     """One finding for each part that prints its version."""
-    for part in PARTS:
+    for part in parts():
         match = re.search(part.version, read_output(part.argv), re.MULTILINE)
         if match:
             yield version_finding(part, match[1])
@@ -122,9 +130,14 @@ def find_installer() -> str:
     return APT
 
 
+def cuda_programs() -> str:
+    """Where CUDA's packages put nvcc, which is often not in PATH; written as PATH is."""
+    return os.pathsep.join((f"{targets()['NVIDIA_CUDA_PATH']}/bin", "/usr/local/cuda/bin"))
+
+
 def read_output(argv: Sequence[str]) -> str:
     """What the program prints; "" if it is not here, does not run, or takes too long."""
-    path = shutil.which(argv[0]) or shutil.which(argv[0], path=os.pathsep.join(PLACES))
+    path = shutil.which(argv[0]) or shutil.which(argv[0], path=cuda_programs())
     if path is None:
         return ""
     try:

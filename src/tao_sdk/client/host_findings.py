@@ -1,0 +1,83 @@
+"""Findings about this machine as a host of GPU containers: what the set-up script's check says.
+
+Not here: what is checked, and how it is mended. The script has both, and a bare host runs it alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tao_sdk.model.errors import UsageError
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.gpu_host import SCRIPT
+from tao_sdk.model.printable import printable
+
+HOST = "host"  # in the place of a platform's name
+BACKENDS = {
+    "docker": "docker",
+    "local-docker": "docker",
+    "kubernetes": "kubernetes",
+    "k8s": "kubernetes",
+}
+SECONDS = 180  # the script gives each of its programs 15
+
+
+def host_findings(platform: str | None, environ: Mapping[str, str]) -> list[Finding]:
+    """What the check finds for the containers of this platform; None stands for docker.
+
+    Raises UsageError for a platform that needs no host of its own.
+    """
+    backend = BACKENDS.get(platform or "docker")
+    if backend is None:
+        what = f"A host is set up for docker or kubernetes, not for {printable(platform or '')}."
+        raise UsageError(what, "", "Run:", "tao doctor host")
+    argv = ["bash", str(SCRIPT), "--backend", backend, "--check-only", "--json"]
+    try:
+        done = subprocess.run(
+            argv,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [not_checked(str(error))]
+    return read_findings(done.stdout) or [not_checked(done.stderr)]
+
+
+def read_findings(text: str) -> list[Finding]:
+    """The findings of the script's JSON; none where it is something else."""
+    try:
+        document = cast("dict[str, Any]", json.loads(text))
+        return [read_finding(told) for told in document["findings"]]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def read_finding(told: Mapping[str, str]) -> Finding:
+    return Finding(
+        Severity(told["severity"]),
+        told["code"],
+        told["what"],
+        told["evidence"],
+        told["hint"],
+        told["next"],
+    )
+
+
+def not_checked(words: str) -> Finding:
+    lines = words.strip().splitlines()
+    why = printable(lines[-1]) if lines else "The script printed nothing."
+    return Finding(
+        Severity.ERROR,
+        "host.not_checked",
+        "This machine could not be checked.",
+        why,
+        "See that bash runs here, then try again.",
+    )
