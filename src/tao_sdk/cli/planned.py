@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.cli import show
+from tao_sdk.client.views import input_addresses
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.units import format_duration
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tao_sdk.client import Planned
     from tao_sdk.model.spec import JobSpec
 
-SUMMARY_LINES = 12
+SUMMARY_LINES = 14
 LONGEST_COMMAND = 200  # characters of it in a summary
 MOST_VALUES = 40  # of specs or args in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
@@ -80,6 +81,7 @@ def facts_of(
     yield "args", values_line(spec.args)
     yield "specs", values_line(spec.specs)
     yield "origins", origins_line(origins or {})
+    yield "data", values_line(input_addresses(planned))
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
 
