@@ -109,3 +109,10 @@ def test_the_flags_of_the_doctor_are_told(tao: Tao) -> None:
     told = tao("doctor", "--help").out
     assert "--json-required-field" in told
     assert "--model" in told
+
+
+def test_a_plan_shows_the_data_where_no_other_line_does(tao: Tao) -> None:
+    tao.write("job.yaml", JOB.replace("NOTES", "/etc/passwd").replace("MEDIA", "/etc"))
+    assert "  data " not in tao("plan", "job.yaml").out
+    shown = tao("plan", "--gpus", "0", "--inputs", "/x=/etc/passwd", "--", "cat /x")
+    assert "  data     /x=/etc/passwd" in shown.out.splitlines()

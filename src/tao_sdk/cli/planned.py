@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tao_sdk.client import Planned
     from tao_sdk.model.spec import JobSpec
 
-SUMMARY_LINES = 14
+SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
 MOST_VALUES = 40  # of specs or args in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
@@ -81,9 +81,18 @@ def facts_of(
     yield "args", values_line(spec.args)
     yield "specs", values_line(spec.specs)
     yield "origins", origins_line(origins or {})
-    yield "data", values_line(input_addresses(planned))
+    yield "data", data_line(planned)
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
+
+
+def data_line(planned: Planned) -> str:
+    """`train=s3://bucket/coco`; "" where the line of the args or specs has all of it."""
+    shown = f"{values_line(planned.spec.args)}  {values_line(planned.spec.specs)}"
+    inputs = input_addresses(planned)
+    if all(f"={address}" in shown for address in inputs.values()):
+        return ""
+    return values_line(inputs)
 
 
 def gpus_of(spec: JobSpec) -> str:
@@ -152,9 +161,13 @@ def notes(told: Sequence[str]) -> Iterator[str]:
 
 
 def fitted(lines: Sequence[str], most: int) -> list[str]:
-    """At most `most` of the lines; where some are left out, the last says how many."""
+    """At most `most` of the lines, and at least one; where some are left out, the last says how
+    many.
+    """
     if len(lines) <= most:
         return list(lines)
+    if most <= 1:
+        return [f"{lines[0]}  (and {len(lines) - 1} more)"]
     return [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
 
 
