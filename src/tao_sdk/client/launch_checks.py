@@ -39,6 +39,9 @@ CHUNK = 4_000_000  # bytes that one read asks a platform for
 # codes of findings, and how they end, of what a plan could not look at, or would lose
 NOT_LOOKED_AT = (*ONLY_FROM_HERE, NOT_ASKED, "input.not_mounted", "output.ephemeral")
 UNSEEN_ENDS = ("_unseen", "_silent")
+# codes of the plan's findings of inputs, and of those of a dataset that say no more
+OF_INPUTS = (*ONLY_FROM_HERE, "input.", "s3.")
+OF_PRESENCE = ("dataset.missing", "dataset.not_seen", "dataset.there")
 
 
 def launch_findings(
@@ -90,21 +93,28 @@ def has_code(planned: Planned, code: str) -> bool:
 def data_findings(
     client: Client, platform: str, planned: Planned, needs: DataNeeds
 ) -> Iterator[Finding]:
-    """Each input as the platform sees it, with the records of annotation files. Of one whose
-    finding stands in the plan nothing more is said.
+    """Each input as the platform sees it, with the records of annotation files. Where the plan says
+    which inputs are not there, that is not said again.
     """
     inputs = planned.job.data.inputs
     try:
         refuse_unknown_labels(needs, [each.key for each in inputs], "input of the job")
     except ValueError as mistake:
         raise UsageError(f"{mistake}.", "", "Name an input by its key.") from None
+    left_out = OF_PRESENCE if plan_tells_of_inputs(planned) else ()
     for each in inputs:
-        told = any(
-            finding.severity is not Severity.OK and f"input {each.key}" in finding.what
-            for finding in planned.findings
-        )
-        if not told and not planned.job.brings_path(each.path):
-            yield from input_findings(client, platform, planned, each, needs)
+        if not planned.job.brings_path(each.path):
+            for finding in input_findings(client, platform, planned, each, needs):
+                if finding.code not in left_out:
+                    yield finding
+
+
+def plan_tells_of_inputs(planned: Planned) -> bool:
+    """True if an error of the plan says that an input is not there, or was not looked at."""
+    return any(
+        finding.severity is Severity.ERROR and finding.code.startswith(OF_INPUTS)
+        for finding in map(fail_closed, planned.findings)
+    )
 
 
 def input_findings(

@@ -143,7 +143,7 @@ class DockerAccess(Access):
     def network_findings(self) -> Iterator[Finding]:
         """The default network is made by the SDK, where that runs the job."""
         name = self.wanted.environ.get("DOCKER_NETWORK") or NETWORK
-        if self.docker("network", "inspect", name).ok:
+        if self.docker("network", "inspect", "--", name).ok:
             yield Finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
             return
         severity = warning if name == NETWORK else error
@@ -152,7 +152,7 @@ class DockerAccess(Access):
             f"docker network '{name}' not found.",
             "",
             "After user approval, run:",
-            f"docker network create {name}",
+            f"docker network create {shlex.quote(name)}",
         )
 
     def image_findings(self, image: str, info: Mapping[str, Any]) -> Iterator[Finding]:
