@@ -23,7 +23,7 @@ LAYERS = [
     {"payload"},
     {"backends"},
     {"engine"},
-    {"client", "skills", "versions"},
+    {"client", "preflight", "skills", "versions"},
     {"platforms", "cli", "skill_bank/scripts"},
 ]
 PUBLIC = {

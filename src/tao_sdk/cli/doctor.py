@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Platform, command, platform_option
-from tao_sdk.cli.submit import asked, set_option
+from tao_sdk.cli.submit import Submitting, asked, asks_for_job, option_option, set_option
 from tao_sdk.client.doctor import (
     asked_platforms,
     install_commands,
@@ -23,6 +24,7 @@ from tao_sdk.client.doctor import (
 )
 from tao_sdk.client.host_findings import HOST, host_findings
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
+from tao_sdk.client.launch_checks import read_typed_needs
 from tao_sdk.client.smoke import IMAGE
 from tao_sdk.client.smoke import smoke as smoke_finding
 from tao_sdk.client.views import doctor_view
@@ -33,12 +35,31 @@ if TYPE_CHECKING:
     from tao_sdk.client import Client
     from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.finding import Finding
+    from tao_sdk.preflight.requirements import DataNeeds
+
+NO_JOB_FOR_DATA = "A need of a job's data is given, and no job is named."
+NAME_A_JOB = "Name a job file: tao doctor job.yaml"
 
 
-@command("doctor")
+@command("doctor", cls=Submitting)
 @click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | host | JOB_FILE]")
 @platform_option(help="Only this platform or endpoint. Default: all.")
 @set_option
+@option_option
+@click.option(
+    "--json-required-field",
+    "fields",
+    multiple=True,
+    metavar="KEY=FIELD[,FIELD]",
+    help="Fields that every record of the annotation file, an input of the job, has to have.",
+)
+@click.option(
+    "--effective-batch-limit",
+    "batches",
+    multiple=True,
+    metavar="KEY=BATCH,SHARDS",
+    help="No shard of the annotation file may have fewer records than a batch.",
+)
 @click.option(
     "--fix",
     is_flag=True,
@@ -54,27 +75,46 @@ def doctor(
     of: str | None,
     platform: str | None,
     values: tuple[str, ...],
+    option: tuple[str, ...],
+    fields: tuple[str, ...],
+    batches: tuple[str, ...],
     fix: bool,
     smoke: bool,
     smoke_image: str,
+    **params: Any,
 ) -> int:
-    """Find what is missing or wrong on this machine; with a job file, also what would stop that job
-    on its platform. `host` is this machine: its driver, its container toolkit and its Docker.
+    """Find what is missing or wrong on this machine. With a job file, or flags as `tao run` takes
+    them, also what would stop that job on its platform: what cannot be looked at is an error.
+    `host` is this machine: its driver, its container toolkit and its Docker.
+
+    Nothing is installed, pulled or started without --fix or --smoke.
+
+    \b
+      tao doctor
+      tao doctor host
+      tao doctor job.yaml --platform slurm
+      tao doctor --model digits --action train
+      tao doctor job.yaml --json-required-field data.notes=video_fps
 
     The exit code is 2 when no job could run on the platform that was named; on local, where none
     was.
     """
+    needs = read_typed_needs(fields, batches)
+    typed = Typed(params, values, option)
     if of == HOST and HOST not in client.endpoints():
-        refuse_other_flags(values, fix, smoke)
+        refuse_other_flags(typed, needs, fix or smoke)
         return examine_host(client, out, platform)
-    job = job_to_check(client, of, platform, values)
+    job = job_to_check(client, of, platform, typed)
+    if job is None and needs.labels:
+        raise UsageError(NO_JOB_FOR_DATA, "", NAME_A_JOB)
     platform = job.platform if job else platform or of
     findings = examine_platforms(client, out, asked_platforms(client, platform), fix)
     if smoke:
         smoke_platform = require_platform(platform)
         findings[smoke_platform].append(smoke_finding(client, smoke_platform, smoke_image))
     if job is not None:
-        findings[job.platform] += new_findings(job_findings(client, job), findings[job.platform])
+        of_job = job_findings(client, job, needs)
+        findings[job.platform] += new_findings(of_job, findings[job.platform])
     ready = ready_platforms(findings)
     out.object(doctor_view(findings, ready))
     out.lines(finding_lines(findings, out))
@@ -95,25 +135,36 @@ def examine_host(client: Client, out: Output, platform: str | None) -> int:
     return exit_codes.DONE if ready else exit_codes.WRONG
 
 
-def refuse_other_flags(values: Sequence[str], fix: bool, smoke: bool) -> None:
+@dataclass(frozen=True)
+class Typed:
+    """Flags of a job as they were typed."""
+
+    params: Mapping[str, Any]
+    values: Sequence[str]  # of --set
+    option: Sequence[str]
+
+
+def refuse_other_flags(typed: Typed, needs: DataNeeds, does_more: bool) -> None:
     """Raises UsageError for a flag of jobs or libraries: the host is only looked at."""
-    if values or fix or smoke:
-        what = "tao doctor host only looks: it takes no --set, --fix or --smoke."
+    of_job = asks_for_job(typed.params) or typed.values or typed.option or needs.labels
+    if of_job or does_more:
+        what = "tao doctor host only looks: it takes no flags of a job, no --fix and no --smoke."
         raise UsageError(what, "", "Run:", "tao doctor host")
 
 
 def job_to_check(
-    client: Client, of: str | None, platform: str | None, values: Sequence[str]
+    client: Client, of: str | None, platform: str | None, typed: Typed
 ) -> JobRequest | None:
-    """The job of the file that is named, None if no file is. Raises UsageError for --set then."""
-    if of and not is_platform(of, client):
-        return asked(client, of, platform, (), {}, values)
-    if values:
-        raise UsageError(
-            "--set changes a value of a job file, and none is named.",
-            "",
-            "tao doctor job.yaml --set KEY=VALUE",
-        )
+    """The job of the file that is named, or of the flags; None if there is neither. Raises
+    UsageError for --set and --option then.
+    """
+    job_file = of if of and not is_platform(of, client) else None
+    if job_file or asks_for_job(typed.params):
+        place = platform or (None if job_file else of)
+        return asked(client, job_file, place, typed.option, typed.params, typed.values)
+    if typed.values or typed.option:
+        flag = "--set" if typed.values else "--option"
+        raise UsageError(f"{flag} changes a job, and none is named.", "", NAME_A_JOB)
     return None
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from tao_sdk.cli import show
+from tao_sdk.client.views import input_addresses
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.units import format_duration
 
@@ -80,8 +81,18 @@ def facts_of(
     yield "args", values_line(spec.args)
     yield "specs", values_line(spec.specs)
     yield "origins", origins_line(origins or {})
+    yield "data", data_line(planned)
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
+
+
+def data_line(planned: Planned) -> str:
+    """`train=s3://bucket/coco`; "" where the line of the args or specs has all of it."""
+    shown = f"{values_line(planned.spec.args)}  {values_line(planned.spec.specs)}"
+    inputs = input_addresses(planned)
+    if all(f"={address}" in shown for address in inputs.values()):
+        return ""
+    return values_line(inputs)
 
 
 def gpus_of(spec: JobSpec) -> str:
@@ -150,9 +161,13 @@ def notes(told: Sequence[str]) -> Iterator[str]:
 
 
 def fitted(lines: Sequence[str], most: int) -> list[str]:
-    """At most `most` of the lines; where some are left out, the last says how many."""
+    """At most `most` of the lines, and at least one; where some are left out, the last says how
+    many.
+    """
     if len(lines) <= most:
         return list(lines)
+    if most <= 1:
+        return [f"{lines[0]}  (and {len(lines) - 1} more)"]
     return [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
 
 

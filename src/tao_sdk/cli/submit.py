@@ -57,6 +57,9 @@ OWN_FLAGS = frozenset(
         "option",
         "set",
         "detach",
+        "fix",
+        "smoke",
+        "smoke_image",
         "json",
         "state_file",
         "help",
@@ -181,6 +184,13 @@ def asked(
         raise whole_line(error, str(context.info_name), args, words) from None
 
 
+def asks_for_job(params: Mapping[str, Any]) -> bool:
+    """True if the command line has flags of a job, or a command after `--`."""
+    typed = [*typed_under(SPEC, params).values(), *typed_under(MODEL, params).values()]
+    words: list[str] = click.get_current_context().meta.get("tao.words", [])
+    return bool(words) or any(value not in (None, ()) for value in typed)
+
+
 set_option = click.option(
     "--set",
     "values",
@@ -190,16 +200,18 @@ set_option = click.option(
 )
 
 
+option_option = click.option(
+    "--option",
+    "option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any option of the platform.",
+)
+
+
 def submitting(verb: Any) -> Any:
     """The arguments that run and plan have in common."""
-    verb = click.option(
-        "--option",
-        "option",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Any option of the platform.",
-    )(verb)
-    verb = set_option(verb)
+    verb = set_option(option_option(verb))
     verb = platform_option(help="Where to run it. Default: as the job file says, else local.")(verb)
     return click.argument("job_file", required=False, metavar="[JOB.yaml]", type=click.Path())(verb)
 

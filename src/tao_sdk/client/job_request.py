@@ -34,6 +34,7 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
+    from tao_sdk.skills.skill import Skill
 
 DEFAULT_PLATFORM = "local"
 INTERPRETERS: Mapping[str, str] = {".py": "python", ".sh": "bash"}  # by a program's suffix
@@ -66,6 +67,7 @@ class JobRequest:
     parent: str | None = None  # the id of the job that this one continues
     # of a model's job: where its fields, and the values of its spec, came from
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    skill: Skill | None = None  # of a model's job
 
     def located(self, error: SpecError) -> SpecError:
         """The error with its place in the job file, and with what else is wrong there."""
@@ -110,7 +112,7 @@ def read_request(typed: TypedJob, client: Client | None = None) -> JobRequest:
         return JobRequest(final, place, options, file, notes)
     parent = joined.parent.id if joined.parent else None
     notes = (*notes, *joined.notes)
-    return JobRequest(final, place, options, file, notes, parent, joined.job.origins)
+    return JobRequest(final, place, options, file, notes, parent, joined.job.origins, joined.skill)
 
 
 def join_typed(

@@ -98,6 +98,7 @@ class JoinedJob:
     takes_paths: bool = False  # of the parent: they are there only where the parent ran
     # keys of the spec, and what the parent has for them
     from_parent: Mapping[str, str] = field(default_factory=dict[str, str])
+    skill: Skill | None = None
 
     @property
     def spec(self) -> JobSpec:
@@ -234,7 +235,7 @@ class Joining:
         job = with_fields(job, self.given)
         if parent is not None and takes_paths:
             job = self.with_parents_mounts(job, parent)
-        return JoinedJob(job, parent, takes_paths, from_parent)
+        return JoinedJob(job, parent, takes_paths, from_parent, skill)
 
     def bank_and_skill(self) -> tuple[Bank, Skill]:
         from tao_sdk.skills.bank import choose_bank

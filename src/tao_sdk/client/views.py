@@ -46,6 +46,13 @@ def plan_view(planned: Planned, origins: Mapping[str, str] | None = None) -> Vie
     }
 
 
+def input_addresses(planned: Planned) -> dict[str, str]:
+    """The inputs of a plan by their keys, without logins."""
+    from tao_sdk.net.address import shown
+
+    return {each.key: shown(each.uri) for each in planned.job.data.inputs}
+
+
 def plain_values(values: Mapping[str, Any] | None) -> View | None:
     """Specs or args without what libraries wrap, such as paths."""
     from tao_sdk.payload.values import plain_data

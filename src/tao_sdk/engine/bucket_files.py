@@ -26,6 +26,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import is_job_id
 from tao_sdk.net.address import path_of, scheme
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_presence import below, parts
 
 if TYPE_CHECKING:
     from tao_sdk.net.s3 import S3, Entry
@@ -213,20 +214,11 @@ class BucketFiles:
         return b"".join(bytes(view) for view in views)
 
 
-def parts(path: str) -> tuple[str, str]:
-    bucket, _, key = path.partition("://")[2].partition("/")
-    return bucket, key
-
-
 def is_nameless(folder: str) -> bool:
     """True for a folder without a name, which two slashes make. No path can name it, so its
     contents are listed as files.
     """
     return folder == "/" or folder.endswith("//")
-
-
-def below(key: str) -> str:
-    return key.rstrip("/") + "/" if key.rstrip("/") else ""
 
 
 def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
@@ -241,21 +233,6 @@ def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
         folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
         entries += read_entries(page)
     return folders, entries
-
-
-def is_there(uri: str, web: Web) -> None:
-    """Raises the Failure of s3_source.look where there is nothing. Lists no whole folder."""
-    from tao_sdk.net.s3 import S3
-    from tao_sdk.net.s3_source import find_object, nothing_there
-
-    bucket, key = parts(uri)
-    s3, names_folder, key = S3(web), key.endswith("/"), key.rstrip("/")
-    if not names_folder and find_object(s3, bucket, key):
-        return
-    entries = s3.list(bucket, below(key))
-    if all(entry.key.endswith("/") for entry in entries):
-        is_an_object = names_folder and bool(find_object(s3, bucket, key))
-        raise nothing_there(uri, bucket, is_an_object)
 
 
 def nothing_at(path: str) -> PathNotFound:

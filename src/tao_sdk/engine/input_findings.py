@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.contract import Capabilities
-from tao_sdk.engine.bucket_files import advice, below, environment, in_bucket, is_there, parts
+from tao_sdk.engine.bucket_files import advice, environment, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
@@ -28,6 +28,7 @@ from tao_sdk.model.spec import is_job_id
 from tao_sdk.model.units import format_size
 from tao_sdk.net.address import MODULES, shown
 from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_presence import below, is_there, parts
 from tao_sdk.payload.absolute_inputs import given_checkpoints, undeclared_paths
 
 if TYPE_CHECKING:

@@ -15,12 +15,24 @@ MODULES = (
     "client/__init__",
     "client/document",
     "model/__init__",
+    "model/credentials",
     "model/errors",
+    "model/finding",
     "model/lazy_pattern",
     "model/printable",
     "model/reasons",
     "model/surroundings",
     "model/units",
+    "preflight/__init__",
+    "preflight/access",
+    "preflight/annotations",
+    "preflight/commands",
+    "preflight/credentials",
+    "preflight/datasets",
+    "preflight/gpus",
+    "preflight/launch",
+    "preflight/places",
+    "preflight/requirements",
     "skills/__init__",
     "skills/action_reader",
     "skills/automl",
@@ -29,6 +41,7 @@ MODULES = (
     "skills/data_reader",
     "skills/errors",
     "skills/images",
+    "skills/launch_script",
     "skills/loader",
     "skills/models",
     "skills/names",
@@ -47,6 +60,8 @@ def script_modules() -> Iterator[tuple[str, bytes]]:
     """Path below the bank -> content."""
     for module in MODULES:
         yield f"{LIBRARY}/tao_sdk/{module}.py", (PACKAGE / f"{module}.py").read_bytes()
+    for path in sorted((PACKAGE / "net").glob("*.py")):
+        yield f"{LIBRARY}/tao_sdk/net/{path.name}", path.read_bytes()
     for path in yaml_modules():
         yield f"{LIBRARY}/yaml/{path.name}", path.read_bytes()
 

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.client.document import Place
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.printable import printable
 from tao_sdk.model.surroundings import Environment
+from tao_sdk.preflight.launch import finding_line, findings_view, is_ready, launch_findings
 from tao_sdk.skills.bank import BANK_VARIABLE, Bank, choose_bank, open_bank
 from tao_sdk.skills.errors import BankError, SkillError
 from tao_sdk.skills.images import resolve_bank_image, resolve_bank_key
+from tao_sdk.skills.launch_script import LAUNCH_ARGUMENTS, launch_of
 from tao_sdk.skills.models import (
     automl_lines,
     made_for_automl,
@@ -62,6 +64,7 @@ class Answer:
     lines: Iterable[str]
     view: Mapping[str, Any]
     mistakes: Sequence[str] = ()
+    failed: bool = False  # although nothing is wrong with the bank
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,12 @@ def main(path: str, words: Sequence[str], variables: Mapping[str, str]) -> int:
     with a name. Wrong arguments end the process with 2.
     """
     script = SCRIPTS[Path(path).stem]
-    arguments = parser_of(script, Path(path).name).parse_args(words)
+    parser = parser_of(script, Path(path).name)
+    arguments = parser.parse_args(words)
     try:
         return run(script, Path(path), arguments, Environment(variables))
+    except UsageError as error:
+        parser.error(str(error))
     except TaoError as error:
         names = shlex.quote(str(Path(path).parent / script.names))
         tell(LIST_ALL.sub(lambda _: names, str(error)))
@@ -130,7 +136,7 @@ def run(script: Script, path: Path, arguments: argparse.Namespace, environment: 
     sys.stdout.flush()
     for mistake in answer.mistakes:
         tell(mistake)
-    return FAILED if answer.mistakes else DONE
+    return FAILED if answer.mistakes or answer.failed else DONE
 
 
 def bank_of_script(path: Path, named: str | None, environment: Environment) -> Bank:
@@ -257,6 +263,14 @@ def resolve_key(question: Question) -> Answer:
     return Answer([value], {"key": key, "value": value})
 
 
+def check_launch(question: Question) -> Answer:
+    """What a launch lacks. What is not installed stays so, whatever flags are given."""
+    launch = launch_of(question.bank, question.arguments, question.environment.variables)
+    findings = list(launch_findings(launch))
+    view = {"platform": launch.platform, **findings_view(findings)}
+    return Answer(map(finding_line, findings), view, failed=not is_ready(findings))
+
+
 SCRIPTS: Mapping[str, Script] = {
     "list_tao_platforms": Script(
         "Lists the platforms of a skill bank; of one platform, what to ask the user for.",
@@ -283,6 +297,12 @@ SCRIPTS: Mapping[str, Script] = {
         },
         resolve_image,
         "list_tao_models.py",
+    ),
+    "check_tao_launch_preflight": Script(
+        "Looks at all that a launch needs, and changes nothing.",
+        LAUNCH_ARGUMENTS,
+        check_launch,
+        "list_tao_platforms.py",
     ),
     "resolve_versions_key": Script(
         "Prints what a key of versions.yaml stands for.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
@@ -17,6 +17,9 @@ from tao_sdk.model.plan import Plan
 
 # The kernel's smallest CPU quota is 1 ms, and the daemon's period is 100 ms.
 FEWEST_NANO_CPUS = 10_000_000
+
+# the kernel's names of architectures -> those of images
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 # The registry's answers by which the image cannot be pulled, or nobody knows whether it can.
 NOT_PULLED = (*OF_REGISTRIES, "image.registry_silent")
@@ -65,7 +68,10 @@ def line_findings(plaintext_address: str, secrets: Sequence[str]) -> list[Findin
 
 def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     image = plan.request.image
-    if not image or facts.image is not None:
+    if facts.image is not None:
+        yield from architecture_findings(image, facts.image, facts)
+        return
+    if not image:
         return
     if plan.request.pull == "never":
         near = near_words(facts.near_images)
@@ -81,6 +87,22 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
         return
     what = f"{image} is not on the daemon's machine yet. It is pulled before the job starts."
     yield Finding(Severity.OK, "image.pulled", what)
+
+
+def architecture_findings(
+    name: str, image: Mapping[str, Any], facts: DockerFacts
+) -> Iterator[Finding]:
+    """A warning for an image of another architecture: the machine may emulate it."""
+    machine = str(facts.info.get("Architecture") or "")
+    machine = ARCHITECTURES.get(machine, machine)
+    made_for = str(image.get("Architecture") or "")
+    if made_for and machine and made_for != machine:
+        yield warning(
+            "image.architecture",
+            f"{name} is made for {made_for}; the machine of the daemon is {machine}.",
+            "Its programs run only where the machine emulates them (exec format error).",
+            f"Name an image for {machine}.",
+        )
 
 
 def near_words(names: tuple[str, ...]) -> str:

@@ -1,0 +1,190 @@
+"""Launch checks: what a job needs besides what its plan was checked for. What could not be looked
+at is an error here, where a plan warns.
+
+Not here: what is read of a dataset and of an annotation file (preflight/), and what a plan is
+checked for (engine/prepare.py).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from tao_sdk.backends.mounts import mount_of, read_mounts
+from tao_sdk.backends.registry import backend_class
+from tao_sdk.engine.input_findings import ONLY_FROM_HERE
+from tao_sdk.engine.place_facts import NOT_ASKED
+from tao_sdk.model.errors import PathNotFound, TaoError, UsageError, join_sentences
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.preflight.credentials import credential_findings
+from tao_sdk.preflight.datasets import NotSeen, Seen, dataset_findings, plain_findings
+from tao_sdk.preflight.requirements import (
+    DataNeeds,
+    Dataset,
+    read_needs,
+    refuse_unknown_labels,
+)
+
+if TYPE_CHECKING:
+    from tao_sdk.backends.contract import Files
+    from tao_sdk.client.client import Client, Planned
+    from tao_sdk.client.job_request import JobRequest
+    from tao_sdk.model.prepared_job import DataInput
+
+CHUNK = 4_000_000  # bytes that one read asks a platform for
+# codes of findings, and how they end, of what a plan could not look at, or would lose
+NOT_LOOKED_AT = (*ONLY_FROM_HERE, NOT_ASKED, "input.not_mounted", "output.ephemeral")
+UNSEEN_ENDS = ("_unseen", "_silent")
+# codes of the plan's findings of inputs, and of those of a dataset that say no more
+OF_INPUTS = (*ONLY_FROM_HERE, "input.", "s3.")
+OF_PRESENCE = ("dataset.missing", "dataset.not_seen", "dataset.there")
+
+
+def launch_findings(
+    client: Client, request: JobRequest, planned: Planned, needs: DataNeeds
+) -> Iterator[Finding]:
+    """What the job needs, and what the plan's checks say, each with what mends it."""
+    if request.skill:
+        yield from credential_findings(request.skill, is_set_for(client, request))
+    yield from data_findings(client, request.platform, planned, needs)
+    if not has_code(planned, "output.ephemeral"):
+        yield Finding(Severity.OK, "results.place", f"The results go to {planned.plan.results_dir}")
+    yield from map(fail_closed, planned.findings)
+
+
+def read_typed_needs(fields: Sequence[str], batches: Sequence[str]) -> DataNeeds:
+    """What was typed for --json-required-field and --effective-batch-limit. Raises UsageError."""
+    try:
+        return read_needs(fields, batches)
+    except ValueError as mistake:
+        raise UsageError(f"{mistake}.", "", "Correct it.") from None
+
+
+def is_set_for(client: Client, request: JobRequest) -> Callable[[str], bool]:
+    """Whether the job is given a variable, or the caller has it."""
+
+    def is_set(name: str) -> bool:
+        return bool(request.spec.env_vars.get(name) or client.settings.get(name))
+
+    return is_set
+
+
+def fail_closed(finding: Finding) -> Finding:
+    """A warning that something was not looked at, as an error."""
+    code = finding.code
+    if finding.severity is Severity.WARNING and (
+        code.startswith(NOT_LOOKED_AT) or code.endswith(UNSEEN_ENDS)
+    ):
+        return replace(finding, severity=Severity.ERROR)
+    return finding
+
+
+def has_code(planned: Planned, code: str) -> bool:
+    return any(finding.code == code for finding in planned.findings)
+
+
+# Data
+
+
+def data_findings(
+    client: Client, platform: str, planned: Planned, needs: DataNeeds
+) -> Iterator[Finding]:
+    """Each input as the platform sees it, with the records of annotation files. Where the plan says
+    which inputs are not there, that is not said again.
+    """
+    inputs = planned.job.data.inputs
+    try:
+        refuse_unknown_labels(needs, [each.key for each in inputs], "input of the job")
+    except ValueError as mistake:
+        raise UsageError(f"{mistake}.", "", "Name an input by its key.") from None
+    left_out = OF_PRESENCE if plan_tells_of_inputs(planned) else ()
+    for each in inputs:
+        if not planned.job.brings_path(each.path):
+            for finding in input_findings(client, platform, planned, each, needs):
+                if finding.code not in left_out:
+                    yield finding
+
+
+def plan_tells_of_inputs(planned: Planned) -> bool:
+    """True if an error of the plan says that an input is not there, or was not looked at."""
+    return any(
+        finding.severity is Severity.ERROR and finding.code.startswith(OF_INPUTS)
+        for finding in map(fail_closed, planned.findings)
+    )
+
+
+def input_findings(
+    client: Client, platform: str, planned: Planned, wanted: DataInput, needs: DataNeeds
+) -> Iterator[Finding]:
+    address = address_at_place(planned, wanted)
+    if address:
+        place = PlatformPlace(client, platform, address)
+        yield from dataset_findings(Dataset(wanted.key, address), needs, place)
+    else:
+        yield from plain_findings(Dataset(wanted.key, wanted.uri), needs)
+
+
+def address_at_place(planned: Planned, wanted: DataInput) -> str:
+    """The address under which the platform's files have an input; "" where they do not: it lies in
+    the image, or on a hub, and the plan's checks have looked.
+    """
+    if not wanted.is_path:
+        return wanted.uri if wanted.scheme == "s3" else ""
+    capabilities = backend_class(planned.plan.attempt.platform).capabilities
+    if capabilities.shared_filesystem:
+        return wanted.path
+    mounts: Any = planned.spec.mounts
+    mount = mount_of(read_mounts(mounts, str(Path.cwd()), str(Path.home())), wanted.path)
+    if mount:
+        return mount.on_host(wanted.path, {})
+    return "" if capabilities.needs_image else wanted.path
+
+
+class PlatformPlace:
+    """Files as a platform sees them, and buckets."""
+
+    def __init__(self, client: Client, platform: str, address: str) -> None:
+        self.client, self.platform, self.address = client, platform, address
+
+    @property
+    def files(self) -> Files:
+        return self.client.files(self.platform, self.address)
+
+    def look(self, address: str) -> Seen | None:
+        try:
+            return Seen(self.files.stat(address).is_dir)
+        except PathNotFound:
+            return None
+        except TaoError as failed:
+            raise not_seen(failed) from None
+
+    @contextmanager
+    def open(self, address: str) -> Generator[BinaryIO]:
+        try:
+            yield io.BufferedReader(PlatformFile(self.files, address), CHUNK)
+        except TaoError as failed:
+            raise not_seen(failed) from None
+
+
+def not_seen(failed: TaoError) -> NotSeen:
+    return NotSeen(join_sentences(failed.what, failed.why), failed.next)
+
+
+class PlatformFile(io.RawIOBase):
+    """A file of a platform as a stream."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files, self.path, self.offset = files, path, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.files.read(self.path, self.offset, len(buffer))
+        buffer[: len(data)] = data
+        self.offset += len(data)
+        return len(data)

@@ -1,0 +1,407 @@
+"""Platforms as their own commands show them, where the package is not installed: whether each
+answers, its GPUs, the image.
+
+`tao doctor` asks the same of a platform through its backend.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.preflight.commands import Answer, ask
+from tao_sdk.preflight.datasets import NotSeen, Place
+from tao_sdk.preflight.gpus import MIB, QUERY, Gpu, parse_gpus
+from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
+from tao_sdk.preflight.requirements import GpuNeeds, read_arch
+
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+HOST_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
+NETWORK = "tao_default"
+NO_POD = (
+    "A path of a claim is seen from a pod only.",
+    "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a platform."""
+
+    environ: Mapping[str, str]
+    image: str = ""
+    docker_host: str = ""
+    gpus: GpuNeeds = GpuNeeds()
+    smoke_image: str = ""
+    pull_smoke_image: bool = False
+
+    def ask(self, *words: str, seconds: float = 60.0) -> Answer:
+        return ask(words, self.environ, seconds)
+
+
+class Access:
+    """One platform. `findings` says what is wrong with it; `gpus` raises NotSeen."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+    def paths(self) -> Place:
+        """Where the platform has its paths."""
+        return ThisMachine()
+
+    def findings(self) -> Iterator[Finding]:
+        yield from ()
+
+    def gpus(self) -> list[Gpu]:
+        return gpus_of(self.wanted.ask(*QUERY))
+
+
+def gpus_of(answer: Answer) -> list[Gpu]:
+    if not answer.ok:
+        raise NotSeen(answer.words, "Install the NVIDIA driver, then run nvidia-smi there.")
+    return parse_gpus(answer.out)
+
+
+# Docker
+
+
+class DockerAccess(Access):
+    """A Docker daemon, of this machine or another, by the docker command."""
+
+    def docker(self, *words: str, seconds: float = 60.0) -> Answer:
+        host = ("--host", self.wanted.docker_host) if self.wanted.docker_host else ()
+        return self.wanted.ask("docker", *host, *words, seconds=seconds)
+
+    @property
+    def host(self) -> str:
+        return self.wanted.docker_host or self.wanted.environ.get("DOCKER_HOST", "")
+
+    def ssh_words(self) -> list[str]:
+        """The ssh command to the machine of a daemon that is reached by ssh; none of another."""
+        if not self.host.startswith("ssh://"):
+            return []
+        target, _, port = self.host[len("ssh://") :].rstrip("/").partition(":")
+        return [*SSH, *(("-p", port) if port else ()), "--", target]
+
+    @property
+    def is_here(self) -> bool:
+        return not self.host or self.host.startswith("unix://")
+
+    def paths(self) -> Place:
+        if self.is_here:
+            return ThisMachine()
+        if words := self.ssh_words():
+            return OverSsh(words, self.wanted.environ)
+        return Unseen(
+            f"The machine of {self.host} cannot be looked at from here.",
+            "Name it as DOCKER_HOST=ssh://user@host.",
+        )
+
+    def gpus(self) -> list[Gpu]:
+        if self.is_here:
+            return super().gpus()
+        if words := self.ssh_words():
+            return gpus_of(self.wanted.ask(*words, " ".join(QUERY)))
+        raise NotSeen(f"The machine of {self.host} cannot be looked at from here.")
+
+    def findings(self) -> Iterator[Finding]:
+        answer = self.docker("info", "--format", "{{json .}}")
+        info = mapping_of(answer.out) if answer.ok else {}
+        if not info.get("ServerVersion"):
+            yield error(
+                "docker.unreachable",
+                "docker daemon not reachable. Start Docker.",
+                answer.words,
+                command="sudo systemctl start docker" if self.is_here else "",
+            )
+            return
+        yield Finding(Severity.OK, "docker.daemon", f"Docker {info['ServerVersion']} answers.")
+        yield from self.runtime_findings(info)
+        yield from self.network_findings()
+        if self.wanted.image:
+            yield from self.image_findings(self.wanted.image, info)
+        if self.wanted.smoke_image:
+            yield from self.smoke_findings(self.wanted.smoke_image)
+
+    def runtime_findings(self, info: Mapping[str, Any]) -> Iterator[Finding]:
+        if "nvidia" in (info.get("Runtimes") or {}):
+            yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
+            return
+        yield error(
+            "docker.toolkit",
+            "NVIDIA Container Toolkit not installed/configured.",
+            "The daemon has no runtime nvidia.",
+            command="sudo nvidia-ctk runtime configure --runtime=docker "
+            "&& sudo systemctl restart docker",
+        )
+
+    def network_findings(self) -> Iterator[Finding]:
+        """The default network is made by the SDK, where that runs the job."""
+        name = self.wanted.environ.get("DOCKER_NETWORK") or NETWORK
+        if self.docker("network", "inspect", "--", name).ok:
+            yield Finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
+            return
+        severity = warning if name == NETWORK else error
+        yield severity(
+            "docker.network",
+            f"docker network '{name}' not found.",
+            "",
+            "After user approval, run:",
+            f"docker network create {shlex.quote(name)}",
+        )
+
+    def image_findings(self, image: str, info: Mapping[str, Any]) -> Iterator[Finding]:
+        """Present, or pullable; and made for the machine of the daemon."""
+        host = HOST_ARCHS.get(str(info.get("Architecture")), str(info.get("Architecture")))
+        there = self.docker("image", "inspect", "--format", "{{.Architecture}}", "--", image)
+        if there.ok:
+            archs, what = {there.out.strip()}, f"{image} is there."
+        else:
+            pullable = self.docker("manifest", "inspect", "--verbose", "--", image)
+            if not pullable.ok:
+                yield error(
+                    "image.missing",
+                    f"{image} is not there, and cannot be pulled.",
+                    pullable.words,
+                    "Correct the image, or log in to its registry: docker login REGISTRY",
+                )
+                return
+            archs, what = archs_of(pullable.out), f"{image} is not there yet; it can be pulled."
+        if archs and host not in archs:
+            yield error(
+                "image.architecture",
+                f"{image} is made for {', '.join(sorted(archs))}; the machine is {host}.",
+                "",
+                "Name an image for that architecture.",
+            )
+            return
+        yield Finding(Severity.OK, "image.there", what)
+
+    def smoke_findings(self, image: str) -> Iterator[Finding]:
+        """A container with all GPUs, which runs nvidia-smi and is removed."""
+        if not self.docker("image", "inspect", "--", image).ok and not self.wanted.pull_smoke_image:
+            yield error(
+                "gpu.smoke",
+                f"The smoke test was not run: {image} is not there.",
+                "Nothing is pulled without --pull-smoke-image.",
+                "After user approval, add --pull-smoke-image.",
+            )
+            return
+        answer = self.docker(
+            "run", "--rm", "--gpus", "all", "--network", "none", "--", image, "nvidia-smi", "-L",
+            seconds=900.0,
+        )  # fmt: skip
+        if answer.ok and "GPU" in answer.out:
+            yield Finding(Severity.OK, "gpu.smoke", "A container with GPUs ran, and saw them.")
+            return
+        yield error(
+            "gpu.smoke",
+            "A container with GPUs did not run.",
+            answer.words,
+            "Set the host up for GPUs, then run this again.",
+        )
+
+
+def archs_of(manifest: str) -> set[str]:
+    """The architectures in what `docker manifest inspect --verbose` prints."""
+    try:
+        told: Any = json.loads(manifest)
+    except (ValueError, RecursionError):
+        return set()
+    entries = cast("list[Any]", told) if isinstance(told, list) else [told]
+    return {name for entry in entries if (name := arch_of(entry)) not in ("", "unknown")}
+
+
+def arch_of(entry: Any) -> str:
+    try:
+        return str(entry["Descriptor"]["platform"]["architecture"])
+    except (KeyError, TypeError):
+        return ""
+
+
+def mapping_of(text: str) -> dict[str, Any]:
+    try:
+        told: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+
+
+# SLURM
+
+
+class SlurmAccess(Access):
+    """A SLURM cluster, by ssh to the first of its login nodes that is named."""
+
+    def login(self) -> list[str]:
+        environ = self.wanted.environ
+        user = environ.get("SLURM_USER", "")
+        host = environ.get("SLURM_HOSTNAME", "").partition(",")[0].strip()
+        key = environ.get("SSH_KEY_PATH", "")
+        return [*SSH, *(("-i", os.path.expanduser(key)) if key else ()), "--", f"{user}@{host}"]  # noqa: PTH111
+
+    def is_named(self) -> bool:
+        return bool(self.wanted.environ.get("SLURM_USER")) and bool(
+            self.wanted.environ.get("SLURM_HOSTNAME")
+        )
+
+    def paths(self) -> Place:
+        if not self.is_named():
+            return Unseen("The cluster is not named.", "Set SLURM_USER and SLURM_HOSTNAME.")
+        return OverSsh(self.login(), self.wanted.environ)
+
+    def findings(self) -> Iterator[Finding]:
+        if not self.is_named():
+            yield error(
+                "slurm.unnamed",
+                "set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env.",
+                "",
+            )
+            return
+        login = self.login()
+        answer = self.wanted.ask(*login, "true")
+        if not answer.ok:
+            yield error(
+                "slurm.ssh",
+                f"passwordless SSH to {login[-1]} not working.",
+                answer.words,
+                "Ask for SSH_KEY_PATH, and try: ssh -o BatchMode=yes " + login[-1] + " true",
+            )
+            return
+        yield Finding(Severity.OK, "slurm.ssh", f"{login[-1]} answers without a password.")
+        tools = self.wanted.ask(*login, "command -v sbatch squeue scancel")
+        if not tools.ok:
+            yield error(
+                "slurm.tools",
+                f"{login[-1]} has no sbatch, squeue or scancel.",
+                "A command over ssh does not find them.",
+                "Name a login node of the cluster in SLURM_HOSTNAME.",
+            )
+        if self.wanted.image:
+            yield unseen_image(self.wanted.image, "slurm")
+
+    def gpus(self) -> list[Gpu]:
+        """The GPUs of the largest node that the partitions have. Their memory is not known."""
+        if not self.is_named():
+            raise NotSeen("The cluster is not named.", "Set SLURM_USER and SLURM_HOSTNAME.")
+        partition = self.wanted.environ.get("SLURM_PARTITION", "")
+        words = ["sinfo", "--noheader", "--format=%G"]
+        if partition:
+            words.append(f"--partition={partition}")
+        answer = self.wanted.ask(*self.login(), shlex.join(words))
+        if not answer.ok:
+            raise NotSeen(answer.words, "Check SLURM_PARTITION.")
+        return most(gres_gpus(line) for line in answer.out.splitlines())
+
+
+def most(nodes: Iterable[list[Gpu]]) -> list[Gpu]:
+    """The GPUs of the node that has the most."""
+    none: list[Gpu] = []
+    return max(nodes, key=len, default=none)
+
+
+def gres_gpus(text: str) -> list[Gpu]:
+    """The GPUs of `gpu:a100:8(S:0-1),shard:4`."""
+    gpus: list[Gpu] = []
+    for item in text.strip().split(","):
+        name, *rest = item.partition("(")[0].split(":")
+        if name == "gpu" and rest and rest[-1].isdigit():
+            gpus += [Gpu(rest[0] if len(rest) > 1 else "gpu")] * min(int(rest[-1]), 1024)
+    return gpus
+
+
+# Kubernetes
+
+
+class KubernetesAccess(Access):
+    """A cluster, by kubectl."""
+
+    def kubectl(self, *words: str) -> Answer:
+        context = self.wanted.environ.get("TAO_K8S_CONTEXT", "")
+        return self.wanted.ask("kubectl", *(("--context", context) if context else ()), *words)
+
+    def paths(self) -> Place:
+        return Unseen(*NO_POD)
+
+    def findings(self) -> Iterator[Finding]:
+        space = self.wanted.environ.get("TAO_K8S_NAMESPACE") or "default"
+        answer = self.kubectl("auth", "can-i", "create", "jobs.batch", "--namespace", space)
+        told = answer.out.strip()
+        if told == "yes":
+            yield Finding(Severity.OK, "kubernetes.jobs", f"You may create Jobs in {space}.")
+        elif told == "no":
+            yield error(
+                "kubernetes.jobs",
+                f"You may not create Jobs in the namespace {space}.",
+                "",
+                "Ask the cluster's administrator, or set TAO_K8S_NAMESPACE.",
+            )
+        else:
+            yield error(
+                "kubernetes.unreachable",
+                "Could not authenticate to a Kubernetes cluster.",
+                answer.words,
+                "Check ~/.kube/config or $KUBECONFIG:",
+                "kubectl get nodes",
+            )
+        if self.wanted.image:
+            yield unseen_image(self.wanted.image, "kubernetes")
+
+    def gpus(self) -> list[Gpu]:
+        """The GPUs of the largest node."""
+        answer = self.kubectl("get", "nodes", "-o", "json")
+        if not answer.ok:
+            raise NotSeen(answer.words, "Allow your role to list nodes.")
+        items: Any = mapping_of(answer.out).get("items")
+        nodes = cast("list[Any]", items) if isinstance(items, list) else []
+        return most(map(node_gpus, nodes))
+
+
+def node_gpus(node: Any) -> list[Gpu]:
+    """What the node offers, with what GPU feature discovery says of it."""
+    try:
+        labels: dict[str, str] = node["metadata"].get("labels") or {}
+        count = int(node["status"]["allocatable"].get("nvidia.com/gpu", "0"))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return []
+    major, minor = (labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor"))
+    try:
+        arch = read_arch(f"{major}.{minor}")
+    except ValueError:
+        arch = ""
+    memory = labels.get("nvidia.com/gpu.memory", "")
+    gpu = Gpu(
+        labels.get("nvidia.com/gpu.product", "GPU"),
+        int(memory) * MIB if memory.isdigit() else 0,
+        arch,
+    )
+    return [gpu] * min(count, 1024)
+
+
+def unseen_image(image: str, platform: str) -> Finding:
+    return error(
+        "image.not_seen",
+        f"Whether {image} can be pulled by {platform} cannot be seen from here.",
+        "",
+        "Leave --container-image out, and have the package look at the job:",
+        f"tao doctor JOB_FILE --platform {platform}",
+    )
+
+
+PLATFORMS: Mapping[str, Callable[[Wanted], Access]] = {
+    "local": Access,
+    "local-docker": DockerAccess,
+    "slurm": SlurmAccess,
+    "kubernetes": KubernetesAccess,
+}
+
+
+def access_to(platform: str, wanted: Wanted) -> Access | None:
+    """None for a platform that cannot be looked at."""
+    made = PLATFORMS.get(platform)
+    return made(wanted) if made else None

@@ -1,0 +1,145 @@
+"""Datasets: whether each is there as the platform sees it, and what its annotation file holds.
+
+What could not be looked at is an error: nothing passes unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from tao_sdk.model.finding import Finding, Severity, error
+from tao_sdk.preflight.annotations import (
+    Annotations,
+    BadAnnotations,
+    is_annotation_file,
+    read_annotations,
+)
+from tao_sdk.preflight.requirements import BatchLimit, DataNeeds, Dataset
+
+
+class NotSeen(Exception):
+    """Something could not be looked at: why, and what to do."""
+
+    def __init__(self, why: str, next: str = "") -> None:
+        super().__init__(why)
+        self.why, self.next = why, next
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is at an address."""
+
+    is_dir: bool
+    is_empty: bool = False
+
+
+class Place(Protocol):
+    """Where datasets are looked at. All raise NotSeen where that cannot be done."""
+
+    def look(self, address: str) -> Seen | None:
+        """What is there; None if nothing is."""
+        ...
+
+    def open(self, address: str) -> AbstractContextManager[BinaryIO]: ...
+
+
+def dataset_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Iterator[Finding]:
+    """What is wrong with a dataset; if nothing is, that it is there, with its records."""
+    label, address = dataset.label, dataset.address
+    try:
+        seen = place.look(address)
+        if seen is None:
+            yield error(
+                "dataset.missing",
+                f"{label} is not there: {address}",
+                "",
+                "Correct the path, or put the data there.",
+            )
+        elif seen.is_empty:
+            yield error("dataset.empty", f"{label} is empty: {address}", "", "Put the data there.")
+        elif seen.is_dir or not is_annotation_file(address):
+            yield from plain_findings(dataset, needs)
+        else:
+            yield from annotation_findings(dataset, needs, place)
+    except NotSeen as unseen:
+        yield not_seen(dataset, unseen)
+
+
+def not_seen(dataset: Dataset, unseen: NotSeen) -> Finding:
+    what = f"{dataset.label} could not be checked: {dataset.address}"
+    return error("dataset.not_seen", what, unseen.why, unseen.next)
+
+
+def plain_findings(dataset: Dataset, needs: DataNeeds) -> Iterator[Finding]:
+    """A folder, or a file without records: what is asked of records cannot be seen there."""
+    label, address = dataset.label, dataset.address
+    if label in needs.labels:
+        yield error(
+            "dataset.not_annotations",
+            f"The records of {label} could not be checked: {address}",
+            "It is not a .json or .jsonl file.",
+            f"Name the annotation file: {label}=PATH.json",
+        )
+    else:
+        yield Finding(Severity.OK, "dataset.there", f"{label}: {address}")
+
+
+def annotation_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Iterator[Finding]:
+    label, address = dataset.label, dataset.address
+    try:
+        with place.open(address) as stream:
+            annotations = read_annotations(stream, address, needs.fields.get(label, ()))
+    except BadAnnotations as bad:
+        yield error(
+            "dataset.unreadable", f"{label} is no annotation file: {address}", f"{bad}.",
+            "Correct the file, or name another.",
+        )  # fmt: skip
+        return
+    except OSError as failed:
+        raise NotSeen(f"It cannot be read: {failed.strerror or failed}.") from None
+    problems = list(record_findings(dataset, annotations, needs.batches.get(label)))
+    yield from problems
+    if not problems:
+        what = f"{label}: {address} records={annotations.records}"
+        yield Finding(Severity.OK, "dataset.records", what)
+
+
+def record_findings(
+    dataset: Dataset, annotations: Annotations, limit: BatchLimit | None
+) -> Iterator[Finding]:
+    label, address = dataset.label, dataset.address
+    if not annotations.records:
+        yield error(
+            "dataset.no_records",
+            f"{label} has no records: {address} records=0",
+            "",
+            "Name the file that has them.",
+        )
+        return
+    for name, record in annotations.lacking.items():
+        yield error(
+            "dataset.field_missing",
+            f"{label} lacks the field {name}: {address} records={annotations.records}",
+            f"Record {record} does not have it.",
+            f"Add {name} to every record.",
+        )
+    if limit:
+        yield from batch_findings(dataset, annotations.records, limit)
+
+
+def batch_findings(dataset: Dataset, records: int, limit: BatchLimit) -> Iterator[Finding]:
+    """An error where a shard has fewer records than one step takes: the job would train nothing."""
+    in_a_shard = records // limit.shards
+    if limit.batch <= in_a_shard:
+        return
+    advice = f"Use a batch of at most {in_a_shard}." if in_a_shard else "Use fewer shards."
+    yield error(
+        "dataset.batch_too_large",
+        f"A batch of {limit.batch} is larger than a shard of {dataset.label}: {dataset.address} "
+        f"records={records}",
+        f"Over {limit.shards} shards each has {in_a_shard} records: a job would take no step.",
+        advice,
+    )

@@ -1,0 +1,120 @@
+"""GPUs: how many there are, their memory and architecture, against what a launch needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tao_sdk.model.finding import Finding, Severity, error
+from tao_sdk.preflight.requirements import GpuNeeds, read_arch, same_family
+
+QUERY = (
+    "nvidia-smi",
+    "--query-gpu=name,memory.total,compute_cap",
+    "--format=csv,noheader,nounits",
+)
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. What is not known is 0 or "" ."""
+
+    name: str
+    memory: int = 0  # bytes
+    arch: str = ""  # such as sm_90
+
+
+def parse_gpus(text: str) -> list[Gpu]:
+    """The answer to QUERY."""
+    return [parse_line(line) for line in text.splitlines() if line.count(",") >= 2]
+
+
+def parse_line(line: str) -> Gpu:
+    name, memory, capability = (part.strip() for part in line.rsplit(",", 2))
+    try:
+        arch = read_arch(capability)
+    except ValueError:
+        arch = ""
+    return Gpu(name, int(memory) * MIB if memory.isdigit() else 0, arch)
+
+
+def gpu_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
+    """What the GPUs lack; if nothing, which there are."""
+    problems = [
+        *count_findings(gpus, needs),
+        *memory_findings(gpus, needs),
+        *arch_findings(gpus, needs),
+    ]
+    yield from problems
+    if gpus and not problems:
+        yield Finding(Severity.OK, "gpu.there", f"{len(gpus)} GPU: {', '.join(described(gpus))}.")
+
+
+def described(gpus: Sequence[Gpu]) -> list[str]:
+    """Each kind of GPU once: `NVIDIA H100 86 GB sm_90`."""
+    return list(dict.fromkeys(map(words_of, gpus)))
+
+
+def words_of(gpu: Gpu) -> str:
+    words = [gpu.name]
+    if gpu.memory:
+        words.append(gigabytes(gpu))
+    if gpu.arch:
+        words.append(gpu.arch)
+    return " ".join(words)
+
+
+def gigabytes(gpu: Gpu) -> str:
+    return f"{gpu.memory / 1e9:.0f} GB"
+
+
+def count_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
+    wanted = max(needs.count, 1 if needs.any else 0)
+    if len(gpus) < wanted:
+        yield error(
+            "gpu.too_few",
+            f"{wanted} GPU needed, {len(gpus)} found.",
+            "",
+            "Choose a machine with more GPUs, or ask for fewer.",
+        )
+
+
+def memory_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
+    if not needs.memory_gb:
+        return
+    unknown = [gpu for gpu in gpus if not gpu.memory]
+    small = [gpu for gpu in gpus if gpu.memory and gpu.memory < needs.memory_gb * 1e9]
+    if unknown:
+        yield error(
+            "gpu.memory_unseen",
+            f"The memory of {unknown[0].name} could not be seen.",
+            f"{needs.memory_gb:g} GB are needed.",
+        )
+    if small:
+        yield error(
+            "gpu.memory",
+            f"{small[0].name} has {gigabytes(small[0])}; {needs.memory_gb:g} GB are needed.",
+            "",
+            "Choose GPUs with more memory.",
+        )
+
+
+def arch_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
+    if not needs.archs:
+        return
+    allowed = ", ".join(needs.archs)
+    for gpu in {gpu.arch: gpu for gpu in gpus}.values():
+        if not gpu.arch:
+            yield error(
+                "gpu.arch_unseen",
+                f"The architecture of {gpu.name} could not be seen.",
+                f"{needs.archs_of} runs on {allowed}.",
+            )
+        elif not any(same_family(gpu.arch, each) for each in needs.archs):
+            yield error(
+                "gpu.arch",
+                f"{gpu.name} is {gpu.arch}; {needs.archs_of} runs on {allowed}.",
+                "",
+                "Choose another GPU, or an image that is built for this one.",
+            )

@@ -1,0 +1,106 @@
+"""A launch, looked at from end to end without the package installed: the platform, its credentials,
+GPUs and image, and the datasets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.preflight.access import Access, Wanted, access_to
+from tao_sdk.preflight.credentials import credential_findings
+from tao_sdk.preflight.datasets import NotSeen, dataset_findings
+from tao_sdk.preflight.gpus import gpu_findings
+from tao_sdk.preflight.places import Buckets, ThisMachine, place_of
+from tao_sdk.preflight.requirements import DataNeeds, Dataset
+
+if TYPE_CHECKING:
+    from tao_sdk.skills.skill import Skill
+
+WORDS: Mapping[Severity, str] = {
+    Severity.OK: "OK",
+    Severity.WARNING: "WARN",
+    Severity.ERROR: "MISSING",
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is to be looked at."""
+
+    platform: str  # a short name of the bank's, such as slurm
+    skill: Skill  # of the platform
+    wanted: Wanted
+    datasets: Sequence[Dataset] = ()
+    needs: DataNeeds = field(default_factory=DataNeeds)
+    skip_access: bool = False
+    model: Skill | None = None
+
+
+def launch_findings(launch: Launch) -> Iterator[Finding]:
+    """All that was seen, in the order in which a user mends it."""
+    environ = launch.wanted.environ
+    for skill in (launch.skill, launch.model):
+        if skill:
+            yield from credential_findings(skill, lambda name: bool(environ.get(name)))
+    access = access_to(launch.platform, launch.wanted)
+    if access is None:
+        yield error(
+            "platform.not_built",
+            f"{launch.platform} cannot be checked.",
+            "No job can be run there yet.",
+            "Choose another platform.",
+        )
+        return
+    if launch.skip_access:
+        yield skipped(f"{launch.platform} was not looked at: this is a dry check.")
+    else:
+        yield from access.findings()
+        yield from platform_gpu_findings(access, launch.wanted)
+    yield from data_findings(launch, access)
+
+
+def data_findings(launch: Launch, access: Access) -> Iterator[Finding]:
+    """Each dataset, where the platform has it. A dry check leaves out what lies on the platform."""
+    for dataset in launch.datasets:
+        place = place_of(dataset.address, access.paths(), launch.wanted.environ)
+        if launch.skip_access and not isinstance(place, (ThisMachine, Buckets)):
+            yield skipped(f"{dataset.label} was not looked at: {dataset.address}")
+        else:
+            yield from dataset_findings(dataset, launch.needs, place)
+
+
+def skipped(what: str) -> Finding:
+    why, advice = "--skip-platform-access is given.", "Leave it out before a real launch."
+    return warning("platform.skipped", what, why, advice)
+
+
+def platform_gpu_findings(access: Access, wanted: Wanted) -> Iterator[Finding]:
+    """An error where GPUs are asked for and cannot be seen, a warning where nobody asked."""
+    try:
+        gpus = access.gpus()
+    except NotSeen as unseen:
+        severity = error if wanted.gpus.any else warning
+        yield severity("gpu.not_seen", "GPUs could not be checked.", unseen.why, unseen.next)
+        return
+    if not gpus and not wanted.gpus.any:
+        yield warning("gpu.none", "No GPU is seen.", "")
+    yield from gpu_findings(gpus, wanted.gpus)
+
+
+def finding_line(finding: Finding) -> str:
+    """`MISSING: what. why -> next`, as the documents' own checks print it."""
+    return f"{WORDS[finding.severity]}: {finding.text}"
+
+
+def is_ready(findings: Sequence[Finding]) -> bool:
+    return all(finding.severity is not Severity.ERROR for finding in findings)
+
+
+def findings_view(findings: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "ready": is_ready(findings),
+        "findings": [finding.to_json() for finding in findings],
+    }

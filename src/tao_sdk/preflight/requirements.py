@@ -1,0 +1,118 @@
+"""Requirements: what a launch asks of its data and GPUs, as it is typed.
+
+Every reader raises ValueError with one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+ARCH = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([a-z]?)")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A file or folder that the job needs, under the name that people give it."""
+
+    label: str
+    address: str  # a path of the platform, or an address such as s3://bucket/key
+
+
+@dataclass(frozen=True)
+class BatchLimit:
+    """How many records one step takes, and over how many shards the records are spread."""
+
+    batch: int
+    shards: int
+
+
+@dataclass(frozen=True)
+class GpuNeeds:
+    """What is asked of the GPUs. 0 and () ask for nothing."""
+
+    count: int = 0
+    memory_gb: float = 0.0  # of each, in 10^9 bytes
+    archs: tuple[str, ...] = ()  # such as sm_80
+    archs_of: str = ""  # whose list that is: the image's name
+
+    @property
+    def any(self) -> bool:
+        return bool(self.count or self.memory_gb or self.archs)
+
+
+@dataclass(frozen=True)
+class DataNeeds:
+    """What is asked of the annotation files, by label."""
+
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {})
+    batches: Mapping[str, BatchLimit] = field(default_factory=lambda: {})
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (*self.fields, *(label for label in self.batches if label not in self.fields))
+
+
+def read_needs(fields: Sequence[str], batches: Sequence[str]) -> DataNeeds:
+    """What was typed as LABEL=FIELD[,FIELD] and as LABEL=BATCH,SHARDS."""
+    by_label: dict[str, tuple[str, ...]] = {}
+    for label, names in map(read_json_fields, fields):
+        by_label[label] = (*by_label.get(label, ()), *names)
+    return DataNeeds(by_label, dict(map(read_batch_limit, batches)))
+
+
+def refuse_unknown_labels(needs: DataNeeds, known: Iterable[str], what: str) -> None:
+    """Raises ValueError for a need whose label no dataset has."""
+    labels = list(known)
+    for label in needs.labels:
+        if label not in labels:
+            raise ValueError(f"{label!r} names no {what}: {', '.join(labels) or 'there is none'}")
+
+
+def split_label(text: str, form: str) -> tuple[str, str]:
+    label, equals, value = text.partition("=")
+    if not (label and equals and value):
+        raise ValueError(f"{text!r} is not {form}")
+    return label, value
+
+
+def read_dataset(text: str) -> Dataset:
+    return Dataset(*split_label(text, "LABEL=PATH"))
+
+
+def read_json_fields(text: str) -> tuple[str, tuple[str, ...]]:
+    form = "LABEL=FIELD[,FIELD]"
+    label, value = split_label(text, form)
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise ValueError(f"{text!r} is not {form}")
+    return label, names
+
+
+def read_batch_limit(text: str) -> tuple[str, BatchLimit]:
+    form = "LABEL=BATCH,SHARDS, both of them 1 or more"
+    label, value = split_label(text, form)
+    numbers = [number.strip() for number in value.split(",")]
+    if len(numbers) != 2 or not all(re.fullmatch(r"0*[1-9]\d{0,8}", each) for each in numbers):
+        raise ValueError(f"{text!r} is not {form}")
+    return label, BatchLimit(*map(int, numbers))
+
+
+def read_arch(text: str) -> str:
+    """`sm_80` of sm_80, compute_80, 80 and 8.0."""
+    match = ARCH.fullmatch(text.strip().lower())
+    if not match:
+        raise ValueError(f"{text!r} is not a GPU architecture such as sm_80")
+    return f"sm_{match[1]}{match[2]}{match[3]}"
+
+
+def read_arch_list(text: str) -> tuple[str, tuple[str, ...]]:
+    """NAME=sm_80,sm_90: whose list it is, and the architectures."""
+    name, value = split_label(text, "NAME=sm_80[,sm_90]")
+    return name, tuple(map(read_arch, value.split(",")))
+
+
+def same_family(arch: str, other: str) -> bool:
+    """sm_90 and sm_90a are of one family."""
+    return arch.rstrip("abcdefghijklmnopqrstuvwxyz") == other.rstrip("abcdefghijklmnopqrstuvwxyz")

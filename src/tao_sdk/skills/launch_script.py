@@ -1,0 +1,131 @@
+"""check_tao_launch_preflight: its arguments, and the launch that they describe."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.model.errors import UsageError
+from tao_sdk.preflight.access import Wanted
+from tao_sdk.preflight.launch import Launch
+from tao_sdk.preflight.requirements import (
+    GpuNeeds,
+    read_arch_list,
+    read_batch_limit,
+    read_dataset,
+    read_json_fields,
+    read_needs,
+    refuse_unknown_labels,
+)
+from tao_sdk.skills.names import load_named
+from tao_sdk.skills.platforms import platform_named, short_name
+
+if TYPE_CHECKING:
+    from tao_sdk.skills.bank import Bank
+
+
+def checked(read: Callable[[str], Any]) -> Callable[[str], str]:
+    """The text as it was typed, if it can be read."""
+
+    def check(text: str) -> str:
+        try:
+            read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return check
+
+
+def read_number(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1e9:
+        raise ValueError(f"{text!r} is not a number of 0 or more")
+    return number
+
+
+def read_count(text: str) -> int:
+    count = int(text)
+    if not 0 <= count < 1_000_000:
+        raise ValueError(f"{text!r} is not a number of 0 or more")
+    return count
+
+
+LAUNCH_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "--platform": {"metavar": "NAME", "required": True, "help": "where the job is to run"},
+    "--model": {"metavar": "NAME", "help": "the model, whose credentials are looked for"},
+    "--container-image": {"metavar": "IMAGE", "help": "the image: present or pullable"},
+    "--docker-host": {"metavar": "URL", "help": "the daemon; default: $DOCKER_HOST"},
+    "--path": {
+        "metavar": "LABEL=PATH",
+        "action": "append",
+        "type": checked(read_dataset),
+        "help": "a path, or an address such as s3://..., that has to be there",
+    },
+    "--json-required-field": {
+        "metavar": "LABEL=FIELD[,FIELD]",
+        "action": "append",
+        "type": checked(read_json_fields),
+        "help": "fields that every record of the annotation file LABEL has",
+    },
+    "--effective-batch-limit": {
+        "metavar": "LABEL=BATCH,SHARDS",
+        "action": "append",
+        "type": checked(read_batch_limit),
+        "help": "no shard of the annotation file may have fewer records than a batch",
+    },
+    "--gpu-min-count": {"metavar": "N", "type": read_count, "default": 0},
+    "--gpu-min-memory-gb": {"metavar": "GB", "type": read_number, "default": 0.0},
+    "--gpu-arch-allowlist": {
+        "metavar": "NAME=sm_80[,sm_90]",
+        "type": checked(read_arch_list),
+        "help": "the architectures that the image NAME is built for",
+    },
+    "--gpu-smoke-image": {
+        "metavar": "IMAGE",
+        "default": "",
+        "help": "run nvidia-smi in a container of this image",
+    },
+    "--pull-smoke-image": {"action": "store_true", "help": "that image may be pulled"},
+    "--install-missing-tools": {
+        "action": "store_true",
+        "help": "for the documents' calls: no tool is needed, and nothing is installed",
+    },
+    "--skip-platform-access": {
+        "action": "store_true",
+        "help": "a dry check, never for a real launch: the platform is not asked",
+    },
+}
+
+
+def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, str]) -> Launch:
+    """Raises UsageError for a label that no --path has, SkillNotFound, SkillError."""
+    datasets = [read_dataset(text) for text in arguments.path or ()]
+    needs = read_needs(arguments.json_required_field or (), arguments.effective_batch_limit or ())
+    try:
+        refuse_unknown_labels(needs, [each.label for each in datasets], "--path")
+    except ValueError as error:
+        raise UsageError(f"{error}.", "", "Add --path LABEL=PATH.") from None
+    image_name, archs = ("", ())
+    if arguments.gpu_arch_allowlist:
+        image_name, archs = read_arch_list(arguments.gpu_arch_allowlist)
+    skill = platform_named(bank, arguments.platform)
+    gpus = GpuNeeds(arguments.gpu_min_count, arguments.gpu_min_memory_gb, archs, image_name)
+    wanted = Wanted(
+        environ,
+        arguments.container_image or "",
+        arguments.docker_host or "",
+        gpus,
+        arguments.gpu_smoke_image,
+        arguments.pull_smoke_image,
+    )
+    return Launch(
+        short_name(skill),
+        skill,
+        wanted,
+        datasets,
+        needs,
+        arguments.skip_platform_access,
+        load_named(bank, arguments.model) if arguments.model else None,
+    )
