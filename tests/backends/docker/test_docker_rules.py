@@ -174,7 +174,7 @@ def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(
 
 
 @pytest.mark.parametrize("entry", ['["/bin/echo", "entry"]', '["/bin/false"]', '["/bin/sh", "-c"]'])
-@pytest.mark.parametrize("user", ["", "0:0"])
+@pytest.mark.parametrize("user", ["", "0:0", "1000:1000"])
 def test_a_job_whose_entrypoint_did_not_run_the_command_has_failed(
     client: Client, here: Daemon, entry: str, user: str
 ) -> None:
@@ -209,6 +209,17 @@ def test_an_entrypoint_that_runs_the_command_leaves_its_end_as_it_is(
     client.wait(job.id, timeout=300)
     found = client.get_job(job.id)
     assert (found.exit_code, found.reason_code) == (code, Reason.EXIT_CODE if code else None)
+
+
+@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
+def test_an_entrypoint_that_hides_the_variables_and_runs_the_command_is_a_good_end(
+    client: Client, here: Daemon, user: str
+) -> None:
+    image = with_entrypoint(here, '["/bin/busybox", "env", "-i"]')
+    spec = JobSpec(image=image, command="/bin/busybox echo it runs", gpu_count=0)
+    job = client.submit(spec, "docker", {"user": user}).job
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+    assert client.get_job_logs(job.id) == "it runs\n"
 
 
 def with_entrypoint(here: Daemon, entry: str) -> str:

@@ -105,13 +105,18 @@ def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
 
 def may_end_unbegun(inspected: Mapping[str, Any]) -> bool:
     """True if the image has an ENTRYPOINT, which may end without the start script that it is given,
-    and the script's mark would surely be in the container: it is root's, and may write there.
+    and nothing hides the script's mark.
     """
     config, host = inspected["Config"], inspected["HostConfig"]
-    user = str(config.get("User") or "root").partition(":")[0]
-    hides_mark = host.get("ReadonlyRootfs") or "/tmp" in (host.get("Tmpfs") or {})
-    leaves_mark = config.get("OpenStdin") and user in ("root", "0") and not hides_mark
-    return bool(config.get("Entrypoint") and leaves_mark)
+    mounted = [*(host.get("Tmpfs") or {}), *(each["Target"] for each in host.get("Mounts") or ())]
+    hides_mark = host.get("ReadonlyRootfs") or "/tmp" in mounted
+    return bool(config.get("Entrypoint") and config.get("OpenStdin") and not hides_mark)
+
+
+def is_roots(inspected: Mapping[str, Any]) -> bool:
+    """True if root runs the container's program, and so may write anywhere in it."""
+    user = str(inspected["Config"].get("User") or "root").partition(":")[0]
+    return user in ("root", "0")
 
 
 def not_begun(seen: Observation, inspected: Mapping[str, Any]) -> Observation:
