@@ -222,6 +222,21 @@ def test_an_entrypoint_that_hides_the_variables_and_runs_the_command_is_a_good_e
     assert client.get_job_logs(job.id) == "it runs\n"
 
 
+@pytest.mark.parametrize("behind", ["& wait", "wait); echo went on"])
+def test_a_complete_job_that_lost_a_process_for_want_of_memory_says_so(
+    client: Client, behind: str
+) -> None:
+    hog = "python3 -c \"b'x' * 400_000_000\""
+    command = f"({hog} & {behind}" if behind.endswith("on") else f"{hog} {behind}"
+    job = client.submit(
+        JobSpec(image=PYTHON, command=command, gpu_count=0, memory="64m"), "docker"
+    ).job
+    client.wait(job.id, timeout=300)
+    found = client.get_job(job.id)
+    assert (found.status, found.reason_code) == (Status.COMPLETE, Reason.OUT_OF_MEMORY)
+    assert any("killed a process of the job" in note for note in client.notes(job.id))
+
+
 def with_entrypoint(here: Daemon, entry: str) -> str:
     """The name of a small image that has this ENTRYPOINT."""
     name = f"tao-test-entrypoint-{zlib.crc32(entry.encode()):x}"

@@ -62,8 +62,15 @@ def how_it_ended(inspected: Mapping[str, Any], code: int, canceled: bool) -> tup
         return Phase.CANCELED, words.why(Reason.CANCELED)
     reason = end_reason(inspected, code)
     if reason.code is None:
-        return Phase.SUCCEEDED, UNEXPLAINED
+        return Phase.SUCCEEDED, lost_process(inspected)
     return Phase.FAILED, reason
+
+
+def lost_process(inspected: Mapping[str, Any]) -> Why:
+    """What is to be known of a good end: the kernel may have killed a process before it."""
+    if inspected["State"].get("OOMKilled"):
+        return words.why(Reason.OUT_OF_MEMORY, "docker, in part")
+    return UNEXPLAINED
 
 
 def with_reason(seen: Observation, reason: Why) -> Observation:

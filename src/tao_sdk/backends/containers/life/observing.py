@@ -29,7 +29,7 @@ from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_size
-from tao_sdk.transports.dockerd import FRESH, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 
 FULL_DISK = MiB  # a disk with less room left is full
 OPEN = 0o7  # of a folder's mode: everybody may make files in it
