@@ -115,8 +115,11 @@ def may_end_unbegun(inspected: Mapping[str, Any]) -> bool:
     and nothing hides the script's mark.
     """
     config, host = inspected["Config"], inspected["HostConfig"]
-    mounted = [*(host.get("Tmpfs") or {}), *(each["Target"] for each in host.get("Mounts") or ())]
-    hides_mark = host.get("ReadonlyRootfs") or "/tmp" in mounted
+    mounts: list[Mapping[str, Any]] = host.get("Mounts") or []
+    covers_tmp = "/tmp" in (host.get("Tmpfs") or {}) or any(
+        mount["Target"] == "/tmp" for mount in mounts
+    )
+    hides_mark = host.get("ReadonlyRootfs") or covers_tmp
     return bool(config.get("Entrypoint") and config.get("OpenStdin") and not hides_mark)
 
 
