@@ -99,6 +99,34 @@ def test_fifty_jobs_with_long_labels_stay_readable_on_a_terminal(tao: Tao, tmp_p
     assert all("…" in line and "@" in line for line in lines[1:])
 
 
+def test_a_list_that_a_metric_sorts_shows_the_setting_that_was_swept(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for number, rate in enumerate((0.1, 0.2)):
+        spec = {"command": f"train --seed {number}", "specs": {"train": {"lr": rate}}}
+        sweep.add(tmp_path, f"rate-{number:010}", (0.5 + rate,), spec=spec)
+    head, *rows = typed("ls", "--sort", "accuracy").out.splitlines()
+    assert "--seed  specs.train.lr" in head
+    assert [row.split()[-2:] for row in rows] == [["1", "0.2"], ["0", "0.1"]]
+    assert "specs.train.lr" not in typed("ls").out
+
+
+def test_settings_are_not_shown_where_a_label_tells_them_or_jobs_differ_in_many(
+    typed: Typed, tmp_path: Path
+) -> None:
+    def shown(label: str) -> str:
+        return typed("ls", "--label", f"of={label}", "--sort", "accuracy").out.splitlines()[0]
+
+    for number in range(2):
+        labels = {"of": "told", "lr": str(number)}
+        spec = {"specs": {"lr": number}}
+        sweep.add(tmp_path, f"told-{number:010}", (0.5,), labels=labels, spec=spec)
+        spec = {"specs": dict.fromkeys("abcd", number)}
+        sweep.add(tmp_path, f"many-{number:010}", (0.5,), labels={"of": "many"}, spec=spec)
+    assert "specs." not in shown("told")
+    assert "specs." not in shown("many")
+
+
 def test_jobs_are_sorted_by_a_label_with_numbers_as_numbers(typed: Typed, tmp_path: Path) -> None:
     for number, rate in enumerate(("0.01", "1e-3", "0.1", "auto")):
         sweep.add(tmp_path, f"rate-{number:010}", labels={"sweep": "a", "lr": rate})

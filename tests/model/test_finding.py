@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tao_sdk.backends.docker.daemon.doctor import TOOLKIT
+from tao_sdk.backends.docker.daemon.doctor import CONFIGURE
 from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.finding import Finding, Severity
 
 
 @pytest.mark.parametrize(
-    "command", [TOOLKIT, install_command("docker"), "export SLURM_ACCOUNT=vision"]
+    "command", [CONFIGURE, install_command("docker"), "export SLURM_ACCOUNT=vision"]
 )
 def test_a_command_that_mends_it_is_what_comes_next(command: str) -> None:
     told = Finding(Severity.ERROR, "x", "It is broken.", command=command).to_json()

@@ -122,6 +122,18 @@ def test_every_command_of_a_skills_text_is_one(
         assert not [word for word in ours if word.startswith("-") and word not in shown]
 
 
+@pytest.mark.parametrize("platform", platforms())
+def test_every_flag_that_a_platforms_skill_explains_is_one_of_run(
+    platform: str, typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    (path,) = [each for each in TEXTS if each.parent.name == load_named(BANK, platform).name]
+    text = path.read_text()
+    flags = set(re.findall(r"`(--[a-z-]+)", text)) - {"--fix", "--smoke"}  # of the doctor
+    shown = set(re.findall(r"--[a-z-]+", typed("run", "--platform", platform, "--help").out))
+    assert flags <= shown
+
+
 def test_no_file_of_the_bank_is_left_out_of_the_wheel() -> None:
     """The build leaves out what git ignores."""
     files = [str(PACKAGED / path) for path, _ in packaged_files() if (PACKAGED / path).is_file()]

@@ -50,6 +50,31 @@ def serving(answering: Answering) -> Generator[tuple[str, list[str]]]:
         server.server_close()
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "foreign"),
+    [
+        ("/version", "text/plain", True),
+        ("/api/v1/namespaces/a/pods/b", "text/html;charset=utf-8", True),
+        ("/apis/kueue.x-k8s.io/v1beta1", "text/plain", False),
+    ],
+)
+def test_a_web_server_in_the_place_of_the_cluster_says_nothing_of_a_job(
+    path: str, kind: str, foreign: bool
+) -> None:
+    """What it does not know could be taken for a job that somebody removed."""
+
+    def not_found(handler: http.server.BaseHTTPRequestHandler, _: int) -> None:
+        answer(handler, "not found", 404, Content_Type=kind)
+
+    with serving(not_found) as (address, _):
+        kube = Kube(Cluster(address, Login()), {})
+        with pytest.raises(Unreachable if foreign else KubeError) as error:
+            kube.ask("GET", path)
+    if foreign:
+        assert error.value.what.startswith(f"{address} is no Kubernetes API server: ")
+        assert error.value.command == "kubectl config view --minify"
+
+
 def answer(
     handler: http.server.BaseHTTPRequestHandler, body: object, status: int = 200, **headers: str
 ) -> None:

@@ -102,6 +102,7 @@ OWN_JOBS = "A job store holds one user's jobs. Those that run: tao ls --status r
 NO_TIMES = "A log has no times of its own. What happened when: tao events JOB"
 ALL_ATTEMPTS = "A job's log holds all its attempts: tao logs JOB"
 ALL_IMAGES = "All image keys: tao images"
+SAME_SUBMIT = "To send a submit again without a second job: tao run --idempotency-key KEY"
 LAST_EVENTS = "The last of them: tao events JOB | tail"
 NEW_EVENTS = "To see what happens as it happens: tao events --follow"
 NO_NAMESPACE = (
@@ -117,6 +118,9 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("ls", "--since"): "The newest jobs come first: tao ls --limit N",
     ("", "--since"): "Only events are numbered: tao events JOB --since N",
     ("run", "--resume"): "To go on with a job that has ended: tao retry JOB",
+    ("run", "--request-id"): SAME_SUBMIT,
+    ("run", "--client-token"): SAME_SUBMIT,
+    ("run", "--idempotency-token"): SAME_SUBMIT,
     ("run", "--follow"): "A run is followed unless --detach is given.",
     ("run", "--watch"): "A run is followed unless --detach is given.",
     ("run", "--wait"): "A run is followed unless --detach is given.",

@@ -29,7 +29,7 @@ from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable
-from tao_sdk.model.ranking import FIXED_ORDERS, sorting_setting
+from tao_sdk.model.ranking import FIXED_ORDERS, sorting_setting, swept_settings
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 
@@ -111,10 +111,11 @@ def ls(
     if shown:
         setting = sorting_setting(jobs, sort)
         metric = None if setting or sort in FIXED_ORDERS else sort
+        settings = [setting] if setting else swept_settings(shown) if metric else []
         causes = {job.id: client.known_cause(job) for job in shown}
         narrow = out.width is not None
         head, *rows = show.listing(
-            shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow, setting=setting
+            shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow, settings=settings
         )
         if show.fits_message([head, *rows], out.width):
             out.table(head, rows)

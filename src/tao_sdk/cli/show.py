@@ -116,23 +116,26 @@ def listing(
     metric: str | None,
     hidden: Collection[str] = (),
     narrow: bool = False,
-    setting: str = "",
+    settings: Sequence[str] = (),
 ) -> list[tuple[str, ...]]:
     """A head and a row a job. A column that is empty for all jobs is left out.
 
-    The best value is that of `metric`, or of each job's most telling one. `setting` is the flat
-    name of a setting that has a column. Labels in `hidden` are not shown: all jobs have them. With
+    The best value is that of `metric`, or of each job's most telling one. `settings` are the flat
+    names of settings that have a column. Labels in `hidden` are not shown: all jobs have them. With
     `narrow`, long labels are cut. `causes` tells, by id, why jobs failed.
     """
     width = LABELS_WIDTH if narrow else None
-    hidden = {*hidden, setting.removeprefix("label ")}
+    hidden = {*hidden, *(name.removeprefix("label ") for name in settings)}
     shared = shared_labels(jobs)
     in_order = [replace(job, labels=telling_first(job, shared)) for job in jobs]
     rows = [
-        with_setting(row(job, now, causes[job.id], metric, hidden, width), cell)
-        for job, cell in zip(in_order, setting_cells(jobs, setting, width), strict=True)
+        with_settings(
+            row(job, now, causes[job.id], metric, hidden, width),
+            setting_cells(job, settings, width),
+        )
+        for job in in_order
     ]
-    head = with_setting(HEAD, setting)
+    head = with_settings(HEAD, settings)
     columns = [
         column
         for column, name in enumerate(head)
@@ -166,17 +169,18 @@ def telling_first(job: Job, shared: Collection[tuple[str, str]]) -> Mapping[str,
     return dict(sorted(job.labels.items(), key=lambda pair: pair in shared))
 
 
-def with_setting(cells: tuple[str, ...], cell: str) -> tuple[str, ...]:
-    """The cells of HEAD, with that of a setting before the labels."""
+def with_settings(cells: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+    """The cells of HEAD, with those of settings before the labels."""
     at = HEAD.index("LABELS")
-    return (*cells[:at], cell, *cells[at:])
+    return (*cells[:at], *more, *cells[at:])
 
 
-def setting_cells(jobs: Sequence[Job], setting: str, width: int | None) -> list[str]:
-    """The value of a setting in each job; empty for a job without it, and where none is asked
-    for.
-    """
-    values = [settings_of(job).get(setting) if setting else None for job in jobs]
+def setting_cells(job: Job, settings: Sequence[str], width: int | None) -> list[str]:
+    """The values of settings in a job; empty for one that it does not have."""
+    if not settings:
+        return []
+    own = settings_of(job)
+    values = [own.get(name) for name in settings]
     return [
         "" if value is None else cut(one_line(str(shown_target(value))), width) for value in values
     ]

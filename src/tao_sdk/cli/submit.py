@@ -60,6 +60,7 @@ OWN_FLAGS = frozenset(
         "fix",
         "smoke",
         "smoke_image",
+        "idempotency_key",
         "json",
         "state_file",
         "help",
@@ -219,6 +220,12 @@ def submitting(verb: Any) -> Any:
 @command("run", cls=Submitting, watches=True)
 @submitting
 @click.option("--detach", "-d", is_flag=True, help="Hand the job over and return at once.")
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="A text of your own, new for each job: the same command with the same key starts no "
+    "second job, and takes the first one.",
+)
 def run(
     client: Client,
     out: Output,
@@ -227,6 +234,7 @@ def run(
     option: tuple[str, ...],
     values: tuple[str, ...],
     detach: bool,
+    idempotency_key: str | None,
     **params: Any,
 ) -> int:
     """Run a job file, or the command after --, and watch it until it has ended. Flags win over the
@@ -258,7 +266,11 @@ def run(
     mount_line = partial(typed_with_mount, job_file)
     try:
         submission = client.submit(
-            wanted.spec, wanted.platform, wanted.options, parent=wanted.parent
+            wanted.spec,
+            wanted.platform,
+            wanted.options,
+            parent=wanted.parent,
+            idempotency_key=idempotency_key,
         )
         job = told(out, with_mount_lines(submission, mount_line))
         if detach:
@@ -305,7 +317,11 @@ def told(out: Output, submission: Submission) -> Job:
     """The job, after what is worth knowing about it."""
     for finding in submission.findings:
         out.aside(show.finding(finding), {"finding": finding.to_json()})
-    tell_notes(out, submission.notes)
+    if submission.repeated:
+        note = " ".join(submission.notes)
+        out.aside(f"note: {note}", {"note": note, "repeated": submission.job.id})
+    else:
+        tell_notes(out, submission.notes)
     return submission.job
 
 

@@ -33,6 +33,7 @@ from tao_sdk.model.comparison import Comparison, compare_jobs
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
 from tao_sdk.model.finding import Finding
+from tao_sdk.model.idempotency import check_key
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -155,24 +156,35 @@ class Client:
         options: Mapping[str, Any] | None = None,
         *,
         parent: str | None = None,
+        idempotency_key: str | None = None,
         **keywords: Any,
     ) -> submit.Submission:
         """Hand a job over, given as a JobSpec or as a mapping of its fields, as a job file has
         them. `platform` may be left out where the SDK is of one platform. `options` are those of
         the platform, by name: help(client.options_class("slurm")).
 
-        Returns at once, with `job`, `findings` (warnings of the checks) and `notes`.
+        Returns at once, with `job`, `findings` (warnings of the checks) and `notes`. A submit that
+        is repeated with its `idempotency_key` starts no second job: `job` is the first one's, and
+        `repeated` is True.
 
         Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started. Raises
-        UsageError for `keywords`: fields belong into the spec.
+        UsageError for `keywords`: fields belong into the spec; and for the key of another job.
         """
+        if idempotency_key is not None:
+            check_key(idempotency_key)
         spec = call_checks.read_job("submit", spec, keywords)
         platform = platform or self._own_place("submit")
         call_checks.refuse_no_image(spec, platform, self.settings)
         from tao_sdk.engine.prepare import Request  # what only looks needs none of it
 
         callables, stored = hooks.split(spec.hooks)
-        request = Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
+        request = Request(
+            replace(spec, hooks=stored),
+            platform,
+            dict(options or {}),
+            parent,
+            idempotency_key=idempotency_key,
+        )
         submission = self._submitted(request)
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
@@ -202,6 +214,8 @@ class Client:
 
     def _submitted(self, request: Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
+        if submission.repeated:
+            return replace(submission, job=self.get_job(submission.job.id))
         return replace(submission, job=listing.named_jobs(self.engine, [submission.job])[0])
 
     def plan(

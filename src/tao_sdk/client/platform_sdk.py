@@ -140,6 +140,7 @@ class PlatformSDK(Client):
         inputs: Any = None,
         outputs: Any = None,
         backend_details: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
         **more: Any,
     ) -> Job:
         """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it
@@ -149,7 +150,8 @@ class PlatformSDK(Client):
         (help(sdk.options_class(sdk.platform))), and parent_job_id, by which
         `list_jobs(parent=...)` finds the job. Of a model they are model, action, data, values,
         parent, checkpoint and skill_bank, as `prepare` has them. `backend_details` may hold any of
-        them too, and the documents' names backend_type, num_gpu and cluster_name. Returns at once;
+        them too, and the documents' names backend_type, num_gpu and cluster_name. A call that is
+        repeated with its `idempotency_key` returns the job of the first one. Returns at once;
         `wait(job.id)` waits. What the job should know comes as one TaoWarning a finding. Raises
         SpecError naming a field that is wrong or unknown, Refused, CredentialError, Unreachable.
 
@@ -173,11 +175,12 @@ class PlatformSDK(Client):
         if of_model:
             joined = self._of_model(of_model, without_defaults(given))
             parent = joined.parent.id if joined.parent else more.get("parent_job_id")
-            return self._submitted_job(joined.spec, options, parent)
+            return self._submitted_job(joined.spec, options, parent, idempotency_key)
         no_text = isinstance(given["command"], str) and not given["command"]
         if given["command"] is None or no_text:
             raise missing_command(given["image"])
-        return self._submitted_job(read_spec(given), options, more.get("parent_job_id"))
+        parent = more.get("parent_job_id")
+        return self._submitted_job(read_spec(given), options, parent, idempotency_key)
 
     def _of_model(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> JoinedJob:
         """The job of a model, for this platform."""
@@ -186,8 +189,17 @@ class PlatformSDK(Client):
         refuse_other_place(joined, self.endpoint or self.platform)
         return joined
 
-    def _submitted_job(self, spec: JobSpec, options: Mapping[str, Any], parent: str | None) -> Job:
-        submission = self.submit(spec, self.endpoint or self.platform, options, parent=parent)
+    def _submitted_job(
+        self,
+        spec: JobSpec,
+        options: Mapping[str, Any],
+        parent: str | None,
+        idempotency_key: str | None,
+    ) -> Job:
+        place = self.endpoint or self.platform
+        submission = self.submit(
+            spec, place, options, parent=parent, idempotency_key=idempotency_key
+        )
         words = self._field_words
         texts = [words.in_fields(finding.text) for finding in submission.findings]
         for text in (*texts, *path_like_texts(spec.files)):

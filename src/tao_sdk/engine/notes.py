@@ -15,6 +15,7 @@ from tao_sdk.engine.grace import longer_grace
 from tao_sdk.model.errors import join_sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import NOT_FINITE_ADVICE, not_finite_words
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.payload.pipelines import (
     Hiding,
@@ -36,6 +37,10 @@ GRACE_WORDS = (
     "The command had not ended when its grace was over, so it was killed: what it was saving may "
     "be cut off. Next time, --grace {grace} gives it longer."
 )
+MEMORY_WORDS = (
+    "The memory ran out and the kernel killed a process of the job. The command went on without it "
+    "and ended well, so its results may not be whole. Give it more: --memory 64g"
+)
 
 
 def notes(engine: Engine, job: Job) -> list[str]:
@@ -43,7 +48,7 @@ def notes(engine: Engine, job: Job) -> list[str]:
     if job.status is Status.RUNNING:
         found = [held_back_note(engine, job)]
     elif job.status is Status.COMPLETE:
-        found = [hidden_failure_note(engine, job), not_finite_note(job)]
+        found = [memory_note(job), hidden_failure_note(engine, job), not_finite_note(job)]
     else:
         found = [grace_note(engine, job), tee_note(engine, job)]
     return [note for note in found if note]
@@ -67,6 +72,11 @@ def tee_note(engine: Engine, job: Job) -> str:
     return TEE_WORDS
 
 
+def memory_note(job: Job) -> str:
+    """What to do about a Complete job of which the kernel killed a process."""
+    return MEMORY_WORDS if job.reason_code is Reason.OUT_OF_MEMORY else ""
+
+
 def hidden_failure_note(engine: Engine, job: Job) -> str:
     """The error that ended a program of a Complete job, and what makes such a failure count."""
     hiding = hidden_exit_code(command_of(job), script_reader(engine, job))
@@ -84,6 +94,8 @@ def hidden_words(hiding: Hiding) -> str:
     whose = f"The job is Complete, for its exit code is that of {hiding.last}."
     if hiding.by_pipe:
         return f"{whose} For a failure to count, begin the command with: set -o pipefail;"
+    if hiding.in_background:
+        return f"{whose} For a failure to count: {hiding.program} ... & wait $!"
     return f"{whose} For a failure to count: {hiding.program} ... && {hiding.last} ..."
 
 

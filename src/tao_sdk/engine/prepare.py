@@ -51,6 +51,7 @@ class Request:
         default="", repr=False
     )  # the packed command of a job that is run anew; "": pack it
     endpoint: str = ""  # of a job that is run anew: where it lives
+    idempotency_key: str | None = None  # by which a repeated submit is known
 
 
 @dataclass(frozen=True)

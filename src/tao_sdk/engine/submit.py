@@ -19,11 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import AnyBackend, cancel_one, read_plan
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.repeated import job_of_key, key_of
 from tao_sdk.model import words
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import JobNotFound, Refused, StoreError, TaoError, Unreachable
+from tao_sdk.model.errors import (
+    JobNotFound,
+    KeyInUse,
+    Refused,
+    StoreError,
+    TaoError,
+    Unreachable,
+)
 from tao_sdk.model.fields import plain_value, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
+from tao_sdk.model.idempotency import SubmitKey
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.reasons import Reason
@@ -48,6 +57,7 @@ class Submission:
     job: Job
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    repeated: bool = False  # an earlier submit with the same idempotency key started the job
 
 
 def submit(engine: Engine, request: Request) -> Submission:
@@ -55,13 +65,22 @@ def submit(engine: Engine, request: Request) -> Submission:
 
     Raises Refused, SpecError, Unreachable: then nothing was started, and no row is left.
 
-    A lost reply does not raise: the job is returned Pending, and the next look finds out.
+    A lost reply does not raise: the job is returned Pending, and the next look finds out. A request
+    with the idempotency key of an earlier one starts nothing, and is answered with that one's job.
     """
     from tao_sdk.engine.prepare import prepare  # looking at jobs needs none of it
 
+    key = key_of(request)
+    if earlier := job_of_key(engine, key):
+        return repeated(engine, earlier)
     planned = prepare(engine, request)
     refuse_errors(planned.findings)
-    job = keep(engine, planned, request)
+    try:
+        job = keep(engine, planned, request, key)
+    except KeyInUse:  # another process with the same key was faster
+        if earlier := job_of_key(engine, key):
+            return repeated(engine, earlier)
+        raise
     job = hand_over(engine, job, planned.plan, planned.secrets)
     warnings = tuple(
         finding for finding in planned.findings if finding.severity is Severity.WARNING
@@ -69,8 +88,14 @@ def submit(engine: Engine, request: Request) -> Submission:
     return Submission(job, warnings, planned.plan.notes)
 
 
-def keep(engine: Engine, planned: Planned, request: Request) -> Job:
-    """Commit the job and its first attempt, before the backend hears of them."""
+def repeated(engine: Engine, job_id: str) -> Submission:
+    """The answer to a submit that was sent again."""
+    note = f"{job_id} was submitted with this idempotency key before; no second job is started."
+    return Submission(engine.store.get(job_id), notes=(note,), repeated=True)
+
+
+def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | None = None) -> Job:
+    """Commit the job and its first attempt, before the backend hears of them. Raises KeyInUse."""
     plan, spec = planned.plan, planned.spec
     job_id = plan.attempt.job_id
     if planned.secrets:
@@ -96,7 +121,12 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
     engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
     engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
     engine.last_kept = job_id
-    return engine.store.add(job, AttemptRow(plan.attempt, plan.to_json()))
+    try:
+        return engine.store.add(job, AttemptRow(plan.attempt, plan.to_json()), key)
+    except KeyInUse:
+        engine.store.keyring.forget(job_id)
+        engine.give_back(lease_of(job_id))
+        raise
 
 
 def hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:

@@ -202,6 +202,12 @@ class StoreError(TaoError):
     code = "store.unusable"
 
 
+class KeyInUse(StoreError):
+    """Another job was kept with the same idempotency key a moment before."""
+
+    code = "store.key_in_use"
+
+
 class NoStore(StoreError):
     """The job store that was named is not there."""
 

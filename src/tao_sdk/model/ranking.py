@@ -14,7 +14,9 @@ from functools import reduce
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.job_settings import (
+    PLAIN_WORD,
     differing_settings,
+    ends_as,
     near_setting,
     number_or_text,
     setting_meant,
@@ -26,6 +28,7 @@ from tao_sdk.model.status import Status
 
 # what jobs can be sorted by beside metrics, settings and labels
 FIXED_ORDERS = ("created", "name", "status")
+MOST_SWEPT = 3  # settings that a list shows
 MOST_NAMED = 12  # settings that an error names
 _STATUS_ORDER = {status: place for place, status in enumerate(Status)}
 
@@ -88,6 +91,22 @@ def sorting_setting(jobs: Sequence[Job], order: str) -> str:
     if not setting:
         raise unknown_order(order, jobs)
     return setting
+
+
+def swept_settings(jobs: Sequence[Job]) -> list[str]:
+    """The flat names of the few settings in which jobs differ, as those of a sweep do; none where
+    they differ in many. Labels are left out, and what a label tells as well.
+    """
+    differing = differing_settings([settings_of(job) for job in jobs])
+    labels = {name.removeprefix("label ") for name in differing if name.startswith("label ")}
+    swept = [
+        name
+        for name in differing
+        if not name.startswith("label ")
+        and not PLAIN_WORD.fullmatch(name)
+        and not any(ends_as(name, label) for label in labels)
+    ]
+    return swept if len(swept) <= MOST_SWEPT else []
 
 
 def _by_setting(jobs: Sequence[Job], setting: str) -> list[Job]:

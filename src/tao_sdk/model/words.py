@@ -88,6 +88,9 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
     ),
     (Reason.PROCESS_STOPPED, "several"): "processes {pids} are stopped (SIGSTOP)",
     (Reason.OUT_OF_MEMORY, "docker"): "OOMKilled: the container ran out of its memory",
+    (Reason.OUT_OF_MEMORY, "docker, in part"): (
+        "OOMKilled: the container ran out of its memory and lost a process, and the command went on"
+    ),
     (Reason.OUT_OF_MEMORY, "slurm"): "out of memory (OOM): the command was killed",
     (Reason.OUT_OF_MEMORY, "kubernetes"): "OOMKilled: the pod ran out of its memory",
     (Reason.NODE_FAILED, "kubernetes"): "node {node} was lost while the job ran",

@@ -27,6 +27,7 @@ ReadScript = Callable[[str], str]
 DEEPEST = 3  # scripts inside scripts
 PIPEFAIL = re.compile(r"\bpipefail\b")
 ENDS_AT_FAILURE = re.compile(r"\bset\s+-\w*e|\bset\s+-o\s+errexit")
+BACKGROUND = re.compile(r"(?<![&>])&(?![&>\d])")  # none of `&&`, `2>&1` and `&>log`
 WRAPS = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
 # programs whose own end says nothing of a training: as the last ones they give a 0 to any command
 REPORTERS = frozenset(
@@ -163,6 +164,7 @@ class Hiding:
     program: str
     last: str
     by_pipe: bool
+    in_background: bool = False
 
 
 def hidden_exit_code(text: str, read: ReadScript) -> Hiding | None:
@@ -183,16 +185,23 @@ def hidden_in_pipe(script: Script, command: str) -> Hiding | None:
 
 
 def hidden_in_list(script: Script, command: str) -> Hiding | None:
-    """A program before the last command, which is one that only reports."""
-    if ENDS_AT_FAILURE.search(command + script.text) or not script.steps:
+    """A program before the last command, which is one that only reports, or one in the background
+    before a `wait` for all.
+    """
+    if not script.steps:
         return None
     last = script.steps[-1]
-    if last.program not in REPORTERS:
+    waits = last.words == ("wait",)
+    if last.program not in REPORTERS and not waits:
         return None
+    ends_at_failure = ENDS_AT_FAILURE.search(command + script.text)
     for step in script.steps[:-1]:
-        goes_on = "&&" not in step.behind and not step.readers
-        if goes_on and step.program not in REPORTERS and step.program != "cd":
-            return Hiding(step.program, last.program, by_pipe=False)
+        if step.program in REPORTERS or step.program == "cd" or step.readers:
+            continue
+        in_background = BACKGROUND.search(step.behind) is not None
+        goes_on = "&&" not in step.behind and not waits and not ends_at_failure
+        if in_background or goes_on:
+            return Hiding(step.program, last.program, by_pipe=False, in_background=in_background)
     return None
 
 

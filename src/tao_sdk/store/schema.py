@@ -152,6 +152,13 @@ STEPS: tuple[tuple[str, ...], ...] = (
             coalesce(seen_at, 'now'), min(300, 5 * (1 << min(attempt - 1, 10))) || ' seconds')
             WHERE status = 'Pending' AND reason_code = 'next_attempt'""",
     ),
+    (
+        """CREATE TABLE idempotency_keys (
+            key TEXT PRIMARY KEY,
+            request TEXT NOT NULL,
+            job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE) WITHOUT ROWID""",
+        "CREATE INDEX idempotency_keys_by_job ON idempotency_keys (job_id)",
+    ),
 )
 VERSION = len(STEPS)
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from tao_sdk.model.errors import JobNotFound, StoreError, UsageError
+from tao_sdk.model.errors import JobNotFound, KeyInUse, StoreError, UsageError
+from tao_sdk.model.idempotency import SubmitKey
 from tao_sdk.model.job import AttemptRow, Endpoint, Event, Job
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.spec import is_unicode
@@ -71,6 +72,8 @@ REOPEN_JOB = (
 )
 INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({_places(JOB_COLUMNS)})"
 INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES ({_places(ATTEMPT_COLUMNS)})"
+INSERT_KEY = "INSERT INTO idempotency_keys (key, request, job_id) VALUES (?, ?, ?)"
+FIND_KEY = "SELECT job_id, request FROM idempotency_keys WHERE key = ?"
 FORGET_WAYS = """
     DELETE FROM meta WHERE name GLOB 'way:*'
     AND NOT EXISTS
@@ -133,9 +136,9 @@ class Store:
 
     # Jobs
 
-    def add(self, job: Job, row: AttemptRow) -> Job:
+    def add(self, job: Job, row: AttemptRow, key: SubmitKey | None = None) -> Job:
         """Keep a job, its first attempt and its first event. On disk when this returns; StoreError
-        for an id in use.
+        for an id in use, KeyInUse for an idempotency key that another job has.
         """
         first = NewEvent(job.id, "status", job.status, job.message, {"attempt": row.attempt.number})
         try:
@@ -143,11 +146,23 @@ class Store:
                 self._insert_job(db, job)
                 self._insert_attempt(db, row)
                 insert_events(db, [first])
+                if key is not None:
+                    db.execute(INSERT_KEY, (key.text, key.request, job.id))
         except sqlite3.IntegrityError as error:
+            if key is not None and self.submitted_with(key.text):
+                what = f"The idempotency key {key.text!r} is another job's."
+                raise KeyInUse(what, str(error), "Submit it again with the same key.") from error
             raise StoreError(
                 f"A job {job.id} is in the store already.", str(error), "Submit it again."
             ) from error
         return self.get(job.id)
+
+    def submitted_with(self, key: str) -> tuple[str, str] | None:
+        """The id of the job that was submitted with this idempotency key, and the digest of what
+        was asked for; None for a key that no job has.
+        """
+        with self._db.read() as db:
+            return db.execute(FIND_KEY, (key,)).fetchone()
 
     def remove(self, job_id: str) -> None:
         """Forget a job with all that is kept of it here: events, attempts, log copies, secrets.

@@ -157,6 +157,9 @@ class Kube:
             answer = self._sent(method, path, data, params, headers, patience)
             if answer.status < 300:
                 return answer
+            if is_foreign(answer, path):
+                answer.close()
+                raise no_kubernetes(self.cluster.server, answer)
             try:
                 pause = pause_of(answer)
                 error = self._refusal(answer, deadline)
@@ -236,6 +239,30 @@ class Kube:
             words, reason = data.decode("utf-8", "replace").strip(), ""
         what = words[:WORDS] or f"HTTP status {answer.status}"
         return KubeError(answer.status, reason, what)
+
+
+def is_foreign(answer: Answer, path: str) -> bool:
+    """True for a refusal that no API server gives, but any web server: a page, or that there is no
+    /version.
+    """
+    if answer.status in (401, BUSY) or answer.status >= 500:
+        return False
+    is_page = str(answer.headers.get("Content-Type")).startswith("text/html")
+    return is_page or (path == "/version" and answer.status == 404)
+
+
+def no_kubernetes(server: str, answer: Answer) -> Unreachable:
+    """The error for a web server in the place of the API server. What it says of a job counts for
+    nothing.
+    """
+    program = str(answer.headers.get("Server") or "").partition(" ")[0][:40]
+    said = f"HTTP status {answer.status}" + (f" of {program}" if program else "")
+    return Unreachable(
+        f"{server} is no Kubernetes API server: it answered {said}.",
+        "The kubeconfig has it as the server of the cluster.",
+        "Correct the server there. The address in use:",
+        "kubectl config view --minify",
+    )
 
 
 def is_broken(status: int) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from support.dockerd.dockerd_here import BUSYBOX, GPU_HERE, PYTHON, Daemon
 from support.tao_command import run_tao_here
 from tao_sdk.backends.docker.daemon import doctor as examined
+from tao_sdk.backends.docker.daemon.address import SYSTEM_SOCKETS
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.finding import Finding, Severity
@@ -40,10 +41,18 @@ def test_a_daemon_that_does_not_answer_is_told_in_the_documents_words(
         Severity.ERROR,
         "MISSING: docker daemon not reachable. Start Docker.",
     )
-    assert (seen.evidence, seen.fix) == (
-        f"unix://{tmp_path}/none.sock: [Errno 2] No such file or directory.",
-        "sudo systemctl start docker",
-    )
+    assert seen.evidence == f"unix://{tmp_path}/none.sock: [Errno 2] No such file or directory."
+    assert seen.fix.startswith("DOCKER_HOST names it: ")  # systemctl would start another one
+
+
+def test_the_daemon_of_this_machine_is_started_as_a_service() -> None:
+    gone = Unreachable("The Docker daemon does not answer.", "No such file or directory.", "")
+    for url in SYSTEM_SOCKETS:
+        said = examined.unreachable_daemon(dockerd.Address(url), gone)
+        assert (said.what, said.command) == (
+            "MISSING: docker daemon not reachable. Start Docker.",
+            "sudo systemctl start docker",
+        )
 
 
 @pytest.mark.parametrize("there", [(), ("ca.pem", "cert.pem")])
@@ -169,6 +178,25 @@ def test_a_missing_toolkit_is_told_with_the_command(surroundings: dict[str, str]
     seen = found(surroundings, "docker.toolkit")
     assert seen.what.startswith("MISSING: NVIDIA Container Toolkit not installed/configured.")
     assert "nvidia-ctk runtime configure" in seen.fix
+
+
+def test_a_toolkit_that_is_not_installed_is_installed_before_it_is_configured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    address = dockerd.Address(SYSTEM_SOCKETS[0])
+    missing = examined.toolkit_finding(address, {}).command
+    (tmp_path / "nvidia-ctk").touch(mode=0o755)
+    there = examined.toolkit_finding(address, {}).command
+    assert there.startswith("sudo nvidia-ctk runtime configure")
+    assert missing.endswith(f" && {there}")
+    assert "nvidia-container-toolkit" in missing.partition(" && ")[0]
+
+
+def test_a_daemon_of_somewhere_else_is_not_configured_with_this_machines_commands() -> None:
+    found = examined.toolkit_finding(dockerd.Address("ssh://user@host"), {})
+    assert found.command == ""
+    assert "nvidia-ctk runtime configure" in found.next
 
 
 def test_a_missing_network_is_told_with_the_command(surroundings: dict[str, str]) -> None:

@@ -88,7 +88,18 @@ def test_without_a_shell_in_any_image_a_folder_is_listed_all_the_same(
     os.utime(folder, (1.7e9, 1.7e9))
     monkeypatch.setattr(window, "list_images", lambda daemon: [window.empty_image(daemon)])
     assert walked(FarFiles(daemon), str(folder)) == walked(LocalFiles(), str(folder))
-    daemon.ask("DELETE", f"/images/{window.IMAGE}")
+
+
+def test_the_empty_image_is_gone_with_the_last_window_of_it(
+    daemon: dockerd.Daemon, folder: Path
+) -> None:
+    first, second = (
+        window.open_window(daemon, window.empty_image(daemon), str(folder)) for _ in range(2)
+    )
+    first.close()
+    assert any(map(window.is_empty, daemon.get("/images/json")))
+    second.close()
+    assert not any(map(window.is_empty, daemon.get("/images/json")))
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -174,7 +174,7 @@ def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(
 
 
 @pytest.mark.parametrize("entry", ['["/bin/echo", "entry"]', '["/bin/false"]', '["/bin/sh", "-c"]'])
-@pytest.mark.parametrize("user", ["", "0:0"])
+@pytest.mark.parametrize("user", ["", "0:0", "1000:1000"])
 def test_a_job_whose_entrypoint_did_not_run_the_command_has_failed(
     client: Client, here: Daemon, entry: str, user: str
 ) -> None:
@@ -209,6 +209,32 @@ def test_an_entrypoint_that_runs_the_command_leaves_its_end_as_it_is(
     client.wait(job.id, timeout=300)
     found = client.get_job(job.id)
     assert (found.exit_code, found.reason_code) == (code, Reason.EXIT_CODE if code else None)
+
+
+@pytest.mark.parametrize("user", ["0:0", "1000:1000"])
+def test_an_entrypoint_that_hides_the_variables_and_runs_the_command_is_a_good_end(
+    client: Client, here: Daemon, user: str
+) -> None:
+    image = with_entrypoint(here, '["/bin/busybox", "env", "-i"]')
+    spec = JobSpec(image=image, command="/bin/busybox echo it runs", gpu_count=0)
+    job = client.submit(spec, "docker", {"user": user}).job
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+    assert client.get_job_logs(job.id) == "it runs\n"
+
+
+@pytest.mark.parametrize("behind", ["& wait", "wait); echo went on"])
+def test_a_complete_job_that_lost_a_process_for_want_of_memory_says_so(
+    client: Client, behind: str
+) -> None:
+    hog = "python3 -c \"b'x' * 400_000_000\""
+    command = f"({hog} & {behind}" if behind.endswith("on") else f"{hog} {behind}"
+    job = client.submit(
+        JobSpec(image=PYTHON, command=command, gpu_count=0, memory="64m"), "docker"
+    ).job
+    client.wait(job.id, timeout=300)
+    found = client.get_job(job.id)
+    assert (found.status, found.reason_code) == (Status.COMPLETE, Reason.OUT_OF_MEMORY)
+    assert any("killed a process of the job" in note for note in client.notes(job.id))
 
 
 def with_entrypoint(here: Daemon, entry: str) -> str:

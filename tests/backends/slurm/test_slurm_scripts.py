@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.images.containers import Task
+from tao_sdk.backends.slurm.job.paths import JobHome
 from tao_sdk.backends.slurm.logs import Offsets
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.scripts import handover
@@ -147,6 +149,22 @@ def test_a_script_is_sent_without_its_head_and_the_words_for_shellcheck() -> Non
 
 
 ODD = ["", "a b", "it's", "$(touch ran)", "`touch ran`", "a\nb", "-n", "a\\", '"', "*", "~"]
+
+
+def test_of_many_canceled_jobs_those_that_still_run_are_noted_as_killed(tmp_path: Path) -> None:
+    """By that mark a job is told to have been killed when its grace was over."""
+    home = JobHome(str(tmp_path))
+    paths = {
+        job_id: home.attempt_paths(replace(ATTEMPT, job_id=f"job-000000000{job_id}"))
+        for job_id in ("1", "11", "2")
+    }
+    for at in paths.values():
+        Path(at.killed_file).parent.mkdir(parents=True)
+    script = f"started=' 11 2'\n{handover.note_killed(paths)}"
+    ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "")
+    noted = [job_id for job_id, at in paths.items() if Path(at.killed_file).exists()]
+    assert noted == ["11", "2"]
 
 
 def test_a_value_of_a_variable_is_taken_literally(tmp_path: Path) -> None:

@@ -62,8 +62,15 @@ def how_it_ended(inspected: Mapping[str, Any], code: int, canceled: bool) -> tup
         return Phase.CANCELED, words.why(Reason.CANCELED)
     reason = end_reason(inspected, code)
     if reason.code is None:
-        return Phase.SUCCEEDED, UNEXPLAINED
+        return Phase.SUCCEEDED, lost_process(inspected)
     return Phase.FAILED, reason
+
+
+def lost_process(inspected: Mapping[str, Any]) -> Why:
+    """What is to be known of a good end: the kernel may have killed a process before it."""
+    if inspected["State"].get("OOMKilled"):
+        return words.why(Reason.OUT_OF_MEMORY, "docker, in part")
+    return UNEXPLAINED
 
 
 def with_reason(seen: Observation, reason: Why) -> Observation:
@@ -105,13 +112,21 @@ def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
 
 def may_end_unbegun(inspected: Mapping[str, Any]) -> bool:
     """True if the image has an ENTRYPOINT, which may end without the start script that it is given,
-    and the script's mark would surely be in the container: it is root's, and may write there.
+    and nothing hides the script's mark.
     """
     config, host = inspected["Config"], inspected["HostConfig"]
-    user = str(config.get("User") or "root").partition(":")[0]
-    hides_mark = host.get("ReadonlyRootfs") or "/tmp" in (host.get("Tmpfs") or {})
-    leaves_mark = config.get("OpenStdin") and user in ("root", "0") and not hides_mark
-    return bool(config.get("Entrypoint") and leaves_mark)
+    mounts: list[Mapping[str, Any]] = host.get("Mounts") or []
+    covers_tmp = "/tmp" in (host.get("Tmpfs") or {}) or any(
+        mount["Target"] == "/tmp" for mount in mounts
+    )
+    hides_mark = host.get("ReadonlyRootfs") or covers_tmp
+    return bool(config.get("Entrypoint") and config.get("OpenStdin") and not hides_mark)
+
+
+def is_roots(inspected: Mapping[str, Any]) -> bool:
+    """True if root runs the container's program, and so may write anywhere in it."""
+    user = str(inspected["Config"].get("User") or "root").partition(":")[0]
+    return user in ("root", "0")
 
 
 def not_begun(seen: Observation, inspected: Mapping[str, Any]) -> Observation:

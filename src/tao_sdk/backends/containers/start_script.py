@@ -47,10 +47,13 @@ USE_BASH = 'if command -v bash >/dev/null; then set -- bash "$@"; else set -- /b
 WHO_TELLS = """if [ $$ -eq 1 ] || [ -z "${TINI_KILL_PROCESS_GROUP:-}" ]; then tao_tells=yes; fi"""
 
 
-def mark_paths(attempt: Attempt) -> tuple[str, str]:
-    """Where MARK may lie in the container of an attempt."""
-    name = f".tao-{attempt.job_id}-{attempt.number}"
-    return f"/{name}", f"/tmp/{name}"
+def mark_paths(attempt: Attempt) -> Iterator[str]:
+    """Where MARK may lie in the container of an attempt, also where an ENTRYPOINT such as `env -i`
+    took the variables away that its name has.
+    """
+    for job_id, number in ((attempt.job_id, attempt.number), ("", ""), (attempt.job_id, "")):
+        name = f".tao-{job_id}-{number}"
+        yield from (f"/{name}", f"/tmp/{name}")
 
 
 def is_long(command: str) -> bool:

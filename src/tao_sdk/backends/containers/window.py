@@ -27,7 +27,7 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError
 LABEL = "tao-sdk-window"  # with the time at which it was made
 STALE = 600.0  # seconds; what a client that was killed left goes after this
 PLACE = "/look"  # in the window
-IMAGE = "tao-window"  # empty; made where the daemon has no image at all
+EMPTY = "tao-window"  # an empty image; made where the daemon has no other, and removed again
 IS_DIR, IS_LINK = 1 << 31, 1 << 27  # of Go's file mode, which the API has
 LINKS = 20  # followed, not more
 SMALLEST_SHELL = 100_000  # bytes
@@ -37,12 +37,13 @@ SEVERAL = 500_000  # bytes of names below the first level that are listed at onc
 @dataclass(frozen=True)
 class Window:
     """One container. `source` is what is mounted at PLACE: a path of the daemon's machine; "" for
-    the image alone.
+    the image alone. `image` is what the container was made of, if that is known.
     """
 
     daemon: Daemon
     container: str
     source: str
+    image: str = ""
 
     def path_inside(self, path: str) -> str | None:
         """Where a path of the daemon's machine is in the window; None where it is not."""
@@ -86,6 +87,7 @@ class Window:
     def close(self) -> None:
         with suppress(TaoError):
             self.daemon.ask("DELETE", f"/containers/{self.container}", force=1, v=1)
+        remove_if_empty(self.daemon, self.image)
 
 
 def file_stat(path: str, seen: Mapping[str, Any]) -> FileStat:
@@ -123,7 +125,7 @@ def open_window(
             "Mounts": [{**mount, "Target": PLACE, "ReadOnly": True}] if source else [],
         },
     }
-    return Window(daemon, daemon.ask("POST", "/containers/create", body)["Id"], source)
+    return Window(daemon, daemon.ask("POST", "/containers/create", body)["Id"], source, image)
 
 
 def window_labels() -> dict[str, str]:
@@ -144,7 +146,7 @@ def list_images(daemon: Daemon) -> list[str]:
     filters = {"label": ["tao-sdk-job-id"]}
     our_containers = daemon.ask("GET", "/containers/json", all=1, filters=filters)
     images = sorted(daemon.get("/images/json"), key=shell_likelihood)
-    known = [image["Id"] for image in images]
+    known = [EMPTY if is_empty(image) else image["Id"] for image in images]
     used = [container["ImageID"] for container in our_containers]
     ours = [image for image in used if image in known]  # an image can be removed under a container
     return list(dict.fromkeys([*ours, *known])) or [empty_image(daemon)]
@@ -158,9 +160,23 @@ def shell_likelihood(image: Mapping[str, Any]) -> tuple[bool, bool, int]:
 def empty_image(daemon: Daemon) -> str:
     nothing = io.BytesIO()
     tarfile.open(fileobj=nothing, mode="w").close()
-    where = {"fromSrc": "-", "repo": IMAGE}
+    where = {"fromSrc": "-", "repo": EMPTY}
     daemon.request("POST", "/images/create", params=where, data=nothing.getvalue(), timeout=60)
-    return IMAGE
+    return EMPTY
+
+
+def is_empty(image: Mapping[str, Any]) -> bool:
+    """True for a listed image that was made by `empty_image`."""
+    return f"{EMPTY}:latest" in (image.get("RepoTags") or ())
+
+
+def remove_if_empty(daemon: Daemon, image: str) -> None:
+    """Remove the empty image once its window is closed. The daemon keeps it while another window
+    has it.
+    """
+    if image == EMPTY:
+        with suppress(TaoError):
+            daemon.ask("DELETE", f"/images/{EMPTY}")
 
 
 def sweep_windows(daemon: Daemon) -> None:

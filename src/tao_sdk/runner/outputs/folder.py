@@ -98,6 +98,6 @@ def lost_failure(what: str, paths: list[str], place: Place) -> Failure:
         "output.lost",
         what,
         "; ".join(paths[:5]),
-        f"Free space in {place.folder}. They are still where the command wrote them, as long "
-        "as the container is there.",
+        f"Free space in {place.folder}. They are still where the command wrote them, "
+        "for as long as that is there.",
     )

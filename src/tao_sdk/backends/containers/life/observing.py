@@ -19,6 +19,7 @@ from tao_sdk.backends.containers.identity import (
 from tao_sdk.backends.containers.life.jobs import JobContainers, advice_to_remove, answering
 from tao_sdk.backends.containers.life.leftovers import Leftovers
 from tao_sdk.backends.containers.start_script import NOT_BEGUN, mark_paths
+from tao_sdk.backends.containers.window import Window
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.backends.refusals import must_live_at, seen_elsewhere, seen_unreachable
 from tao_sdk.backends.this_machine import room_left
@@ -28,9 +29,10 @@ from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_size
-from tao_sdk.transports.dockerd import FRESH, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 
 FULL_DISK = MiB  # a disk with less room left is full
+OPEN = 0o7  # of a folder's mode: everybody may make files in it
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
 STARTS = 8  # containers whose start is asked for in one look: the list does not say it
@@ -155,8 +157,12 @@ class Observing:
         return parse.not_begun(seen, container.seen)
 
     def may_have_begun(self, ref: Ref, container: Container) -> bool:
-        """False if the container is there without the mark that the start script leaves in it."""
+        """False if the container is there without the mark that the start script leaves in it, and
+        the script could have left it: as root, or in a /tmp that is open to everybody.
+        """
         try:
+            if not parse.is_roots(container.seen) and not has_open_tmp(self.daemon, container.id):
+                return True
             for path in mark_paths(ref.attempt):
                 if self.daemon.read_file(container.id, path) is not None:
                     return True
@@ -219,6 +225,12 @@ class Observing:
         if not folder or not self.place.is_here:
             return math.inf
         return room_left(folder)
+
+
+def has_open_tmp(daemon: Daemon, container: str) -> bool:
+    """True if the container has a /tmp in which every user may make files."""
+    there = Window(daemon, container, "").stat_path("/tmp")
+    return there is not None and there[1]["mode"] & OPEN == OPEN
 
 
 def ended_by_itself(seen: Observation) -> bool:

@@ -16,6 +16,7 @@ from tao_sdk.transports.dockerd import Address
 
 LONGEST_FILE = 4 << 20  # characters of docker's own files
 SOCKET = "unix:///var/run/docker.sock"
+SYSTEM_SOCKETS = (SOCKET, "unix:///run/docker.sock")  # of the daemon that systemctl starts
 
 
 # What docker's own command takes, too. Where ssh goes is for ssh to say.
@@ -89,6 +90,11 @@ def context_name(settings: Settings) -> str:
     """The name of the docker context in use, "default" for docker's own."""
     name = settings.get("DOCKER_CONTEXT") or docker_config(settings).get("currentContext")
     return str(name or "default")
+
+
+def is_system_socket(address: Address) -> bool:
+    """True for the daemon that the service `docker` of this machine starts."""
+    return address.url in SYSTEM_SOCKETS
 
 
 def way_to(address: Address) -> dict[str, str]:

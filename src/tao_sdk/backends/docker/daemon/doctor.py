@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.daemon import gpus, host
-from tao_sdk.backends.docker.daemon.address import docker_config, inner_mapping, is_local, is_open
+from tao_sdk.backends.docker.daemon.address import (
+    docker_config,
+    inner_mapping,
+    is_local,
+    is_open,
+    is_system_socket,
+)
 from tao_sdk.backends.docker.daemon.gpus import visible_gpus
 from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK
 from tao_sdk.model.credentials import IN_THE_JOB
@@ -17,7 +24,12 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address, Daemon, SocketDenied
 
-TOOLKIT = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+CONFIGURE_THERE = (
+    "On its machine, with the NVIDIA Container Toolkit installed: "
+    "sudo nvidia-ctk runtime configure --runtime=docker, with --config for its own daemon.json. "
+    "Then start that daemon again."
+)
 OLDEST = (20, 10)
 S3 = ("S3_BUCKET_NAME", "ACCESS_KEY", "SECRET_KEY")
 
@@ -75,7 +87,8 @@ def gpu_job_finding(daemon: Daemon) -> Finding:
     refused = rules.refused(words)
     what = f"No job with GPUs can run here: {refused.what}"
     if refused.code == "docker.no_gpu_runtime":
-        return Finding(Severity.WARNING, "docker.gpu_jobs", what, words, command=TOOLKIT)
+        advice, command = toolkit_advice(daemon.address)
+        return Finding(Severity.WARNING, "docker.gpu_jobs", what, words, advice, command)
     return Finding(Severity.WARNING, "docker.gpu_jobs", what, words, refused.next, refused.command)
 
 
@@ -84,7 +97,10 @@ def unreachable_daemon(address: Address, error: TaoError) -> Finding:
     if not is_local(address) or isinstance(error, SocketDenied):
         return Finding.of_error(error, f"MISSING: {error.what}")
     what = "MISSING: docker daemon not reachable. Start Docker."
-    why, start = f"{address.url}: {error.why}", "sudo systemctl start docker"
+    why = f"{address.url}: {error.why}"
+    if not is_system_socket(address):
+        return Finding(Severity.ERROR, error.code, what, why, error.next, error.command)
+    start = "sudo systemctl start docker"
     return Finding(Severity.ERROR, error.code, what, why, command=start)
 
 
@@ -107,7 +123,7 @@ def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
     """Without GPUs a job with gpu_count 0 still runs, so their absence is a warning."""
     if is_local(daemon.address):
         yield visible_gpus_finding()
-    yield toolkit_finding(info)
+    yield toolkit_finding(daemon.address, info)
 
 
 def visible_gpus_finding() -> Finding:
@@ -123,16 +139,24 @@ def visible_gpus_finding() -> Finding:
     )
 
 
-def toolkit_finding(info: Mapping[str, Any]) -> Finding:
+def toolkit_finding(address: Address, info: Mapping[str, Any]) -> Finding:
     if gpus.has_runtime(info):
         return Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
-    return Finding(
-        Severity.WARNING,
-        "docker.toolkit",
-        "MISSING: NVIDIA Container Toolkit not installed/configured.",
-        "The daemon has no runtime nvidia.",
-        command=TOOLKIT,
-    )
+    what = "MISSING: NVIDIA Container Toolkit not installed/configured."
+    why = "The daemon has no runtime nvidia."
+    advice, command = toolkit_advice(address)
+    return Finding(Severity.WARNING, "docker.toolkit", what, why, advice, command)
+
+
+def toolkit_advice(address: Address) -> tuple[str, str]:
+    """(words, command) that give a daemon the runtime nvidia. A command is for this machine's own
+    daemon alone; it installs nvidia-ctk first where that is missing.
+    """
+    if not is_system_socket(address):
+        return CONFIGURE_THERE, ""
+    if shutil.which("nvidia-ctk"):
+        return "", CONFIGURE
+    return "", f"{host.install_command(host.TOOLKIT)} && {CONFIGURE}"
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:

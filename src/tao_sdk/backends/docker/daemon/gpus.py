@@ -51,8 +51,9 @@ def refusal(daemon: Daemon) -> str:
     A container is started for it that has no program to run: without GPUs the daemon says so before
     it looks for one.
     """
+    image = window.list_images(daemon)[0]
     body: dict[str, Any] = {
-        "Image": window.list_images(daemon)[0],
+        "Image": image,
         "Entrypoint": [NO_PROGRAM],
         "NetworkDisabled": True,
         "Labels": window.window_labels(),
@@ -69,6 +70,7 @@ def refusal(daemon: Daemon) -> str:
         return "" if NO_PROGRAM in error.backend_words else error.backend_words
     finally:
         daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
+        window.remove_if_empty(daemon, image)
     return ""
 
 
