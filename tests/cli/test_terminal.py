@@ -151,3 +151,9 @@ def test_the_end_of_a_log_that_was_not_shown_is_shown(tao: Tao) -> None:
     ran = tao("run", "--gpus", "0", "--", "echo first; echo boom: last; exit 3")
     assert "The end of its log" in ran.out
     assert "| boom: last" in ran.out
+
+
+def test_a_cancel_of_no_job_tells_no_job_to_end(ended: Ended) -> None:
+    code, written = on_terminal(ended.tao, "cancel", "no-such-job-at-all")
+    assert code == 3
+    assert "Telling" not in written

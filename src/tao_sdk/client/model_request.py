@@ -331,7 +331,7 @@ def model_mistakes(request: ModelRequest, given: Mapping[str, Any]) -> Iterator[
     """A job without a model's name, and fields that the model has itself."""
     if not request.model:
         name = next(name for name in MODEL_KEYS if getattr(request, name))
-        advice = "Add model: NAME."
+        advice = "Add the model: --model NAME (model: in a job file)."
         if name in ("parent", "checkpoint"):
             advice += f" {OWN_COMMAND}"
         what = f"{name} is given, and no model."

@@ -323,7 +323,7 @@ def way_to_give(skill: Skill, action: Action, key: str) -> str:
     """How the user gives an input, in words."""
     if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
         return (
-            f"Name the job that made it (parent: JOB), or the file (checkpoint: PATH), "
+            "Name the job that made it (--parent JOB), or the file (--checkpoint PATH), "
             f"or set {key}."
         )
     if key in skill.data_sources.get(action.name, {}):
