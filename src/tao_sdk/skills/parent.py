@@ -138,8 +138,8 @@ def known_checkpoint(results: Results, choice: str) -> str:
             raise SpecError(
                 f"The parent left no complete checkpoint in {results.dir}.",
                 "",
-                "Name another parent, or the file itself by its path. To see a job's files: "
-                "tao results JOB",
+                "Name another parent (--parent JOB), or the file (--checkpoint PATH). "
+                "A job's files: tao results JOB",
             )
         left = ", ".join(names[-NAMED:])
         raise SpecError(
