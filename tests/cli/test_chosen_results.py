@@ -269,3 +269,11 @@ def test_nothing_to_fetch_makes_no_folder_and_ends_with_3(tao: Tao) -> None:
     assert (ran.code, ran.out) == (3, "")
     assert ran.err.startswith(f"error: {job} left no results.")
     assert not (tao.home / "copy").exists()
+
+
+def test_weights_whose_names_tell_nothing_are_told_how_a_checkpoint_is_called(tao: Tao) -> None:
+    job = tao.run_detached('echo x > "$TAO_RESULTS_DIR/m_01.npz"')
+    tao("wait", job)
+    told = "no checkpoints: m_01.npz has no name of one, such as model_epoch_003.npz, and lies in"
+    assert told in tao("results", job).out
+    assert told in tao("results", job, "--epoch", "best").err

@@ -97,6 +97,19 @@ Typed = Callable[..., Ran]
         (("run", "-w", "/work", "job.yaml"), "tao run -- 'cd DIR && COMMAND'"),
         (("run", "-w", "n1", "job.yaml"), "--platform slurm --nodelist NAMES"),
         (("plan", "--gpus", "all", "job.yaml"), "Write -1 for all of them"),
+        (("run", "--gpus", "device=0", "--", "true"), "Which ones: --gpu-ids N"),
+        (("run", "--gpus", '"device=0,1"', "--", "true"), "Which ones: --gpu-ids N"),
+        (("run", "--gpus-per-node", "1", "job.yaml"), "tao run --gpus N"),
+        (("run", "--tag", "a=b", "job.yaml"), "tao run --label NAME=VALUE"),
+        (("run", "-c", "4", "job.yaml"), "tao run --cpus N"),
+        (("run", "--runtime", "nvidia", "job.yaml"), "tao run --gpus 1"),
+        (("attach", "-f", "try"), "tao attach JOB"),
+        (("status", "-f"), "tao attach JOB"),
+        (("ls", "-f"), "tao events --follow"),
+        (("logs", "--grep", "loss", "try"), "tao logs JOB | grep WORD"),
+        (("wait", "--for", "x", "try"), "tao wait JOB"),
+        (("results", "--download", "try"), "tao results JOB --fetch DIR"),
+        (("cancel", "-a"), "tao ls --status running"),
     ],
 )
 def test_a_flag_of_another_tool_names_the_flag_that_does_it(
@@ -279,6 +292,13 @@ def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) ->
         (("cat", "try"), "tao logs JOB"),
         (("pull", "ubuntu"), "An image is pulled when its job starts"),
         (("tag", "try", "a=b"), "tao run --label NAME=VALUE"),
+        (("monitor", "try"), "tao attach JOB"),
+        (("python", "train.py"), "tao run -- python train.py"),
+        (("shell", "try"), "No command enters a job that runs."),
+        (("scp", "try:/x", "."), "tao results JOB --fetch DIR"),
+        (("pause", "try"), "tao retry JOB"),
+        (("upload", "x"), "tao results JOB"),
+        (("salloc",), "tao run --gpus N -- COMMAND"),
     ],
 )
 def test_a_verb_of_another_tool_names_the_verb_that_does_it(

@@ -123,3 +123,37 @@ def test_a_flood_of_lines_is_cut_and_the_end_names_the_log(tao: Tao) -> None:
     assert code == 0
     assert 1 <= written.count("noise ") <= 60
     assert "tao logs " in written
+
+
+def test_a_note_on_a_terminal_shows_no_mark_of_a_colour(tao: Tao) -> None:
+    job = tao.run_detached("sleep 2")
+    code, written = on_terminal(tao, "wait", job)
+    assert code == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
+    assert f"{job}  Running for " in plain
+    assert "<" not in plain
+
+
+FAILS = (
+    "for i in 1 2 3; do echo epoch $i/3 loss 0.$i; done; python3 -c 'import json; json.loads(1)'"
+)
+
+
+def test_what_was_shown_as_it_came_is_not_shown_again_at_the_end(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", FAILS)
+    assert ran.code == 1
+    assert ran.out.count("Traceback (most recent call last)") == 1
+    assert "The program raised TypeError" in ran.out
+    assert "The end of its log" not in ran.out
+
+
+def test_the_end_of_a_log_that_was_not_shown_is_shown(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", "echo first; echo boom: last; exit 3")
+    assert "The end of its log" in ran.out
+    assert "| boom: last" in ran.out
+
+
+def test_a_cancel_of_no_job_tells_no_job_to_end(ended: Ended) -> None:
+    code, written = on_terminal(ended.tao, "cancel", "no-such-job-at-all")
+    assert code == 3
+    assert "Telling" not in written

@@ -13,6 +13,7 @@ from tao_sdk.client.document import DocumentError
 from tao_sdk.client.job_file import JobFile, read_job_file
 from tao_sdk.client.job_request import JobRequest, TypedJob, read_request
 from tao_sdk.client.mistakes import each_of
+from tao_sdk.client.model_request import ModelRequest, model_mistakes
 from tao_sdk.client.typed_values import read_datasets
 from tao_sdk.model.errors import JobNotFound, SpecError
 from tao_sdk.model.settings import Settings
@@ -187,6 +188,13 @@ def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
     settings = Settings({**around, "TAO_SDK_STATE_DIR": str(tmp_path / "state")})
     with LocalSDK(settings=settings) as one:
         yield one
+
+
+@pytest.mark.parametrize("flag", ["parent", "checkpoint"])
+def test_a_parent_of_a_plain_command_is_told_how_its_checkpoint_comes_in(flag: str) -> None:
+    (mistake,) = model_mistakes(ModelRequest(**{flag: "best"}), {})
+    assert "tao results JOB --epoch best" in mistake.next
+    assert "--inputs NAME=PATH" in mistake.next
 
 
 def test_create_job_without_a_model_names_what_is_missing(sdk: LocalSDK) -> None:

@@ -14,7 +14,7 @@ from tao_sdk.backends.registry import backend_class
 from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.client.typed_values import flag_of
 from tao_sdk.engine.diagnose import name_not_finite
-from tao_sdk.engine.rules import RULES, diagnose
+from tao_sdk.engine.rules import RULES, diagnose, traceback
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.hardware_words import SYMPTOMS
@@ -975,3 +975,16 @@ def test_an_exception_without_a_source_line_is_told_once() -> None:
     assert found is not None
     assert found.evidence.count("no such digit") == 1
     assert found.evidence.endswith("<string>:1 in <module>")
+
+
+def test_a_traceback_through_a_library_points_at_the_line_of_the_program() -> None:
+    log = """Traceback (most recent call last):
+  File "/results/job/work/data.py", line 2, in <module>
+    d = np.load("x.npz")
+  File "/usr/lib/python3/dist-packages/numpy/lib/npyio.py", line 405, in load
+    raise ValueError("no array")
+ValueError: no array
+"""
+    assert traceback(Evidence(log_tail=log)) == (
+        'ValueError: no array\n  /results/job/work/data.py:2 in <module>: d = np.load("x.npz")'
+    )

@@ -395,3 +395,26 @@ def test_a_checkpoint_folder_of_hugging_face_is_never_one_of_an_epoch():
     found = with_epochs(list_checkpoints(files(*names)), improving(3))
     assert [(each.epoch, each.step) for each in found] == [(None, 1), (None, 2), (None, 3)]
     assert choose_checkpoints(files(*names), "", manifest(files(*names)), improving(3)).best is None
+
+
+@pytest.mark.parametrize(
+    ("names", "epoch", "chosen"),
+    [
+        (("train/m_01.npz", "train/m_02.npz", "train/m_03.npz"), 3, "train/m_02.npz"),
+        (("ckpt/net-1.pt", "ckpt/net-2.pt"), 2, "ckpt/net-2.pt"),
+        (("train/m_02.npz", "train/m_04.npz"), 5, "train/m_02.npz"),  # every second one
+        (("train/m_01.npz", "train/m_02.npz"), 3, "train/m_02.npz"),  # the third is to come
+        (("train/m_01.npz", "train/m_03.npz"), 3, None),  # not every one
+        (("train/m_01.npz", "train/m_02.npz"), 9, None),  # not up to the newest epoch
+        (("train/m_02.npz",), 2, None),  # a single one tells nothing
+        (("train/fold_1.npz", "train/fold_2.npz"), 2, None),
+        (("train/net_v_1.pt", "train/net_v_2.pt"), 2, None),
+    ],
+)
+def test_a_number_behind_any_word_is_an_epoch_where_the_files_count_the_epochs(
+    names: tuple[str, ...], epoch: int, chosen: str | None
+) -> None:
+    progress = Progress(epoch=epoch, epochs=9, best=Best(2, "accuracy", 0.9))
+    found = with_epochs(list_checkpoints(files(*names)), progress)
+    best = of_epoch(found, 2, progress)
+    assert (best.path if best else None) == chosen

@@ -146,3 +146,12 @@ def test_the_checkpoint_stands_in_the_spec_of_the_next_job(
     assert job.spec.specs["evaluate"]["checkpoint"].endswith("/train/model_epoch_002.pth")
     assert job.origins["specs.evaluate.checkpoint"] == "parent"
     assert client.get_job(trained).status is Status.COMPLETE
+
+
+@pytest.mark.slow
+def test_a_parent_without_a_checkpoint_leads_to_another_parent(
+    client: Client, run_here: Callable[[str], str]
+) -> None:
+    with pytest.raises(SpecError, match="left no complete checkpoint") as told:
+        taken(client, run_here("true"), "evaluate")
+    assert "Name another parent" in told.value.next

@@ -47,8 +47,21 @@ PORTS = (
 # What other tools have and this one does not: what is done instead.
 INSTEAD: Mapping[str, str] = {
     "exec": "No command enters a job that runs. Its log: tao logs -f JOB",
+    "shell": "No command enters a job that runs. Its log: tao logs -f JOB",
     "ssh": "No command enters a job that runs. Its log: tao logs -f JOB",
     "cp": "To copy a job's results here: tao results JOB --fetch DIR",
+    "scp": "To copy a job's results here: tao results JOB --fetch DIR",
+    "export": "To copy a job's results here: tao results JOB --fetch DIR",
+    "artifact": "To copy a job's results here: tao results JOB --fetch DIR",
+    "sync": "Nothing has to be sent: tao results JOB shows what is kept, and where",
+    "upload": "Nothing has to be sent: tao results JOB shows what is kept, and where",
+    "push": "Nothing has to be sent: tao results JOB shows what is kept, and where",
+    "monitor": "One job: tao attach JOB. All jobs: tao ls",
+    "open": "A job's screen: tao attach JOB. Its results: tao results JOB",
+    "pause": "A job runs on or is ended: tao cancel JOB. To go on later: tao retry JOB",
+    "python": "To run a program: tao run -- python train.py",
+    "python3": "To run a program: tao run -- python3 train.py",
+    "salloc": "No GPUs are held without a job. To run a command: tao run --gpus N -- COMMAND",
     "top": "How a job's training goes: tao status JOB",
     "get": "All jobs: tao ls. One job: tao status JOB",
     "start": "To run a job file: tao run job.yaml. To try an ended job again: tao retry JOB",
@@ -105,6 +118,8 @@ ALL_IMAGES = "All image keys: tao images"
 SAME_SUBMIT = "To send a submit again without a second job: tao run --idempotency-key KEY"
 LAST_EVENTS = "The last of them: tao events JOB | tail"
 NEW_EVENTS = "To see what happens as it happens: tao events --follow"
+FOLLOWED = "To see it change: tao attach JOB"
+ALREADY_FOLLOWED = "It follows the job to its end as it is: tao attach JOB"
 NO_NAMESPACE = (
     "A job is found wherever it runs: leave it out. Jobs of one place: tao ls --platform NAME"
 )
@@ -149,11 +164,22 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("events", "--tail"): LAST_EVENTS,
     ("events", "-n"): LAST_EVENTS,
     ("events", "--limit"): LAST_EVENTS,
-    ("status", "--watch"): "To see it change: tao attach JOB",
-    ("status", "-w"): "To see it change: tao attach JOB",
+    ("status", "--watch"): FOLLOWED,
+    ("status", "-w"): FOLLOWED,
+    ("status", "-f"): FOLLOWED,
+    ("status", "--follow"): FOLLOWED,
+    ("attach", "-f"): ALREADY_FOLLOWED,
+    ("attach", "--follow"): ALREADY_FOLLOWED,
+    ("ls", "-f"): NEW_EVENTS,
+    ("ls", "--follow"): NEW_EVENTS,
     ("logs", "-F"): "To follow it: tao logs -f JOB",
     ("logs", "--lines"): "The end of it: tao logs JOB --tail N",
     ("logs", "--tail"): "All of it: tao logs JOB. The last N lines: tao logs JOB --tail N",
+    ("logs", "--grep"): "A log goes to any program: tao logs JOB | grep WORD",
+    (
+        "logs",
+        "-l",
+    ): "One job at a time: tao logs JOB. Those with a label: tao ls --label NAME=VALUE",
     ("logs", "-t"): NO_TIMES,
     ("logs", "--timestamps"): NO_TIMES,
     ("logs", "--previous"): ALL_ATTEMPTS,
@@ -194,6 +220,11 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("ls", "--quiet"): "Ids for a program: tao ls --jsonl, of each line the key id.",
     ("", "-y"): "No verb asks back: leave it out.",
     ("", "--yes"): "No verb asks back: leave it out.",
+    ("cancel", "-a"): "Name the jobs that are to end; tao ls --status running lists them.",
+    ("cancel", "-f"): "To give it no time to end by itself: tao cancel JOB --grace 0s",
+    ("wait", "--for"): "It waits for the end of the job, however that is: tao wait JOB",
+    ("results", "--download"): FETCH_OR_JSON,
+    ("results", "--copy"): FETCH_OR_JSON,
     ("cancel", "--all"): "Name the jobs that are to end; tao ls --status running lists them.",
     ("cancel", "--force"): "To give it no time to end by itself: tao cancel JOB --grace 0s",
     ("rm", "-f"): "To end a live job and forget it: tao rm --force JOB",
@@ -213,7 +244,9 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         "--retry --restart --max-retries": (
             "How often a failed job is tried again: tao {verb} --retries N"
         ),
-        "-g -G --gpu --num-gpus --gres": "How many GPUs: tao {verb} --gpus N",
+        "-g -G --gpu --num-gpus --gpus-per-node --gpus-per-task --gres": (
+            "How many GPUs: tao {verb} --gpus N"
+        ),
         "--mem": "How much memory, in a container or on a cluster: tao {verb} --memory 32g",
         "-w --workdir": (
             "A job starts where it is submitted, in a container in the image's folder. "
@@ -221,7 +254,7 @@ FLAGS_OF_RUN: Mapping[str, str] = {
             "Nodes of a cluster: --platform slurm --nodelist NAMES"
         ),
         "-N": "How many nodes: tao {verb} --nodes N",
-        "-l": "A label: tao {verb} --label NAME=VALUE",
+        "-l --tag --tags": "A label: tao {verb} --label NAME=VALUE",
         "-v --volume": (
             "A host path in a container: tao {verb} --mounts SRC:DST. "
             "A job on this machine (local) sees its paths as they are."
@@ -259,7 +292,14 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         "--kubernetes --k8s": "Where it runs: tao {verb} --platform kubernetes",
         "-i --interactive --tty": "A job takes no input, and its output is shown as it runs.",
         "-f --file --filename --config": "The job file is an argument: tao {verb} job.yaml",
-        "-c --cmd": "The command stands behind --: tao {verb} -- python train.py",
+        "-c": (
+            "The command stands behind --: tao {verb} -- python train.py. "
+            "How many CPU cores: tao {verb} --cpus N"
+        ),
+        "--cmd": "The command stands behind --: tao {verb} -- python train.py",
+        "--project --group": "Jobs that belong together: tao {verb} --label project=NAME",
+        "--dry": "To see what would be sent: tao plan, with the same arguments.",
+        "--runtime": "GPUs come with --gpus N alone: tao {verb} --gpus 1",
         "--rm": "A job is remembered until you remove it: tao rm JOB",
     }.items()
     for flag in flags.split()

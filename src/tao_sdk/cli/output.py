@@ -64,10 +64,12 @@ class Output:
             self.line(line)
 
     def note(self, text: str) -> None:
-        """A line beside the result, on stderr, for people."""
+        """A line beside the result, on stderr, for people: all of it dim, whatever `paint` has put
+        there.
+        """
         if self.json or not text:
             return
-        text = printable(text)
+        text = printable(STYLE_MARKS.sub("", text))
         if sys.stderr.isatty():
             text = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns)
         if has_color(sys.stderr):

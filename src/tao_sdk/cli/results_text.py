@@ -5,11 +5,11 @@ Pure: a record in, lines out. Not here: the verb that asks for them (results.py)
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.model.checkpoints import SETTLED, of_epoch, value_of
+from tao_sdk.model.checkpoints import SETTLED, may_hold_weights, of_epoch, value_of
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def why_no_best(left: Results) -> str:
     file's name tells that epoch.
     """
     if not left.checkpoints:
-        return "no checkpoints"
+        return no_checkpoints(left)
     best = left.progress.best
     if best is None:
         return "the job told no metric by which one is the best"
@@ -92,6 +92,22 @@ def why_no_best(left: Results) -> str:
         place = show.best_place(left.progress, best)
         return f"{best_value(left)}; no checkpoint file names {place}"
     return f"{best_value(left)}, which has no checkpoint that is known to be whole"
+
+
+def no_checkpoints(left: Results) -> str:
+    """That there are none; and where a file looks like one, how it would have to be called."""
+    weights = [path for path in paths_below(left) if may_hold_weights(path)]
+    if not weights:
+        return "no checkpoints"
+    newest = PurePosixPath(weights[-1])
+    return (
+        f"no checkpoints: {show.one_line(newest.name)} has no name of one, such as "
+        f"model_epoch_003{newest.suffix}, and lies in no folder checkpoints/"
+    )
+
+
+def paths_below(left: Results) -> list[str]:
+    return [below(file.path, left.dir) for file in left.files]
 
 
 def choice_line(left: Results, checkpoint: Checkpoint, epoch: int | str) -> str:
@@ -116,7 +132,7 @@ def training_place(left: Results, checkpoint: Checkpoint) -> str:
 def why_none(left: Results, word: str) -> str:
     """Why there is no best or no newest whole checkpoint, as a sentence."""
     if not left.checkpoints:
-        return "The job has no checkpoints."
+        return f"The job has {no_checkpoints(left)}."
     if word != "best" and any(checkpoint.complete for checkpoint in left.checkpoints):
         return "Those that are whole are exported: no training can go on from them."
     if word != "best":

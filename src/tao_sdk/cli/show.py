@@ -514,6 +514,8 @@ def process_lines(activity: Activity) -> list[str]:
         lines.append(f"Somebody has stopped (SIGSTOP) some of its processes: kill -CONT {pids}")
     if main and main.command:
         lines.append(f"See where its Python code is: {main.command}")
+    if activity.enter:
+        lines.append(f"Look around beside it: {activity.enter}")
     return lines
 
 

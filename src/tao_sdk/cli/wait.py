@@ -196,9 +196,9 @@ def cancel(
     """
     refuse_two_choices("cancel", CANCELS, jobs, parent, labels)
     ids = jobs_to_cancel(client, out, jobs, parent, labels)
-    if ids and sys.stderr.isatty():
+    if sys.stderr.isatty() and (known := [job for job in ids if is_known(client, job)]):
         allowed = format_clock(grace.total_seconds())
-        out.note(f"Telling {show.plural(len(ids), 'job')} to end, within {allowed} (--grace).")
+        out.note(f"Telling {show.plural(len(known), 'job')} to end, within {allowed} (--grace).")
     results = client.cancel_jobs(ids, grace.total_seconds())
     errors = [error for error in results.values() if isinstance(error, TaoError)]
     over = {id_of(client, job): ended for job, ended in results.items() if isinstance(ended, bool)}
@@ -229,6 +229,14 @@ def jobs_to_cancel(
     if labels:
         return live_labelled(client, labels)
     return [live_one(client, out, job) for job in dict.fromkeys(jobs)]
+
+
+def is_known(client: Client, job: str) -> bool:
+    try:
+        client.get_job(job, look=False)
+    except TaoError:
+        return False
+    return True
 
 
 def tell_none_live(out: Output, parent: str | None, labels: Sequence[str]) -> None:

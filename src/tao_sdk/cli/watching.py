@@ -68,6 +68,7 @@ def lines_beside_progress(scene: Scene, budget: LineBudget, at: float) -> list[s
         return []
     lines = scene.take_own_lines()
     shown = budget.newest_lines(lines, at)
+    scene.told_lines.extend(shown)
     if len(shown) < len(lines):
         scene.has_left_out = True
     return shown
@@ -187,7 +188,7 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
     diagnosis = client.diagnose(scene.job.id)
     if diagnosis is not None:
         out.lines(f"  {line}" for line in show.explanation(diagnosis, out))
-    if scene.log_tail:
+    if scene.log_tail and not scene.told_tail:
         out.line(out.paint("  The end of its log:", dim=True))
         width = out.width or UNBOUNDED
         tail: list[Line] = [[("  | ", ""), (line, "")] for line in scene.log_tail]

@@ -322,13 +322,19 @@ def results_in_container(job: Job) -> str:
     return f"{root.rstrip('/')}/{job.id}"
 
 
+OWN_COMMAND = (
+    "A command of your own takes the file: tao results JOB --epoch best prints its path, "
+    "and --inputs NAME=PATH brings it into the job."
+)
+
+
 def model_mistakes(request: ModelRequest, given: Mapping[str, Any]) -> Iterator[FieldError]:
     """A job without a model's name, and fields that the model has itself."""
     if not request.model:
         name = next(name for name in MODEL_KEYS if getattr(request, name))
-        advice = "Add model: NAME."
-        if name == "parent":
-            advice += " Another job has its parent in Python: create_job(..., parent_job_id=JOB)."
+        advice = "Add the model: --model NAME (model: in a job file)."
+        if name in ("parent", "checkpoint"):
+            advice += f" {OWN_COMMAND}"
         what = f"{name} is given, and no model."
         yield FieldError(name, what, "It is of a job of a model.", advice)
     for name in OF_THE_MODEL:

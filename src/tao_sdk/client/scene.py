@@ -51,6 +51,8 @@ class Scene:
     log_tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     # lines of the program that are no progress and were not taken yet
     own_lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=MOST_LINES))
+    # the last of them that the reader was shown beside the progress
+    told_lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     has_left_out: bool = False  # lines of the program that nobody will be shown
     attempt: int = field(init=False)
     began_at: float = 0.0
@@ -166,6 +168,12 @@ class Scene:
     def outgrew_tail(self) -> bool:
         """True if the program has printed more lines than `log_tail` has."""
         return self._tail_size > len(self.log_tail)
+
+    @property
+    def told_tail(self) -> bool:
+        """True if the reader was shown the last lines of the log, as they came."""
+        tail = [line for line in self.log_tail if not self._progress_lines.has(line.encode())]
+        return bool(tail) and list(self.told_lines)[-len(tail) :] == tail
 
     def take_own_lines(self) -> list[str]:
         """The lines of the program that are no progress, each once; of very many the last."""

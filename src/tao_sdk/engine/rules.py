@@ -38,12 +38,16 @@ NOTHING_KNOWN = "nothing_known"
 NAN_LOSS = "nan_loss"
 
 _FRAME = lazy_compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
+# a file of Python's own or of an installed package
+_LIBRARY = lazy_compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<frozen ")
 
 
 def traceback(evidence: Evidence) -> str | None:
-    """The exception's line, then its last frame: `ValueError: ...` at train.py:12 in main."""
+    """The exception's line, then the program's last frame: `ValueError: ...` at train.py:12 in
+    main.
+    """
     lines = lines_of_last_traceback(evidence.log_tail)
-    frame, source = last_frame(lines)
+    frame, source = last_own_frame(lines)
     exception = next((line for line in lines if not is_of_frame(line)), "").strip()
     if frame is None or not exception:
         return None
@@ -112,15 +116,18 @@ def is_of_frame(line: str) -> bool:
     return not line.strip() or line[0] in " \t"
 
 
-def last_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
-    """The match of the last frame before the exception, and its source line: "" where Python has
-    none, as of `python -c`.
+def last_own_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
+    """The match of the last frame before the exception that lies in no library, else of the last
+    one; and its source line: "" where Python has none, as of `python -c`.
     """
-    frames = list(takewhile(is_of_frame, lines))
-    for index in reversed(range(len(frames))):
-        if match := _FRAME.match(frames[index]):
-            return match, "".join(frames[index + 1 : index + 2]).strip()
-    return None, ""
+    of_frames = list(takewhile(is_of_frame, lines))
+    found = [
+        (match, "".join(of_frames[index + 1 : index + 2]).strip())
+        for index, line in enumerate(of_frames)
+        if (match := _FRAME.match(line))
+    ]
+    own = [(match, source) for match, source in found if not _LIBRARY.search(match[1])]
+    return (own or found or [(None, "")])[-1]
 
 
 _NO_SUCH_FILE = lazy_compile(r"FileNotFoundError: .*?(?:'([^']+)'|\"([^\"]+)\")")

@@ -122,6 +122,7 @@ class Activity:
     main: MainProcess | None = None
     stopped_pids: tuple[int, ...] = ()  # while others of the job can run
     gpus: tuple[GpuUse, ...] = ()
+    enter: str = ""  # the command that opens a shell beside the job's processes
 
     def to_json(self) -> dict[str, Any]:
         """The object `activity` of `tao why --json` (docs/json.md)."""
@@ -132,4 +133,5 @@ class Activity:
             "process": self.main.to_json() if self.main else None,
             "stopped_pids": list(self.stopped_pids),
             "gpus": [gpu.to_json() for gpu in self.gpus],
+            "enter": self.enter,
         }

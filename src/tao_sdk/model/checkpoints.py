@@ -47,6 +47,12 @@ _COUNTED_FROM_ZERO = lazy_compile(
 )  # as Lightning and TAO name them: the first is epoch 0
 
 _BARE_NUMBER = lazy_compile(r"(?:model|weights|checkpoint|ckpt)[-_.](\d{1,6})")
+_NUMBERED = lazy_compile(r"([a-z][a-z0-9_.-]*?)[-_.](\d{1,6})")  # any other word and a number
+# words whose number is no epoch, or not for certain
+_OTHER_NUMBERS = frozenset(
+    {"checkpoint", "fold", "gpu", "head", "layer", "node", "part", "rank", "run", "sample", "seed"}
+    | {"shard", "split", "stage", "trial", "v", "version", "worker"}
+)
 _DIGITS_AT_END = lazy_compile(r"\d+(?=(?:\.pth\.tar|\.[a-z0-9]+)?$)", re.IGNORECASE)
 
 
@@ -152,10 +158,17 @@ def _bare_number(checkpoint: Checkpoint) -> int | None:
     stem = _name_stem(checkpoint.path)
     if checkpoint.is_dir and stem.startswith("checkpoint-"):  # of Hugging Face: a step
         return None
-    match = _BARE_NUMBER.fullmatch(stem)
-    if not match:
+    if match := _BARE_NUMBER.fullmatch(stem):
+        return int(match[1])
+    return _number_behind_word(stem)
+
+
+def _number_behind_word(stem: str) -> int | None:
+    """The 7 of `m_07`; None behind a word such as fold, which counts something else."""
+    match = _NUMBERED.fullmatch(stem)
+    if not match or _name_words(match[1]) & _OTHER_NUMBERS:
         return None
-    return int(match[1])
+    return int(match[2])
 
 
 def _name_pattern(checkpoint: Checkpoint) -> str:
@@ -169,9 +182,20 @@ def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
     """
     written = sorted((each.mtime, _bare_number(each) or 0) for each in group)
     numbers = [number for _, number in written]
+    if not _BARE_NUMBER.fullmatch(_name_stem(group[0].path)):
+        return len(numbers) > 1 and _count_to(numbers, progress.epoch)
     if len(numbers) == 1:
         return numbers == [progress.epoch]
     return numbers == sorted(numbers) and numbers[-1] <= progress.epoch
+
+
+def _count_to(numbers: Sequence[int], epoch: int) -> bool:
+    """Whether they are every epoch up to the newest one, or every second, third, ..."""
+    step = numbers[0] or 1
+    first_missing = numbers[-1] + step
+    return list(numbers) == list(range(numbers[0], first_missing, step)) and (
+        numbers[-1] <= epoch <= first_missing
+    )
 
 
 def newest_of(found: Sequence[Checkpoint], is_live: bool = True) -> Checkpoint | None:
@@ -338,6 +362,13 @@ def _is_ours(file: _File) -> bool:
         or file.checkpoint_path != file.path
         or _says_which(file.stem)
     )
+
+
+def may_hold_weights(below: str) -> bool:
+    """Whether a file looks like weights by the end of its path below the results alone, whatever
+    its name.
+    """
+    return below.endswith(WEIGHTS) and not _NOT_OURS & set(PurePosixPath(below).parts)
 
 
 def _name_words(name: str) -> set[str]:

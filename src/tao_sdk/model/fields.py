@@ -190,7 +190,8 @@ def setting(
     habits: Mapping[str, str] | None = None,
 ) -> Any:
     """A dataclass field: its kind, its default (None: not given), its help, and further names of
-    its flag. `habits` has what to write instead of a value that other tools take, by that value.
+    its flag. `habits` has what to write instead of a value that other tools take, by that
+    value, or by its beginning up to an equals sign.
     """
     metadata = {"kind": kind, "help": help, "flags": flags, "habits": habits or {}}
     if isinstance(default, (dict, list)):
@@ -301,8 +302,17 @@ def _read_value(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         clause = f"is {shown}; it must be {kind.allowed}"
         what = f"{where}{field.name} {clause}."
-        instead = field.metadata["habits"].get(str(value), "") or value_instead(kind, value)
+        instead = habit_instead(field.metadata["habits"], value) or value_instead(kind, value)
         raise FieldError(field.name, what, "", instead, clause=clause) from None
+
+
+def habit_instead(habits: Mapping[str, str], value: Any) -> str:
+    """What to write for a value that other tools take; "" for any other. `device=` stands for
+    whatever begins so.
+    """
+    text = str(value).strip("\"'")
+    begins, equals, _ = text.partition("=")
+    return habits.get(text, "") or habits.get(f"{begins}{equals}", "")
 
 
 def value_instead(kind: Kind, value: Any) -> str:

@@ -91,7 +91,10 @@ class JobSpec:
         1,
         "GPUs per node; 0 for none, -1 for all.",
         flags=("--gpus",),
-        habits={"all": "Write -1 for all of them, 0 for none."},
+        habits={
+            "all": "Write -1 for all of them, 0 for none.",
+            "device=": "It is how many. Which ones: --gpu-ids N, once for each.",
+        },
     )
     num_nodes: int | None = setting(
         f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",)

@@ -322,7 +322,10 @@ def refuse_missing_inputs(skill: Skill, action: Action, tree: Tree) -> None:
 def way_to_give(skill: Skill, action: Action, key: str) -> str:
     """How the user gives an input, in words."""
     if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
-        return f"Name the parent, or the checkpoint, or set {key}."
+        return (
+            "Name the job that made it (--parent JOB), or the file (--checkpoint PATH), "
+            f"or set {key}."
+        )
     if key in skill.data_sources.get(action.name, {}):
         return f"Give data, or set {key}=s3://..."
     return f"Set {key}=s3://..."

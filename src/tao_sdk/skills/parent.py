@@ -134,7 +134,14 @@ def known_checkpoint(results: Results, choice: str) -> str:
     path = results.best if choice == BEST else results.newest
     if path is None:
         names = [relative(results, each) for each in results.checkpoints if each.complete]
-        left = ", ".join(names[-NAMED:]) or "none"
+        if not names:
+            raise SpecError(
+                f"The parent left no complete checkpoint in {results.dir}.",
+                "",
+                "Name another parent (--parent JOB), or the file (--checkpoint PATH). "
+                "A job's files: tao results JOB",
+            )
+        left = ", ".join(names[-NAMED:])
         raise SpecError(
             f"It is not known which checkpoint of the parent is the {choice}.",
             f"Complete checkpoints: {left}.",

@@ -13,6 +13,7 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from support.dockerd.registry_here import PASSWORD, Registry, half_registry
+from tao_sdk.backends.docker.daemon.near_images import name_alone
 from tao_sdk.backends.docker.registry.pull import Layers, Pulled, split_image_name
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
@@ -267,3 +268,8 @@ def test_progress_counts_layers_and_bytes_and_says_when() -> None:
         Pulled(1, 2, 1_000_000, 4_000_000, 10.0).describe("x")
         == "pulling x: 1 of 2 layers, 1.0 MB of 4.0 MB, ETA 0:30"
     )
+
+
+def test_an_image_of_that_name_from_another_registry_is_near() -> None:
+    assert name_alone("nvcr.io/nvidia/pytorch:24.01-py3") == name_alone("pytorch") == "pytorch"
+    assert name_alone("localhost:5000/pytorch@sha256:0a") == "pytorch"

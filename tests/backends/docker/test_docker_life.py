@@ -766,3 +766,37 @@ def test_the_first_look_at_a_running_job_says_when_it_began(client: Client) -> N
     assert seen.phase is Phase.RUNNING
     assert seen.started_at is not None
     assert seen.started_at <= seen.seen_at
+
+
+HANGS = (
+    "python3 -c 'import time; print(1, flush=True); time.sleep(600)'; echo over"  # below a shell
+)
+
+
+def test_what_a_running_container_does_is_told_by_its_daemon(client: Client) -> None:
+    job = submit(client, HANGS)
+    until(client, job, "1")
+    seen = client.activity(job.id)
+    assert seen is not None
+    assert seen.main is not None
+    assert seen.main.name == "python3"
+    assert seen.main.state == "S"
+    assert (
+        seen.main.command == f"py-spy dump --pid {seen.main.pid}"
+    )  # the daemon is on this machine
+    assert seen.cpu_cores is not None
+    assert seen.cpu_cores < 0.5
+    assert seen.enter == f"docker exec -it {container(job)} sh"
+    client.cancel_job(job.id, grace=0)
+    assert client.activity(job.id) is None
+
+
+def test_a_container_that_computes_is_told_to_use_the_cpu(client: Client) -> None:
+    job = submit(client, "echo begun; while :; do :; done")
+    until(client, job, "begun")
+    dockerd_here.until(lambda: uses_cpu(client, job))
+
+
+def uses_cpu(client: Client, job: Job) -> bool:
+    seen = client.activity(job.id)
+    return bool(seen and seen.cpu_cores)

@@ -21,6 +21,7 @@ from tao_sdk.backends.local.supervision.supervisor import count_oom_kills, memor
 from tao_sdk.backends.outcome import parse_manifest
 from tao_sdk.model.observation import Outcome, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.transports import process
 
 
@@ -284,3 +285,18 @@ def test_the_kernels_count_of_kills_is_read_in_each_of_its_forms(tmp_path: Path)
     ):
         file.write_text(text)
         assert count_oom_kills(str(file)) == count
+
+
+def test_a_shell_that_tells_of_a_killed_command_while_memory_ran_out_is_believed() -> None:
+    """The runner and a shell end with 137 themselves: no signal ended them."""
+    record = {
+        **parse.canceled_record(1.0, 2.0),
+        "canceled": False,
+        "exit_code": 137,
+        "oom_kills": 1,
+    }
+    seen = parse.observation(Seen(exit=record))
+    assert seen.reason_code is Reason.OUT_OF_MEMORY
+    assert [event.node_event_name for event in parse.node_events(seen, record)] == ["OOMKilled"]
+    by_hand = {**record, "oom_kills": 0}
+    assert parse.observation(Seen(exit=by_hand)).reason_code is not Reason.OUT_OF_MEMORY

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.containers.containers import Containers
+from tao_sdk.backends.containers.containers import Containers, container_name
 from tao_sdk.backends.containers.files import FarFiles, HereFiles
 from tao_sdk.backends.containers.kept_files import KeptFiles
 from tao_sdk.backends.containers.life.ending import Ending
@@ -33,7 +33,7 @@ from tao_sdk.backends.contract import (
     MiB,
 )
 from tao_sdk.backends.docker import render, rules
-from tao_sdk.backends.docker.daemon import doctor, gpus
+from tao_sdk.backends.docker.daemon import activity, doctor, gpus
 from tao_sdk.backends.docker.daemon import survey as look
 from tao_sdk.backends.docker.daemon.address import find_address, is_local, is_open, way_to
 from tao_sdk.backends.docker.daemon.near_images import near_images
@@ -52,6 +52,7 @@ from tao_sdk.backends.refusals import (
     no_value,
 )
 from tao_sdk.backends.this_machine import this_machine
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import CredentialError, Refused
 from tao_sdk.model.finding import Finding, refuse_errors
@@ -248,6 +249,14 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     def evidence(self, ref: Ref) -> Evidence:
         return self.observing.evidence(ref)
+
+    @answering()
+    def activity(self, ref: Ref) -> Activity:
+        container = self.jobs.container_of(ref)
+        if container is None or not container.running:
+            return Activity()
+        name = container_name(ref.attempt.job_id)
+        return activity.look_into(self.daemon, name, is_local(self.address))
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose(evidence)

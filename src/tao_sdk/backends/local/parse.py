@@ -30,6 +30,7 @@ from tao_sdk.model.units import format_duration
 from tao_sdk.model.words import UNEXPLAINED, Why
 
 NAMED_PIDS = 16  # in a message
+KILLED = 128 + signal.SIGKILL  # the exit code of a shell or the runner whose command was killed
 
 
 class Life(Enum):
@@ -224,12 +225,17 @@ def end_reason(record: Mapping[str, Any]) -> Why:
     if record["time_limit"]:
         limit = format_duration(timedelta(seconds=record["time_limit"]))
         return words.why(Reason.TIME_LIMIT, limit=limit)
-    if record["signal"] == signal.SIGKILL and record["oom_kills"]:
+    if record["oom_kills"] and was_killed(record):
         return words.why(Reason.OUT_OF_MEMORY)
     end = how_it_ended(record)
     if record["told_to_end"]:
         return words.why(Reason.SUPERVISOR_TOLD_TO_END, what=end.text)
     return end
+
+
+def was_killed(record: Mapping[str, Any]) -> bool:
+    """Whether SIGKILL ended the command: by the signal, or as a shell or the runner tells it."""
+    return record["signal"] == signal.SIGKILL or record["exit_code"] == KILLED
 
 
 def canceled_record(started: float | None, ended_at: float) -> dict[str, Any]:
@@ -251,7 +257,7 @@ def node_events(seen: Observation, record: Mapping[str, Any] | None) -> Iterator
 
 def recorded_events(record: Mapping[str, Any]) -> Iterator[NodeEvent]:
     """What the exit record says of the kernel and of others that end processes."""
-    if record["oom_kills"] and record["signal"] == signal.SIGKILL:
+    if record["oom_kills"] and was_killed(record):
         yield NodeEvent(
             "OOMKilled",
             f"the kernel ended {record['oom_kills']} process(es) for want "

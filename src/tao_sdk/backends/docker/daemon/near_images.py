@@ -10,6 +10,7 @@ from tao_sdk.model.errors import TaoError
 from tao_sdk.transports.dockerd import Daemon
 
 MOST_SEARCHED = 1000  # images of the daemon
+MOST_NAMED = 3
 LIKENESS = 0.8  # from 0 to 1, of two names
 DEFAULT_TAG = ":latest"
 
@@ -21,7 +22,15 @@ def near_images(daemon: Daemon, name: str) -> tuple[str, ...]:
     except TaoError:
         return ()
     known_names = list(image_names(images))
-    return tuple(get_close_matches(name, known_names, cutoff=LIKENESS))
+    alike = get_close_matches(name, known_names, cutoff=LIKENESS)
+    own_name = name_alone(name)
+    elsewhere = [known for known in known_names if name_alone(known) == own_name]
+    return tuple(dict.fromkeys([*alike, *elsewhere]))[:MOST_NAMED]
+
+
+def name_alone(image: str) -> str:
+    """`pytorch` of `nvcr.io/nvidia/pytorch:24.01-py3`."""
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
 
 
 def image_names(images: Any) -> Iterator[str]:
