@@ -207,6 +207,15 @@ class ShowsDocuments(Protocol):
 
 
 @runtime_checkable
+class MapsPaths(Protocol):
+    """What a backend offers besides, where jobs have volumes that no path of a machine names."""
+
+    def file_address(self, plan: Plan[Any], path: str) -> str:
+        """What `files` takes for a path of the job; "" where it cannot see the path. Pure."""
+        ...
+
+
+@runtime_checkable
 class ForcesAway(Protocol):
     """What a backend offers besides, where a part of the place may not answer any more."""
 

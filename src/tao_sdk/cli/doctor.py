@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tao_sdk.client import Client
     from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.finding import Finding
-    from tao_sdk.preflight.requirements import DataNeeds
 
 NO_JOB_FOR_DATA = "A need of a job's data is given, and no job is named."
 NAME_A_JOB = "Name a job file: tao doctor job.yaml"
@@ -102,7 +101,7 @@ def doctor(
     needs = read_typed_needs(fields, batches)
     typed = Typed(params, values, option)
     if of == HOST and HOST not in client.endpoints():
-        refuse_other_flags(typed, needs, fix or smoke)
+        refuse_other_flags(typed, bool(fields or batches or fix or smoke))
         return examine_host(client, out, platform)
     job = job_to_check(client, of, platform, typed)
     if job is None and needs.labels:
@@ -144,11 +143,11 @@ class Typed:
     option: Sequence[str]
 
 
-def refuse_other_flags(typed: Typed, needs: DataNeeds, does_more: bool) -> None:
+def refuse_other_flags(typed: Typed, has_others: bool) -> None:
     """Raises UsageError for a flag of jobs or libraries: the host is only looked at."""
-    of_job = asks_for_job(typed.params) or typed.values or typed.option or needs.labels
-    if of_job or does_more:
-        what = "tao doctor host only looks: it takes no flags of a job, no --fix and no --smoke."
+    has_others = has_others or asks_for_job(typed.params)
+    if has_others or typed.values or typed.option:
+        what = "tao doctor host only looks: it takes no flags of a job, and no --fix or --smoke."
         raise UsageError(what, "", "Run:", "tao doctor host")
 
 

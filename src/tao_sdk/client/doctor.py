@@ -14,7 +14,7 @@ from tao_sdk.backends.registry import is_known, unknown
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
 from tao_sdk.client.launch_checks import launch_findings
 from tao_sdk.client.mistakes import each_of
-from tao_sdk.model.errors import SpecError, TaoError, Unreachable, UsageError
+from tao_sdk.model.errors import SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.preflight.requirements import DataNeeds
 
@@ -62,13 +62,11 @@ def job_findings(
     """What would stop the job, or what it should know, and what was found for it."""
     try:
         planned = client.plan(request.spec, request.platform, request.options)
-        findings = list(launch_findings(client, request, planned, needs or DataNeeds()))
-    except UsageError:
-        raise
     except SpecError as error:
         return [error_finding(each) for each in each_of(request.located(error))]
     except TaoError as error:
         return [error_finding(error)]
+    findings = list(launch_findings(client, request, planned, needs or DataNeeds()))
     if all(finding.severity is Severity.OK for finding in findings):
         findings.append(Finding(Severity.OK, "job.ready", "Nothing would stop the job."))
     return findings

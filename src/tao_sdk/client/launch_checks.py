@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tao_sdk.backends.contract import MapsPaths
 from tao_sdk.backends.mounts import mount_of, read_mounts
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.engine.input_findings import ONLY_FROM_HERE
@@ -21,7 +22,13 @@ from tao_sdk.engine.place_facts import NOT_ASKED
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError, join_sentences
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.preflight.credentials import credential_findings
-from tao_sdk.preflight.datasets import NotSeen, Seen, dataset_findings, plain_findings
+from tao_sdk.preflight.datasets import (
+    NotSeen,
+    Seen,
+    dataset_findings,
+    not_seen,
+    plain_findings,
+)
 from tao_sdk.preflight.requirements import (
     DataNeeds,
     Dataset,
@@ -41,6 +48,8 @@ NOT_LOOKED_AT = (*ONLY_FROM_HERE, NOT_ASKED, "input.not_mounted", "output.epheme
 UNSEEN_ENDS = ("_unseen", "_silent")
 # codes of the plan's findings of inputs, and of those of a dataset that say no more
 OF_INPUTS = (*ONLY_FROM_HERE, "input.", "s3.")
+UNSEEN_PATH = "It is on no volume of the job that can be looked at from here."
+MOUNT_IT = "Mount a claim that has it (pvc://claim:/place), or write s3://bucket/key."
 OF_PRESENCE = ("dataset.missing", "dataset.not_seen", "dataset.there")
 
 
@@ -120,12 +129,19 @@ def plan_tells_of_inputs(planned: Planned) -> bool:
 def input_findings(
     client: Client, platform: str, planned: Planned, wanted: DataInput, needs: DataNeeds
 ) -> Iterator[Finding]:
-    address = address_at_place(planned, wanted)
-    if address:
-        place = PlatformPlace(client, platform, address)
-        yield from dataset_findings(Dataset(wanted.key, address), needs, place)
+    backend = client.engine.backend(platform)
+    if wanted.is_path and isinstance(backend, MapsPaths):
+        address = backend.file_address(planned.plan, wanted.path)
+        if not address:
+            yield not_seen(Dataset(wanted.key, wanted.path), NotSeen(UNSEEN_PATH, MOUNT_IT))
+            return
     else:
+        address = address_at_place(planned, wanted)
+    if not address:
         yield from plain_findings(Dataset(wanted.key, wanted.uri), needs)
+        return
+    place = PlatformPlace(client, platform, address)
+    yield from dataset_findings(Dataset(wanted.key, address), needs, place)
 
 
 def address_at_place(planned: Planned, wanted: DataInput) -> str:
@@ -160,17 +176,17 @@ class PlatformPlace:
         except PathNotFound:
             return None
         except TaoError as failed:
-            raise not_seen(failed) from None
+            raise cannot_see(failed) from None
 
     @contextmanager
     def open(self, address: str) -> Generator[BinaryIO]:
         try:
             yield io.BufferedReader(PlatformFile(self.files, address), CHUNK)
         except TaoError as failed:
-            raise not_seen(failed) from None
+            raise cannot_see(failed) from None
 
 
-def not_seen(failed: TaoError) -> NotSeen:
+def cannot_see(failed: TaoError) -> NotSeen:
     return NotSeen(join_sentences(failed.what, failed.why), failed.next)
 
 

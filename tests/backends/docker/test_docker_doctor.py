@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -180,7 +181,7 @@ def test_a_missing_toolkit_is_told_with_the_command(surroundings: dict[str, str]
     assert "nvidia-ctk runtime configure" in seen.fix
 
 
-def test_a_toolkit_that_is_not_installed_is_installed_before_it_is_configured(
+def test_a_toolkit_that_is_not_installed_is_installed_by_the_script_of_the_host(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -189,8 +190,9 @@ def test_a_toolkit_that_is_not_installed_is_installed_before_it_is_configured(
     (tmp_path / "nvidia-ctk").touch(mode=0o755)
     there = examined.toolkit_finding(address, {}).command
     assert there.startswith("sudo nvidia-ctk runtime configure")
-    assert missing.endswith(f" && {there}")
-    assert "nvidia-container-toolkit" in missing.partition(" && ")[0]
+    bash, script, flag = shlex.split(missing)
+    assert (bash, flag) == ("bash", "--install")
+    assert "nvidia-container-toolkit" in Path(script).read_text()
 
 
 def test_a_daemon_of_somewhere_else_is_not_configured_with_this_machines_commands() -> None:
@@ -238,7 +240,7 @@ def test_with_a_job_file_its_image_and_datasets_are_looked_for_before_the_launch
 def test_with_a_job_file_that_can_run_the_doctor_says_so(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / "train.json").touch()
+    (tmp_path / "train.json").write_text('[{"image": "1.png"}]')
     (tmp_path / "job.yaml").write_text(
         JOB.format(image=PYTHON, folder=tmp_path).replace("/no/such/folder", "/tmp")
     )

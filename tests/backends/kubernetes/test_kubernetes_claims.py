@@ -23,6 +23,9 @@ from tao_sdk.backends.kubernetes.claims.claim_files import OpenFile, read_listin
 from tao_sdk.backends.kubernetes.claims.known_claims import KnownClaim
 from tao_sdk.backends.kubernetes.claims.reader import Reader
 from tao_sdk.client import Client
+from tao_sdk.client.doctor import job_findings
+from tao_sdk.client.job_request import JobRequest
+from tao_sdk.client.launch_checks import UNSEEN_PATH
 from tao_sdk.model.errors import PathNotFound, Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.job import Job
@@ -349,3 +352,23 @@ def test_the_settings_of_another_namespace_find_the_claim_of_the_job(
     with Client(settings=Settings({**surroundings, "TAO_K8S_NAMESPACE": "default"})) as other:
         assert other.results(job.id).files
     assert claim.exists()
+
+
+def input_findings(client: Client, path: str) -> dict[str, Finding]:
+    spec = job_with("pvc://data/runs:/results", inputs={"train": path})
+    found = job_findings(client, JobRequest(spec, "kubernetes", {}, None))
+    return {each.code: each for each in found if each.code.startswith("dataset.")}
+
+
+def test_an_input_on_a_claim_is_looked_at_before_a_launch_and_one_elsewhere_is_not_passed(
+    client: Client, claim: Path
+) -> None:
+    unknown = input_findings(client, "/results/train.json")["dataset.not_seen"]
+    assert (unknown.severity, "no image is known" in unknown.evidence) == (Severity.ERROR, True)
+    filled(client)
+    assert "dataset.missing" in input_findings(client, "/results/train.json")
+    (claim / "runs/train.json").write_text('[{"image": "1.png"}, {"image": "2.png"}]')
+    seen = input_findings(client, "/results/train.json")["dataset.records"]
+    assert seen.what == "train: pvc://data/runs/train.json records=2"
+    unmounted = input_findings(client, "/elsewhere/train.json")["dataset.not_seen"]
+    assert (unmounted.severity, unmounted.evidence) == (Severity.ERROR, UNSEEN_PATH)

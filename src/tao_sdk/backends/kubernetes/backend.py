@@ -27,7 +27,11 @@ from tao_sdk.backends.contract import (
 )
 from tao_sdk.backends.kubernetes import look, parse, render, rules, starting
 from tao_sdk.backends.kubernetes.claims.claim_files import unknown_claim
-from tao_sdk.backends.kubernetes.claims.known_claims import ClaimUnreadable, KnownClaims
+from tao_sdk.backends.kubernetes.claims.known_claims import (
+    ClaimUnreadable,
+    KnownClaims,
+    claim_address,
+)
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
 from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
 from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesNews, Watches
@@ -399,6 +403,12 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
         return PodFiles(self.claim_reader)
+
+    def file_address(self, plan: Plan[KubernetesRequest], path: str) -> str:
+        """Claims of another namespace than that of the settings cannot be seen."""
+        if plan.request.namespace != site.namespace(self.settings):
+            return ""
+        return claim_address(plan.request, path)
 
     def claim_reader(self, address: str, patience: float = START_SECONDS) -> Reader:
         """Who can look at an address on a claim. Raises Unreachable where no image is known."""

@@ -21,6 +21,7 @@ from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS, DEFAUL
 from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.gpu_host import SCRIPT
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address, Daemon, SocketDenied
 
@@ -150,13 +151,13 @@ def toolkit_finding(address: Address, info: Mapping[str, Any]) -> Finding:
 
 def toolkit_advice(address: Address) -> tuple[str, str]:
     """(words, command) that give a daemon the runtime nvidia. A command is for this machine's own
-    daemon alone; it installs nvidia-ctk first where that is missing.
+    daemon alone; where nvidia-ctk is missing, the script of the host installs it, and asks first.
     """
     if not is_system_socket(address):
         return CONFIGURE_THERE, ""
     if shutil.which("nvidia-ctk"):
         return "", CONFIGURE
-    return "", f"{host.install_command(host.TOOLKIT)} && {CONFIGURE}"
+    return "", f"bash {shlex.quote(str(SCRIPT))} --install"
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:

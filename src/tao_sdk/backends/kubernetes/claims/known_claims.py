@@ -7,6 +7,7 @@ namespaces may have claims of the same name.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,7 @@ from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Plan
+from tao_sdk.model.prepared_job import lies_in
 from tao_sdk.store.private_files import make_folders, write_whole
 
 SCHEME = "pvc://"
@@ -56,6 +58,22 @@ def claim_and_path(address: str) -> tuple[str, str]:
     """(`data`, `runs/a`) of `pvc://data/runs/a`."""
     claim, _, path = address.removeprefix(SCHEME).partition("/")
     return claim, path.strip("/")
+
+
+def claim_address(request: KubernetesRequest, path: str) -> str:
+    """`pvc://data/runs/a` of a path of the pods; "" if it is on no claim."""
+    pod = request.job["spec"]["template"]["spec"]
+    mounts = job_container(pod).get("volumeMounts") or ()
+    holding = [mount for mount in mounts if lies_in(path, mount["mountPath"])]
+    if not holding:
+        return ""
+    mount = max(holding, key=lambda mount: len(mount["mountPath"]))
+    (volume,) = (each for each in pod["volumes"] if each["name"] == mount["name"])
+    claim = str(parse.part(volume, "persistentVolumeClaim").get("claimName") or "")
+    if not claim:
+        return ""
+    below = posixpath.relpath(path, mount["mountPath"])
+    return SCHEME + posixpath.normpath(posixpath.join(claim, mount.get("subPath") or "", below))
 
 
 class KnownClaims:
@@ -105,9 +123,13 @@ class KnownClaims:
             path.unlink(missing_ok=True)
 
 
+def job_container(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next(each for each in pod["containers"] if each["name"] == names.CONTAINER)
+
+
 def claims_of(request: KubernetesRequest) -> Iterator[KnownClaim]:
     pod = request.job["spec"]["template"]["spec"]
-    container = next(each for each in pod["containers"] if each["name"] == names.CONTAINER)
+    container = job_container(pod)
     kept = {name: pod[name] for name in POD_FIELDS if pod.get(name)}
     if request.decisions.pull_registry:
         kept.pop("imagePullSecrets", None)  # that one goes with its Job
