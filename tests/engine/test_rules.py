@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.backends.docker import rules as docker_rules
+from tao_sdk.backends.kubernetes import rules as kubernetes_rules
 from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.backends.slurm import rules as slurm_rules
@@ -748,8 +749,12 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z=-])")
 ELSEWHERE = re.compile(r"--platform \w+.*")  # flags behind it are another platform's
 CONTAINER_WORDS = re.compile(r"\b(?:image|container|mount it)\b", re.IGNORECASE)
 ANOTHER_PLATFORM = re.compile(r"Or another platform, .*")
-PLATFORMS = ("local", "docker", "slurm")
-OWN_RULES = {"docker": docker_rules.RULES, "slurm": slurm_rules.RULES}
+PLATFORMS = ("local", "docker", "slurm", "kubernetes")
+OWN_RULES = {
+    "docker": docker_rules.RULES,
+    "slurm": slurm_rules.RULES,
+    "kubernetes": kubernetes_rules.RULES,
+}
 
 
 def advice_on(platform: str) -> dict[str, str]:
