@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -195,6 +197,24 @@ def test_a_watcher_that_is_told_to_stop_says_no_more_than_is_true(tao: Tao) -> N
     assert "Watching 1 live job." in watching.stderr.readline()
     watching.terminate()
     assert "the jobs go on. Come back: tao watch" in watching.communicate(timeout=300)[1]
+
+
+STOPPED_WHILE_IT_LOOKS = """
+import signal, threading
+from functools import partial
+from tao_sdk.cli.wait import stop_watching
+
+for _ in range(300):
+    stop = threading.Event()
+    signal.signal(signal.SIGALRM, partial(stop_watching, stop))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005)
+    while not stop.wait(0):
+        pass
+"""
+
+
+def test_a_signal_stops_a_watcher_that_is_about_to_wait() -> None:
+    subprocess.run([sys.executable, "-c", STOPPED_WHILE_IT_LOOKS], check=True, timeout=300)
 
 
 def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
 import threading
@@ -294,7 +295,8 @@ def left_behind(client: Client, job: Job) -> str:
 
 
 def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None) -> None:
-    stop.set()
+    """A thread sets it: the one that the signal interrupted may hold the event's own lock."""
+    _thread.start_new_thread(stop.set, ())
 
 
 @command("watch")
