@@ -12,9 +12,11 @@ quick: setup
 test: check
 	tools/test
 
-# A thousand short jobs on a SLURM cluster that breaks meanwhile; `make test` does a few.
+# A thousand short jobs on a SLURM cluster that breaks meanwhile, and a runner killed at almost every request that it sends;
+# `make test` does a few of each.
 soak: setup
 	TAO_SOAK_JOBS=1000 .venv/bin/python -m pytest tests/backends/slurm/test_slurm_soak.py
+	TAO_SOAK_KILLS=50 .venv/bin/python -m pytest tests/runner/bucket/test_bucket_kills.py
 
 # Searches each parser of foreign words for FUZZ_SECONDS (60). atheris has wheels for few interpreters: only this target wants it.
 fuzz: setup

@@ -17,8 +17,8 @@ MANY = (
     "while [ ! -e ../stop ]; do date +%N >> status.json; echo said; sleep 0.01; done"
 )
 
-
-POINTS = random.Random(1).sample(range(1, 60), 50)
+KILLS = int(os.environ.get("TAO_SOAK_KILLS") or "16")
+POINTS = random.Random(1).sample(range(1, 60), KILLS)  # the request at which a runner is killed
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["on the same machine", "elsewhere"])
