@@ -100,8 +100,7 @@ def test_what_a_lost_node_holds_is_named_by_a_cancel_and_forced_away_by_a_forced
     client, namespace = away
     canceled, waiting = submit(client), submit(client, retries=1)
     until(lambda: runs(client, canceled) and runs(client, waiting))
-    simulation.simulated[weak_node]["silent"] = True
-    simulation.write_simulated()
+    simulation.silence_node(weak_node)
     assert client.cancel_job(canceled.id, grace=1) is False
     assert f"its node {weak_node}" in client.get_job(canceled.id, look=False).message
     until(lambda: client.get_job(waiting.id).waits_for_next_attempt)

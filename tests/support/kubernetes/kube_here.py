@@ -419,6 +419,7 @@ class Cluster:
             where = [self.place.address, str(files.SIMULATION_PORT), str(self.simulation_file)]
             self.run_python("simulated_nodes", self.place.server, str(self.place.pki), *where)
             self.wait_for(lambda: self.listens(files.SIMULATION_PORT))
+        self.wait_for(self.follows_simulated)
         for name, node in nodes.items():
             silent = node.get("silent", False)
             self.wait_for(lambda name=name, silent=silent: self.is_ready(name) is not silent)
@@ -435,6 +436,17 @@ class Cluster:
         partial = self.simulation_file.with_suffix(".part")
         partial.write_text(json.dumps(self.simulated))
         partial.replace(self.simulation_file)
+
+    def silence_node(self, name: str) -> None:
+        """A simulated node that does and says nothing any more, when this returns."""
+        self.simulated[name]["silent"] = True
+        self.write_simulated()
+        self.wait_for(self.follows_simulated)
+
+    def follows_simulated(self) -> bool:
+        """Whether the simulated nodes do as was written last."""
+        answer = self.simulation_file.with_suffix(".followed")
+        return answer.exists() and answer.read_text() == self.simulation_file.read_text()
 
     def make_namespace(self, name: str = "") -> str:
         """A namespace, without a name one that no other test has; its pods can start at once."""

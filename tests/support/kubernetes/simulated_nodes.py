@@ -80,7 +80,7 @@ class Nodes:
         """Register what is new, and give signs of life."""
         next_signs = 0.0
         while True:
-            self.wanted = json.loads(self.file.read_text())
+            self.read_wanted()
             self.registered &= self.wanted.keys()  # a node that was taken out may come again
             for name in self.wanted.keys() - self.registered:
                 self.register(name)
@@ -93,6 +93,12 @@ class Nodes:
                 for name in self.ready:
                     self.renew_lease(name)
             time.sleep(0.2)
+
+    def read_wanted(self) -> None:
+        """Do as the file says from now on, and leave a copy beside it as the answer."""
+        text = self.file.read_text()
+        self.wanted = json.loads(text)
+        self.file.with_suffix(".followed").write_text(text)
 
     def taken_for_ready(self) -> set[str]:
         """The cluster gives up a node whose sign of life comes late, as on a machine with much
