@@ -77,15 +77,22 @@ FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_run_one_way(path: Path) -> None:
-    layer = layer_of(path)
-    wrong = {
-        name
-        for name in imports_of(path)
-        if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()
-    } - allowed(layer)
-    assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
+ROOMS = {path.name for path in SOURCE.iterdir() if path.is_dir()} | {
+    path.stem for path in SOURCE.glob("*.py")
+}
+
+
+def test_imports_run_one_way() -> None:
+    wrong = {name_of(path): names for path in FILES if (names := imported_from_above(path))}
+    assert not wrong, "these import from a layer above their own"
+
+
+def imported_from_above(path: Path) -> set[str]:
+    return (imports_of(path) & ROOMS) - allowed(layer_of(path))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
 
 
 def layer_of(path: Path) -> str:
@@ -101,32 +108,32 @@ SHARED = {
 MOST_FILES = 10  # in a folder of a backend: so many tell a story
 
 
-@pytest.mark.parametrize(
-    "path", BACKENDS, ids=lambda path: str(path.relative_to(SOURCE / "backends"))
-)
-def test_no_backend_imports_another(path: Path) -> None:
+def test_no_backend_imports_another() -> None:
+    wrong = {name_of(path): names for path in BACKENDS if (names := imported_neighbours(path))}
+    assert not wrong, "what two backends share lies beside them, in backends/"
+
+
+def imported_neighbours(path: Path) -> set[str]:
     own, others = backend_of(path), {backend_of(each) for each in BACKENDS}
     imported = {
         name.split(".")[2] for name in modules_of(path) if name.startswith("tao_sdk.backends.")
     }
     shared = {name for name, users in SHARED.items() if own in users}
-    assert not imported & (others - {own} - shared), (
-        "what two backends share lies beside them, in backends/"
-    )
+    return imported & (others - {own} - shared)
 
 
 BACKEND_FILES = sorted((SOURCE / "backends").rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", BACKEND_FILES, ids=lambda path: path.name)
-def test_a_backend_reads_a_jobs_inputs_and_outputs_from_its_data(path: Path) -> None:
+def test_a_backend_reads_a_jobs_inputs_and_outputs_from_its_data() -> None:
     """A spec is read once, into PreparedJob.data."""
-    lines = [
-        node.lineno
+    wrong = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in BACKEND_FILES
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Attribute) and is_declaration(node)
     ]
-    assert not lines, f"{path.name} reads the spec again: use the job's data, in lines {lines}"
+    assert not wrong, "these lines read the spec again: use the job's data"
 
 
 def is_declaration(node: ast.Attribute) -> bool:
@@ -139,19 +146,20 @@ def is_declaration(node: ast.Attribute) -> bool:
 ALWAYS_OURS = {"TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR", "TAO_GRACE", "TAO_GRACE_FILE"}
 
 
-@pytest.mark.parametrize("path", BACKEND_FILES, ids=lambda path: path.name)
-def test_one_module_sets_the_variables_that_every_job_gets(path: Path) -> None:
-    keys = {
+def test_one_module_sets_the_variables_that_every_job_gets() -> None:
+    writers = {path.name for path in BACKEND_FILES if keys_of(path) & ALWAYS_OURS}
+    assert writers == {"job_environment.py"}, "the others use backends/job_environment.py"
+
+
+def keys_of(path: Path) -> set[object]:
+    """The constants that are keys of dictionaries in a file."""
+    return {
         key.value
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Dict)
         for key in node.keys
         if isinstance(key, ast.Constant)
     }
-    written = keys & ALWAYS_OURS
-    assert not written or path.name == "job_environment.py", (
-        f"{path.name} sets {', '.join(sorted(map(str, written)))}: use backends/job_environment.py"
-    )
 
 
 # A door is a package through which a person or a program comes in; `platforms` holds the classes of
@@ -161,32 +169,30 @@ DOORS_MAY_IMPORT = {"client", "model", "skills", "versions"}
 DOOR_FILES = sorted(path for door in DOORS for path in (SOURCE / door).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", DOOR_FILES, ids=lambda path: path.name)
-def test_a_door_reaches_into_no_engine_store_backend_or_other_door(path: Path) -> None:
+def test_a_door_reaches_into_no_engine_store_backend_or_other_door() -> None:
     """Every other door (a page, a tool server) needs what it would find there, so the client has
     it.
     """
-    door = path.relative_to(SOURCE).parts[0]
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir()} | PUBLIC.keys()
-    beyond = (imports_of(path) & rooms) - DOORS_MAY_IMPORT - {door}
-    assert not beyond, (
-        f"{door}/{path.name} imports {', '.join(sorted(beyond))}: let client/ do that for all"
-    )
+    wrong = {
+        name_of(path): beyond
+        for path in DOOR_FILES
+        if (beyond := (imports_of(path) & rooms) - DOORS_MAY_IMPORT - {layer_of(path)})
+    }
+    assert not wrong, "let client/ do that for all doors"
 
 
-@pytest.mark.parametrize("path", DOOR_FILES, ids=lambda path: path.name)
-def test_a_door_asks_the_client_and_not_what_the_client_is_made_of(path: Path) -> None:
-    inside = {
-        node.attr
+def test_a_door_asks_the_client_and_not_what_the_client_is_made_of() -> None:
+    wrong = [
+        f"{name_of(path)}:{node.lineno} uses client.{node.attr}"
+        for path in DOOR_FILES
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "client"
-    } & {"engine", "store"}
-    assert not inside, (
-        f"{path.name} uses client.{', client.'.join(sorted(inside))}: let client/ have a "
-        "function for it"
-    )
+        and node.attr in ("engine", "store")
+    ]
+    assert not wrong, "let client/ have a function for it"
 
 
 def backend_of(path: Path) -> str:

@@ -28,6 +28,8 @@ from tao_sdk.platforms.local import LocalSDK
 from tao_sdk.script_runner import build_entrypoint
 from tao_sdk.skills.installing import install_bank
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 DOCKER = "it runs on a real daemon, in tests/backends/docker"
@@ -265,7 +267,6 @@ def test_a_job_that_is_well_has_no_failure_analysis(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.slow
 def test_polling_ends_when_the_job_does(sdk: LocalSDK, capsys: pytest.CaptureFixture[str]) -> None:
     job = start(sdk, "sleep 0.7")
     given = run("tao-execution-sdk/polling.py", sdk=sdk, job=job, status_interval_minutes=0.1 / 60)

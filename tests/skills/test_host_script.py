@@ -20,6 +20,8 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import PACKAGED
 from tao_sdk.skills.installing import install_bank
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).parents[1] / "recorded" / "host_setup"
 SCRIPTS = sorted(PACKAGED.rglob("*.sh"))
 UNAME = "case $1 in -r) echo 6.1.0-9-test;; -m) echo x86_64;; esac\n"

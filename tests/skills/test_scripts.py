@@ -22,6 +22,8 @@ from tao_sdk.skills.scripts import SCRIPTS, main
 
 from .conftest import GOOD, MakeBank
 
+pytestmark = pytest.mark.slow
+
 PYTORCH = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt\n"
 SLURM = """\
 Required credentials:
@@ -120,7 +122,6 @@ def below_skills(bank: Path, files: Mapping[str, str]) -> Path:
 # Where they run
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", NEW_ENOUGH)
 def test_every_script_answers_the_same_on_a_python_with_nothing_installed(
     installed: Path, tmp_path: Path, ask: Ask, version: str
@@ -498,7 +499,6 @@ COPIES = {  # what is missing of a bank -> a call, and what it tells
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("missing", COPIES)
 def test_a_bank_that_is_half_copied_is_told_in_one_line(
     installed: Path, tmp_path: Path, missing: str

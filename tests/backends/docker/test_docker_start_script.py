@@ -17,6 +17,8 @@ import pytest
 from support.shellcheck import complaints_of_text
 from tao_sdk.backends.containers.start_script import MAX_ARGUMENT, NOT_BEGUN, start_script
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("takes_environment", [False, True])
 @pytest.mark.parametrize("time_limit", [None, timedelta(minutes=1)])
