@@ -244,6 +244,22 @@ def test_an_evicted_job_is_tried_again_where_retries_are_left(
         client.remove(job.id)
 
 
+def test_the_failure_analysis_of_an_evicted_job_names_the_cluster_and_not_the_program(
+    surroundings: dict[str, str], kubeconfig: Path
+) -> None:
+    with Client(settings=Settings(surroundings), watch=False) as client:
+        job = submit(client, "echo begun; exec sleep 300")
+        until(lambda: "begun" in log_of(client, job))
+        evict(kubeconfig, f"tao-sdk-job-id={job.id}")
+        assert client.wait(job.id, timeout=300).reason_code is Reason.EVICTED
+        told = client.get_failure_analysis(job.id)
+        assert told is not None
+        assert (told["err_class"], told["fault"]) == ("ERR_INFRA", "the place")
+        assert "evict" in json.dumps(told["job_failure_by_node_event"]).lower()
+        assert "retries" in told["suggestion"], told
+        client.remove(job.id)
+
+
 def evict(kubeconfig: Path, selector: str) -> None:
     def kubectl(*words: str, text: str = "") -> str:
         command = ["kubectl", f"--kubeconfig={kubeconfig}", *words]
