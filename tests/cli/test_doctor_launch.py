@@ -74,6 +74,36 @@ def test_a_need_of_what_the_job_does_not_have_is_a_mistake(tao: Tao) -> None:
     assert tao("doctor", "--option", "a=b").code == 2
 
 
+SELECTIVE = """\
+command: 'cat {config_path} #'
+gpu_count: 0
+specs: {notes: NOTES, media: MEDIA}
+inputs:
+  notes: {type: file}
+  media: {type: folder, selective: {annotation: notes, keys: [video]}}
+"""
+
+
+def test_the_media_that_an_annotation_names_are_looked_for(tao: Tao, job: Path) -> None:
+    tao.write(
+        "job.yaml", SELECTIVE.replace("NOTES", str(job)).replace("MEDIA", f"{tao.home}/media")
+    )
+    (tao.home / "media" / "a.mp4").touch()
+    job.write_text('[{"video": "a.mp4"}, {"turns": [{"video": ["./b c.mp4", "a.mp4"]}]}]')
+    told = tao("doctor", "job.yaml", "--json")
+    missing = next(each for each in told.json["findings"] if each["severity"] == "error")
+    assert (told.code, missing["code"]) == (2, "dataset.media_missing")
+    assert "1 of the first 2 files that notes names are not in media, first ./b c.mp4" in str(
+        missing
+    )
+    (tao.home / "media" / "b c.mp4").touch()
+    assert ("ok", "dataset.media") in codes(tao("doctor", "job.yaml", "--json"))
+    job.write_text('[{"video": "../notes.json"}]')
+    assert ("error", "dataset.media_missing") in codes(tao("doctor", "job.yaml", "--json"))
+    job.write_text('[{"clip": "a.mp4"}]')
+    assert ("error", "dataset.no_media") in codes(tao("doctor", "job.yaml", "--json"))
+
+
 def test_a_job_is_described_by_the_flags_of_run_too(tao: Tao) -> None:
     ran = tao("doctor", "--model", "digits", "--action", "train", "--set", "num_epochs=3", "--json")
     assert (ran.code, codes(ran)[-1]) == (0, ("ok", "job.ready"))

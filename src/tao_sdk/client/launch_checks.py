@@ -21,11 +21,13 @@ from tao_sdk.engine.input_findings import ONLY_FROM_HERE
 from tao_sdk.engine.place_facts import NOT_ASKED
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError, join_sentences
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.preflight.annotations import is_annotation_file
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import (
     NotSeen,
     Seen,
     dataset_findings,
+    media_findings,
     not_seen,
     plain_findings,
 )
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from tao_sdk.backends.contract import Files
     from tao_sdk.client.client import Client, Planned
     from tao_sdk.client.job_request import JobRequest
-    from tao_sdk.model.prepared_job import DataInput
+    from tao_sdk.model.prepared_job import DataInput, NamedFiles
 
 CHUNK = 4_000_000  # bytes that one read asks a platform for
 # codes of findings, and how they end, of what a plan could not look at, or would lose
@@ -129,19 +131,51 @@ def plan_tells_of_inputs(planned: Planned) -> bool:
 def input_findings(
     client: Client, platform: str, planned: Planned, wanted: DataInput, needs: DataNeeds
 ) -> Iterator[Finding]:
-    backend = client.engine.backend(platform)
-    if wanted.is_path and isinstance(backend, MapsPaths):
-        address = backend.file_address(planned.plan, wanted.path)
-        if not address:
-            yield not_seen(Dataset(wanted.key, wanted.path), NotSeen(UNSEEN_PATH, MOUNT_IT))
-            return
-    else:
-        address = address_at_place(planned, wanted)
+    try:
+        address = seen_address(client, platform, planned, wanted)
+    except NotSeen as unseen:
+        yield not_seen(Dataset(wanted.key, wanted.path), unseen)
+        return
     if not address:
         yield from plain_findings(Dataset(wanted.key, wanted.uri), needs)
         return
     place = PlatformPlace(client, platform, address)
     yield from dataset_findings(Dataset(wanted.key, address), needs, place)
+    if wanted.selective:
+        folder = Dataset(wanted.key, address)
+        yield from named_media(client, platform, planned, folder, wanted.selective)
+
+
+def named_media(
+    client: Client, platform: str, planned: Planned, folder: Dataset, named: NamedFiles
+) -> Iterator[Finding]:
+    """Of each JSON annotation, whether the files that it names are in the folder."""
+    for each in planned.job.data.inputs:
+        if each.key != named.annotation and not each.key.startswith(f"{named.annotation}["):
+            continue
+        try:
+            address = seen_address(client, platform, planned, each)
+        except NotSeen:
+            continue  # its own findings say so
+        if is_annotation_file(address):
+            places = (
+                PlatformPlace(client, platform, address),
+                PlatformPlace(client, platform, folder.address),
+            )
+            yield from media_findings(folder, Dataset(each.key, address), named.keys, places)
+
+
+def seen_address(client: Client, platform: str, planned: Planned, wanted: DataInput) -> str:
+    """The address under which the platform's files have an input; "" where they do not, and the
+    plan's checks have looked. Raises NotSeen.
+    """
+    backend = client.engine.backend(platform)
+    if not wanted.is_path or not isinstance(backend, MapsPaths):
+        return address_at_place(planned, wanted)
+    address = backend.file_address(planned.plan, wanted.path)
+    if not address:
+        raise NotSeen(UNSEEN_PATH, MOUNT_IT)
+    return address
 
 
 def address_at_place(planned: Planned, wanted: DataInput) -> str:

@@ -17,6 +17,14 @@ KeyAndValue = tuple[str, str]  # where it stands in the spec, and what stands th
 
 
 @dataclass(frozen=True)
+class NamedFiles:
+    """The files of a folder that an annotation names."""
+
+    annotation: str  # the key of that input
+    keys: tuple[str, ...]  # under which the paths stand in it
+
+
+@dataclass(frozen=True)
 class DataInput:
     """One thing that the job will be told to have in place, declared or not."""
 
@@ -25,7 +33,7 @@ class DataInput:
     scheme: str = ""  # "" for a plain path
     path: str = ""  # the path that `uri` names; "" where it has to be fetched
     patterns: tuple[str, ...] = ()  # which files of a folder are fetched
-    selective: bool = False  # only the files that another input names are fetched
+    selective: NamedFiles | None = None  # only the files that another input names are fetched
     target: str = ""  # the path under which the job wants it; "" where any path will do
     is_archive: bool = False  # it is unpacked, going by its name and what is declared
 

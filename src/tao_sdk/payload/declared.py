@@ -18,7 +18,7 @@ from typing import cast
 from tao_sdk.model.error_field import about_field
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
-from tao_sdk.model.prepared_job import DataInput, JobData, KeyAndValue, lies_in
+from tao_sdk.model.prepared_job import DataInput, JobData, KeyAndValue, NamedFiles, lies_in
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.net.address import path_of, scheme
 from tao_sdk.payload import schemes
@@ -432,10 +432,15 @@ def data_input(wanted: Input) -> DataInput:
         scheme=scheme(uri),
         path=path_of(uri) if schemes.is_here(uri) else "",
         patterns=tuple(wanted["options"].get("patterns", ())),
-        selective="selective" in wanted["options"],
+        selective=named_files(wanted),
         target=wanted["target"],
         is_archive=must_unpack(wanted),
     )
+
+
+def named_files(wanted: Input) -> NamedFiles | None:
+    how = wanted["options"].get("selective")
+    return NamedFiles(how["annotation"], tuple(how["keys"])) if how else None
 
 
 def shared_paths(keys: SpecKeys) -> Iterator[KeyAndValue]:

@@ -46,6 +46,32 @@ def read_annotations(stream: BinaryIO, path: str, fields: Sequence[str] = ()) ->
     return examine_document(cast("dict[str, Any]", document), fields)
 
 
+def read_named_files(stream: BinaryIO, path: str, keys: Sequence[str]) -> Iterator[str]:
+    """The paths that stand under one of the keys of a JSON or JSONL file, however deep, in order;
+    some may come twice. Raises BadAnnotations, OSError.
+    """
+    documents = read_lines(stream) if path.lower().endswith(".jsonl") else [read_document(stream)]
+    for document in documents:
+        ahead = [document]
+        while ahead:
+            value = ahead.pop()
+            if isinstance(value, dict):
+                record = cast("dict[str, Any]", value)
+                for key in keys:
+                    yield from texts_in(record.get(key))
+                ahead += reversed(record.values())
+            elif isinstance(value, list):
+                ahead += reversed(cast("list[Any]", value))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """A text, or the texts of a list."""
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    for item in items:
+        if isinstance(item, str) and item:
+            yield item
+
+
 def examine_document(document: Mapping[str, Any], fields: Sequence[str]) -> Annotations:
     """A document such as COCO's has lists of records. A field may be a key of the document, or one
     of every record of one of its lists.

@@ -5,9 +5,11 @@ What could not be looked at is an error: nothing passes unseen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO, Protocol
 
 from tao_sdk.model.finding import Finding, Severity, error
@@ -16,8 +18,12 @@ from tao_sdk.preflight.annotations import (
     BadAnnotations,
     is_annotation_file,
     read_annotations,
+    read_named_files,
 )
 from tao_sdk.preflight.requirements import BatchLimit, DataNeeds, Dataset
+
+LOOKED_AT = 50  # files that an annotation names, each a question to the place
+NAMES_READ = 100_000  # of which the first different ones are taken
 
 
 class NotSeen(Exception):
@@ -105,6 +111,52 @@ def annotation_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Ite
     if not problems:
         what = f"{label}: {address} records={annotations.records}"
         yield Finding(Severity.OK, "dataset.records", what)
+
+
+def media_findings(
+    folder: Dataset, annotation: Dataset, keys: Sequence[str], places: tuple[Place, Place]
+) -> Iterator[Finding]:
+    """Whether the files that an annotation names are in the folder. `places` are the annotation's
+    and the folder's. The first LOOKED_AT names are looked at.
+    """
+    of_annotation, of_folder = places
+    try:
+        with of_annotation.open(annotation.address) as stream:
+            found = read_named_files(stream, annotation.address, keys)
+            names = list(islice(dict.fromkeys(islice(found, NAMES_READ)), LOOKED_AT))
+        missing = [name for name in names if not is_media_there(folder, name, of_folder)]
+    except (BadAnnotations, OSError):
+        return  # the findings of the annotation say so
+    except NotSeen as unseen:
+        yield not_seen(folder, unseen)
+        return
+    if missing:
+        yield error(
+            "dataset.media_missing",
+            f"{len(missing)} of the first {len(names)} files that {annotation.label} names are not "
+            f"in {folder.label}, first {missing[0]}",
+            f"They are not below {folder.address}.",
+            f"Correct {annotation.label}, or the address of {folder.label}.",
+        )
+    elif not names:
+        yield error(
+            "dataset.no_media",
+            f"{annotation.label} names no files of {folder.label}: {annotation.address}",
+            f"Nothing in it stands under {' or '.join(keys)}.",
+            "Correct selective.keys.",
+        )
+    else:
+        what = f"{folder.label}: {len(names)} files that {annotation.label} names are there"
+        yield Finding(Severity.OK, "dataset.media", what)
+
+
+def is_media_there(folder: Dataset, name: str, place: Place) -> bool:
+    """A path that leads out of the folder is no file of it."""
+    below = posixpath.normpath(name)
+    if posixpath.isabs(name) or below.split("/")[0] == "..":
+        return False
+    seen = place.look(f"{folder.address.rstrip('/')}/{below}")
+    return seen is not None and not seen.is_dir
 
 
 def record_findings(
