@@ -48,13 +48,16 @@ def quoted(text: str) -> str:
 
 def timestamp() -> str:
     now = time.localtime()
-    offset = now.tm_gmtoff // 60
-    zone = (
-        "Z"
-        if offset == 0
-        else f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02d}:{abs(offset) % 60:02d}"
-    )
-    return time.strftime("%Y-%m-%dT%H:%M:%S", now) + zone
+    return time.strftime("%Y-%m-%dT%H:%M:%S", now) + zone_name(now.tm_gmtoff // 60)
+
+
+def zone_name(offset: int) -> str:
+    """`Z`, or `+01:00` for an offset from UTC of 60 minutes."""
+    if offset == 0:
+        return "Z"
+    sign = "-" if offset < 0 else "+"
+    hours, minutes = divmod(abs(offset), 60)
+    return f"{sign}{hours:02d}:{minutes:02d}"
 
 
 def text_line(level: str, message: str) -> str:

@@ -34,6 +34,8 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.model.activity import Activity
@@ -109,9 +111,7 @@ def ls(
     shown = jobs[:most]
     out.object([job.to_json(history=full) for job in shown])
     if shown:
-        setting = sorting_setting(jobs, sort)
-        metric = None if setting or sort in FIXED_ORDERS else sort
-        settings = [setting] if setting else swept_settings(shown) if metric else []
+        metric, settings = sorted_columns(jobs, shown, sort)
         causes = {job.id: client.known_cause(job) for job in shown}
         narrow = out.width is not None
         head, *rows = show.listing(
@@ -126,6 +126,19 @@ def ls(
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):
         out.note(f"{which_are_shown(len(shown), sort)}; all of them: tao ls --limit 0")
+
+
+def sorted_columns(
+    jobs: Sequence[Job], shown: Sequence[Job], sort: str
+) -> tuple[str | None, Sequence[str]]:
+    """The metric whose best values are shown (None: each job's own), and the settings that have a
+    column.
+    """
+    if setting := sorting_setting(jobs, sort):
+        return None, [setting]
+    if sort in FIXED_ORDERS:
+        return None, []
+    return sort, swept_settings(shown)
 
 
 def longest_list(out: Output, limit: int | None) -> int | None:

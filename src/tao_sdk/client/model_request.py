@@ -147,15 +147,14 @@ def with_whole_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             return address
         return os.path.normpath(folder.absolute() / Path(address).expanduser())
 
-    datasets = read_datasets(data)
-    return {
-        name: value
-        if name == FORMAT
-        else whole(value)
-        if isinstance(value, str)
-        else [whole(each) for each in value]
-        for name, value in datasets.items()
-    }
+    def with_whole(name: str, value: Any) -> Any:
+        if name == FORMAT:
+            return value
+        if isinstance(value, str):
+            return whole(value)
+        return [whole(address) for address in value]
+
+    return {name: with_whole(name, value) for name, value in read_datasets(data).items()}
 
 
 def refuse_unseen_data(data: Mapping[str, Any], platform: str) -> None:

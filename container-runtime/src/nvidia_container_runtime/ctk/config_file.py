@@ -37,11 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", "-o", default="")
 
 
+def output_path(options: argparse.Namespace, config_file: Path) -> Path | None:
+    """The file to write; None for standard output."""
+    if options.in_place:
+        return config_file
+    return Path(options.output) if options.output else None
+
+
 def run(options: argparse.Namespace) -> int:
     path = Path(options.config_file or default_path())
     text = configure.read(path) if options.verb != "default" else ""
     text = changed(text or default_text(), options.set)
-    target = path if options.in_place else Path(options.output) if options.output else None
+    target = output_path(options, path)
     if target:
         configure.write(target, text)
     else:

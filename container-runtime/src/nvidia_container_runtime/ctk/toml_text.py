@@ -63,10 +63,14 @@ class Edit:
         elif not table:
             self.replace(0, 0, line)
         else:
-            gap = "" if not self.text else "\n" if self.text.endswith("\n") else "\n\n"
-            self.replace(
-                len(self.text), len(self.text), f"{gap}[{'.'.join(map(bare, table))}]\n{line}"
-            )
+            header = f"[{'.'.join(map(bare, table))}]"
+            self.replace(len(self.text), len(self.text), f"{self.gap_at_end()}{header}\n{line}")
+
+    def gap_at_end(self) -> str:
+        """What leaves an empty line between the text and a new table."""
+        if not self.text:
+            return ""
+        return "\n" if self.text.endswith("\n") else "\n\n"
 
     def insert_after(self, position: int, like: str, line: str) -> None:
         """Below the line of that position, indented as the line that `like` starts with."""

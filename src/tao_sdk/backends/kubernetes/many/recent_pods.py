@@ -32,11 +32,11 @@ class RecentPods:
 
     def note(self, found: Mapping[Ref, Seen | None]) -> None:
         """Remember the pods that may have a log."""
+        there = {ref: seen.pods for ref, seen in found.items() if seen is not None}
         pods = {
             (ref.attempt, parse.rank_of(pod)): pod
-            for ref, seen in found.items()
-            if seen is not None
-            for pod in seen.pods
+            for ref, pods_of_job in there.items()
+            for pod in pods_of_job
             if parse.may_have_log(pod)
         }
         with self._lock:

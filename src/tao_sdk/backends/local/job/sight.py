@@ -70,8 +70,9 @@ class Sight:
             return Life.RESTARTED
         if not identity.this_space:
             return Life.ALIVE if is_taken(folder.file_path("lock")) else Life.ELSEWHERE
-        state = identity.state
-        return Life.GONE if state in GONE else Life.STOPPED if state in STOPPED else Life.ALIVE
+        if identity.state in GONE:
+            return Life.GONE
+        return Life.STOPPED if identity.state in STOPPED else Life.ALIVE
 
     def life_of_session(self, leader: Identity | None, folder: Folder, supervised: bool) -> Life:
         """Of the job's first process, or of what it left behind when nobody clears up after it."""
