@@ -137,10 +137,10 @@ def progress_bar(fraction: float | None, cells: int) -> Line:
 
 
 def scene_lines(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
-    """The whole screen: where the job is, how far it is, and until it tells that, what it prints.
+    """The whole screen: where the job is and how far it is; until it tells that, what it prints.
 
-    Of a terminal of `height` lines, there is its curve where that has room, the time that it took,
-    and how to leave.
+    On a terminal of `height` lines also the curve, if there is room for it, the elapsed time, and
+    how to detach.
     """
     lines = [header_line(scene, width)]
     lines += [[("  ! ", "yellow"), (text, "")] for text in scene.warnings[-2:]]

@@ -772,7 +772,7 @@ class Client:
 
 
 def named_jobs_words(ids: Sequence[str], words: int) -> str:
-    """What was named by so many words, where that are not two jobs."""
+    """The error text for a comparison of fewer than two jobs."""
     if not ids:
         return "No job is named."
     return "One job is named." if words == 1 else f"All the words name one job, {ids[0]}."

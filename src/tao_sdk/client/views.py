@@ -113,8 +113,8 @@ def doctor_view(findings: Mapping[str, Sequence[Finding]], ready: Sequence[str])
 def results_view(
     job_id: str, left: Results, copied: Sequence[Path] | None, of_epoch: Checkpoint | None
 ) -> View:
-    """What a job left, the copies that were made of it, and the checkpoint of an epoch that was
-    asked for, which is then the only one.
+    """JSON of a job's results: its files, the copies that were made, and its checkpoints. If one
+    epoch was asked for, that checkpoint alone.
     """
     checkpoints = [of_epoch] if of_epoch else left.checkpoints
     return {

@@ -236,10 +236,10 @@ def _had_ended(job: Job, answer: Observation) -> bool:
 
 
 def _seen_over(engine: Engine, job_ids: Sequence[str], give_up_at: float) -> Answers:
-    """True for those whose end a look shows in time.
+    """True for each job that a look sees ended before `give_up_at`.
 
-    Of what is gone, others must say what became of it. One that was changed meanwhile is judged
-    anew.
+    The look itself finds the outcome of an attempt that is gone, and judges a job anew that was
+    changed meanwhile.
     """
     left = list(job_ids)
     while left and time.monotonic() < give_up_at:

@@ -43,11 +43,9 @@ from tao_sdk.store import NewEvent
 if TYPE_CHECKING:
     from tao_sdk.engine.prepare import Planned, Request
 
-SUBMIT_LEASE_SECONDS = (
-    120.0  # after which a submit whose client is out of sight is finished by others
-)
+SUBMIT_LEASE_SECONDS = 120.0  # then another client may finish a submit that was abandoned
 GRACE = timedelta(seconds=10)
-BROKEN = "submit-broken"  # the kind of event that an error which nobody foresaw leaves
+BROKEN = "submit-broken"  # the event kind of an unexpected error in a submit
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,7 @@ def crossed_milestones(before: int, after: int, interval: int) -> range:
 
 
 def richer_progress(first: Progress, second: Progress) -> Progress:
-    """Of what two streams of one job say, the one that is further, then the one that says more,
-    then the first.
-    """
+    """The progress record that is further ahead; of equals the fuller one, else the first."""
 
     def advance(progress: Progress) -> tuple[int, int, int]:
         step = -1 if progress.step is None else progress.step

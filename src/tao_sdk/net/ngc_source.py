@@ -59,7 +59,7 @@ class Artifact:
         self.lock = threading.Lock()
         self.headers: dict[str, str] = {}
         self.guest = False
-        self.outside = False  # NGC, which is no server of this machine, told where a file is
+        self.outside = False  # NGC gave a file's address: it may not lead here
 
     def log_in(self) -> None:
         """Get ready to ask NGC: with a token, or as a guest. Raises Failure without a key."""

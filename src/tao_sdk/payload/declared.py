@@ -196,7 +196,7 @@ class SpecKeys:
         )
 
     def refuse_nearly(self, key: str, declared: Collection[str]) -> None:
-        """A key that there is not, beside one of nearly that name that waits for its path."""
+        """Refuse an unknown key if a key of nearly that name beside it has no path yet."""
         if self.has(key):
             return
         waiting = [other for other in self.empty_beside(key) if joined(other) not in declared]

@@ -268,7 +268,7 @@ def runs_input(text: str, command: Simple) -> bool:
 def argument_reading(
     text: str, spot: Spot, command: Simple, several: bool = False
 ) -> Reading | None:
-    """As what a value is read that stands in a word of the command."""
+    """How the command reads the argument that holds the value; None if it takes it as text."""
     argument = argument_at(text, spot, command)
     stored = stored_reading(text, spot, argument)
     if stored:
@@ -361,7 +361,7 @@ def sets_variables(words: Sequence[str]) -> bool:
 
 
 def stored_reading(text: str, spot: Spot, argument: Argument) -> Reading | None:
-    """As what a variable reads the value that this word gives it."""
+    """How the shell reads the value again, once a variable holds it. None if it does not."""
     name = assigned_variable(argument)
     start = list_start(text, spot.command) if spot.command else None
     if start:

@@ -58,11 +58,10 @@ class Word:
 
 @dataclass(eq=False)
 class Simple:
-    """A command: its words without redirections, the one that reads what it prints, what it stands
-    in, and its parts.
+    """A simple command: its words without redirections, the command it pipes into, what encloses
+    it, and the commands in it.
 
-    A group, such as (...), { ...; } or a loop, has no words of its own, but the commands in it as
-    its parts.
+    A group, such as (...), { ...; } or a loop, has no words. Its `parts` are the commands in it.
     """
 
     outer: Outer | None = None

@@ -1,10 +1,9 @@
 """What the runner tells: one line of JSON an event, on stderr, among the command's own bytes.
 
-An event is `@tao {...}` and a newline, at the start of a line. Where the last byte of the command's
-stdout or stderr, which are read as one, was no newline, ours is put in between, marked by a record
-separator before it and `"joined": true` in the event, so that events.py can give the command's
-bytes back exactly. No event holds the command line, an environment value or anything else that may
-be secret.
+An event is `@tao {...}` and a newline, at the start of a line. The command's stdout and stderr are
+one stream. If that does not end in a newline, we write a record separator and a newline first, and
+the event says `"joined": true`: so events.py can give the command's bytes back exactly. No event
+holds the command line, an environment value or anything else that may be secret.
 """
 
 from __future__ import annotations

@@ -48,8 +48,9 @@ WHO_TELLS = """if [ $$ -eq 1 ] || [ -z "${TINI_KILL_PROCESS_GROUP:-}" ]; then ta
 
 
 def mark_paths(attempt: Attempt) -> Iterator[str]:
-    """Where MARK may lie in the container of an attempt, also where an ENTRYPOINT such as `env -i`
-    took the variables away that its name has.
+    """The paths at which MARK may lie in the container of an attempt.
+
+    Its name is made of TAO's variables, which an ENTRYPOINT such as `env -i` may have cleared.
     """
     for job_id, number in ((attempt.job_id, attempt.number), ("", ""), (attempt.job_id, "")):
         name = f".tao-{job_id}-{number}"

@@ -42,8 +42,10 @@ class ContainerEvents(ChangeStream[str]):
     def wait_beyond(
         self, number: int, containers: Sequence[str], seconds: float
     ) -> tuple[set[str], int]:
-        """Those of the containers to which something has happened after that number, within
-        `seconds`, and the number up to which that is told. All of them, where nobody can tell.
+        """Wait up to `seconds` for an event after the event `number`.
+
+        Returns the containers that had one, and the number of the last event. Where the daemon's
+        events cannot be heard, these are all containers.
         """
         with self.state:
             self.state.wait_for(lambda: self.changed_beyond(number, containers), seconds)

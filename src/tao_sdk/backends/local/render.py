@@ -213,10 +213,11 @@ def local_inputs(job: PreparedJob, cwd: str) -> dict[str, str]:
 
 
 def input_links(job: PreparedJob, cwd: str, results: str = "") -> dict[str, str]:
-    """Path of each input that the job wants under a name outside its results -> what its link
-    leads to, or the address of what is fetched to that very path.
+    """Maps each input path outside the results to the target of its link, or to the address that
+    is fetched to that path.
 
-    What is fetched or unpacked for a relative path lies below `results`: then the start of a path.
+    Data that are fetched or unpacked for a relative path lie below `results`, which starts the path
+    then.
     """
     links: dict[str, str] = {}
     for each in job.data.inputs:

@@ -1,15 +1,13 @@
-"""Entries: something fetched or unpacked that appears under its name when it is whole, and not
-before.
+"""Entries: fetched or unpacked data, which get their name only when they are whole.
 
-Beside it lies a hidden folder of its own: the lock of whoever makes it, what is there so far (so
-that the next one goes on from that), and a mark that says of which version of its source it is
-made. The mark is written before the entry has its name, and taken away after the name is given up,
-so that an entry that is there is always of the version in the mark: one without a mark is
-another's, and never touched.
+Beside an entry lies a hidden folder. It holds the writer's lock, the partial data (a later writer
+resumes from them), and a mark: the version of the source. The mark is written before the entry gets
+its name, and removed after the entry has lost it. So the mark always tells the version of the entry
+that is there. An entry without a mark belongs to somebody else, and is never touched.
 
-What jobs share is on the disk before its mark says so. What one job has for itself can be made
-again: its command need not wait for the disk. Until the disk has it, the mark counts for this start
-of this machine only, and others wait for the lock.
+Shared entries are synced to the disk before the mark is written. The entry of a single job is not:
+it can be made again, and the command need not wait for the disk. Until it is synced, its mark is
+valid for this boot of the machine only, and others wait for the lock.
 """
 
 from __future__ import annotations

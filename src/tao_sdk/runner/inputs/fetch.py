@@ -1,8 +1,8 @@
 """Inputs: every one is in place before the command starts, or the job says which is not and ends.
 
-Here: what this machine has already. What has to be fetched or unpacked is staging.py's, what has a
-place of its own in the job target.py's, and what is told of one that is not as it should be
-trouble.py's: the command of another job does not wait for them.
+Here: inputs that this machine has already. Not here, and loaded only by a job that needs it:
+fetching and unpacking (staging.py), inputs with a place of their own in the job (target.py), and
+the words about an input that is missing or wrong (trouble.py).
 """
 
 from __future__ import annotations

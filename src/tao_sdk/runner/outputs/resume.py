@@ -112,8 +112,8 @@ def in_bucket(bucket: Bucket) -> Fetch:
 
 
 def in_folder(folder: str) -> Fetch:
-    """What lies in the results is there already, if it is as it was, and with nothing beside it
-    that was not there.
+    """Take a checkpoint from the results folder, if it is unchanged and its folder has no other
+    files.
     """
 
     def fetch(name: str, entries: list[Entry]) -> str:

@@ -99,8 +99,9 @@ class Sight:
         return replace(seen, stopped_pids=self.fresh_tree.stopped_processes(leader.pid))
 
     def see_below(self, folder: Folder, seen: Seen) -> Seen:
-        """A job whose first process is stopped: it runs on where that is a shell, and what this has
-        started is not stopped.
+        """The same job, with the processes below its first one, which is stopped.
+
+        If a signal stopped that one alone, the job is alive: a stopped shell's children run on.
         """
         leader = folder.read_identity("process")
         if leader is None or leader.state != STOPPED_BY_SIGNAL:
