@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from support.waiting import LIMIT_SECONDS
+from support.waiting import until as until_true
 from tao_sdk.backends.contract import cancel_one
 from tao_sdk.backends.news import NoNews
 from tao_sdk.client import Client
@@ -195,6 +196,19 @@ class Costly:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
+
+
+def test_jobs_that_have_ended_are_judged_as_many_at_once_as_the_backend_has_readers(
+    client: Client,
+) -> None:
+    """The evidence of each one comes once that of the other is asked for."""
+    jobs = [client.store.get(run(client, f"exit {code}")) for code in (3, 4)]
+    costly = Costly(client, jobs[0].id, readers=2)
+    refs = [client.engine.ref_of(job) for job in jobs]
+    until_true(lambda: all(seen.phase.ended for seen in costly.observe(refs).values()))
+    both_asked = threading.Barrier(2)
+    Changed(client, jobs[0].id, "evidence", lambda: both_asked.wait(LIMIT_SECONDS))
+    assert [one.job.exit_code for one in look(client.engine, jobs)] == [3, 4]
 
 
 def test_a_question_is_answered_by_a_look_that_began_after_it(client: Client) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -101,10 +101,40 @@ def _look_at_endpoint(
         seen = backend.observe([ref for _, ref in places if ref])
     except TaoError as error:  # this endpoint's jobs alone cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
+    judged = _judge_ended(engine, backend, places, seen)
     return [
-        judge(engine, backend, job, ref, seen[ref]) if ref else _without_place(engine, job)
-        for job, ref in places
+        judged.get(job.id) or _judge_one(engine, backend, job, ref, seen) for job, ref in places
     ]
+
+
+def _judge_ended(
+    engine: Engine,
+    backend: AnyBackend,
+    places: Sequence[tuple[Job, Ref | None]],
+    seen: Mapping[Ref, Observation],
+) -> dict[str, Looked]:
+    """Judge the jobs that have ended, by id, as many at once as the backend has readers: the log
+    and the evidence of each one are asked for.
+    """
+    ended = [(job, ref) for job, ref in places if ref and seen[ref].phase.ended]
+    judged = all_answers(
+        lambda place: _judge_one(engine, backend, *place, seen),
+        ended,
+        backend.capabilities.readers,
+    )
+    return {job.id: looked for (job, _), looked in zip(ended, judged, strict=True)}
+
+
+def _judge_one(
+    engine: Engine,
+    backend: AnyBackend,
+    job: Job,
+    ref: Ref | None,
+    seen: Mapping[Ref, Observation],
+) -> Looked:
+    if ref is None:
+        return _without_place(engine, job)
+    return judge(engine, backend, job, ref, seen[ref])
 
 
 def _without_place(engine: Engine, job: Job) -> Looked:

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
-from functools import partial
+from contextvars import Context, copy_context
 from typing import Generic, TypeVar
 
 from tao_sdk.backends.contract import Capabilities
@@ -105,14 +104,20 @@ class Asking(Generic[Subject, Answer]):
 def in_threads(
     act: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int
 ) -> list[Answer | TaoError]:
-    """The same, with each one in a thread, `most` at once.
+    """The same, with each one in a thread, `most` at once. The time within which the caller may ask
+    is that of the threads.
 
     Ctrl-C interrupts none that has begun: it is raised once those have ended, and no other begins.
     """
-    workers = max(1, min(most, len(subjects)))
+
+    def in_context(context: Context, subject: Subject) -> Answer | TaoError:
+        return context.run(lambda: answer(act, subject))
+
+    contexts = [copy_context() for _ in subjects]
+    workers = min(most, len(subjects))
     with ThreadPoolExecutor(workers, thread_name_prefix="tao-side-by-side") as pool:
         try:
-            return list(pool.map(partial(answer, act), subjects))
+            return list(pool.map(in_context, contexts, subjects))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
