@@ -131,15 +131,32 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, settings: Setti
         install_bank(tmp_path / "file" / "bank", settings)
 
 
-def test_an_agent_gets_the_texts_beside_those_that_it_has(settings: Settings) -> None:
+def test_an_agent_gets_whole_skills_beside_those_that_it_has(settings: Settings) -> None:
     own = settings.home / ".claude" / "skills" / "mine" / "SKILL.md"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
     installed = install_for("claude", settings)
     assert own.read_text() == "mine"
-    written = set(contents(installed.folder)) - {"mine/SKILL.md"}
-    assert written
-    assert {path.partition("/")[2] for path in written} == {"SKILL.md"}
+    texts = sorted(PACKAGED.rglob("SKILL.md"))
+    assert {path.name for path in installed.folder.iterdir() if path.is_dir()} == {
+        "mine",
+        *(text.parent.name for text in texts),
+    }
+    for text in texts:
+        assert contents(installed.folder / text.parent.name) == contents(text.parent)
+    script = "tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh"
+    assert os.access(installed.folder / script, os.X_OK)
+
+
+def test_an_agents_own_file_beside_a_skill_is_not_written_over(settings: Settings) -> None:
+    own = (
+        settings.home / ".claude/skills/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh"
+    )
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(BankError, match="not as tao skills install has written them"):
+        install_for("claude", settings)
+    assert contents(settings.home) == {str(own.relative_to(settings.home)): b"mine"}
 
 
 def test_an_unknown_agent_is_told_with_those_that_are_known(settings: Settings) -> None:

@@ -37,7 +37,7 @@ LEFT_OUT = "-"
     "--for",
     "agent",
     metavar="AGENT",
-    help="Of install: also put the SKILL.md files where this agent looks: claude or codex.",
+    help="Of install: also put the skills for agents where this one looks: claude or codex.",
 )
 def skills(
     out: Output,

@@ -1,4 +1,4 @@
-"""Writes the packaged bank as a folder, and its SKILL.md files where an agent looks for them.
+"""Writes the packaged bank as a folder, and its skills for agents where an agent looks for them.
 
 A file that lists what was written lies beside them. What it does not list, or what was changed
 since, is never replaced or removed.
@@ -51,15 +51,22 @@ def install_bank(target: Path | None, settings: Settings | None = None) -> Insta
 
 
 def install_for(agent: str, settings: Settings | None = None) -> Installed:
-    """Write the SKILL.md of each skill where the agent looks. Raises BankError, UsageError."""
+    """Write the skills that have a SKILL.md where the agent looks. Raises BankError, UsageError."""
     settings = settings or Settings.load()
     refuse_unknown_agent(agent)
-    files = {
-        f"{PurePosixPath(path).parent.name}/SKILL.md": data
-        for path, data in packaged_files()
-        if path.endswith("/SKILL.md")
+    return write_tree(agent_files(), settings.home / AGENTS[agent], shared=True)
+
+
+def agent_files() -> dict[str, bytes]:
+    """The whole folder of each skill that has a SKILL.md, below the skill's own name."""
+    bank = dict(packaged_files())
+    skills = [PurePosixPath(path).parent for path in bank if path.endswith("/SKILL.md")]
+    return {
+        f"{skill.name}/{PurePosixPath(path).relative_to(skill)}": data
+        for skill in skills
+        for path, data in bank.items()
+        if path.startswith(f"{skill}/")
     }
-    return write_tree(files, settings.home / AGENTS[agent], shared=True)
 
 
 def refuse_unknown_agent(agent: str) -> None:
