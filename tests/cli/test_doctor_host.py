@@ -31,6 +31,23 @@ def test_the_doctor_looks_at_a_host_for_docker_or_kubernetes(tao: Tao) -> None:
     assert tao("doctor", "host", "--fix", "--json").error["next"] == "tao doctor host"
 
 
+def test_the_flags_of_the_scripts_check_are_the_doctors(tao: Tao, tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 590.44.01\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    path = f"{tmp_path}:{tao.env['PATH']}"
+    severities = [
+        {each["code"]: each["severity"] for each in told.json["findings"]}
+        for told in (
+            tao("doctor", "host", *flags, "--json", NVIDIA_CUDA_RELEASE="99.0", PATH=path)
+            for flags in ([], ["--with-cuda"], ["--strict"])
+        )
+    ]
+    assert [each["host.driver"] for each in severities] == ["ok", "ok", "error"]
+    assert [each["host.cuda"] for each in severities] == ["ok", "error", "error"]
+    refused = tao("doctor", "local", "--strict", "--json")
+    assert (refused.code, refused.error["next"]) == (2, "tao doctor host --strict")
+
+
 def test_a_host_that_cannot_be_checked_is_a_finding(tao: Tao, tmp_path: Path) -> None:
     told = tao("doctor", "host", "--json", PATH=str(tmp_path))
     assert [each["code"] for each in told.json["findings"]] == ["host.not_checked"]

@@ -35,16 +35,17 @@ HERE = Path(__file__).parent
 DOCKER = "it runs on a real daemon, in tests/backends/docker"
 KUBERNETES = "it needs a cluster: tests/backends/kubernetes runs it on one"
 SLURM = "it needs a cluster: tests/backends/slurm runs it on one"
+HOST = "it looks at the machine: tests/skills/test_host_script.py runs it in the root of another"
 NOT_RUN = {
     "tao-execution-sdk/install-command.sh": "it installs the document, not this SDK, from outside",
-    "local-docker/gpu-host.sh": DOCKER,
+    "local-docker/gpu-host.sh": HOST,
     "local-docker/direct-docker.sh": DOCKER,
     "local-docker/network.sh": DOCKER,
     "local-docker/sdk.py": DOCKER,
     "kubernetes/sdk.py": KUBERNETES,
     "kubernetes/multi-node.py": KUBERNETES,
     "kubernetes/torchrun.py": KUBERNETES,
-    "kubernetes/node-runtime.sh": "tests/backends/kubernetes runs it beside a script in the skill bank's place",
+    "kubernetes/node-runtime.sh": HOST,
     "kubernetes/reachable.sh": KUBERNETES,
     "kubernetes/gpu-operator-check.sh": KUBERNETES,
     "kubernetes/gpu-operator-install.sh": "it installs a chart from outside",

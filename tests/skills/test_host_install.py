@@ -19,7 +19,7 @@ import pytest
 
 from support.debian_packages import Signer, make_package, make_repository, serve
 from support.dockerd import dockerd_here
-from support.host_root import HostRoot
+from support.host_root import BANK, HostRoot
 from support.pages import ROOT
 from support.tao_command import Ran
 from support.waiting import until
@@ -31,6 +31,11 @@ MACHINE = {"x86_64": "x86_64", "aarch64": "sbsa"}.get(os.uname().machine, "x86_6
 ARCHITECTURE = {"x86_64": "amd64", "sbsa": "arm64"}[MACHINE]
 TOOLKIT = ("nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
 VERSION = "1.19.0-1"
+# The system as its release file and NVIDIA's repository name it.
+SYSTEMS = {
+    "debian12": {"ID": "debian", "VERSION_ID": "12", "VERSION_CODENAME": "bookworm"},
+    "ubuntu2404": {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_ID": "24.04", "VERSION_CODENAME": "noble"},
+}  # fmt: skip
 # Docker as far as the script asks it: it knows the runtimes of daemon.json as of its last start.
 DOCKER = """\
 #!/usr/bin/python3
@@ -46,6 +51,9 @@ DOCKER_SERVICE = """\
 if [ -f /etc/docker/daemon.json ]; then cp /etc/docker/daemon.json /run/docker-started; else echo '{}' >/run/docker-started; fi
 """
 SMI = "#!/bin/sh\necho 580.95.05\n"
+DOCKER_CHECK, NODE_CHECK = "local-docker/gpu-host.sh", "kubernetes/node-runtime.sh"
+# as the Kubernetes document has it
+NODE_INSTALL = "bash skills/platform/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh --backend kubernetes --install --yes"
 # Once, everything that runs in the root is killed, as by a power cut.
 POWER_CUT = "if [ -e /power-cut ]; then rm /power-cut; kill -9 -1; fi"
 
@@ -59,13 +67,14 @@ class Host:
     address: str
 
     def setup(self, *words: str, stdin: str = "", **env: str) -> Ran:
-        return self.root.setup(
-            *words,
-            stdin=stdin,
-            NVIDIA_CUDA_REPOSITORY=f"{self.address}/cuda",
-            NVIDIA_CONTAINER_TOOLKIT_REPOSITORY=f"{self.address}/toolkit",
-            **env,
-        )
+        return self.root.setup(*words, stdin=stdin, **self.repositories, **env)
+
+    @property
+    def repositories(self) -> dict[str, str]:
+        return {
+            "NVIDIA_CUDA_REPOSITORY": f"{self.address}/cuda",
+            "NVIDIA_CONTAINER_TOOLKIT_REPOSITORY": f"{self.address}/toolkit",
+        }
 
     def installed(self, package: str) -> bool:
         words = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
@@ -82,20 +91,23 @@ def signer() -> Iterator[Signer]:
 
 
 @pytest.fixture
-def host(tmp_path: Path, signer: Signer) -> Iterator[Host]:
+def host(request: pytest.FixtureRequest, tmp_path: Path, signer: Signer) -> Iterator[Host]:
+    """A Debian, or the system that the test names."""
+    system = getattr(request, "param", "debian12")
     root = HostRoot(tmp_path / "root")
     root.path("/fakes").mkdir()
+    root.system(**SYSTEMS[system])
     served = tmp_path / "served"
     served.mkdir()
     with serve(served) as address:
-        make_repositories(served, address, signer)
+        make_repositories(served, address, signer, system)
         sources = f"deb [trusted=yes] {address}/debian /\n"
         root.path("/etc/apt/sources.list").write_text(sources)
         yield Host(root, served, address)
 
 
-def make_repositories(served: Path, address: str, signer: Signer) -> None:
-    """Debian's own packages, NVIDIA's driver, and the container toolkit."""
+def make_repositories(served: Path, address: str, signer: Signer, system: str) -> None:
+    """The system's own packages, NVIDIA's driver for it, and the container toolkit."""
     debian = served / "debian"
     make_package(debian, "ca-certificates", "20990101")
     make_package(debian, f"linux-headers-{os.uname().release}")
@@ -106,7 +118,7 @@ def make_repositories(served: Path, address: str, signer: Signer) -> None:
     )  # fmt: skip
     make_repository(debian, signer)
 
-    cuda = served / "cuda" / "debian12" / MACHINE
+    cuda = served / "cuda" / system / MACHINE
     make_package(cuda, "nvidia-driver-pinning-580")
     make_package(
         cuda, "nvidia-open-580", "580.95.05", {"/usr/bin/nvidia-smi": SMI}, after=POWER_CUT
@@ -118,7 +130,7 @@ def make_repositories(served: Path, address: str, signer: Signer) -> None:
     (keyring / "usr/share/keyrings").mkdir(parents=True)
     (keyring / "etc/apt/sources.list.d").mkdir(parents=True)
     shutil.copy(key, keyring / "usr/share/keyrings/cuda.asc")
-    entry = f"deb [signed-by=/usr/share/keyrings/cuda.asc] {address}/cuda/debian12/{MACHINE}/ /\n"
+    entry = f"deb [signed-by=/usr/share/keyrings/cuda.asc] {address}/cuda/{system}/{MACHINE}/ /\n"
     (keyring / "etc/apt/sources.list.d/cuda.list").write_text(entry)
     make_package(cuda, "cuda-keyring", "1.1-1", tree=keyring)
 
@@ -151,7 +163,8 @@ def test_a_bare_debian_becomes_a_gpu_host(host: Host) -> None:
     config = host.root.path("/etc/docker/daemon.json")
     config.parent.mkdir()
     config.write_text('{"data-root": "/big", "runtimes": {"crun": {"path": "/usr/bin/crun"}}}')
-    assert host.setup().code == 1
+    host.root.install_bank()
+    assert host.root.document(DOCKER_CHECK).code == 1
 
     ran = host.setup("--install", stdin="y\n", SUDO_USER="ana")
     assert ran.code == 0, ran.err
@@ -165,6 +178,22 @@ def test_a_bare_debian_becomes_a_gpu_host(host: Host) -> None:
 
     again = host.setup("--install", "--yes", "--json")
     assert (again.code, again.json["ready"], again.json["commands"]) == (0, True, [])
+    checked = host.root.document(DOCKER_CHECK)
+    assert (checked.code, "MISSING" in checked.out) == (0, False), checked
+
+
+@pytest.mark.parametrize("host", ["ubuntu2404"], indirect=True)
+def test_an_ubuntu_becomes_a_node_of_kubernetes_as_the_document_says(host: Host) -> None:
+    host.root.install_bank()
+    assert host.root.document(NODE_CHECK).code == 1
+
+    ran = host.root.run("bash", "-uc", f"cd {BANK} && {NODE_INSTALL}", **host.repositories)
+    assert ran.code == 0, ran.err
+    assert f"{host.address}/cuda/ubuntu2404/" in ran.err
+    assert host.installed("nvidia-open-580") and host.installed("nvidia-container-toolkit")
+    assert not host.installed("docker.io")
+    checked = host.root.document(NODE_CHECK)
+    assert (checked.code, "MISSING" in checked.out) == (0, False), checked
 
 
 def test_nothing_is_installed_without_approval(host: Host) -> None:

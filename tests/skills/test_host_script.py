@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.host_root import RECORD, HostRoot
+from support.host_root import BANK, RECORD, HostRoot
 from support.shellcheck import complaints
 from tao_sdk.model.gpu_host import targets
 from tao_sdk.model.settings import Settings
@@ -89,7 +90,8 @@ SETUP_SCRIPT="${TAO_SKILL_BANK_ROOT}/skills/tao-setup-nvidia-gpu-host/scripts/se
 [ -x "$SETUP_SCRIPT" ] || SETUP_SCRIPT="${TAO_SKILL_BANK_ROOT}/platform/tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh"
 bash "$SETUP_SCRIPT" --backend docker --check-only --help
 """
-IN_A_GROUP = "skills/platform/tao-setup-nvidia-gpu-host"
+SKILL = "tao-setup-nvidia-gpu-host"
+IN_A_GROUP = f"skills/platform/{SKILL}"
 
 
 @pytest.mark.parametrize("is_flat", [False, True], ids=["groups", "flat"])
@@ -105,6 +107,35 @@ def test_the_documents_call_finds_it_in_an_installed_bank(tmp_path: Path, is_fla
         text = call.replace("${SKILL}", skill)
         ran = subprocess.run(["bash", "-c", text], cwd=bank, capture_output=True, text=True)
         assert ran.stdout.startswith("Usage: setup-nvidia-gpu-host.sh"), ran.stderr
+
+
+@pytest.mark.parametrize("is_flat", [False, True], ids=["groups", "flat"])
+def test_the_documents_checks_of_a_host_run_as_written(root: HostRoot, is_flat: bool) -> None:
+    root.install_bank()
+    folder = f"{BANK}/platform"
+    if is_flat:
+        root.path(f"{BANK}/{IN_A_GROUP}").rename(root.path(f"{BANK}/skills/{SKILL}"))
+        folder = f"{BANK}/skills"
+    install = (
+        f" bash {folder}/{SKILL}/scripts/setup-nvidia-gpu-host.sh --backend {{}} --install --yes"
+    )
+    try:
+        for name, backend, said in (
+            ("local-docker/gpu-host.sh", "docker", "MISSING: TAO GPU host runtime is not ready."),
+            ("kubernetes/node-runtime.sh", "kubernetes", "MISSING: TAO Kubernetes GPU node runtime is not ready."),
+        ):  # fmt: skip
+            checked = root.document(name)
+            lines = checked.out.splitlines()
+            assert (checked.code, said in lines) == (1, True), checked
+            assert install.format(backend) in lines
+        skipped = root.document("kubernetes/node-runtime.sh", TAO_K8S_SKIP_NODE_RUNTIME_CHECK="1")
+        assert (skipped.code, skipped.out) == (0, "")
+        ready(root)
+        for name in ("local-docker/gpu-host.sh", "kubernetes/node-runtime.sh"):
+            checked = root.document(name)
+            assert (checked.code, "MISSING" in checked.out) == (0, False), checked
+    finally:
+        shutil.rmtree(root.path(BANK))
 
 
 def test_the_advice_names_the_script_wherever_it_was_called(tmp_path: Path) -> None:
@@ -137,12 +168,30 @@ def test_a_bare_host_is_not_ready_and_is_left_as_it_is(root: HostRoot) -> None:
         "MISSING: NVIDIA driver branch 580 (nvidia-smi is not here)",
         "INFO: CUDA Toolkit 13.0 is not needed on the host (Images have their own)",
         "MISSING: NVIDIA Container Toolkit 1.19.0 (It is not installed)",
-        "MISSING: Docker is not installed",
+        "MISSING: Docker is not installed. (Its package here is docker.io)",
         "Run with --install --yes after user approval to install the pinned runtime.",
     ]
     assert root.setup("--json", "--dry-run").code == 0
     after = {path: seen for path, seen in root.snapshot().items() if RECORD not in path}
     assert after == {path: seen for path, seen in before.items() if RECORD not in path}
+
+
+@pytest.mark.parametrize(
+    ("system", "source"),
+    [
+        ("rocky-9", "Its package here is docker-ce, from Docker's own repository"),
+        ("fedora-42", "Its package here is moby-engine"),
+        ("leap-15.6", "Its package here is docker"),
+        ("arch", "See https://docs.docker.com/engine/install/"),
+    ],
+)
+def test_a_host_without_docker_is_told_where_its_system_has_it(
+    root: HostRoot, system: str, source: str
+) -> None:
+    root.system(**SYSTEMS.get(system, {"ID": system}))
+    assert f"MISSING: Docker is not installed. ({source})\n" in root.setup().out
+    found = checked(root)["host.docker"]
+    assert (found["what"], found["evidence"]) == ("MISSING: Docker is not installed.", f"{source}.")
 
 
 def test_a_ready_host_is_ready(root: HostRoot) -> None:

@@ -12,12 +12,16 @@ from pathlib import Path
 
 from support.debian_packages import write_program
 from support.dockerd import dockerd_here
+from support.pages import ROOT
 from support.servers import debian
 from support.tao_command import Ran
 from tao_sdk.model.gpu_host import SCRIPT
+from tao_sdk.model.settings import Settings
+from tao_sdk.skills.installing import install_bank
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FAKES = "/fakes"  # a folder of programs that come before the root's own
+BANK = "/bank"  # the packaged bank, as `tao skills install` writes it
 RECORD = "/calls"  # what the fakes were called with
 RECORDING = f'#!/bin/sh\necho "$(basename "$0") $*" >>{RECORD}\n'
 
@@ -65,6 +69,14 @@ class HostRoot:
     def setup(self, *words: str, stdin: str = "", user: str = "", **env: str) -> Ran:
         """The set-up script with these words."""
         return self.run("bash", "/setup.sh", *words, stdin=stdin, user=user, **env)
+
+    def install_bank(self) -> None:
+        install_bank(self.path(BANK), Settings({"HOME": "/nowhere"}))
+
+    def document(self, name: str, **env: str) -> Ran:
+        """A snippet of the documents as it stands, in the folder of the bank."""
+        text = (ROOT / "tests" / "documents" / name).read_text()
+        return self.run("bash", "-uc", f"cd {BANK}\n{text}", **env)
 
     def run(self, *words: str, stdin: str = "", user: str = "", **env: str) -> Ran:
         """A program in the root, in namespaces of its own."""

@@ -22,7 +22,7 @@ from tao_sdk.client.doctor import (
     platform_findings,
     ready_platforms,
 )
-from tao_sdk.client.host_findings import HOST, host_findings
+from tao_sdk.client.host_findings import HOST, STRICT, WITH_CUDA, host_findings
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
 from tao_sdk.client.launch_checks import read_typed_needs
 from tao_sdk.client.smoke import IMAGE
@@ -68,6 +68,12 @@ NAME_A_JOB = "Name a job file: tao doctor job.yaml"
     "--smoke", is_flag=True, help="Also run a small job with one GPU there, and say what it saw."
 )
 @click.option("--smoke-image", default=IMAGE, show_default=True, help="The image of that job.")
+@click.option(
+    STRICT,
+    is_flag=True,
+    help="Of host: accept only the versions that the documents name, and ask for CUDA.",
+)
+@click.option(WITH_CUDA, is_flag=True, help="Of host: ask for the CUDA Toolkit, too.")
 def doctor(
     client: Client,
     out: Output,
@@ -80,6 +86,8 @@ def doctor(
     fix: bool,
     smoke: bool,
     smoke_image: str,
+    strict: bool,
+    with_cuda: bool,
     **params: Any,
 ) -> int:
     """Find what is missing or wrong on this machine. With a job file, or flags as `tao run` takes
@@ -100,9 +108,11 @@ def doctor(
     """
     needs = read_typed_needs(fields, batches)
     typed = Typed(params, values, option)
+    host_flags = [flag for flag, is_typed in ((STRICT, strict), (WITH_CUDA, with_cuda)) if is_typed]
     if of == HOST and HOST not in client.endpoints():
         refuse_other_flags(typed, bool(fields or batches or fix or smoke))
-        return examine_host(client, out, platform)
+        return examine_host(client, out, platform, host_flags)
+    refuse_host_flags(host_flags)
     job = job_to_check(client, of, platform, typed)
     if job is None and needs.labels:
         raise UsageError(NO_JOB_FOR_DATA, "", NAME_A_JOB)
@@ -125,9 +135,9 @@ def doctor(
     return exit_codes.WRONG
 
 
-def examine_host(client: Client, out: Output, platform: str | None) -> int:
+def examine_host(client: Client, out: Output, platform: str | None, flags: Sequence[str]) -> int:
     """Show what is missing on this machine for the containers of a platform."""
-    findings = {HOST: host_findings(platform, client.settings.environ)}
+    findings = {HOST: host_findings(platform, client.settings.environ, flags)}
     ready = ready_platforms(findings)
     out.object(doctor_view(findings, ready))
     out.lines(finding_lines(findings, out))
@@ -149,6 +159,14 @@ def refuse_other_flags(typed: Typed, has_others: bool) -> None:
     if has_others or typed.values or typed.option:
         what = "tao doctor host only looks: it takes no flags of a job, and no --fix or --smoke."
         raise UsageError(what, "", "Run:", "tao doctor host")
+
+
+def refuse_host_flags(flags: Sequence[str]) -> None:
+    """Raises UsageError for a flag of the host's check where something else is looked at."""
+    if flags:
+        raise UsageError(
+            f"{flags[0]} is a flag of host.", "", "Run:", f"tao doctor host {flags[0]}"
+        )
 
 
 def job_to_check(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tao_sdk.model.errors import UsageError
@@ -23,18 +23,22 @@ BACKENDS = {
     "k8s": "kubernetes",
 }
 SECONDS = 180  # the script gives each of its programs 15
+STRICT, WITH_CUDA = "--strict", "--with-cuda"  # flags of the check, by the script's names
 
 
-def host_findings(platform: str | None, environ: Mapping[str, str]) -> list[Finding]:
+def host_findings(
+    platform: str | None, environ: Mapping[str, str], flags: Sequence[str] = ()
+) -> list[Finding]:
     """What the check finds for the containers of this platform; None stands for docker.
 
-    Raises UsageError for a platform that needs no host of its own.
+    `flags` are STRICT and WITH_CUDA. Raises UsageError for a platform that needs no host of its
+    own.
     """
     backend = BACKENDS.get(platform or "docker")
     if backend is None:
         what = f"A host is set up for docker or kubernetes, not for {printable(platform or '')}."
         raise UsageError(what, "", "Run:", "tao doctor host")
-    argv = ["bash", str(SCRIPT), "--backend", backend, "--check-only", "--json"]
+    argv = ["bash", str(SCRIPT), "--backend", backend, "--check-only", "--json", *flags]
     try:
         done = subprocess.run(
             argv,

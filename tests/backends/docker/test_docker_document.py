@@ -110,38 +110,6 @@ def test_the_documents_preflight_runs_as_written(
     )
 
 
-@pytest.mark.parametrize("folder", ["skills", "platform"])
-@pytest.mark.parametrize("driver", [True, False], ids=["ready", "not-ready"])
-def test_the_documents_check_of_the_host_asks_the_setup_script(
-    surroundings: dict[str, str], tmp_path: Path, folder: str, driver: bool
-) -> None:
-    """The skill bank's script, which this package does not have, is one that looks for a driver as
-    that does.
-    """
-    script = (
-        tmp_path / folder / "tao-setup-nvidia-gpu-host" / "scripts" / "setup-nvidia-gpu-host.sh"
-    )
-    (tmp_path / "bin").mkdir()
-    for path, text in (
-        (script, 'echo "$*"; nvidia-smi'),
-        (tmp_path / "bin" / "nvidia-smi", f"exit {int(not driver)}"),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-    environ = {
-        **surroundings,
-        "PATH": f"{tmp_path}/bin:{surroundings['PATH']}",
-        "TAO_SKILL_BANK_ROOT": str(tmp_path),
-    }
-    checked = snippet("gpu-host.sh", environ, tmp_path)
-    said = ["--backend docker --check-only"]
-    if not driver:
-        said += ["MISSING: TAO GPU host runtime is not ready.", "After user approval, run:"]
-        said += [f" bash {script} --backend docker --install --yes"]
-    assert (checked.returncode, checked.stdout.splitlines()) == (int(not driver), said)
-
-
 @pytest.fixture(scope="module")
 def believed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon that says it can give GPUs, and cannot."""

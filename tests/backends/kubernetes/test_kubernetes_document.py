@@ -195,23 +195,3 @@ def test_the_check_of_the_gpu_operator_only_warns_and_the_doctor_counts_the_gpus
     assert checked.stdout.startswith("WARN: no nvidia.com/gpu allocatable on this cluster.")
     told = [each.what for each in client.doctor("kubernetes") if each.code == "kubernetes.gpus"]
     assert told == ["1 nodes have 8 nvidia.com/gpu."]
-
-
-@pytest.mark.parametrize("folder", ["skills", "platform"])
-def test_the_check_of_the_nodes_asks_the_setup_script_unless_told_not_to(
-    tmp_path: Path, folder: str
-) -> None:
-    """A script in the place of the skill bank's."""
-    script = tmp_path / folder / "tao-setup-nvidia-gpu-host/scripts/setup-nvidia-gpu-host.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text('#!/bin/sh\necho "$*"\nexit 1\n')
-    script.chmod(0o755)
-    environ = {**os.environ, "TAO_SKILL_BANK_ROOT": str(tmp_path)}
-    checked = shell("node-runtime.sh", environ)
-    assert checked.returncode == 1
-    assert checked.stdout.splitlines()[:2] == [
-        "--backend kubernetes --check-only",
-        "MISSING: TAO Kubernetes GPU node runtime is not ready.",
-    ]
-    skipped = shell("node-runtime.sh", {**environ, "TAO_K8S_SKIP_NODE_RUNTIME_CHECK": "1"})
-    assert (skipped.returncode, skipped.stdout) == (0, "")

@@ -115,7 +115,7 @@ json_boolean() { if "$@"; then printf true; else printf false; fi; }
 
 # The keys of a finding are those of `tao doctor --json`.
 json_finding() {
-  local severity=ok text=${texts[$1]}. reason=${reasons[$1]:+${reasons[$1]}.} command=""
+  local severity=ok text=${texts[$1]%.}. reason=${reasons[$1]:+${reasons[$1]}.} command=""
   case ${severities[$1]} in
     MISSING) severity=error text="MISSING: $text" command=$(install_command) ;;
     WARN) severity=warning ;;
@@ -332,9 +332,22 @@ check_toolkit() {
   report_version host.container_toolkit "NVIDIA Container Toolkit" "$target" "$toolkit_state" "$reason"
 }
 
+# Where this family of systems has Docker.
+docker_source() {
+  case $family in
+    debian) printf 'Its package here is %s' "$DOCKER_PACKAGE_DEBIAN" ;;
+    rhel)
+      printf 'Its package here is %s' "$(rhel_docker_package)"
+      [[ $(rhel_docker_package) != docker-ce ]] || printf ", from Docker's own repository"
+      ;;
+    suse) printf 'Its package here is %s' "${DOCKER_PACKAGE:-docker}" ;;
+    *) printf 'See https://docs.docker.com/engine/install/' ;;
+  esac
+}
+
 check_docker() {
   if ! has docker; then
-    report MISSING host.docker "Docker is not installed"
+    report MISSING host.docker "Docker is not installed." "$(docker_source)"
     return
   fi
   docker_state=ok
