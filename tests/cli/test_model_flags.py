@@ -15,7 +15,7 @@ TRAIN = ("--model", "digits", "--action", "train")
 PROGRAM = ROOT / "src/tao_sdk/skill_bank/skills/models/tao-train-digits/program"
 
 
-def test_a_model_is_trained_and_evaluated_without_a_path_typed(tao: Tao) -> None:
+def test_a_model_is_trained_evaluated_and_resumed_without_a_path_typed(tao: Tao) -> None:
     trained = tao("run", *TRAIN, "--set", "num_epochs=2", "--name", "learn", PATH="/usr/bin:/bin")
     assert trained.code == 0, trained.err
     evaluate = ("--model", "digits", "--action", "evaluate", "--parent", "learn")
@@ -38,6 +38,11 @@ def test_a_model_is_trained_and_evaluated_without_a_path_typed(tao: Tao) -> None
     tao.write("job.yaml", "model: digits\naction: evaluate\nparent: learn\n")
     assert tao("doctor", "job.yaml").code == 0
     assert tao("run", "job.yaml").code == 0
+    resumed = tao("run", *TRAIN, "--set", "num_epochs=3", "--parent", "learn", "--name", "more")
+    assert resumed.code == 0, resumed.err
+    printed = tao("logs", "more").out.splitlines()
+    assert printed[0] == "resumed after epoch 2"
+    assert [line.split()[1] for line in printed if line.startswith("epoch")] == ["3/3"]
 
 
 def test_the_predictions_of_a_model_are_the_digits_that_the_images_show(tao: Tao) -> None:

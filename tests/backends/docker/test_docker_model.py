@@ -34,13 +34,17 @@ def run(client: Client, *set_values: str, **model: Any) -> str:
     return job_id
 
 
-def test_the_evaluate_of_a_training_needs_no_path_typed(client: Client, tmp_path: Path) -> None:
+def test_what_follows_a_training_needs_no_path_typed(client: Client, tmp_path: Path) -> None:
     trained = run(client, "num_epochs=2", action="train")
     other = tmp_path / "elsewhere"
     other.mkdir()
     os.chdir(other)  # the parent's results are bound from where they are
     tested = run(client, action="evaluate", parent=trained, checkpoint="epoch:2")
     assert "epoch 2: accuracy 0.9" in client.get_job_logs(tested)
+    resumed = run(client, "num_epochs=3", action="train", parent=trained)
+    printed = client.get_job_logs(resumed).splitlines()
+    assert printed[0] == "resumed after epoch 2"
+    assert [line.split()[1] for line in printed if line.startswith("epoch")] == ["3/3"]
 
 
 def test_a_parent_elsewhere_is_refused(client: Client) -> None:
