@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.pages import ROOT
+from support.pages import BANK_PAGES, ROOT
 from support.tao_command import Ran
 from tao_sdk.backends.registry import NOT_BUILT, platforms
 from tao_sdk.cli.verbs import VERBS
@@ -23,10 +23,12 @@ from tao_sdk.skills.check import check_bank, has_errors
 from tao_sdk.skills.installing import packaged_files
 from tao_sdk.skills.loader import load_skill
 from tao_sdk.skills.names import load_named, summaries
+from tao_sdk.skills.scripts import SCRIPTS
 
 BANK = Bank(PACKAGED, "this package")
 TEXTS = sorted(PACKAGED.rglob("SKILL.md"))
 MOST_LINES = 200
+FLAG = re.compile(r"--[a-z][a-z-]+")
 WRITER = ROOT / "tools" / "write_model_skills.py"
 
 
@@ -105,21 +107,25 @@ def test_a_skills_text_has_the_head_that_agents_read(path: Path) -> None:
     assert len(text.splitlines()) <= MOST_LINES
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
-def test_every_command_of_a_skills_text_is_one(
-    path: Path, typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+def test_every_command_and_flag_of_a_page_is_one(
+    typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A flag that stands alone is one of any verb, of a platform's jobs, or of a script."""
     monkeypatch.setenv("COLUMNS", "400")
-    commands = [
-        line.split()[1:]
-        for line in re.findall(r"(?:^|`)(tao [^`\n]+)", path.read_text(), re.MULTILINE)
-    ]
-    assert commands
-    for verb, *words in commands:
-        assert verb in VERBS
-        shown = typed(verb, "--help").out
-        ours = words[: words.index("--")] if "--" in words else words
-        assert not [word for word in ours if word.startswith("-") and word not in shown]
+    shown = {verb: typed(verb, "--help").out for verb in VERBS}
+    scripts = [path.read_text() for path in PACKAGED.rglob("*.sh")]
+    scripts += [flag for script in SCRIPTS.values() for flag in script.arguments]
+    of_platforms = [typed("run", "--platform", name, "--help").out for name in platforms()]
+    known = {*FLAG.findall(" ".join([*shown.values(), *scripts, *of_platforms]))}
+    for page in BANK_PAGES:
+        text = page.read_text()
+        for verb, *words in map(str.split, re.findall(r"(?:^|`)tao ([^`\n]+)", text, re.MULTILINE)):
+            assert verb in VERBS, f"{page}: {verb}"
+            ours = words[: words.index("--")] if "--" in words else words
+            flags = [word for word in ours if word.startswith("-")]
+            assert not [flag for flag in flags if flag not in shown[verb]], f"{page}: {verb}"
+        alone = {flag for part in re.findall(r"`--[^`\n]+`", text) for flag in FLAG.findall(part)}
+        assert alone <= known, page
 
 
 @pytest.mark.parametrize("platform", platforms())

@@ -1,7 +1,7 @@
 """Pages: the Markdown files that people read, as blocks and links.
 
-Here: how a page is read. Not here: how a block is run (test_doc_blocks.py) and where links may lead
-(test_doc_links.py).
+Here: how a page is read. Not here: how a block is run (clone.py) and where links may lead
+(test_doc_links.py, test_bank_pages.py).
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
+# the texts of the packaged skill bank, which agents read
+BANK = ROOT / "src" / "tao_sdk" / "skill_bank"
+BANK_PAGES = sorted(BANK.rglob("*.md"))
 
 SHELL = frozenset({"sh", "bash", "shell"})
 PYTHON = frozenset({"python", "py"})
