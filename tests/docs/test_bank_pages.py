@@ -161,7 +161,7 @@ def test_every_page_beside_a_text_is_pointed_to() -> None:
 
 
 def test_a_skill_that_a_page_names_is_in_the_bank() -> None:
-    there = {path.parent.name for path in BANK_PAGES}
+    there = {path.parent.name for path in BANK_PAGES if path.name == "SKILL.md"}
     for page in BANK_PAGES:
         named = set(re.findall(r"\btao-(?:run|setup|launch)-[a-z-]*[a-z]", page.read_text()))
         assert named <= there, name_of(page)

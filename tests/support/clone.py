@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from support import forked_tao
 from support.pages import ROOT, SHELL, Block
 from tao_sdk import Client
 from tao_sdk.model.settings import Settings
 
 BLOCK_SECONDS = 60
+SHELL_TAO = ROOT / "tests" / "support" / "tao_of_shell.py"
 SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 
@@ -35,6 +38,8 @@ class Clone:
 
     def run(self, block: Block) -> subprocess.CompletedProcess[str]:
         python = str(Path(self.environ["VIRTUAL_ENV"]) / "bin" / "python")
+        server = forked_tao.server(forked_tao.settings_at_start(self.environ))
+        write_tao(self.folder.parent / "bin" / "tao", server.fileno())
         command = ["bash", "-euo", "pipefail", "-c"] if block.language in SHELL else [python, "-c"]
         return subprocess.run(
             [*command, block.text],
@@ -45,6 +50,7 @@ class Clone:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=BLOCK_SECONDS,
+            pass_fds=[server.fileno()],
         )
 
     def client(self) -> Client:
@@ -70,7 +76,7 @@ def fresh_clone(tmp_path: Path) -> Iterator[Clone]:
         {
             **kept,
             "HOME": str(home),
-            "PATH": f"{venv}/bin:{os.environ['PATH']}",
+            "PATH": f"{tmp_path}/bin:{venv}/bin:{os.environ['PATH']}",
             "VIRTUAL_ENV": str(venv),
             "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
             "COLUMNS": "100",
@@ -81,6 +87,14 @@ def fresh_clone(tmp_path: Path) -> Iterator[Clone]:
         for job in client.list_jobs():
             client.cancel_job(job.id, grace=1)
             client.remove(job.id)
+
+
+def write_tao(path: Path, descriptor: int) -> None:
+    """The command for the shell of a block, without the time that the start of each takes."""
+    path.parent.mkdir(exist_ok=True)
+    words = shlex.join([sys.executable, "-IS", str(SHELL_TAO), str(descriptor)])
+    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    path.chmod(0o755)
 
 
 def do_not_dawdle(spec: Path) -> None:
