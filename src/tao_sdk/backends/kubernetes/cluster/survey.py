@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tao_sdk.backends.kubernetes import look, render
+from tao_sdk.backends.kubernetes import look, render, rules
 from tao_sdk.backends.kubernetes.cluster import gang_scheduler, nodes, rights
 from tao_sdk.backends.kubernetes.cluster.claims import (
     claim_findings,
@@ -123,7 +123,7 @@ def would_refuse(what: str, refused: KubeError) -> Finding:
         "kubernetes.refused",
         f"The cluster would refuse the {what}: {refused.what}",
         "",
-        "Change what it names: the job's fields, or native.",
+        rules.advice_on(refused.what) or "Change what it names: the job's fields, or native.",
     )
 
 

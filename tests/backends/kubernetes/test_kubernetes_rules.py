@@ -1,0 +1,111 @@
+"""What each of the cluster's words for a job that waits or has failed is taken for, and what is advised."""
+
+from __future__ import annotations
+
+import pytest
+
+from tao_sdk.backends.kubernetes import rules
+from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
+from tao_sdk.model.reasons import Reason
+
+POD = 'pods "tao-job-a-" is forbidden'
+# What Kubernetes 1.36 says where it does not create a pod -> the rule that knows it.
+REFUSED_PODS = {
+    f"{POD}: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2": "quota",
+    f"{POD}: failed quota: q: must specify limits.cpu for: tao": "quota_asks",
+    f"{POD}: maximum memory usage per Container is 1Gi, but limit is 2Gi": "limit_range",
+    f"{POD}: minimum cpu usage per Pod is 1, but request is 100m": "limit_range",
+    f"{POD}: cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000": (
+        "limit_range"
+    ),
+    'Pod "tao-job-a-x" is invalid: spec.containers[0].resources.requests: Invalid value: "4": '
+    "must be less than or equal to cpu limit of 2": "limit_range",
+    f'{POD}: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false '
+    '(container "tao" must set securityContext.allowPrivilegeEscalation=false)': "pod_security",
+    f'{POD}: violates PodSecurity "baseline:latest": hostPath volumes (volume "mount-0")': (
+        "pod_security"
+    ),
+    'admission webhook "a.b.c" denied the request: no team label': "webhook",
+    f"{POD}: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no": "webhook",
+    'Internal error occurred: failed calling webhook "a.b.c": failed to call webhook: Post '
+    '"https://a.b.svc:443/?timeout=5s": service "a" not found': "webhook_down",
+    f'{POD}: error looking up service account ns/me: serviceaccount "me" not found': "unknown_name",
+    f"{POD}: no PriorityClass with name high was found": "unknown_name",
+    f'{POD}: pod rejected: RuntimeClass "nvidia" not found': "unknown_name",
+    f"{POD}: unable to validate against any security context constraint": "not_created",
+    'Pod "tao-job-a-x" is invalid: spec.hostname: Invalid value: "A_B"': "not_created",
+}
+# What a kubelet or a scheduler says of a pod that is there.
+STUCK_PODS = {
+    "couldn't find key token in Secret ns/login": "no_key",
+    "couldn't find key token in ConfigMap ns/settings": "no_key",
+    'MountVolume.SetUp failed for volume "a" : references non-existent secret key: b': "no_key",
+    'secret "login" not found': "no_secret",
+    'configmap "settings" not found': "no_secret",
+    'persistentvolumeclaim "data" not found': "no_claim",
+    "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.": "no_claim",
+    "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.": "unschedulable",
+}
+
+
+def waiting(words: str, *events: tuple[str, str]) -> Evidence:
+    """Of a job that waits, in the cluster's words."""
+    return Evidence(
+        "pending",
+        "waiting",
+        reason=f"it waits: {words}",
+        reason_code=Reason.QUEUED,
+        backend_words=words,
+        events=tuple(NodeEvent(*event) for event in events),
+    )
+
+
+def diagnosed(evidence: Evidence) -> Diagnosis:
+    found = rules.diagnose(evidence)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("words", "rule"), [*REFUSED_PODS.items(), *STUCK_PODS.items()])
+def test_a_job_that_waits_in_vain_is_told_what_to_change(words: str, rule: str) -> None:
+    """Who may see a Job's events alone, of which some pods are there, reads the same."""
+    event = "FailedCreate" if words in REFUSED_PODS else "Failed"
+    for evidence in (waiting(words), waiting("", (event, f"Error creating: {words}"))):
+        found = diagnosed(evidence)
+        assert found.rule == f"kubernetes.{rule}"
+        assert found.next != "Wait."
+        assert words in found.what
+
+
+@pytest.mark.parametrize("words", REFUSED_PODS)
+def test_what_the_cluster_refuses_at_once_has_the_same_advice(words: str) -> None:
+    assert rules.refused(words).next == diagnosed(waiting(words)).next
+
+
+def test_a_path_of_the_node_that_the_namespace_forbids_is_better_a_claim() -> None:
+    [words] = [words for words in REFUSED_PODS if "hostPath" in words]
+    assert "pvc://" in diagnosed(waiting(words)).next
+
+
+def test_a_queue_that_has_no_room_yet_is_waited_for() -> None:
+    assert diagnosed(waiting("insufficient unused quota in ClusterQueue")).next == "Wait."
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("FailedScheduling", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."),
+        ("FailedCreate", f"Error creating: {POD}: exceeded quota: q"),
+        ("FailedMount", 'MountVolume.SetUp failed : configmap "kube-root-ca.crt" not found'),
+    ],
+)
+def test_what_a_job_waited_for_once_is_not_why_its_program_failed(event: tuple[str, str]) -> None:
+    failed = Evidence(
+        "failed",
+        "Failed (BackoffLimitExceeded)",
+        exit_code=1,
+        reason="exit code 1",
+        reason_code=Reason.EXIT_CODE,
+        events=(NodeEvent("Error", "exit code 1 on a"), NodeEvent(*event)),
+    )
+    assert rules.diagnose(failed) is None
