@@ -80,6 +80,14 @@ RULES: Sequence[Rule] = (
         retryable=True,
     ),
     Rule(
+        code="kubernetes.node_refused",
+        when=reason_is(Reason.NODE_REFUSED),
+        what="What a node has changed after it was chosen: {seen}",
+        fault=INFRA,
+        next="Submit it again, or with --retries 3, so that a watcher starts it elsewhere.",
+        retryable=True,
+    ),
+    Rule(
         code="kubernetes.no_rank_0",
         when=runner_failed("start.no_rank_0"),
         what="{seen}",
@@ -100,7 +108,7 @@ RULES: Sequence[Rule] = (
         when=reason_is(Reason.NOT_STARTED),
         what="{seen}",
         fault=USER,
-        next="Look at the image, and at the command that its words name.",
+        next="Look at what its words name: the image, the command, or what the node does not take.",
         after="that is mended",
     ),
     Rule(
