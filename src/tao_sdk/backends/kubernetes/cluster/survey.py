@@ -13,6 +13,7 @@ from tao_sdk.backends.kubernetes.cluster.claims import (
     volume_of,
     waits_for_a_pod,
 )
+from tao_sdk.backends.kubernetes.cluster.rights import Right
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job.fitting import has_labels, repelling
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount, read_volume_mounts
@@ -139,12 +140,20 @@ def usable_nodes(request: KubernetesRequest, facts: KubernetesFacts) -> list[Nod
 def storage_findings(
     kube: Kube, job: PreparedJob, request: KubernetesRequest, usable: Sequence[Node]
 ) -> Iterator[Finding]:
-    """What is wrong with what the job mounts. Nothing is said of what the role may not see."""
+    """What is wrong with what the job mounts, and a warning of what the role may not see."""
+    unseen: dict[str, Right] = {}
     for mount in read_volume_mounts(job.spec.mounts):
         if mount.scheme not in KINDS:
             continue
-        with ignored(FORBIDDEN):
+        try:
             yield from object_findings(kube, mount, request, usable)
+        except KubeError as refused:
+            if refused.status != FORBIDDEN:
+                raise
+            kind = KINDS[mount.scheme]
+            unseen[kind] = Right("", kind, "get")
+    if unseen:
+        yield rights.unseen("mount.unseen", request.namespace, list(unseen.values()))
 
 
 def object_findings(
@@ -203,6 +212,7 @@ def pull_secret_findings(
     except KubeError as refused:
         if refused.status != FORBIDDEN:
             raise
+        yield rights.unseen("kubernetes.pull_secret", namespace, [Right("", "secrets", "get")])
         return
     if found is None:
         what = f"The pull secret {name} is not in namespace {namespace}."
