@@ -101,6 +101,9 @@ def test_an_image_that_cannot_be_pulled_is_an_issue_in_the_clusters_words(
     assert "Back-off pulling image" in issue_of(sdk, job)["message"]
     diagnosis = sdk.diagnose(job.id)
     assert diagnosis is not None and diagnosis.rule == "kubernetes.pull"
+    analysis = sdk.get_failure_analysis(job.id)
+    assert analysis is not None
+    assert (analysis["err_class"], analysis["suggestion"]) == ("ERR_INFRA", diagnosis.next)
     waits_without_a_log(sdk, job)
 
 

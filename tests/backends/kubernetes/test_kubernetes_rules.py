@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tao_sdk.backends.kubernetes import rules
+from tao_sdk.backends.kubernetes.job.manifests import registry_of
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.reasons import Reason
 
@@ -79,12 +82,30 @@ def test_a_job_that_waits_in_vain_is_told_what_to_change(words: str, rule: str) 
 
 @pytest.mark.parametrize("words", REFUSED_PODS)
 def test_what_the_cluster_refuses_at_once_has_the_same_advice(words: str) -> None:
-    assert rules.refused(words).next == diagnosed(waiting(words)).next
+    evidence = replace(waiting(words), names={"namespace": "team"})
+    assert rules.refused(words, "team").next == diagnosed(evidence).next
 
 
 def test_a_path_of_the_node_that_the_namespace_forbids_is_better_a_claim() -> None:
     [words] = [words for words in REFUSED_PODS if "hostPath" in words]
     assert "pvc://" in diagnosed(waiting(words)).next
+
+
+@pytest.mark.parametrize(
+    ("image", "login"),
+    [
+        ("nvcr.io/team/a:1", "nvcr.io --docker-username='$oauthtoken' --docker-password=$NGC_KEY"),
+        ("ghcr.io/team/a:1", "ghcr.io --docker-username=USER --docker-password=PASSWORD"),
+        ("team/a:1", "https://index.docker.io/v1/ --docker-username=USER"),
+    ],
+)
+def test_a_registry_that_wants_a_login_is_the_one_of_the_advice(image: str, login: str) -> None:
+    refused = Evidence("pending", reason_code=Reason.PULL_FAILED, backend_words="401 Unauthorized")
+    names = rules.names_for(registry_of(image), "team")
+    found = diagnosed(replace(refused, names=names))
+    assert found.rule == "kubernetes.pull_login"
+    assert f"--docker-server={login}" in found.next
+    assert found.next.endswith("-n team")
 
 
 def test_a_queue_that_has_no_room_yet_is_waited_for() -> None:

@@ -582,6 +582,13 @@ def rank_of(pod: Object) -> int:
     return int(found) if is_number else 0
 
 
+def image_of(job: Object) -> str:
+    """The image of the command; "" where the Job has no such container."""
+    pod = part(part(part(job, "spec"), "template"), "spec")
+    containers = [each for each in pod.get("containers") or () if each["name"] == names.CONTAINER]
+    return str(containers[0].get("image") or "") if containers else ""
+
+
 def pods_of_job(job: Object, pods: Sequence[Object]) -> list[Object]:
     """Those of the pods that this Job has made, by rank."""
     uid = job["metadata"]["uid"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tao_sdk.backends.kubernetes.job.manifests import create_secret, secret_name
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason
@@ -128,11 +129,7 @@ RULES: Sequence[Rule] = (
         ),
         what="The registry does not let the cluster have the image: {seen}",
         fault=USER,
-        next=(
-            "Create a secret with the log-in and name it (--image-pull-secret): kubectl create "
-            "secret docker-registry ngc-pull-secret --docker-server=nvcr.io "
-            "--docker-username='$oauthtoken' --docker-password=$NGC_KEY"
-        ),
+        next="Create a secret with the log-in and name it (--image-pull-secret): {create_secret}",
         after="the cluster can log in",
     ),
     Rule(
@@ -166,7 +163,7 @@ RULES: Sequence[Rule] = (
         when=cluster_says("exceeded quota"),
         what="The namespace's quota is used up: {seen}",
         fault=USER,
-        next="Wait, or ask for less, or for a larger quota: kubectl describe quota",
+        next="Wait, or ask for less, or for a larger quota: kubectl describe quota -n {namespace}",
         after="there is room in the quota",
     ),
     Rule(
@@ -179,7 +176,7 @@ RULES: Sequence[Rule] = (
         ),
         what="The namespace's limits do not allow the pod: {seen}",
         fault=USER,
-        next="Ask for what they allow: kubectl describe limitrange",
+        next="Ask for what they allow: kubectl describe limitrange -n {namespace}",
         after="it asks for what they allow",
     ),
     Rule(
@@ -217,7 +214,7 @@ RULES: Sequence[Rule] = (
         ),
         what="A claim that the job mounts has no volume: {seen}",
         fault=USER,
-        next="See what it waits for: kubectl describe pvc",
+        next="See what it waits for: kubectl describe pvc -n {namespace}",
         after="the claim is bound",
     ),
     Rule(
@@ -227,7 +224,7 @@ RULES: Sequence[Rule] = (
         ),
         what="A Secret or ConfigMap lacks a key that the pod names: {seen}",
         fault=USER,
-        next="Add the key, or correct its name: kubectl describe secret,configmap",
+        next="Add the key, or correct its name: kubectl describe secret,configmap -n {namespace}",
         after="the key is there",
     ),
     Rule(
@@ -249,7 +246,7 @@ RULES: Sequence[Rule] = (
         fault=USER,
         next=(
             "Correct service_account, priority_class or the runtimeClassName (native): "
-            "kubectl get serviceaccounts,priorityclasses,runtimeclasses"
+            "kubectl get serviceaccounts,priorityclasses,runtimeclasses -n {namespace}"
         ),
         after="the cluster knows it",
     ),
@@ -258,7 +255,10 @@ RULES: Sequence[Rule] = (
         when=while_waiting(event_named("FailedMount", "FailedAttachVolume")),
         what="A volume of the job cannot be mounted: {seen}",
         fault=USER,
-        next="See what its words name: the claim (kubectl describe pvc), or the NFS server.",
+        next=(
+            "See what its words name: the claim (kubectl describe pvc -n {namespace}), or the NFS "
+            "server."
+        ),
         after="the volume can be mounted",
     ),
     Rule(
@@ -289,19 +289,27 @@ RULES: Sequence[Rule] = (
 
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
-    return first_match(RULES, evidence)
+    names = {**names_for("REGISTRY", "NAMESPACE"), **evidence.names}
+    return first_match(RULES, replace(evidence, names=names))
 
 
-def refused(words: str) -> Refused:
+def names_for(registry: str, namespace: str) -> dict[str, str]:
+    """What the advice of the rules names."""
+    command = create_secret(registry, namespace, secret_name(registry))
+    return {"namespace": namespace, "create_secret": command}
+
+
+def refused(words: str, namespace: str) -> Refused:
     """The error for what the API server refused, with what can be done."""
-    error = Refused("The cluster refused the job.", words, advice_on(words))
+    error = Refused("The cluster refused the job.", words, advice_on(words, namespace))
     error.backend_words = words
     return error
 
 
-def advice_on(refusal: str) -> str:
+def advice_on(refusal: str, namespace: str) -> str:
     """What to do about the API server's words; "" where no rule knows them."""
-    found = first_match(OF_REFUSALS, Evidence(backend_words=refusal))
+    evidence = Evidence(backend_words=refusal, names={"namespace": namespace})
+    found = first_match(OF_REFUSALS, evidence)
     return found.next if found else ""
 
 
