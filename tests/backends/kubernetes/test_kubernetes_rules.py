@@ -51,6 +51,35 @@ STUCK_PODS = {
 }
 
 
+# What is known of an attempt that waits for its image, or that has ended -> the rule that knows it.
+OTHERS = {
+    "oom": Evidence("failed", reason="OOMKilled", reason_code=Reason.OUT_OF_MEMORY),
+    "evicted": Evidence("failed", reason="low on memory", reason_code=Reason.EVICTED),
+    "preempted": Evidence("failed", reason_code=Reason.PREEMPTED),
+    "node_lost": Evidence("failed", reason="node a was lost", reason_code=Reason.NODE_FAILED),
+    "node_refused": Evidence("failed", reason="OutOfcpu", reason_code=Reason.NODE_REFUSED),
+    "no_rank_0": Evidence("failed", runner=({"event": "failed", "code": "start.no_rank_0"},)),
+    "no_shell": Evidence(
+        "failed",
+        reason_code=Reason.NOT_STARTED,
+        events=(NodeEvent("StartError", "stat /bin/sh: no such file or directory"),),
+    ),
+    "not_started": Evidence("failed", reason="exec: permission", reason_code=Reason.NOT_STARTED),
+    "deadline": Evidence("failed", reason_code=Reason.TIME_LIMIT),
+    "pull_login": Evidence(
+        "pending", reason_code=Reason.PULL_FAILED, backend_words="401 Unauthorized"
+    ),
+    "no_image": Evidence(
+        "pending", reason_code=Reason.PULL_FAILED, backend_words="registry.test/a:9: not found"
+    ),
+    "pull": Evidence(
+        "pending", reason_code=Reason.PULL_FAILED, backend_words="dial tcp: i/o timeout"
+    ),
+    "mount": Evidence("pending", events=(NodeEvent("FailedMount", "no such host"),)),
+    "queue": Evidence("pending", reason="it waits in a queue", reason_code=Reason.QUEUED),
+}
+
+
 def waiting(words: str, *events: tuple[str, str]) -> Evidence:
     """Of a job that waits, in the cluster's words."""
     return Evidence(
@@ -78,6 +107,16 @@ def test_a_job_that_waits_in_vain_is_told_what_to_change(words: str, rule: str) 
         assert found.rule == f"kubernetes.{rule}"
         assert found.next != "Wait."
         assert words in found.what
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+def test_a_reason_or_an_event_is_explained_by_its_rule(rule: str) -> None:
+    assert diagnosed(OTHERS[rule]).rule == f"kubernetes.{rule}"
+
+
+def test_no_rule_is_without_words_that_reach_it() -> None:
+    tried = {*REFUSED_PODS.values(), *STUCK_PODS.values(), *OTHERS}
+    assert {f"kubernetes.{rule}" for rule in tried} == {rule.code for rule in rules.RULES}
 
 
 @pytest.mark.parametrize("words", REFUSED_PODS)
