@@ -12,15 +12,11 @@ import yaml
 
 from support.kubernetes.kube_files import BUSYBOX, PYTHON
 from support.kubernetes.kube_here import Cluster
-from support.kubernetes.page_roles import (
-    grant_further_rights,
-    revoke_further_rights,
-    role_of_the_page,
-)
+from support.kubernetes.page_roles import role_of_the_page
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
@@ -140,49 +136,3 @@ def test_a_role_without_pods_gets_one_note_of_what_is_missing_and_what_does_not_
         until(lambda: client.cancel_job(job.id, grace=1))
         client.remove(job.id)
     assert "Traceback" not in capfd.readouterr().err
-
-
-@pytest.fixture
-def team(simulation: Cluster) -> Iterator[str]:
-    """A namespace of a cluster with simulated nodes."""
-    name = simulation.make_namespace()
-    yield name
-    simulation.clear_namespace(name)
-
-
-def test_what_a_role_may_not_see_is_told_and_with_the_further_rights_of_the_page_it_is_checked(
-    simulation: Cluster, team: str, tmp_path: Path
-) -> None:
-    token = simulation.make_user(team, "caller", role_of_the_page()["rules"])
-    kubeconfig = simulation.write_kubeconfig(tmp_path / "caller", team, token)
-    mounts = ["pvc://lost:/a", "secret://lost:/b", "configmap://lost:/c"]
-    spec = JobSpec(image="simulated:1", command="true", gpu_count=0, mounts=mounts)
-    environ = {"KUBECONFIG": str(kubeconfig), "TAO_K8S_NAMESPACE": team, "HOME": str(tmp_path)}
-
-    def found() -> dict[str, list[Finding]]:
-        with Client(settings=Settings(environ)) as client:
-            told = client.plan(spec, "kubernetes", {"image_pull_secret": "lost"}).findings
-        return {code: [each for each in told if each.code == code] for code in CHECKED}
-
-    unseen = found()
-    assert [len(each) for each in unseen.values()] == [1, 0, 1]
-    [mount], [login] = unseen["mount.unseen"], unseen["kubernetes.pull_secret"]
-    assert (mount.severity, login.severity) == (Severity.WARNING, Severity.WARNING)
-    for kind in ("persistentvolumeclaims", "secrets", "configmaps"):
-        assert kind in mount.what
-        assert f'resources: ["{kind}"], verbs: ["get"]' in mount.fix
-    assert "is not checked" in mount.why
-    grant_further_rights(simulation, team, "caller")
-    try:
-        until(lambda: not found()["mount.unseen"])
-        seen = found()
-    finally:
-        revoke_further_rights(simulation, team, "caller")
-    assert [each.what for each in seen["mount.missing"]] == [
-        f"{scheme}://lost is mounted and is not there." for scheme in ("pvc", "secret", "configmap")
-    ]
-    [login] = seen["kubernetes.pull_secret"]
-    assert login.severity is Severity.ERROR
-
-
-CHECKED = ("mount.unseen", "mount.missing", "kubernetes.pull_secret")
