@@ -101,6 +101,10 @@ def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(
         read_spec(values)
 
 
+def test_a_variable_without_a_value_is_left_out() -> None:
+    assert read_spec({"command": "true", "env_vars": {"A": None, "B": ""}}).env_vars == {"B": ""}
+
+
 def test_a_stored_spec_reads_back_without_its_secrets() -> None:
     spec = read_spec(
         {

@@ -682,11 +682,10 @@ class Client:
         return notes(self.engine, self.store.get(self.store.resolve(job_id)))
 
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
-        """The diagnosis of a failed job as a dictionary: err_class, suggestion,
-        job_failure_by_node_event, ...; else None.
+        """The diagnosis of a job that failed, or that is Pending for a reason that its platform
+        names, as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None.
         """
-        job = self.get_job(job_id)
-        found = diagnose.diagnose(self.engine, job) if job.status is Status.ERROR else None
+        found = diagnose.find_cause(self.engine, self.get_job(job_id))
         return found.to_json() if found else None
 
     def doctor(self, platform: str) -> list[Finding]:

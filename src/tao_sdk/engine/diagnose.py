@@ -34,6 +34,17 @@ FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
 LOOK_AGAIN = "Look again, which finishes a submit that was cut short: tao status {job}"
 _SENT_FILE = re.compile(r"/[^\n\"'()]*?/work/([^\n\"'():,]+)")  # the job's copy of a file
+# Of Pending jobs: no backend has said yet why.
+UNTOLD = (
+    None,
+    Reason.SUBMITTING,
+    Reason.SUBMITTED,
+    Reason.ATTEMPT_STARTED,
+    Reason.START_UNKNOWN,
+    Reason.SUBMIT_BROKEN,
+    Reason.NOT_SEEN,
+    Reason.NOT_FOUND,
+)
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
 
@@ -46,6 +57,15 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     if job.waits_for_next_attempt:
         return replace(diagnosis, next=FOLLOWS)  # who also submits it again has two jobs
     return diagnosis
+
+
+def find_cause(engine: Engine, job: Job) -> Diagnosis | None:
+    """Why the job failed, or why it is Pending where its backend has named a reason; else None."""
+    if job.status is Status.ERROR:
+        return diagnose(engine, job)
+    if job.status is not Status.PENDING or job.reason_code in UNTOLD:
+        return None
+    return diagnose(engine, job)
 
 
 def stored(diagnosis: Diagnosis, attempt: int) -> dict[str, Any]:

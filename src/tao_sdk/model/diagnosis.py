@@ -69,6 +69,8 @@ class Evidence:
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
     stopped_pids: tuple[int, ...] = ()  # processes that somebody has stopped (SIGSTOP)
     job_id: str = "JOB"  # for advice that names the job
+    # what else advice may name, such as {namespace}, of a backend's own
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
     # fields of a job that its platform does not use, so that no advice names them
     unused_fields: frozenset[str] = frozenset()
 

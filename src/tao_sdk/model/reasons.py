@@ -113,6 +113,8 @@ class Reason(str, Enum):
     # Kubernetes
     EVICTED = "evicted"
     """Its pod was taken off its node, for want of room there or by someone's drain."""
+    NODE_REFUSED = "node_refused"
+    """A node did not take its pod, such as for a GPU that another pod got first."""
 
     __str__ = str.__str__
 

@@ -38,7 +38,7 @@ class Rule:
 
     `next_without` has the advice for a platform that does not use a field of the job, by field.
     It and `next` may also use {package}, what to install for the module that {seen} names,
-    {own_module}, the path of that module here, and {job}, the job's id.
+    {own_module}, the path of that module here, {job}, the job's id, and the names in the evidence.
     """
 
     code: str
@@ -89,8 +89,9 @@ class Rule:
 
 
 def filled(advice: str, headline: str, evidence: Evidence) -> str:
-    """The advice with {seen}, {package}, {own_module} and {job} filled in."""
+    """The advice with {seen}, {package}, {own_module}, {job} and the backend's names filled in."""
     values = {
+        **evidence.names,
         "package": package_words(headline),
         "own_module": shlex.quote(evidence.own_module),
         "job": evidence.job_id,

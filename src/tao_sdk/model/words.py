@@ -75,6 +75,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.CAUSE_NOT_TOLD_YET: "SLURM says {what}, and its accounting has not told why yet",
     Reason.QUEUE_REASON: "{what}",
     Reason.EVICTED: "its pod was evicted from node {node}: {what}",
+    Reason.NODE_REFUSED: "node {node} did not take its pod: {what}",
 }
 
 # What is said of the same reason in another place, under the name of the place.
@@ -93,6 +94,7 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
     ),
     (Reason.OUT_OF_MEMORY, "slurm"): "out of memory (OOM): the command was killed",
     (Reason.OUT_OF_MEMORY, "kubernetes"): "OOMKilled: the pod ran out of its memory",
+    (Reason.NOT_STARTED, "kubernetes"): "it could not be started on node {node}: {what}",
     (Reason.NODE_FAILED, "kubernetes"): "node {node} was lost while the job ran",
     (Reason.EVICTED, "gone"): "its pod was taken away, and its exit code with it: {what}",
     (Reason.EXIT_UNKNOWN, "gone"): "its pod is gone, and its exit code with it: {what}",

@@ -14,6 +14,7 @@ import yaml
 from support.kubernetes import kube_images
 from support.kubernetes.kube_claims import make_claim
 from support.kubernetes.kube_here import Cluster, namespaced
+from support.kubernetes.page_roles import role_of_the_page
 from support.pages import ROOT
 from support.tao_command import run_tao_here
 from support.waiting import until
@@ -221,9 +222,7 @@ def test_a_claim_is_looked_at_with_the_rights_of_the_page_and_a_private_image(
     cluster: Cluster, namespace: str, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     kube_images.registry(cluster)
-    block = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8").partition("```yaml\n")[2]
-    rules = yaml.safe_load(block.partition("```")[0])["rules"]
-    token = cluster.make_user(namespace, "caller", rules)
+    token = cluster.make_user(namespace, "caller", role_of_the_page()["rules"])
     kubeconfig = cluster.write_kubeconfig(tmp_path / "caller", namespace, token)
     own = {"KUBECONFIG": str(kubeconfig), "NGC_KEY": kube_images.REGISTRY_PASSWORD}
     with Client(settings=Settings({**surroundings, **own})) as client:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.kubernetes.kube_here import Cluster
+from support.kubernetes.kube_here import Cluster, namespaced
+from support.kubernetes.page_roles import role_of_the_page
 from support.shellcheck import complaints_of_text
+from support.waiting import until
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.cluster import doctor as examination
 from tao_sdk.backends.kubernetes.job.start_script import start_script
+from tao_sdk.cli.main import run
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.finding import Finding, Severity
@@ -28,6 +34,27 @@ def test_no_kubeconfig_is_told_in_the_documents_words(tmp_path: Path) -> None:
     told = doctor({}, tmp_path)["kubernetes.no_login"]
     assert told.what == "MISSING: no kubeconfig at ~/.kube/config and not running in a pod."
     assert f"{tmp_path}/.kube/config is not there" in told.why
+
+
+def test_the_command_has_exit_code_2_without_a_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TAO_SDK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(logging.getLogger("tao_sdk"), "handlers", [])
+    assert run(["doctor", "kubernetes"]) == 2
+    assert "MISSING: no kubeconfig at ~/.kube/config" in capsys.readouterr().out
+
+
+def test_the_extra_that_is_not_installed_is_told_in_the_documents_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    told = doctor({}, tmp_path)["extra.missing"]
+    assert told.severity is Severity.ERROR
+    assert told.what == "MISSING: kubernetes extra not installed. Run:"
+    assert "[kubernetes]" in told.command
 
 
 def test_a_kubeconfig_that_is_not_where_it_should_be_is_named(tmp_path: Path) -> None:
@@ -76,6 +103,37 @@ def test_a_cluster_that_does_not_answer_is_missing(
     (tmp_path / "silent").write_text(text.replace(server, "https://127.0.0.1:9"))
     told = doctor({"KUBECONFIG": str(tmp_path / "silent")}, tmp_path)["backend.unreachable"]
     assert told.what.startswith("MISSING: The API server https://127.0.0.1:9")
+
+
+QUOTA = {"metadata": {"name": "team"}, "spec": {"hard": {"pods": "7", "cpu": "20"}}}
+
+
+def test_the_role_of_the_page_is_enough_and_each_right_that_is_missing_is_an_error(
+    simulation: Cluster, tmp_path: Path
+) -> None:
+    namespace = simulation.make_namespace()
+    quotas = f"{namespaced(namespace)}/resourcequotas"
+    simulation.api.create(quotas, QUOTA)
+    until(lambda: simulation.api.get(f"{quotas}/team").get("status", {}).get("hard"))
+    rules = role_of_the_page()["rules"]
+
+    def told_to(name: str, *granted: Any) -> dict[str, Finding]:
+        token = simulation.make_user(namespace, name, [*granted]) if granted else ""
+        kubeconfig = simulation.write_kubeconfig(tmp_path / name, namespace, token)
+        environ = {"KUBECONFIG": str(kubeconfig), "TAO_K8S_NAMESPACE": namespace}
+        return doctor(environ, tmp_path)
+
+    bare = told_to("bare", *rules)
+    assert not [each for each in bare.values() if each.severity is Severity.ERROR]
+    assert bare["kubernetes.nodes_unseen"].severity is Severity.WARNING
+    assert not bare.keys() & {"kubernetes.right", "kubernetes.quota", "kubernetes.gpus"}
+    helpless = told_to("helpless", *(rule for rule in rules if rule["apiGroups"] != ["batch"]))
+    missing = helpless["kubernetes.right"]
+    assert missing.severity is Severity.ERROR
+    assert f"list, patch, delete or watch jobs in namespace {namespace}" in missing.what
+    assert 'resources: ["jobs"], verbs: ["create"]' in missing.next
+    quota = told_to("admin")["kubernetes.quota"].what
+    assert quota == f"The quota team of namespace {namespace}: cpu 0 of 20, pods 0 of 7."
 
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"

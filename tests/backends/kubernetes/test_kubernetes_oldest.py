@@ -15,10 +15,14 @@ from support.kubernetes import kube_here, programs
 from support.kubernetes.kube_api import ApiError
 from support.kubernetes.kube_files import PYTHON, Shape
 from support.kubernetes.kube_here import Cluster, namespaced
+from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.backends.kubernetes.cluster import doctor
 from tao_sdk.client import Client
+from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 
+NODES = ("node-1", "node-2")
 JOBS = f"{namespaced('default', 'batch/v1')}/jobs"
 SERVICES, SECRETS = f"{namespaced('default')}/services", f"{namespaced('default')}/secrets"
 
@@ -30,7 +34,7 @@ def oldest() -> Iterator[Cluster]:
         room = {"cpu": "8", "memory": "64Gi", "pods": "100", "nvidia.com/gpu": "8"}
         ready = {"type": "Ready", "status": "True"}
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
-        for name in ("node-1", "node-2"):
+        for name in NODES:
             cluster.api.create("/api/v1/nodes", {"metadata": {"name": name}})
             cluster.api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
         account = {"metadata": {"name": "default"}}
@@ -68,6 +72,44 @@ def test_the_oldest_release_is_the_one_that_the_documentation_names(oldest: Clus
     served = oldest.api.get("/version")["gitVersion"]
     assert served == f"v{programs.OLDEST.release()}"
     assert served.removeprefix("v").rpartition(".")[0] in page.read_text()
+
+
+@pytest.mark.kubernetes
+def test_the_doctor_warns_of_a_release_that_is_too_old_and_of_nodes_without_gpus(
+    oldest: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig = oldest.write_kubeconfig(tmp_path / "kubeconfig")
+
+    def told(**environ: str) -> dict[str, Finding]:
+        given = {"HOME": str(tmp_path), "KUBECONFIG": str(kubeconfig), **environ}
+        return {each.code: each for each in KubernetesBackend(Settings(given), tmp_path).doctor()}
+
+    good = told()
+    assert {good["kubernetes.cluster"].severity, good["kubernetes.gpus"].severity} == {Severity.OK}
+    offer_gpus(oldest, 0)
+    try:
+        bare, skipped = told(), told(TAO_K8S_SKIP_NODE_RUNTIME_CHECK="1")
+    finally:
+        offer_gpus(oldest, 8)
+    assert bare["kubernetes.gpus"].what == "WARN: no nvidia.com/gpu allocatable on this cluster."
+    runtime = bare["kubernetes.node_runtime"]
+    assert runtime.what == "MISSING: TAO Kubernetes GPU node runtime is not ready."
+    assert "TAO_K8S_SKIP_NODE_RUNTIME_CHECK=1" in runtime.next
+    assert {each.severity for each in (runtime, bare["kubernetes.gpus"])} == {Severity.WARNING}
+    assert "kubernetes.node_runtime" not in skipped
+    assert skipped["kubernetes.gpus"].severity is Severity.WARNING
+    monkeypatch.setattr(doctor, "OLDEST", (1, 29))
+    old = told()
+    assert "kubernetes.cluster" not in old
+    assert old["kubernetes.old"].severity is Severity.WARNING
+    assert f"Kubernetes v{programs.OLDEST.release()} answers" in old["kubernetes.old"].what
+
+
+def offer_gpus(cluster: Cluster, count: int) -> None:
+    room = {"nvidia.com/gpu": str(count)}
+    for name in NODES:
+        status = {"capacity": room, "allocatable": room}
+        cluster.api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
 
 
 @pytest.mark.kubernetes

@@ -140,6 +140,37 @@ def test_a_disrupted_pod_failed_by_the_cluster_even_if_its_program_ended_with_0(
     assert diagnosis is not None and diagnosis.retryable
 
 
+OUT_OF_GPUS = "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu, requested: 8"
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "reason", "helps"),
+    [
+        ("OutOfnvidia.com/gpu", OUT_OF_GPUS, Reason.NODE_REFUSED, True),
+        ("UnexpectedAdmissionError", "Allocate failed", Reason.NODE_REFUSED, True),
+        ("NodeAffinity", "Predicate NodeAffinity failed", Reason.NODE_REFUSED, True),
+        ("AppArmor", "Cannot enforce AppArmor", Reason.NOT_STARTED, False),
+        ("DeadlineExceeded", "Pod was active on the node too long", Reason.TIME_LIMIT, False),
+    ],
+)
+def test_a_pod_that_its_node_did_not_take_is_told_in_the_nodes_words(
+    word: str, message: str, reason: Reason, helps: bool
+) -> None:
+    refused = pod(phase="Failed", reason=word, message=message)
+    peer = pod(done(143, finishedAt="2026-01-01T00:01:01Z"), rank=1)
+    for told in (seen(job("Failed"), refused), seen(job("Failed", completions=2), refused, peer)):
+        assert (told.phase, told.reason_code) == (Phase.FAILED, reason)
+        assert "lost" not in told.reason
+        assert (f"{word}: {message}" in told.reason) == (reason is not Reason.TIME_LIMIT)
+        diagnosis = rules.diagnose(Evidence.of_observation(told))
+        assert diagnosis is not None and diagnosis.retryable is helps
+
+
+def test_a_pod_that_its_own_deadline_has_killed_reached_its_time_limit() -> None:
+    told = seen(job("Failed"), pod(done(137), phase="Failed", reason="DeadlineExceeded"))
+    assert told.reason_code is Reason.TIME_LIMIT
+
+
 def test_a_failed_job_whose_pod_is_gone_failed_by_the_cluster() -> None:
     """Its program's own failure would have left the pod there."""
     found = seen(job("Failed"))

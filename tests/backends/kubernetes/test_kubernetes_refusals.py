@@ -12,16 +12,22 @@ from typing import Any
 import pytest
 
 from support.kubernetes.kube_here import Cluster, namespaced
+from support.kubernetes.page_roles import (
+    grant_further_rights,
+    revoke_further_rights,
+    role_of_the_page,
+)
 from support.waiting import until
 from tao_sdk.backends.kubernetes.look import core_path, items, jobs_path
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError
-from tao_sdk.model.finding import Severity
+from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
 
 SMALL = 16  # nodes with one GPU
+CHECKED = ("mount.unseen", "mount.missing", "kubernetes.pull_secret")
 NO_JOBS = {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
 
 
@@ -115,6 +121,41 @@ def test_an_affinity_by_native_decides_the_node_and_one_that_no_node_has_is_told
     diagnosis = client.diagnose(lost)
     assert diagnosis is not None and diagnosis.rule == "kubernetes.unschedulable"
     client.cancel_job(lost, grace=1)
+
+
+def test_what_a_role_may_not_see_is_told_and_with_the_further_rights_of_the_page_it_is_checked(
+    simulation: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    token = simulation.make_user(namespace, "caller", role_of_the_page()["rules"])
+    kubeconfig = simulation.write_kubeconfig(tmp_path / "caller", namespace, token)
+    mounts = ["pvc://lost:/a", "secret://lost:/b", "configmap://lost:/c"]
+    spec = JobSpec(image="simulated:1", command="true", gpu_count=0, mounts=mounts)
+    environ = {"KUBECONFIG": str(kubeconfig), "TAO_K8S_NAMESPACE": namespace, "HOME": str(tmp_path)}
+
+    def found() -> dict[str, list[Finding]]:
+        with Client(settings=Settings(environ)) as client:
+            told = client.plan(spec, "kubernetes", {"image_pull_secret": "lost"}).findings
+        return {code: [each for each in told if each.code == code] for code in CHECKED}
+
+    unseen = found()
+    assert [len(each) for each in unseen.values()] == [1, 0, 1]
+    [mount], [login] = unseen["mount.unseen"], unseen["kubernetes.pull_secret"]
+    assert (mount.severity, login.severity) == (Severity.WARNING, Severity.WARNING)
+    for kind in ("persistentvolumeclaims", "secrets", "configmaps"):
+        assert kind in mount.what
+        assert f'resources: ["{kind}"], verbs: ["get"]' in mount.fix
+    assert "is not checked" in mount.why
+    grant_further_rights(simulation, namespace, "caller")
+    try:
+        until(lambda: not found()["mount.unseen"])
+        seen = found()
+    finally:
+        revoke_further_rights(simulation, namespace, "caller")
+    assert [each.what for each in seen["mount.missing"]] == [
+        f"{scheme}://lost is mounted and is not there." for scheme in ("pvc", "secret", "configmap")
+    ]
+    [login] = seen["kubernetes.pull_secret"]
+    assert login.severity is Severity.ERROR
 
 
 def left_by_us(client: Client, namespace: str) -> list[Any]:

@@ -101,6 +101,9 @@ def test_an_image_that_cannot_be_pulled_is_an_issue_in_the_clusters_words(
     assert "Back-off pulling image" in issue_of(sdk, job)["message"]
     diagnosis = sdk.diagnose(job.id)
     assert diagnosis is not None and diagnosis.rule == "kubernetes.pull"
+    analysis = sdk.get_failure_analysis(job.id)
+    assert analysis is not None
+    assert (analysis["err_class"], analysis["suggestion"]) == ("ERR_INFRA", diagnosis.next)
     waits_without_a_log(sdk, job)
 
 
@@ -122,6 +125,30 @@ def test_a_volume_that_cannot_be_mounted_is_told_in_the_words_of_its_event(
     assert "FailedMount: MountVolume.SetUp failed" in sdk.get_job(job.id).message
     diagnosis = sdk.diagnose(job.id)
     assert diagnosis is not None and diagnosis.rule == "kubernetes.mount"
+
+
+def with_secret(name: str, key: str) -> dict[str, Any]:
+    """`native` of a job with a variable that is a key of a Secret."""
+    value = {"secretKeyRef": {"name": name, "key": key}}
+    container = {"name": "tao", "env": [{"name": "LOGIN", "valueFrom": value}]}
+    return {"spec": {"template": {"spec": {"containers": [container]}}}}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_secret_or_a_key_of_it_that_is_missing_is_told_in_the_kubelets_words(
+    sdk: KubernetesSDK, cluster: Cluster, namespace: str
+) -> None:
+    known = {"metadata": {"name": "known"}, "stringData": {"user": "me"}}
+    cluster.api.create(f"{namespaced(namespace)}/secrets", known)
+    jobs = {
+        "kubernetes.no_secret": create(sdk, "true", native=with_secret("none", "user")),
+        "kubernetes.no_key": create(sdk, "true", native=with_secret("known", "password")),
+    }
+    for rule, job in jobs.items():
+        until(lambda job=job: issue_of(sdk, job).get("reason") == "CreateContainerConfigError")
+        diagnosis = sdk.diagnose(job.id)
+        assert diagnosis is not None and diagnosis.rule == rule
+        waits_without_a_log(sdk, job)
 
 
 def issue_of(sdk: KubernetesSDK, job: Job) -> dict[str, str]:

@@ -6,14 +6,13 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from support.kubernetes.kube_files import BUSYBOX, PYTHON
 from support.kubernetes.kube_here import Cluster
-from support.pages import ROOT
+from support.kubernetes.page_roles import role_of_the_page
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
@@ -21,13 +20,6 @@ from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
-
-PAGE = ROOT / "docs" / "kubernetes.md"
-
-
-def role_of_the_page() -> dict[str, Any]:
-    block = PAGE.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
-    return yaml.safe_load(block)
 
 
 @pytest.fixture

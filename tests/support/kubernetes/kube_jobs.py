@@ -42,12 +42,17 @@ def printed(cluster: Cluster, namespace: str, job_name: str) -> str:
 
 
 def until_pods_are_refused(
-    cluster: Cluster, namespace: str, words: str, manifest: dict[str, Any]
+    cluster: Cluster,
+    namespace: str,
+    words: str,
+    manifest: dict[str, Any],
+    labels: dict[str, str] | None = None,
 ) -> None:
     """Wait until the API server refuses the Job's pods with these words: a quota or a limit holds
-    a while after it was made.
+    a while after it was made. `labels`: of the pods.
     """
-    pod = {"metadata": {"name": "try"}, "spec": manifest["spec"]["template"]["spec"]}
+    metadata = {"name": "try", "labels": labels or {}}
+    pod = {"metadata": metadata, "spec": manifest["spec"]["template"]["spec"]}
 
     def is_refused() -> bool:
         try:

@@ -38,6 +38,7 @@ from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesN
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
+from tao_sdk.backends.kubernetes.job.manifests import registry_of
 from tao_sdk.backends.kubernetes.many.gang_steps import due_steps
 from tao_sdk.backends.kubernetes.many.recent_pods import RecentPods
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
@@ -202,7 +203,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             with within(SUBMIT_SECONDS):
                 job = starting.start_attempt(self.kube, plan, secrets, login)
         except KubeError as error:
-            raise rules.refused(error.what) from error
+            raise rules.refused(error.what, plan.request.namespace) from error
         if plan.attempt.number > 1:
             last = replace(plan.attempt, number=plan.attempt.number - 1)
             remove_stuck_job(self.kube, plan.request.namespace, last)
@@ -462,7 +463,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         if seen is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such Job")
         seen = with_room_words(self.kube, seen)
-        return Evidence.of_observation(parse.observation(seen), node_events(self.kube, ref, seen))
+        found = Evidence.of_observation(parse.observation(seen), node_events(self.kube, ref, seen))
+        registry = registry_of(parse.image_of(seen.job))
+        return replace(found, names=rules.names_for(registry, ref.namespace))
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose(evidence)

@@ -43,6 +43,17 @@ DISRUPTIONS: Mapping[str, Reason] = {
     "EvictionByEvictionAPI": Reason.EVICTED,
     "TerminationByKubelet": Reason.EVICTED,
 }
+# How the reasons of pods begin that a kubelet does not take for what its node has at the moment.
+# Another pod may find it otherwise.
+NO_ROOM_ON_NODE = (
+    "OutOf",
+    "UnexpectedAdmissionError",
+    "TopologyAffinityError",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeShutdown",
+)
+DEADLINE = "DeadlineExceeded"  # the reason of a Job, and of a pod with a deadline of its own
 NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
 NO_BASH = "its image has no /bin/bash"  # the words for an attempt that is made anew
 MISSING = re.compile("no such file|not found", re.IGNORECASE)
@@ -179,8 +190,7 @@ def deciding_pod(pods: Sequence[Object]) -> Object | None:
     failed = [pod for pod in pods if terminated(pod).get("exitCode")]
     first = min(failed, key=lambda pod: str(terminated(pod).get("finishedAt") or "~"), default=None)
     for pod in pods:
-        was_taken = disruption(pod) or is_on_silent_node(pod)
-        if was_taken and not was_disrupted_later(pod, first):
+        if was_taken(pod) and not was_disrupted_later(pod, first):
             return pod
     if first is not None:
         return first
@@ -191,8 +201,12 @@ def is_peer_of_gone(seen: Seen, pod: Object) -> bool:
     """True for a pod that the Job's controller deletes because another, which is gone, was taken
     away.
     """
-    was_taken = disruption(pod) or is_on_silent_node(pod)
-    return len(seen.pods) < seen.ranks and is_being_deleted(pod) and not was_taken
+    return len(seen.pods) < seen.ranks and is_being_deleted(pod) and not was_taken(pod)
+
+
+def was_taken(pod: Object) -> bool:
+    """True for a pod that the cluster has ended, or that its node does not answer for."""
+    return bool(disruption(pod)) or is_on_silent_node(pod) or is_refused(pod)
 
 
 def was_disrupted_later(pod: Object, failed: Object | None) -> bool:
@@ -201,12 +215,14 @@ def was_disrupted_later(pod: Object, failed: Object | None) -> bool:
         return False
     failed_at = moment(terminated(failed).get("finishedAt"))
     taken_at = moment((disruption(pod) or {}).get("lastTransitionTime"))
+    if is_refused(pod):
+        taken_at = moment(pod["status"].get("startTime"))
     return bool(failed_at and taken_at and taken_at > failed_at + SAME_TIME)
 
 
 def why_ended(seen: Seen, phase: Phase, found: Object, pod: Object | None) -> Why:
     """Why it failed; no reason for a good end."""
-    if found.get("reason") == "DeadlineExceeded":
+    if found.get("reason") == DEADLINE:
         return words.why(Reason.TIME_LIMIT, "kubernetes")
     if pod is not None:
         return why_of_pod(seen.job, pod, phase)
@@ -221,14 +237,37 @@ def why_ended(seen: Seen, phase: Phase, found: Object, pod: Object | None) -> Wh
 def why_of_pod(job: Object, pod: Object, phase: Phase) -> Why:
     if disruption(pod):
         return disrupted(pod)
-    if pod["status"].get("reason") == "Evicted":
-        return words.why(Reason.EVICTED, what=pod_words(pod), node=node_of(pod))
+    by_kubelet = why_of_kubelet(pod)
+    if by_kubelet is not None:
+        return by_kubelet
     done = terminated(pod)
     if done:
         return why_of_container(job, done, phase)
     if phase is Phase.SUCCEEDED:
         return UNEXPLAINED
     return words.why(Reason.NODE_FAILED, "kubernetes", node=node_of(pod))
+
+
+def is_refused(pod: Object) -> bool:
+    """True for a pod that its kubelet did not take: no container of it was made."""
+    status = pod["status"]
+    has_failed = status.get("phase") == "Failed" and bool(status.get("reason"))
+    return has_failed and not container_state(pod)
+
+
+def why_of_kubelet(pod: Object) -> Why | None:
+    """Why a kubelet ended the whole pod, or did not take it; None for one that ended by itself."""
+    reason = str(pod["status"].get("reason") or "")
+    if reason == "Evicted":
+        return words.why(Reason.EVICTED, what=pod_words(pod), node=node_of(pod))
+    if reason == DEADLINE:
+        return words.why(Reason.TIME_LIMIT, "kubernetes")
+    if not is_refused(pod):
+        return None
+    what = f"{reason}: {pod_words(pod)}" if pod_words(pod) else reason
+    if reason.startswith(NO_ROOM_ON_NODE):
+        return words.why(Reason.NODE_REFUSED, node=node_of(pod), what=what)
+    return words.why(Reason.NOT_STARTED, "kubernetes", node=node_of(pod), what=what)
 
 
 def why_of_container(job: Object, done: Object, phase: Phase) -> Why:
@@ -541,6 +580,13 @@ def rank_of(pod: Object) -> int:
     found = str(labels.get(names.RANK) or annotations.get(names.RANK))
     is_number = found.isascii() and found.isdigit() and len(found) <= LONGEST_RANK
     return int(found) if is_number else 0
+
+
+def image_of(job: Object) -> str:
+    """The image of the command; "" where the Job has no such container."""
+    pod = part(part(part(job, "spec"), "template"), "spec")
+    containers = [each for each in pod.get("containers") or () if each["name"] == names.CONTAINER]
+    return str(containers[0].get("image") or "") if containers else ""
 
 
 def pods_of_job(job: Object, pods: Sequence[Object]) -> list[Object]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tao_sdk.backends.kubernetes.job.manifests import create_secret, secret_name
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import (
+    Condition,
     Rule,
     all_of,
     any_of,
@@ -19,7 +22,27 @@ from tao_sdk.model.rule import (
 )
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
-NO_CLUSTER_ROOM = event_named("FailedScheduling", "Unschedulable")
+
+
+def while_waiting(condition: Condition) -> Condition:
+    """The condition without the events of an attempt that has ended: they tell what it waited for
+    before.
+    """
+
+    def seen(evidence: Evidence) -> str | None:
+        return condition(evidence if evidence.waits else replace(evidence, events=()))
+
+    return seen
+
+
+def cluster_says(*patterns: str) -> Condition:
+    """The cluster's words for why an attempt waits, or was refused."""
+    return while_waiting(backend_says(*patterns))
+
+
+NO_CLUSTER_ROOM = while_waiting(event_named("FailedScheduling", "Unschedulable"))
+# How the API server begins its words for a pod that it does not take.
+NOT_TAKEN = r'"[^"]*" is (forbidden|invalid):'
 NO_SHELL = r"/bin/sh\b.*(no such file|not found)"
 PULL = reason_is(Reason.PULL_FAILED)
 
@@ -58,6 +81,14 @@ RULES: Sequence[Rule] = (
         retryable=True,
     ),
     Rule(
+        code="kubernetes.node_refused",
+        when=reason_is(Reason.NODE_REFUSED),
+        what="What a node has changed after it was chosen: {seen}",
+        fault=INFRA,
+        next="Submit it again, or with --retries 3, so that a watcher starts it elsewhere.",
+        retryable=True,
+    ),
+    Rule(
         code="kubernetes.no_rank_0",
         when=runner_failed("start.no_rank_0"),
         what="{seen}",
@@ -78,7 +109,7 @@ RULES: Sequence[Rule] = (
         when=reason_is(Reason.NOT_STARTED),
         what="{seen}",
         fault=USER,
-        next="Look at the image, and at the command that its words name.",
+        next="Look at what its words name: the image, the command, or what the node does not take.",
         after="that is mended",
     ),
     Rule(
@@ -98,11 +129,7 @@ RULES: Sequence[Rule] = (
         ),
         what="The registry does not let the cluster have the image: {seen}",
         fault=USER,
-        next=(
-            "Create a secret with the log-in and name it (--image-pull-secret): kubectl create "
-            "secret docker-registry ngc-pull-secret --docker-server=nvcr.io "
-            "--docker-username='$oauthtoken' --docker-password=$NGC_KEY"
-        ),
+        next="Create a secret with the log-in and name it (--image-pull-secret): {create_secret}",
         after="the cluster can log in",
     ),
     Rule(
@@ -124,24 +151,57 @@ RULES: Sequence[Rule] = (
         retryable=True,
     ),
     Rule(
+        code="kubernetes.quota_asks",
+        when=cluster_says("failed quota: .*must specify"),
+        what="The namespace's quota counts what the job does not ask for: {seen}",
+        fault=USER,
+        next="Ask for what its words name: --cpus, --memory, or resources for anything else.",
+        after="the job asks for it",
+    ),
+    Rule(
         code="kubernetes.quota",
-        when=backend_says("exceeded quota"),
+        when=cluster_says("exceeded quota"),
         what="The namespace's quota is used up: {seen}",
         fault=USER,
-        next="Wait, or ask for less, or for a larger quota: kubectl describe quota",
+        next="Wait, or ask for less, or for a larger quota: kubectl describe quota -n {namespace}",
         after="there is room in the quota",
     ),
     Rule(
         code="kubernetes.limit_range",
-        when=backend_says("maximum .* usage per", "minimum .* usage per", "LimitRange"),
+        when=cluster_says(
+            "(maximum|minimum) .* usage per",
+            "max limit to request ratio",
+            r"must be less than or equal to \S+ limit",
+            "LimitRange",
+        ),
         what="The namespace's limits do not allow the pod: {seen}",
         fault=USER,
-        next="Ask for what they allow: kubectl describe limitrange",
-        after="it asks for less",
+        next="Ask for what they allow: kubectl describe limitrange -n {namespace}",
+        after="it asks for what they allow",
+    ),
+    Rule(
+        code="kubernetes.pod_security",
+        when=cluster_says("violates PodSecurity"),
+        what="The namespace's pod security level does not allow the pod: {seen}",
+        fault=USER,
+        next=(
+            "Set the securityContext that its words name (native), and mount a claim "
+            "(pvc://claim:/place) instead of a folder of the node. Or use another namespace "
+            "(--namespace)."
+        ),
+        after="the pod keeps to that level",
+    ),
+    Rule(
+        code="kubernetes.webhook_down",
+        when=cluster_says("failed calling webhook", "failed to call webhook"),
+        what="A webhook that the cluster asks about each pod does not answer: {seen}",
+        fault=INFRA,
+        next="Tell who runs the cluster. A job that is there is tried again by the cluster.",
+        after="the webhook answers",
     ),
     Rule(
         code="kubernetes.webhook",
-        when=backend_says("admission webhook", "admission policy"),
+        when=cluster_says("admission webhook", "admission ?policy"),
         what="A rule of the cluster does not allow the pod: {seen}",
         fault=USER,
         next="Do what its words say, or ask who runs the cluster.",
@@ -149,37 +209,73 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="kubernetes.no_claim",
-        when=backend_says(
+        when=cluster_says(
             "unbound immediate PersistentVolumeClaims", "persistentvolumeclaim .* not found"
         ),
         what="A claim that the job mounts has no volume: {seen}",
         fault=USER,
-        next="See what it waits for: kubectl describe pvc",
+        next="See what it waits for: kubectl describe pvc -n {namespace}",
         after="the claim is bound",
     ),
     Rule(
+        code="kubernetes.no_key",
+        when=cluster_says(
+            "couldn't find key .* in (Secret|ConfigMap)", "non-existent (secret|config) key"
+        ),
+        what="A Secret or ConfigMap lacks a key that the pod names: {seen}",
+        fault=USER,
+        next="Add the key, or correct its name: kubectl describe secret,configmap -n {namespace}",
+        after="the key is there",
+    ),
+    Rule(
         code="kubernetes.no_secret",
-        when=backend_says(r'secret "[^"]+" not found', r'configmap "[^"]+" not found'),
+        when=cluster_says(r'secret "[^"]+" not found', r'configmap "[^"]+" not found'),
         what="Something that the pod names is not there: {seen}",
         fault=USER,
         next="Create it in the job's namespace, or correct the name.",
         after="it is there",
     ),
     Rule(
+        code="kubernetes.unknown_name",
+        when=cluster_says(
+            r'serviceaccount "[^"]*" not found',
+            "no PriorityClass with name",
+            r'RuntimeClass "[^"]*" not found',
+        ),
+        what="The cluster does not know a name that the pod uses: {seen}",
+        fault=USER,
+        next=(
+            "Correct service_account, priority_class or the runtimeClassName (native): "
+            "kubectl get serviceaccounts,priorityclasses,runtimeclasses -n {namespace}"
+        ),
+        after="the cluster knows it",
+    ),
+    Rule(
         code="kubernetes.mount",
-        when=event_named("FailedMount", "FailedAttachVolume"),
+        when=while_waiting(event_named("FailedMount", "FailedAttachVolume")),
         what="A volume of the job cannot be mounted: {seen}",
         fault=USER,
-        next="See what its words name: the claim (kubectl describe pvc), or the NFS server.",
+        next=(
+            "See what its words name: the claim (kubectl describe pvc -n {namespace}), or the NFS "
+            "server."
+        ),
         after="the volume can be mounted",
     ),
     Rule(
         code="kubernetes.unschedulable",
-        when=any_of(NO_CLUSTER_ROOM, backend_says("nodes are available")),
+        when=any_of(NO_CLUSTER_ROOM, cluster_says("nodes are available")),
         what="No node can take the pod now: {seen}",
         fault=INFRA,
         next="Wait, or ask for less; change node_selector or tolerations where they are named.",
         after="a node has room",
+    ),
+    Rule(
+        code="kubernetes.not_created",
+        when=cluster_says(NOT_TAKEN, "^FailedCreate: .*not found"),
+        what="The cluster does not take the pod: {seen}",
+        fault=USER,
+        next="Change what its words name, or ask who runs the cluster.",
+        after="that is changed",
     ),
     Rule(
         code="kubernetes.queue",
@@ -193,16 +289,38 @@ RULES: Sequence[Rule] = (
 
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
-    return first_match(RULES, evidence)
+    names = {**names_for("REGISTRY", "NAMESPACE"), **evidence.names}
+    return first_match(RULES, replace(evidence, names=names))
 
 
-def refused(words: str) -> Refused:
+def names_for(registry: str, namespace: str) -> dict[str, str]:
+    """What the advice of the rules names."""
+    command = create_secret(registry, namespace, secret_name(registry))
+    return {"namespace": namespace, "create_secret": command}
+
+
+def refused(words: str, namespace: str) -> Refused:
     """The error for what the API server refused, with what can be done."""
-    evidence = Evidence(backend_words=words)
-    found = first_match([rule for rule in RULES if rule.code in OF_REFUSALS], evidence)
-    error = Refused("The cluster refused the job.", words, found.next if found else "")
+    error = Refused("The cluster refused the job.", words, advice_on(words, namespace))
     error.backend_words = words
     return error
 
 
-OF_REFUSALS = ("kubernetes.quota", "kubernetes.limit_range", "kubernetes.webhook")
+def advice_on(refusal: str, namespace: str) -> str:
+    """What to do about the API server's words; "" where no rule knows them."""
+    evidence = Evidence(backend_words=refusal, names={"namespace": namespace})
+    found = first_match(OF_REFUSALS, evidence)
+    return found.next if found else ""
+
+
+NAMES_OF_REFUSALS = (
+    "kubernetes.quota_asks",
+    "kubernetes.quota",
+    "kubernetes.limit_range",
+    "kubernetes.pod_security",
+    "kubernetes.webhook_down",
+    "kubernetes.webhook",
+    "kubernetes.unknown_name",
+    "kubernetes.not_created",
+)
+OF_REFUSALS = [rule for rule in RULES if rule.code in NAMES_OF_REFUSALS]

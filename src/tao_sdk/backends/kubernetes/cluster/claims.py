@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tao_sdk.backends.kubernetes import look, parse
+from tao_sdk.backends.kubernetes.cluster import rights
 from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
 from tao_sdk.backends.kubernetes.facts import Node
 from tao_sdk.backends.kubernetes.parse import Object
 from tao_sdk.model.finding import Finding, error, warning
-from tao_sdk.transports.kube import Kube, KubeError, ignored
+from tao_sdk.transports.kube import Kube, ignored
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+CLASS = rights.Right("storage.k8s.io", "storageclasses", "get")
 FORBIDDEN = 403
 MOST_NAMED = 5  # nodes in one finding
 ONE_NODE = {"ReadWriteOnce", "ReadWriteOncePod"}
 
 
-def claim_findings(claim: Object, waits: bool, pods: int) -> Iterator[Finding]:
-    """`waits`: its volume is made once a pod wants it. `pods`: how many the job has."""
+def claim_findings(claim: Object, waits: bool | None, pods: int) -> Iterator[Finding]:
+    """`waits`: its volume is made once a pod wants it; None where that cannot be seen. `pods`: how
+    many the job has.
+    """
     name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
     look_at = f"kubectl describe pvc {name} -n {namespace}"
     phase = claim["status"].get("phase")
     if phase == "Lost":
         yield error("mount.missing", f"The claim {name} has lost its volume.", "", look_at)
+    elif phase != "Bound" and waits is None:
+        yield rights.unseen("mount.unseen", "", [CLASS])
     elif phase != "Bound" and not waits:
         yield error(
             "mount.unbound",
@@ -67,15 +73,14 @@ def volume_of(kube: Kube, claim: Object) -> Object | None:
     return None
 
 
-def waits_for_a_pod(kube: Kube, claim: Object) -> bool:
-    """True if its storage class makes the volume only when a pod wants it, and where the role may
+def waits_for_a_pod(kube: Kube, claim: Object) -> bool | None:
+    """True if its storage class makes the volume only when a pod wants it; None where the role may
     not see the class.
     """
     name = claim["spec"].get("storageClassName")
     if claim["status"].get("phase") != "Pending" or not name:
         return False
-    try:
+    with ignored(FORBIDDEN):
         found = look.get(kube, f"{CLASSES}/{name}")
-    except KubeError:  # the role may not see it
-        return True
-    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+    return None

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 
 from tao_sdk.backends.kubernetes import look, parse
 from tao_sdk.backends.kubernetes.cluster import nodes, pull_login, rights
-from tao_sdk.backends.kubernetes.cluster.survey import NGC, pull_secret_advice
+from tao_sdk.backends.kubernetes.cluster.survey import pull_secret_advice
 from tao_sdk.backends.kubernetes.job.checks import OPERATOR
+from tao_sdk.backends.kubernetes.job.manifests import NGC
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.finding import Finding, Severity, error, warning
@@ -158,5 +159,5 @@ def pull_findings(settings: Settings, namespace: str) -> Iterator[Finding]:
         yield Finding(Severity.OK, "kubernetes.pull_login", what)
         return
     what = f"Private images of {NGC} cannot be pulled by your login: NGC_KEY is not set."
-    fix = pull_secret_advice("ngc-pull-secret", namespace)
+    fix = pull_secret_advice(NGC, namespace)
     yield warning("kubernetes.pull_login", what, "", fix)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tao_sdk.backends.image_name import split_registry
-from tao_sdk.backends.kubernetes.job.manifests import DOCKER_HUB
+from tao_sdk.backends.kubernetes.job.manifests import registry_of
 from tao_sdk.backends.kubernetes.options import AUTO, KubernetesOptions
 from tao_sdk.backends.registry_login import find_login
 from tao_sdk.model.errors import Refused, UsageError
@@ -16,7 +15,7 @@ def pull_registry(image: str, options: KubernetesOptions, settings: Settings) ->
     """The registry for which a pull secret is made; "" where none is."""
     if options.pull_secret != AUTO or options.image_pull_secret:
         return ""
-    registry = split_registry(image)[0] or DOCKER_HUB
+    registry = registry_of(image)
     return registry if find_password(registry, settings) else ""
 
 

@@ -74,6 +74,12 @@ WITHOUT: Mapping[tuple[str, str], str] = {
     ("secrets", "create"): "no job with a secret or a private image can be submitted",
     ("configmaps", "create"): "no job with a long command or files can be submitted",
     ("services", "create"): "no job of several nodes can be submitted",
+    ("persistentvolumeclaims", "get"): "whether a claim is there and has a volume is not checked",
+    ("secrets", "get"): "whether a Secret that the job names is there is not checked",
+    ("configmaps", "get"): "whether a ConfigMap that the job names is there is not checked",
+    ("storageclasses", "get"): (
+        "whether a claim without a volume waits for the job's first pod is not checked"
+    ),
 }
 # The API server's words for a role that lacks a right.
 REFUSED = re.compile(
@@ -127,8 +133,17 @@ def missing_finding(namespace: str, missing: Sequence[Right]) -> Finding:
     """An error if no job can run without one of these rights."""
     make = error if any(right.needed for right in missing) else warning
     return make(
-        "kubernetes.right", lacks(namespace, missing), consequence(missing), request_for(missing)
+        "kubernetes.right",
+        lacks(namespace, missing),
+        consequence(missing),
+        request_for(missing, namespace),
     )
+
+
+def unseen(code: str, namespace: str, missing: Sequence[Right]) -> Finding:
+    """A warning that something could not be checked. `namespace`: "" for the whole cluster."""
+    fix = request_for(missing, namespace)
+    return warning(code, lacks(namespace, missing), consequence(missing), fix)
 
 
 def refused_right(refused: KubeError) -> Unreachable | None:
@@ -137,8 +152,9 @@ def refused_right(refused: KubeError) -> Unreachable | None:
     if found is None:
         return None
     missing = [Right(found["group"], found["resource"], found["verb"])]
+    namespace = found["namespace"] or ""
     return Unreachable(
-        lacks(found["namespace"] or "", missing), consequence(missing), request_for(missing)
+        lacks(namespace, missing), consequence(missing), request_for(missing, namespace)
     )
 
 
@@ -163,6 +179,7 @@ def consequence(missing: Iterable[Right]) -> str:
     return f"{told[:1].upper()}{told[1:]}." if told else ""
 
 
-def request_for(missing: Sequence[Right]) -> str:
-    """The rules of a Role that grants them."""
-    return f"Ask for a Role with: {'; '.join(right.rule for right in missing)}."
+def request_for(missing: Sequence[Right], namespace: str) -> str:
+    """The rules of a Role that grants them; of a ClusterRole without a namespace."""
+    kind = "Role" if namespace else "ClusterRole"
+    return f"Ask for a {kind} with: {'; '.join(right.rule for right in missing)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tao_sdk.backends.kubernetes import look, render
+from tao_sdk.backends.kubernetes import look, render, rules
 from tao_sdk.backends.kubernetes.cluster import gang_scheduler, nodes, rights
 from tao_sdk.backends.kubernetes.cluster.claims import (
     claim_findings,
@@ -13,8 +13,15 @@ from tao_sdk.backends.kubernetes.cluster.claims import (
     volume_of,
     waits_for_a_pod,
 )
+from tao_sdk.backends.kubernetes.cluster.rights import Right
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job.fitting import has_labels, repelling
+from tao_sdk.backends.kubernetes.job.manifests import (
+    NGC,
+    create_secret,
+    registry_of,
+    secret_name,
+)
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount, read_volume_mounts
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path
 from tao_sdk.backends.kubernetes.options import WAIT, KubernetesOptions
@@ -26,7 +33,6 @@ from tao_sdk.transports.kube import Kube, KubeError, ignored
 
 FORBIDDEN = 403
 KINDS = {"pvc": "persistentvolumeclaims", "secret": "secrets", "configmap": "configmaps"}
-NGC = "nvcr.io"
 
 
 def survey(
@@ -93,7 +99,7 @@ def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding
     try:
         kube.ask("POST", jobs_path(request.namespace), request.job, {"dryRun": "All"})
     except KubeError as refused:
-        yield would_refuse("Job", refused)
+        yield would_refuse("Job", refused, request.namespace)
         return
     template = request.job["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
@@ -103,7 +109,7 @@ def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding
     except KubeError as refused:
         if is_own_right(refused):
             return
-        yield would_refuse("pod", refused)
+        yield would_refuse("pod", refused, request.namespace)
 
 
 def is_own_right(refused: KubeError) -> bool:
@@ -111,7 +117,7 @@ def is_own_right(refused: KubeError) -> bool:
     return refused.status == FORBIDDEN and "cannot create resource" in refused.backend_words
 
 
-def would_refuse(what: str, refused: KubeError) -> Finding:
+def would_refuse(what: str, refused: KubeError, namespace: str) -> Finding:
     if refused.status == 404:
         return error(
             "kubernetes.no_namespace",
@@ -123,7 +129,8 @@ def would_refuse(what: str, refused: KubeError) -> Finding:
         "kubernetes.refused",
         f"The cluster would refuse the {what}: {refused.what}",
         "",
-        "Change what it names: the job's fields, or native.",
+        rules.advice_on(refused.what, namespace)
+        or "Change what it names: the job's fields, or native.",
     )
 
 
@@ -139,12 +146,20 @@ def usable_nodes(request: KubernetesRequest, facts: KubernetesFacts) -> list[Nod
 def storage_findings(
     kube: Kube, job: PreparedJob, request: KubernetesRequest, usable: Sequence[Node]
 ) -> Iterator[Finding]:
-    """What is wrong with what the job mounts. Nothing is said of what the role may not see."""
+    """What is wrong with what the job mounts, and a warning of what the role may not see."""
+    unseen: dict[str, Right] = {}
     for mount in read_volume_mounts(job.spec.mounts):
         if mount.scheme not in KINDS:
             continue
-        with ignored(FORBIDDEN):
+        try:
             yield from object_findings(kube, mount, request, usable)
+        except KubeError as refused:
+            if refused.status != FORBIDDEN:
+                raise
+            kind = KINDS[mount.scheme]
+            unseen[kind] = Right("", kind, "get")
+    if unseen:
+        yield rights.unseen("mount.unseen", request.namespace, list(unseen.values()))
 
 
 def object_findings(
@@ -194,24 +209,22 @@ def pull_secret_findings(
     if not name:
         if job.spec.image.startswith(f"{NGC}/") and not pull_registry:
             what = f"{job.spec.image} is pulled without a log-in to {NGC}: NGC_KEY is not set."
-            yield warning(
-                "kubernetes.pull_secret", what, "", pull_secret_advice("ngc-pull-secret", namespace)
-            )
+            yield warning("kubernetes.pull_secret", what, "", pull_secret_advice(NGC, namespace))
         return
     try:
         found = look.get(kube, core_path(namespace, "secrets", name))
     except KubeError as refused:
         if refused.status != FORBIDDEN:
             raise
+        yield rights.unseen("kubernetes.pull_secret", namespace, [Right("", "secrets", "get")])
         return
     if found is None:
         what = f"The pull secret {name} is not in namespace {namespace}."
-        yield error("kubernetes.pull_secret", what, "", pull_secret_advice(name, namespace))
+        fix = pull_secret_advice(registry_of(job.spec.image), namespace, name)
+        yield error("kubernetes.pull_secret", what, "", fix)
 
 
-def pull_secret_advice(name: str, namespace: str) -> str:
-    return (
-        f"If it needs one: kubectl create secret docker-registry {name} --docker-server={NGC} "
-        f"--docker-username='$oauthtoken' --docker-password=$NGC_KEY -n {namespace}, "
-        f"and image_pull_secret: {name}."
-    )
+def pull_secret_advice(registry: str, namespace: str, name: str = "") -> str:
+    secret = name or secret_name(registry)
+    command = create_secret(registry, namespace, secret)
+    return f"If it needs one: {command}, and image_pull_secret: {secret}."

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tao_sdk.backends.image_name import split_registry
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.start_script import PARTS, RUN
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount
@@ -25,6 +26,9 @@ GRACE = 30  # seconds between SIGTERM and SIGKILL unless the caller says otherwi
 GiB = 1024**3
 SHM = 8 * GiB
 DOCKER_HUB = "docker.io"
+NGC = "nvcr.io"
+NGC_LOGIN = "--docker-username='$oauthtoken' --docker-password=$NGC_KEY"
+OTHER_LOGIN = "--docker-username=USER --docker-password=PASSWORD"
 QUEUE = "kueue.x-k8s.io/queue-name"
 BASH = "/bin/bash"
 OURS = {"app.kubernetes.io/managed-by": "tao-sdk"}
@@ -291,6 +295,24 @@ def pull_secret(job: Mapping[str, Any], registry: str, login: Mapping[str, str])
 def registry_key(registry: str) -> str:
     """What a registry is called among logins."""
     return "https://index.docker.io/v1/" if registry == DOCKER_HUB else registry
+
+
+def registry_of(image: str) -> str:
+    return split_registry(image)[0] or DOCKER_HUB
+
+
+def secret_name(registry: str) -> str:
+    """What advice calls a Secret with a login that has no name yet."""
+    return "ngc-pull-secret" if registry == NGC else "pull-secret"
+
+
+def create_secret(registry: str, namespace: str, name: str) -> str:
+    """The kubectl command that makes a Secret with the login to a registry."""
+    login = NGC_LOGIN if registry == NGC else OTHER_LOGIN
+    return (
+        f"kubectl create secret docker-registry {name} "
+        f"--docker-server={registry_key(registry)} {login} -n {namespace}"
+    )
 
 
 def config_map(job: Mapping[str, Any], part: int, content: bytes) -> dict[str, Any]:
