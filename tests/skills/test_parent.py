@@ -8,13 +8,23 @@ from pathlib import Path
 import pytest
 
 from tao_sdk import Client, JobSpec
+from tao_sdk.backends.contract import FileStat
+from tao_sdk.client import Results
 from tao_sdk.model.errors import PathNotFound, SpecError
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.model_job import Wanted, prepare_model_job
-from tao_sdk.skills.names import load_named
-from tao_sdk.skills.parent import values_from_parent
+from tao_sdk.skills.names import load_named, summaries
+from tao_sdk.skills.parent import (
+    endings,
+    parent_keys,
+    values_from_parent,
+    values_from_results,
+    values_of_checkpoint,
+)
+from tao_sdk.skills.skill import Action, Skill
 
 BANK = Bank(PACKAGED, "this package")
 TRAIN = (
@@ -155,3 +165,76 @@ def test_a_parent_without_a_checkpoint_leads_to_another_parent(
     with pytest.raises(SpecError, match="left no complete checkpoint") as told:
         taken(client, run_here("true"), "evaluate")
     assert "Name another parent" in told.value.next
+
+
+# The packaged actions that take a trained checkpoint or a TensorRT engine.
+TWO_KEYS = [
+    f"{model} {action}"
+    for model in (
+        *("centerpose", "deformable-detr", "depth-anything-v2", "ocrnet", "oneformer"),
+        *("optical-inspection", "pointpillars"),
+    )
+    for action in ("evaluate", "inference")
+    if (model, action) != ("pointpillars", "evaluate")
+]
+
+
+def named_action(name: str) -> tuple[Skill, Action]:
+    model, action = name.split()
+    skill = load_named(BANK, model)
+    return skill, skill.action(action)
+
+
+def left(*names: str) -> Results:
+    """The results of a job with these files, of which the last is its best checkpoint."""
+    files = tuple(FileStat(f"/results/{name}", False, 7, 1.0) for name in names)
+    best = files[-1].path if files else None
+    return Results("/results", files, best, best, Progress(), None, settled=2.0)
+
+
+def keys_of_both(skill: Skill, action: Action) -> tuple[str, str]:
+    """(the key of a trained checkpoint, that of an engine)"""
+    checkpoint, engine = sorted(parent_keys(skill, action), key=endings)
+    return checkpoint, engine
+
+
+def test_no_packaged_action_with_two_keys_is_forgotten() -> None:
+    models = [each.entry.name for each in summaries(BANK) if each.kind == "model"]
+    found = [
+        f"{skill.network_arch} {action.name}"
+        for skill in (load_named(BANK, name) for name in models)
+        for action in skill.actions.values()
+        if len({endings(key) for key in parent_keys(skill, action)}) > 1
+    ]
+    assert sorted(found) == sorted(
+        f"{named_action(name)[0].network_arch} {name.split()[1]}" for name in TWO_KEYS
+    )
+
+
+@pytest.mark.parametrize("name", TWO_KEYS)
+def test_a_parent_fills_the_key_that_its_files_are_for(name: str) -> None:
+    skill, action = named_action(name)
+    checkpoint, engine = keys_of_both(skill, action)
+    for file, key in (("train/model.pth", checkpoint), ("model.engine", engine)):
+        found = values_from_results(left(file), skill, action, "parent")
+        assert found == {key: f"/results/{file}"}
+    both = values_from_results(left("model.engine", "model.pth"), skill, action, "parent")
+    assert set(both) == {checkpoint, engine}
+    with pytest.raises(SpecError, match="left no"):
+        values_from_results(left(), skill, action, "parent")
+
+
+@pytest.mark.parametrize("name", TWO_KEYS)
+def test_a_path_goes_to_the_key_that_takes_such_a_file(name: str) -> None:
+    skill, action = named_action(name)
+    checkpoint, engine = keys_of_both(skill, action)
+    for path, key in (("/m/model.pth", checkpoint), ("s3://b/model.engine", engine)):
+        assert values_of_checkpoint(skill, action, path) == {key: path}
+        assert values_from_results(left("model.pth"), skill, action, "parent", path) == {key: path}
+
+
+def test_a_file_that_no_key_takes_is_refused_with_those_that_one_does() -> None:
+    deploy = load_named(BANK, "dino-deploy")
+    with pytest.raises(SpecError, match=r"model\.pth.*no file for") as told:
+        values_of_checkpoint(deploy, deploy.action("gen_trt_engine"), "/m/model.pth")
+    assert "gen_trt_engine.onnx_file takes .onnx" in told.value.next
