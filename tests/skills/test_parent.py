@@ -15,6 +15,7 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.skills.bank import PACKAGED, Bank
+from tao_sdk.skills.made_files import FILE_NAMES
 from tao_sdk.skills.model_job import Wanted, prepare_model_job
 from tao_sdk.skills.names import load_named, summaries
 from tao_sdk.skills.parent import (
@@ -26,7 +27,46 @@ from tao_sdk.skills.parent import (
 )
 from tao_sdk.skills.skill import Action, Skill
 
+from .conftest import MakeBank
+
 BANK = Bank(PACKAGED, "this package")
+COPY = (
+    """import json, sys; values = json.load(open(sys.argv[1]))[sys.argv[2]]; """
+    """text = open(values[sys.argv[3]]).read() + ' ' + sys.argv[2]; """
+    """open(values[sys.argv[4]], 'w').write(text) if sys.argv[4:] else print(text)"""
+)
+CHAIN = f"""\
+name: chain
+network_arch: chain
+container_image: tao_toolkit.toy
+actions:
+  train:
+    mode: passthrough
+    command: mkdir "$TAO_RESULTS_DIR/train"; printf train > "$TAO_RESULTS_DIR/train/model_epoch_001.pth"
+  export: &copy
+    mode: config
+    config_format: json
+    command: python3 -c "{COPY}" {{config_path}} export checkpoint onnx_file
+    inputs: {{export.checkpoint: {{type: file}}}}
+    outputs: {{export.onnx_file: {{type: file}}}}
+  gen_trt_engine:
+    <<: *copy
+    command: python3 -c "{COPY}" {{config_path}} gen_trt_engine onnx_file trt_engine
+    inputs: {{gen_trt_engine.onnx_file: {{type: file}}}}
+    outputs: {{results_dir: {{type: folder}}}}
+  evaluate:
+    <<: *copy
+    command: python3 -c "{COPY}" {{config_path}} evaluate trt_engine
+    inputs: {{evaluate.trt_engine: {{type: file}}}}
+    outputs: {{}}
+spec_params:
+  export: {{export.checkpoint: parent_model, export.onnx_file: create_onnx_file}}
+  gen_trt_engine:
+    gen_trt_engine.onnx_file: parent_model
+    gen_trt_engine.trt_engine: create_engine_file
+    gen_trt_engine.cal_cache_file: create_cal_cache
+  evaluate: {{evaluate.trt_engine: parent_model}}
+"""
 TRAIN = (
     'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do '
     'echo $i > "$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; '
@@ -138,6 +178,35 @@ def test_an_exported_model_is_found_by_its_kind(
     assert Path(values["gen_trt_engine.onnx_file"]).name == "model.onnx"
     with pytest.raises(SpecError, match="no files that end with .onnx"):
         values_from_parent(client, deploy, action, trained)
+
+
+@pytest.mark.slow
+def test_a_chain_from_train_to_the_engines_evaluate_needs_its_parents_alone(
+    client: Client, make_bank: MakeBank, tmp_path: Path
+) -> None:
+    bank = make_bank({"chain/references/skill_info.yaml": CHAIN})
+    surroundings = {"TAO_RESULTS_ROOT": str(tmp_path / "results")}
+    parent = ""
+    for action in ("train", "export", "gen_trt_engine", "evaluate"):
+        job = client.prepare(
+            "chain", action, parent=parent, skill_bank=bank.root, gpu_count=0, env_vars=surroundings
+        )
+        parent = client.submit(job.spec, "local").job.id
+        (ended,) = client.wait_all([parent])
+        log = client.get_job_logs(parent)
+        assert ended.status is Status.COMPLETE, log
+        assert "never written" not in log
+    assert "train export gen_trt_engine evaluate" in log
+
+
+def test_every_file_that_a_packaged_action_makes_has_a_name() -> None:
+    """So that none is written under the last word of its key, without an ending."""
+    for each in summaries(BANK):
+        if each.kind != "model":
+            continue
+        for params in load_named(BANK, each.entry.name).spec_params.values():
+            words = {word for word in params.values() if isinstance(word, str)}
+            assert {word for word in words if word.startswith("create_")} <= set(FILE_NAMES)
 
 
 @pytest.mark.slow

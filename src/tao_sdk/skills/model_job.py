@@ -8,7 +8,7 @@ what the user sets. Not here: which values an earlier job has (parent.py), and w
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,7 +17,6 @@ from tao_sdk.model.errors import SpecError, join_sentences
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.skills.action_reader import PLACEHOLDER
 from tao_sdk.skills.bank import Bank
 from tao_sdk.skills.bank_file import read_bank_document
 from tao_sdk.skills.carried import skill_files
@@ -31,6 +30,8 @@ from tao_sdk.skills.datasets import (
     short_name,
 )
 from tao_sdk.skills.images import bank_versions, resolve_bank_image
+from tao_sdk.skills.job_fields import spec_fields, spec_name
+from tao_sdk.skills.made_files import made_files, with_made_files
 from tao_sdk.skills.node import is_spec_key
 from tao_sdk.skills.schema import check_spec, read_schema
 from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
@@ -43,7 +44,6 @@ GIVEN = "given"  # the origin of a field of the job that the user has given
 GPU_COUNT = "gpu_count"
 LIKE = 0.8  # how like a short name a word has to be to be taken for it mistyped
 FILLED_BY_PARENT = ("parent_model", "parent_model_or_ptm", "parent_model_folder")
-CONFIG_PATH = "config_path"
 GPUS, IDS, NODES = "num_gpus", "gpu_ids", "num_nodes"  # the last words of keys
 
 
@@ -93,7 +93,7 @@ def prepare_model_job(
 
     Raises ActionNotFound, SpecError, and TaoError where the image's key stands for nothing.
     """
-    chosen = skill.action(action)
+    chosen = with_made_files(skill, skill.action(action))
     draft = build_spec(bank, skill, chosen, wanted)
     refuse_missing_inputs(skill, chosen, draft.tree)
     warnings = check_against_schema(bank, skill, chosen, draft, wanted)
@@ -205,9 +205,10 @@ def values_of_data(skill: Skill, action: Action, wanted: Wanted) -> Iterator[tup
 
 
 def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
-    """What spec_params say themselves: the name of a class, and a file of the web where the job
-    fetches that key.
+    """What spec_params say themselves: the name of a file that the action makes, that of a class,
+    and a file of the web where the job fetches that key.
     """
+    yield from made_files(skill, action).items()
     for key, param in skill.spec_params.get(action.name, {}).items():
         if isinstance(param, Download):
             if key in action.inputs:
@@ -346,98 +347,3 @@ def source_of(skill: Skill, action: Action, key: str) -> str:
     if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
         return f"{key} is a checkpoint of an earlier job."
     return ""
-
-
-def spec_name(action: Action, key: str) -> str:
-    """The name of an input or output among the job's values: arguments have `_` for `-`."""
-    return key.replace("-", "_") if action.mode is Mode.ARGS else key
-
-
-def spec_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    """The fields of the JobSpec that depend on the action's mode."""
-    return FIELDS[action.mode](action, tree)
-
-
-def config_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    outputs = {key: {"type": output.type} for key, output in action.outputs.items()}
-    for key in outputs:
-        if get_value(tree, key) is None:
-            put_value(tree, key, "")  # the program fills what is there and empty
-    return {
-        "command": action.command,
-        "mode": action.mode.value,
-        "config_format": action.config_format,
-        "specs": tree,
-        "inputs": declared_inputs(action),
-        "outputs": outputs,
-    }
-
-
-def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    """The arguments stand behind the command, as `name={placeholder}`; those without a value are
-    left out by the job. A config file is one more argument, which the user may give.
-    """
-    names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
-    inputs = declared_inputs(action)
-    if CONFIG_PATH in PLACEHOLDER.findall(action.command):
-        names.append(CONFIG_PATH)
-        inputs[CONFIG_PATH] = {"type": "file", "optional": True}
-    values = dict.fromkeys(names, "") | dict(action.defaults) | tree
-    words = [f"{name}={template}" for name, template in action.args.items()]
-    return {
-        "command": " ".join([action.command, *words]),
-        "mode": action.mode.value,
-        "args": values,
-        "inputs": inputs,
-        "outputs": {
-            argument_name(key): {"type": each.type} for key, each in action.outputs.items()
-        },
-    }
-
-
-def argument_name(key: str) -> str:
-    return key.replace("-", "_")
-
-
-def passthrough_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    if tree:
-        name = next(iter(tree))
-        raise SpecError(
-            f"{action.name} takes no values: {name} is given.",
-            "Its command runs unchanged.",
-            "Leave it out.",
-        )
-    return {"command": action.command, "mode": action.mode.value, "outputs": [*action.outputs]}
-
-
-FIELDS: Mapping[Mode, Callable[[Action, Tree], dict[str, Any]]] = {
-    Mode.CONFIG: config_fields,
-    Mode.ARGS: args_fields,
-    Mode.PASSTHROUGH: passthrough_fields,
-}
-
-
-def declared_inputs(action: Action) -> dict[str, dict[str, Any]]:
-    """The inputs as a job file declares them; a key that is an output as well is the output."""
-    return {
-        spec_name(action, key): declaration(declared)
-        for key, declared in action.inputs.items()
-        if key not in action.outputs
-    }
-
-
-def declaration(declared: Input) -> dict[str, Any]:
-    about: dict[str, Any] = {"type": declared.type}
-    if declared.optional:
-        about["optional"] = True
-    if declared.extract_to_parent:
-        about["extract_to_parent"] = True
-    if declared.container_path:
-        about["container_path"] = declared.container_path
-    if selective := declared.selective:
-        about["selective"] = {
-            "annotation": selective.annotation,
-            "format": selective.format,
-            "keys": list(selective.keys),
-        }
-    return about

@@ -205,6 +205,8 @@ def known_checkpoint(results: Results, choice: str) -> str:
                 "Name another parent (--parent JOB), or the file (--checkpoint PATH). "
                 "A job's files: tao results JOB",
             )
+        if len(results.checkpoints) == 1:
+            return results.checkpoints[0].path
         left = ", ".join(names[-NAMED:])
         raise SpecError(
             f"It is not known which checkpoint of the parent is the {choice}.",
