@@ -176,7 +176,9 @@ def test_what_cannot_be_a_job_says_what_to_give(
 def test_an_unknown_action_and_an_unknown_image_are_told(prepare: Prepare) -> None:
     with pytest.raises(ActionNotFound, match="Did you mean train"):
         prepare("trian", data=DATA)
-    with pytest.raises(Exception, match="no such image key: tao_toolkit.none"):
+    with pytest.raises(
+        Exception, match=r"no such image key: tao_toolkit.none\. .*versions.yaml has"
+    ):
         prepare(text=TOY.replace("tao_toolkit.toy", "tao_toolkit.none"), data=DATA)
 
 

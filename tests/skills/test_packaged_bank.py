@@ -65,9 +65,11 @@ def test_no_command_is_made_up() -> None:
     assert all("longer script" in note for note in skill.notes)
 
 
-def test_the_bank_has_no_errors() -> None:
+def test_the_bank_has_no_errors_and_every_image_key_stands_for_an_image() -> None:
     _, findings = check_bank(BANK, Settings({"HOME": "/nowhere"}))
-    assert not has_errors(findings), [finding.text for finding in findings]
+    texts = [finding.text for finding in findings]
+    assert not has_errors(findings), texts
+    assert not [text for text in texts if "has no image" in text]
 
 
 def test_the_manifest_lists_the_models() -> None:
