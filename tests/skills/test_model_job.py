@@ -96,6 +96,25 @@ def test_the_spec_is_the_template_the_defaults_the_data_and_what_is_set(prepare:
     }
 
 
+def test_what_a_template_leaves_open_needs_a_value_and_is_not_fetched(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    template = (
+        "data: {train: [{images: '???', labels: '???'}]}\ntrain: {lr: '???', num_epochs: 80}\n"
+    )
+    bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
+    skill = load_named(bank, "toy")
+    with pytest.raises(SpecError, match=r"needs a value for data\.train\[0\]\.images"):
+        prepare_model_job(bank, skill, "train", Wanted({"eval": "s3://b/val"}), settings)
+    with pytest.raises(SpecError, match=r"needs a value for data\.eval\[0\]"):
+        wanted = Wanted({"train": "s3://b/coco"}, {"data.eval": ["???"]})
+        prepare_model_job(bank, skill, "train", wanted, settings)
+    job = prepare_model_job(bank, skill, "train", Wanted(DATA), settings)
+    assert specs(job)["data"]["train"] == [{"images": "s3://b/coco/images.tar.gz"}]
+    assert "lr" not in specs(job)["train"]
+    assert "specs.train.lr" not in job.origins
+
+
 def test_each_value_says_where_it_came_from(prepare: Prepare) -> None:
     origins = prepare(data=DATA, values={"num_epochs": 12}).origins
     assert origins["specs.train.num_epochs"] == "set"

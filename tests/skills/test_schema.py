@@ -66,6 +66,10 @@ def test_a_value_that_the_schema_does_not_allow_is_told(spec: dict[str, Any], wo
     assert words in str(mistake)
 
 
+def test_a_value_that_is_still_open_is_no_mistake() -> None:
+    assert check_spec(SCHEMA, {"epochs": "???", "model": {"depth": "???"}}).errors == []
+
+
 def test_a_new_key_is_a_warning() -> None:
     checked = check_spec(SCHEMA, {"brand_new": 1, "model": {"other": 1}})
     assert checked.errors == []

@@ -35,7 +35,7 @@ from tao_sdk.skills.made_files import made_files, with_made_files
 from tao_sdk.skills.node import is_spec_key
 from tao_sdk.skills.schema import check_spec, read_schema
 from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
-from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value
+from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value, without_unset
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import looks_like_key
 
@@ -78,7 +78,7 @@ class Draft:
     def put(self, key: str, value: Any, origin: str) -> None:
         for below in [name for name in self.origins if name.startswith(f"specs.{key}.")]:
             del self.origins[below]  # the value takes the place of all in it
-        put_value(self.tree, key, value)
+        put_value(self.tree, key, without_unset(value))
         self.origins[f"specs.{key}"] = origin
 
     def was_set(self, key: str) -> bool:
@@ -169,14 +169,14 @@ def of_value(name: str) -> Generator[None]:
 
 
 def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
-    """The template of the bank, else an empty spec."""
+    """The template of the bank without the values that it leaves open, else an empty spec."""
     path = template_file(bank.root, skill, action)
     if path is None:
         return {}
     document = read_bank_document(bank.root, path)
     if not isinstance(document.data, dict):
         raise SpecError(f"{path} is no mapping.", "", "Copy the bank again.")
-    return cast(Tree, document.plain())
+    return cast(Tree, without_unset(document.plain()))
 
 
 def check_against_schema(

@@ -15,6 +15,7 @@ from typing import Any, cast
 from tao_sdk.model.fields import FieldError
 from tao_sdk.skills.bank_file import read_bank_document
 from tao_sdk.skills.skill import Skill
+from tao_sdk.skills.spec_tree import UNSET
 
 LARGEST = 16_000_000  # bytes of a schema
 LIKE = 0.8  # how like a key another has to be to be taken for it mistyped
@@ -107,7 +108,7 @@ def tell_unknown(name: str, key: str, known: Mapping[str, Any], checked: Checked
 
 def check_value(schema: Json, value: Any, key: str, checked: Checked) -> None:
     """One value. What is empty is filled in later, or left to the program."""
-    if value is None or value == "":
+    if value in (None, "", UNSET):
         return
     for clause, next in mistakes_of(schema, value):
         checked.refuse(key, clause, next)
