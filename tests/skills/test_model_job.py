@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,27 @@ def test_several_datasets_become_a_list_where_the_action_takes_several(prepare: 
     assert specs(prepare(text=text, data=data))["data"]["eval"] == ["s3://b/one", "s3://b/two"]
     with pytest.raises(SpecError, match="takes one dataset as eval, not 2"):
         prepare(data=data)
+
+
+def test_every_dataset_of_a_list_is_fetched(prepare: Prepare) -> None:
+    sources = (
+        "    data.train: {source: train_datasets, multiple_sources: true, "
+        "mapping: {images: {path: i}, labels: {path: l}}}\n"
+    )
+    head, _, rest = TOY.partition("    data.train[0].images: {source")
+    text = head + sources + rest.partition("\n")[2].partition("\n")[2]
+    text = re.sub("    data.by_format.*\n", "", text).replace(
+        "data.train[0].images: {type: file}",
+        "data.train[0].images: {type: file, selective: "
+        "{annotation: 'data.train[0].labels', format: json, keys: [video]}}",
+    )
+    data = {"train": ["s3://b/one", "s3://b/two"], "eval": "s3://b/val"}
+    spec = prepare(text=text, data=data).spec
+    keys = [f"data.train[{number}].{name}" for number in (0, 1) for name in ("images", "labels")]
+    assert sorted(spec.inputs) == ["data.eval[0]", *keys]
+    assert spec.inputs[keys[2]]["selective"]["annotation"] == keys[3]
+    with pytest.raises(SpecError, match=r"needs a value for data\.train\[1\]\.images"):
+        prepare(text=text, data=DATA, values={"data.train[1].labels": "s3://b/l"})
 
 
 def test_mapped_files_of_each_dataset_become_a_mapping(prepare: Prepare) -> None:

@@ -30,6 +30,7 @@ from tao_sdk.skills.datasets import (
     short_name,
 )
 from tao_sdk.skills.images import bank_versions, resolve_bank_image
+from tao_sdk.skills.item_inputs import key_of_first, with_every_item
 from tao_sdk.skills.job_fields import spec_fields, spec_name
 from tao_sdk.skills.made_files import made_files, with_made_files
 from tao_sdk.skills.node import is_spec_key
@@ -95,6 +96,7 @@ def prepare_model_job(
     """
     chosen = with_made_files(skill, skill.action(action))
     draft = build_spec(bank, skill, chosen, wanted)
+    chosen = with_every_item(chosen, draft.tree)
     refuse_missing_inputs(skill, chosen, draft.tree)
     warnings = check_against_schema(bank, skill, chosen, draft, wanted)
     image, image_origin = choose_image(bank, skill, chosen, wanted, settings)
@@ -340,7 +342,8 @@ def is_missing(declared: Input, action: Action, tree: Tree) -> bool:
 
 def source_of(skill: Skill, action: Action, key: str) -> str:
     """What should be the value of an input, in words."""
-    source = skill.data_sources.get(action.name, {}).get(key)
+    sources = skill.data_sources.get(action.name, {})
+    source = sources.get(key) or sources.get(key_of_first(key))
     if source is not None:
         path = source.path or "the dataset itself"
         return f"{key} is {path} of data {short_name(source.source)}."
