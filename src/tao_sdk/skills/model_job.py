@@ -32,9 +32,10 @@ from tao_sdk.skills.datasets import (
 from tao_sdk.skills.images import bank_versions, resolve_bank_image
 from tao_sdk.skills.item_inputs import key_of_first, with_every_item
 from tao_sdk.skills.job_fields import spec_fields, spec_name
+from tao_sdk.skills.known_keys import unknown_keys
 from tao_sdk.skills.made_files import made_files, with_made_files
 from tao_sdk.skills.node import is_spec_key
-from tao_sdk.skills.schema import check_spec, read_schema
+from tao_sdk.skills.schema import Json, check_spec, read_schema
 from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
 from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value, without_unset
 from tao_sdk.skills.templates import template_file
@@ -98,7 +99,7 @@ def prepare_model_job(
     draft = build_spec(bank, skill, chosen, wanted)
     chosen = with_every_item(chosen, draft.tree)
     refuse_missing_inputs(skill, chosen, draft.tree)
-    warnings = check_against_schema(bank, skill, chosen, draft, wanted)
+    warnings = check_keys(bank, skill, chosen, draft, wanted)
     image, image_origin = choose_image(bank, skill, chosen, wanted, settings)
     origins = {
         "image": image_origin,
@@ -181,13 +182,21 @@ def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
     return cast(Tree, without_unset(document.plain()))
 
 
-def check_against_schema(
+def check_keys(
     bank: Bank, skill: Skill, action: Action, draft: Draft, wanted: Wanted
 ) -> tuple[str, ...]:
+    """What the bank does not know of the spec. Raises SpecError for what its schema does not allow,
+    and for what is nearly a key that it names.
+    """
+    if action.mode is Mode.CONFIG and (schema := read_schema(bank.root, skill, action.name)):
+        return check_against_schema(schema, skill, action, draft, wanted)
+    return check_against_names(bank, skill, action, wanted)
+
+
+def check_against_schema(
+    schema: Json, skill: Skill, action: Action, draft: Draft, wanted: Wanted
+) -> tuple[str, ...]:
     """What the schema does not know. Raises SpecError with all that it does not allow."""
-    schema = read_schema(bank.root, skill, action.name)
-    if schema is None or action.mode is not Mode.CONFIG:
-        return ()
     checked = check_spec(schema, draft.tree)
     if not checked.errors:
         return tuple(checked.warnings)
@@ -196,6 +205,22 @@ def check_against_schema(
     names = {key_of(skill, action, name): name for name in wanted.values}
     field = f"{SET}.{names[first.field]}" if first.field in names else ""
     raise FieldError(field, first.what, join_sentences(first.why, more), first.next)
+
+
+def check_against_names(
+    bank: Bank, skill: Skill, action: Action, wanted: Wanted
+) -> tuple[str, ...]:
+    """What neither the skill nor the template names of what the user has set."""
+    names = {key_of(skill, action, name): name for name in wanted.values}
+    try:
+        unknown = unknown_keys(skill, names, template_of(bank, skill, action.name))
+    except FieldError as error:
+        error.field = f"{SET}.{names[error.field]}"
+        raise
+    if not unknown:
+        return ()
+    listed = ", ".join(unknown)
+    return (f"{listed}: not among the keys that {skill.name} names, so it is not checked.",)
 
 
 def values_of_data(skill: Skill, action: Action, wanted: Wanted) -> Iterator[tuple[str, Any]]:
