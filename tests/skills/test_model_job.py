@@ -136,6 +136,33 @@ def test_the_annotation_and_the_format_choose_files(prepare: Prepare) -> None:
     assert found["by_format"] == "s3://b/coco/b.json"
 
 
+def test_of_several_files_of_a_format_the_first_that_is_there_is_taken(
+    prepare: Prepare, tmp_path: Path
+) -> None:
+    (tmp_path / "c.json").touch()
+    data = {**DATA, "train": str(tmp_path), "format": "odvg"}
+    job = prepare(data=data)
+    assert specs(job)["data"]["by_format"] == str(tmp_path / "c.json")
+    assert not job.warnings
+    for train, words in (
+        ("s3://b/coco", "may have one of b.json, c.json"),
+        (str(tmp_path), "none"),
+    ):
+        (tmp_path / "c.json").unlink(missing_ok=True)
+        unseen = prepare(data={**data, "train": train})
+        assert specs(unseen)["data"]["by_format"] == f"{train}/b.json"
+        assert words in unseen.warnings[0]
+
+
+def test_an_optional_file_that_is_not_there_is_left_out(prepare: Prepare, tmp_path: Path) -> None:
+    text = TOY.replace("path: '', list: true}", "path: p.txt, optional: true}")
+    text = text.replace("data.eval[0]: {type: folder}", "data.eval: {type: file, optional: true}")
+    data = {**DATA, "eval": str(tmp_path)}
+    assert "eval" not in specs(prepare(text=text, data=data))["data"]
+    (tmp_path / "p.txt").touch()
+    assert specs(prepare(text=text, data=data))["data"]["eval"] == str(tmp_path / "p.txt")
+
+
 def test_several_datasets_become_a_list_where_the_action_takes_several(prepare: Prepare) -> None:
     text = TOY.replace("path: '', list: true", "path: '', multiple_sources: true")
     data = {**DATA, "eval": ["s3://b/one", "s3://b/two/"]}
@@ -178,6 +205,11 @@ def test_the_spec_follows_the_gpus_and_nodes_of_the_job(prepare: Prepare) -> Non
     train = specs(job)["train"]
     assert (train["num_gpus"], train["gpu_ids"], train["num_nodes"]) == (4, [0, 1, 2, 3], 2)
     assert (job.spec.gpu_count, job.spec.num_nodes) == (4, 2)
+
+
+def test_a_job_without_gpus_says_so_in_its_spec(prepare: Prepare) -> None:
+    train = specs(prepare(data=DATA, gpu_count=0))["train"]
+    assert (train["num_gpus"], train["gpu_ids"]) == (0, [])
 
 
 def test_the_job_follows_the_gpus_of_the_spec_where_only_they_are_set(prepare: Prepare) -> None:

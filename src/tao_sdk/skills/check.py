@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from tao_sdk.client.document import Place, Value
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.printable import printable
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import NAME, Bank, Entry, list_folder
-from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.images import bank_manifest, bank_versions
 from tao_sdk.skills.loader import read_skill
@@ -103,12 +101,6 @@ def check_schemas(bank: Bank, entry: Entry) -> Iterator[Finding]:
             require_mapping(document, path, "a schema")
         except SkillError as mistake:
             yield Finding.of_error(mistake)
-
-
-def require_mapping(document: Value, path: Path, noun: str) -> None:
-    if not isinstance(document.data, dict):
-        what = f"{noun} is a mapping; this is {document.shape}."
-        raise SkillError(Place(str(path)), what, "", COPY_AGAIN)
 
 
 def check_names(found: Sequence[Summary]) -> Iterator[Finding]:

@@ -18,14 +18,16 @@ from tao_sdk.model.fields import FieldError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.skills.bank import Bank
-from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.datasets import (
     FORMAT,
     DataGiven,
     Datasets,
+    IsThere,
     as_list,
     data_values,
+    is_here,
     refuse_unknown_data,
     short_name,
 )
@@ -59,6 +61,7 @@ class Wanted:
     image: str = ""
     gpu_count: int | None = None
     num_nodes: int | None = None
+    is_there: IsThere = is_here  # of the address of a dataset's file
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class ModelJob:
 
     spec: JobSpec
     origins: Mapping[str, str]
-    warnings: tuple[str, ...] = ()  # what the schema does not know
+    warnings: tuple[str, ...] = ()  # what the bank does not know, and what was chosen unseen
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Draft:
 
     tree: Tree = field(default_factory=dict[str, Any])
     origins: dict[str, str] = field(default_factory=dict[str, str])
+    notes: list[str] = field(default_factory=list[str])
 
     def put(self, key: str, value: Any, origin: str) -> None:
         for below in [name for name in self.origins if name.startswith(f"specs.{key}.")]:
@@ -117,7 +121,7 @@ def prepare_model_job(
         num_nodes=wanted.num_nodes,
         **fields,
     )
-    return ModelJob(spec, origins, warnings)
+    return ModelJob(spec, origins, (*draft.notes, *warnings))
 
 
 def choose_image(
@@ -141,7 +145,7 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
         draft.origins[f"specs.{key}"] = f"template {skill.spec_templates[action.name].path}"
     for key, value in skill.key_defaults.items():
         draft.put(key, copied(value), f"key_defaults of {skill.path}")
-    for key, value in values_of_data(skill, action, wanted):
+    for key, value in values_of_data(skill, action, wanted, draft.notes):
         draft.put(key, value, "data")
     for key, value in values_of_params(skill, action):
         draft.put(key, value, f"spec_params of {skill.path}")
@@ -151,7 +155,7 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
         with of_value(name):
             draft.put(key_of(skill, action, name), value, SET)
     gpus = gpus_of(skill, wanted, draft)
-    for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1):
+    for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1, draft.tree):
         with of_value(key):
             refuse_contradiction(draft, key, value)
         if not draft.was_set(key):
@@ -177,8 +181,7 @@ def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
     if path is None:
         return {}
     document = read_bank_document(bank.root, path)
-    if not isinstance(document.data, dict):
-        raise SpecError(f"{path} is no mapping.", "", "Copy the bank again.")
+    require_mapping(document, path, "a template")
     return cast(Tree, without_unset(document.plain()))
 
 
@@ -223,12 +226,14 @@ def check_against_names(
     return (f"{listed}: not among the keys that {skill.name} names, so it is not checked.",)
 
 
-def values_of_data(skill: Skill, action: Action, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+def values_of_data(
+    skill: Skill, action: Action, wanted: Wanted, notes: list[str]
+) -> Iterator[tuple[str, Any]]:
     title = f"{skill.name} {action.name}"
     sources = skill.data_sources.get(action.name, {})
     refuse_unknown_data(wanted.data, sources, title)
     format = next(iter(as_list(wanted.data.get(FORMAT, ""))), "") or skill.data_format
-    return data_values(Datasets(wanted.data, format), sources, title)
+    return data_values(Datasets(wanted.data, format, wanted.is_there, notes), sources, title)
 
 
 def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
@@ -294,16 +299,17 @@ def gpus_origin(skill: Skill, wanted: Wanted, draft: Draft) -> str:
 
 
 def hardware_keys(
-    skill: Skill, action: Action, gpus: int, nodes: int
+    skill: Skill, action: Action, gpus: int, nodes: int, tree: Tree
 ) -> Iterator[tuple[str, int | list[int]]]:
     """The keys of the spec that have to agree with the job's GPUs and nodes."""
     key = skill.gpu_spec_key
-    if gpus < 1 or action.mode is not Mode.CONFIG or not is_of_action(key, action.name):
+    if action.mode is not Mode.CONFIG or not is_of_action(key, action.name):
         return
-    yield key, gpus
     section, _, last = key.rpartition(".")
-    if last == GPUS and gpus > 1:
-        yield f"{section}.{IDS}", list(range(gpus))
+    ids = f"{section}.{IDS}"
+    yield key, gpus
+    if last == GPUS and (gpus > 1 or (gpus == 0 and get_value(tree, ids))):
+        yield ids, list(range(gpus))
     if skill.node_spec_key:
         yield skill.node_spec_key, nodes
     elif last == GPUS and nodes > 1:

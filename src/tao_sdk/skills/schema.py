@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tao_sdk.model.fields import FieldError
-from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.skill import Skill
 from tao_sdk.skills.spec_tree import UNSET
 
@@ -72,8 +72,9 @@ def read_schema(root: Path, skill: Skill, action: str) -> Json | None:
     path = skill.folder / "schemas" / f"{action}.schema.json"
     if not path.is_file():
         return None
-    plain = read_bank_document(root, path, LARGEST).plain()
-    return cast(Json, plain) if isinstance(plain, dict) else None
+    document = read_bank_document(root, path, LARGEST)
+    require_mapping(document, path, "a schema")
+    return cast(Json, document.plain())
 
 
 def check_spec(schema: Json, tree: Mapping[str, Any]) -> Checked:
