@@ -145,7 +145,7 @@ def test_of_several_files_of_a_format_the_first_that_is_there_is_taken(
     assert specs(job)["data"]["by_format"] == str(tmp_path / "c.json")
     assert not job.warnings
     for train, words in (
-        ("s3://b/coco", "may have one of b.json, c.json"),
+        ("s3://b/coco", "was not looked at for b.json, c.json"),
         (str(tmp_path), "none"),
     ):
         (tmp_path / "c.json").unlink(missing_ok=True)
@@ -228,6 +228,13 @@ def test_gpus_that_contradict_each_other_are_an_error(
     ("wanted", "words"),
     [
         ({"data": {"eval": "s3://b/v"}}, "data.train[0].images is images.tar.gz of data train."),
+        (
+            {
+                "data": DATA,
+                "text": TOY.replace("labels: {type: file, optional: true}", "labels: file"),
+            },
+            "whose name you give as data train_annotation.",
+        ),
         ({"data": {**DATA, "tests": "s3://x"}}, "reads no dataset 'tests'"),
         ({"data": {**DATA, "train": "aws://b/x"}}, "Write s3://b/x"),
         ({"data": {**DATA, "train": " "}}, "data train is empty"),

@@ -147,13 +147,18 @@ def first_there(
     datasets: Datasets, source: DataSource, root: str, candidates: Sequence[str]
 ) -> str:
     """The first where it is not seen which is there, which is noted."""
-    there = {name: datasets.is_there(joined(root, name)) for name in candidates}
+    seen = "has none of"
     for name in candidates:
-        if there[name]:
+        there = datasets.is_there(joined(root, name))
+        if there:
             return name
+        if there is None:
+            seen = "was not looked at for"
+            break
     names = ", ".join(candidates)
-    seen = f"has none of {names}" if None not in there.values() else f"may have one of {names}"
-    datasets.notes.append(f"{root} {seen}: {source.key} is {candidates[0]}. Set it for another.")
+    datasets.notes.append(
+        f"{root} {seen} {names}: {source.key} is {candidates[0]}. Set it for another."
+    )
     return candidates[0]
 
 

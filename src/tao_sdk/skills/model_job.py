@@ -21,6 +21,8 @@ from tao_sdk.skills.bank import Bank
 from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.datasets import (
+    ANNOTATION,
+    ANNOTATION_END,
     FORMAT,
     DataGiven,
     Datasets,
@@ -376,8 +378,11 @@ def source_of(skill: Skill, action: Action, key: str) -> str:
     sources = skill.data_sources.get(action.name, {})
     source = sources.get(key) or sources.get(key_of_first(key))
     if source is not None:
-        path = source.path or "the dataset itself"
-        return f"{key} is {path} of data {short_name(source.source)}."
+        data = short_name(source.source)
+        if named := ANNOTATION.fullmatch(source.path or ""):
+            given = f"{short_name(named[1])}{ANNOTATION_END}"
+            return f"{key} is a file of data {data}, whose name you give as data {given}."
+        return f"{key} is {source.path or 'the dataset itself'} of data {data}."
     if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
         return f"{key} is a checkpoint of an earlier job."
     return ""
