@@ -132,6 +132,14 @@ def test_a_platforms_skill_names_variables_that_are_read() -> None:
         assert named <= known
 
 
+def test_every_platform_lists_the_variables_of_buckets_and_hubs() -> None:
+    bucket = {"S3_BUCKET_NAME", "ACCESS_KEY", "SECRET_KEY", "S3_ENDPOINT_URL", "CLOUD_REGION"}
+    for name in platforms():
+        named = {each.name for each in load_named(BANK, name).optional_credentials}
+        assert bucket | {"HF_TOKEN"} <= named
+        assert name == "local" or "NGC_KEY" in named
+
+
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
 def test_a_skills_text_has_the_head_that_agents_read(path: Path) -> None:
     text = path.read_text()
