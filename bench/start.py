@@ -1,10 +1,11 @@
-"""Start: how long a program takes before it does anything, for `import tao_sdk` and
-`tao --help`.
+"""Start: how long a program takes before it does anything, for `import tao_sdk`, `tao --help` and
+the list of a skill bank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from bench.contenders import PUBLISHED, TORCHX, Environment, ours
 from bench.figure import Figure, ratio
@@ -12,12 +13,14 @@ from bench.rivals import Rivals
 from bench.rounds import command_seconds, interleaved
 from bench.scale import Scale
 
+BANK = Path(__file__).parents[1] / "src" / "tao_sdk" / "skill_bank"
 BARE, IMPORT = ("-c", "pass"), ("-c", "import tao_sdk")
 
 
 def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     yield from imports(scale, rivals)
     yield from helps(scale, rivals)
+    yield from lists(scale, rivals)
 
 
 def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
@@ -73,6 +76,27 @@ def helps(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
         found["tao"],
         found["torchx"],
         f"`torchx --help` ({TORCHX.title})",
+    )
+
+
+def lists(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
+    """The bank of the package: 66 skills, each with a file of its own."""
+    words = [ours().script("tao"), "skills", "ls", "--skill-bank", str(BANK)]
+    found = interleaved(
+        {
+            "bare": timed(ours(), BARE),
+            "list": lambda: command_seconds(words, ours().variables()),
+        },
+        scale.rounds,
+        rivals.leave_out_of("`tao skills ls`", needed=("bare", "list")),
+    )
+    yield ratio(
+        "start.skills",
+        "`tao skills ls`",
+        "The files of all skills of the package's bank are read.",
+        found["list"],
+        found["bare"],
+        "`python -c pass`",
     )
 
 

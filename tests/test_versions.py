@@ -79,16 +79,15 @@ def test_an_image_is_returned_as_it_is(image: str):
 
 def test_every_wheel_names_this_version_and_its_own_extra():
     wheels = load_manifest()["wheels"]
-    assert {name.removeprefix("tao_sdk_") for name in wheels} == {
-        "docker",
-        "kubernetes",
-        "slurm",
-        "brev",
-        "lepton",
-        "all",
+    platforms = {"docker", "kubernetes", "slurm", "brev"}
+    assert set(wheels) == {
+        *(f"tao_sdk_{extra}" for extra in (*platforms, "lepton", "all")),
+        *(f"tao_automl_{extra}" for extra in (*platforms, "all")),
     }
     for name, wheel in wheels.items():
-        assert wheel == f"nvidia-tao-sdk[{name.removeprefix('tao_sdk_')}]=={tao_sdk.__version__}"
+        _, product, extra = name.split("_")
+        extras = f"{extra},automl" if product == "automl" else extra
+        assert wheel == f"nvidia-tao-sdk[{extras}]=={tao_sdk.__version__}"
     assert (
         resolve_wheel("wheels.tao_sdk_slurm")
         == resolve_wheel("tao_sdk_slurm")
@@ -100,11 +99,19 @@ def test_a_key_that_is_not_there_is_named_with_what_was_meant():
     with pytest.raises(KeyNotFoundError) as raised:
         resolve_container_image("tao_toolkit.pyd")
     assert str(raised.value) == (
-        "no such image key: tao_toolkit.pyd. Did you mean tao_toolkit.pyt? "
+        f"no such image key: tao_toolkit.pyd. {PACKAGED} has none. Did you mean tao_toolkit.pyt? "
         "If it is an image, write its tag: tao_toolkit.pyd:latest."
     )
     assert isinstance(raised.value, KeyError)
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["tao_toolkit.deploy", "tao_toolkit.cosmos_embed"])
+def test_no_image_of_another_family_is_suggested(key: str):
+    manifest = {"images": {"tao_toolkit": {"pyt": TAO, "cosmos_rl": TAO}}}
+    with pytest.raises(KeyNotFoundError, match="Known are: tao_toolkit.cosmos_rl") as raised:
+        resolve_image(key, manifest)
+    assert "Did you mean" not in str(raised.value)
 
 
 def test_a_wheel_that_is_not_there_lists_those_that_are():

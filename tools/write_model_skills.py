@@ -1,4 +1,5 @@
-"""Writes the model skills of the packaged skill bank from tools/model_skills.json.
+"""Writes the model skills of the packaged skill bank from tools/model_skills.json, and from
+own_data_sources below.
 
 Run it as `python tools/write_model_skills.py`; a test holds the files equal to what it writes.
 """
@@ -29,15 +30,166 @@ ORDER = (
 )
 
 Facts = Mapping[str, Any]
+Sources = dict[str, dict[str, Any]]  # the data sources of one action, by key
+
+
+# Data sources of our own, for models whose facts have none: as the same keys of rtdetr, clip and
+# foundation-stereo have them, or the dataset itself where an action takes one folder. Left out is
+# what is no part of a dataset: data_info_path of pointpillars, mp4_urls of cosmos-embed.
+
+
+def own_data_sources() -> dict[str, dict[str, Sources]]:
+    """By skill and action."""
+    clip = {"evaluate": captioned("dataset.val.datasets", "eval_dataset")}
+    pointpillars = {
+        "evaluate": folder("dataset.data_path", "eval_dataset"),
+        "inference": folder("dataset.data_path", "inference_dataset"),
+    }
+    return {
+        "tao-finetune-clip (deploy)": clip,
+        "tao-train-action-recognition": {
+            "train": folder("dataset.train_dataset_dir", "train_datasets")
+            | folder("dataset.val_dataset_dir", "eval_dataset"),
+            "evaluate": folder("evaluate.test_dataset_dir", "eval_dataset"),
+            "inference": folder("inference.inference_dataset_dir", "inference_dataset"),
+        },
+        "tao-train-bevfusion": bevfusion(),
+        "tao-train-centerpose": centerpose()
+        | {
+            "train": folder("dataset.train_data", "train_datasets")
+            | folder("dataset.val_data", "eval_dataset"),
+            "gen_trt_engine": calibration(),
+        },
+        "tao-train-centerpose (deploy)": centerpose(),
+        "tao-train-deformable-detr": {
+            name: coco()[name] for name in ("train", "quantize", "evaluate", "inference")
+        }
+        | {"gen_trt_engine": calibration()},
+        "tao-train-deformable-detr (deploy)": {
+            name: coco()[name] for name in ("evaluate", "inference")
+        },
+        "tao-train-depth-anything-v2": depth(),
+        "tao-train-depth-anything-v2 (deploy)": {
+            name: depth()[name] for name in ("evaluate", "inference")
+        },
+        "tao-train-dino": coco(),
+        "tao-train-pointpillars (deploy)": pointpillars,
+    }
+
+
+def coco() -> dict[str, Sources]:
+    """Detectors on images.tar.gz and annotations.json. Training takes a list of such datasets."""
+    train = coco_list("train", "train_datasets") | coco_list("val", "eval_dataset")
+    return {
+        "train": train,
+        "distill": train,
+        "quantize": train | coco_pair("quant_calibration", "train_datasets"),
+        "evaluate": coco_pair("test", "eval_dataset"),
+        "inference": {
+            "dataset.infer_data_sources.image_dir": {
+                **images("inference_dataset"),
+                "list": True,
+            },
+            "dataset.infer_data_sources.classmap": {
+                "source": "inference_dataset",
+                "path": "label_map.txt",
+            },
+        },
+    }
+
+
+def coco_list(name: str, source: str) -> Sources:
+    files = {"image_dir": {"path": "images.tar.gz"}, "json_file": {"path": "annotations.json"}}
+    key = f"dataset.{name}_data_sources"
+    return {key: {"source": source, "multiple_sources": True, "mapping": files}}
+
+
+def coco_pair(name: str, source: str) -> Sources:
+    return {
+        f"dataset.{name}_data_sources.image_dir": images(source),
+        f"dataset.{name}_data_sources.json_file": {"source": source, "path": "annotations.json"},
+    }
+
+
+def captioned(key: str, source: str) -> Sources:
+    files = {"image_dir": {"path": "images.tar.gz"}, "caption_dir": {"path": "captions.tar.gz"}}
+    return {key: {"source": source, "multiple_sources": True, "mapping": files}}
+
+
+def centerpose() -> dict[str, Sources]:
+    return {
+        "evaluate": folder("dataset.test_data", "eval_dataset"),
+        "inference": folder("dataset.inference_data", "inference_dataset"),
+    }
+
+
+def bevfusion() -> dict[str, Sources]:
+    """One folder for all, in which the user names the annotation files (train_annotation)."""
+    eval_files = annotation("dataset.test_dataset.ann_file", "eval_dataset")
+    return {
+        "dataset_convert": folder("root_dir", "train_datasets"),
+        "train": folder("dataset.root_dir", "train_datasets")
+        | annotation("dataset.train_dataset.ann_file", "train_datasets", "train_dataset")
+        | annotation("dataset.val_dataset.ann_file", "eval_dataset")
+        | eval_files,
+        "evaluate": folder("dataset.root_dir", "eval_dataset") | eval_files,
+        "inference": folder("dataset.root_dir", "inference_dataset")
+        | annotation("dataset.test_dataset.ann_file", "inference_dataset"),
+    }
+
+
+def depth() -> dict[str, Sources]:
+    train = depth_file("train", "train_datasets") | depth_file("val", "eval_dataset")
+    return {
+        "train": train,
+        "quantize": train,
+        "evaluate": depth_file("test", "eval_dataset"),
+        "inference": depth_file("infer", "inference_dataset"),
+    }
+
+
+def depth_file(name: str, source: str) -> Sources:
+    key = f"dataset.{name}_dataset.data_sources[0].data_file"
+    return {key: {"source": source, "path": "annotations.txt"}}
+
+
+def calibration() -> Sources:
+    key = "gen_trt_engine.tensorrt.calibration.cal_image_dir"
+    return {key: {**images("calibration_dataset"), "list": True}}
+
+
+def images(source: str) -> dict[str, Any]:
+    return {"source": source, "path": "images.tar.gz", "runtime": "extracted_folder"}
+
+
+def folder(key: str, source: str) -> Sources:
+    """The dataset itself."""
+    return {key: {"source": source, "path": ""}}
+
+
+def annotation(key: str, source: str, name: str = "") -> Sources:
+    return {key: {"source": source, "path": f"{{{name or source}_annotation}}"}}
+
+
+# The files
 
 
 def bank_files() -> Iterator[tuple[Path, str]]:
     """Every file of the model skills, below the folder of skills, with its text."""
-    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    facts = known_models()
     for name, about in facts.items():
         yield skill_path(name), HEAD + yaml_text(skill_info(name, about))
     manifest = {"schema_version": 1, "models": dict(manifest_entries(facts))}
     yield Path("models") / MANIFEST, json.dumps(manifest, indent=1) + "\n"
+
+
+def known_models() -> dict[str, Facts]:
+    """The facts by skill, with data sources of our own where they have none."""
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
+    for name, sources in own_data_sources().items():
+        theirs = facts[name].get("data_sources", {})
+        facts[name]["data_sources"] = {**sources, **theirs}
+    return facts
 
 
 def skill_path(name: str) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +20,8 @@ from tao_sdk.model.surroundings import Surroundings, surroundings_here
 USUAL_BANK = "tao-skills-external"  # below the home
 PACKAGED = Path(__file__).parent / "skill_bank" / "versions.yaml"
 
+_WORD = re.compile(r"[^._-]+")
+_LIKE = 0.6  # how like a word of a key another has to be to be taken for it mistyped
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+")
 
 if TYPE_CHECKING:
@@ -60,18 +62,18 @@ def resolve_container_image(value: str, manifest: Manifest | None = None) -> str
     return resolve_image(value, manifest) if looks_like_key(value) else value
 
 
-def resolve_image(key: str, manifest: Manifest | None = None) -> str:
-    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. Raises
-    KeyNotFoundError, ManifestError.
+def resolve_image(key: str, manifest: Manifest | None = None, file: str | Path = "") -> str:
+    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. `file` is where the
+    manifest was read, for errors. Raises KeyNotFoundError, ManifestError.
     """
-    return _resolve("images", key, manifest)
+    return _resolve("images", key, manifest, file)
 
 
-def resolve_wheel(key: str, manifest: Manifest | None = None) -> str:
+def resolve_wheel(key: str, manifest: Manifest | None = None, file: str | Path = "") -> str:
     """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, as pip takes it.
     Raises as resolve_image.
     """
-    return _resolve("wheels", key, manifest)
+    return _resolve("wheels", key, manifest, file)
 
 
 def check_text(value: object, noun: str, wanted: str) -> None:
@@ -141,13 +143,15 @@ def manifest_path(path: str | Path | None = None, settings: Surroundings | None 
     return of_the_bank if of_the_bank.is_file() else PACKAGED
 
 
-def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
+def _resolve(tree: str, key: str, manifest: Manifest | None, file: str | Path) -> str:
     check_text(
         key,
         tree[:-1],
         "a key of versions.yaml, such as tao_toolkit.pyt or tao_sdk_docker",
     )
-    manifest = load_manifest() if manifest is None else manifest
+    if manifest is None:
+        file = manifest_path()
+        manifest = load_manifest(file)
     if not isinstance(manifest, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
         raise ManifestError(
             f"The manifest is a {type(manifest).__name__}.",
@@ -157,7 +161,7 @@ def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
     node: Any = manifest
     for part in [tree, *_without(tree, key).split(".")]:
         if not isinstance(node, Mapping) or part not in node:
-            raise _no_key(tree, key, manifest)
+            raise _no_key(tree, key, manifest, file)
         node = cast("Manifest", node)[part]
     if not isinstance(node, str) or not node.strip():
         raise ManifestError(
@@ -174,12 +178,30 @@ def _without(tree: str, key: str) -> str:
     return key[len(start) :] if key.startswith(start) else key
 
 
-def _no_key(tree: str, key: str, manifest: Manifest) -> KeyNotFoundError:
+def _no_key(tree: str, key: str, manifest: Manifest, file: str | Path) -> KeyNotFoundError:
+    name = _without(tree, key)
     known = sorted(_keys(manifest.get(tree), ()))
-    near = difflib.get_close_matches(_without(tree, key), known, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known are: {_listed(known)}."
+    near = near_key(name, known)
+    hint = f"Did you mean {near}?" if near else f"Known are: {_listed(known)}."
     image = f" If it is an image, write its tag: {key}:latest." if tree == "images" else ""
-    return KeyNotFoundError(f"no such {tree[:-1]} key: {_without(tree, key)}", "", hint + image)
+    why = f"{file} has none." if file else ""
+    return KeyNotFoundError(f"no such {tree[:-1]} key: {name}", why, hint + image)
+
+
+def near_key(name: str, known: Iterable[str]) -> str:
+    """The known key that was meant by a mistyped one; "" where none is near."""
+    return next((key for key in known if _is_nearly(name, key)), "")
+
+
+def _is_nearly(name: str, known: str) -> bool:
+    """True if each word of a key is nearly that of the other: two images of one group, such as
+    `tao_toolkit.pyt` and `tao_toolkit.deploy`, are not one another mistyped.
+    """
+    words, others = _WORD.findall(name.lower()), _WORD.findall(known.lower())
+    return len(words) == len(others) and all(
+        difflib.SequenceMatcher(None, word, other).ratio() >= _LIKE
+        for word, other in zip(words, others)  # noqa: B905  Python 3.8 has no strict
+    )
 
 
 def _keys(node: Any, above: tuple[str, ...]) -> Iterator[str]:

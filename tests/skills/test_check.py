@@ -113,3 +113,14 @@ def test_folders_that_are_linked_in_a_circle_end(make_bank: MakeBank, settings: 
     (bank.skills / "self").symlink_to(bank.skills / "self")
     count, _ = check_bank(bank, settings)
     assert count == 2
+
+
+def test_a_list_of_models_that_does_not_fit_their_files_is_told(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    listed = '{"models": {"tao-train-a": {"actions": ["train", "prune"]}, "x": [], "y": {}}}'
+    files = {f"models/{A}": GOOD, "models/schemas.manifest.json": listed}
+    _, findings = check_bank(make_bank(files), settings)
+    assert "lists prune of tao-train-a" in one(findings).what
+    _, findings = check_bank(make_bank({"models/schemas.manifest.json": "[]"}), settings)
+    assert "a list of models is a mapping" in one(findings).what

@@ -270,6 +270,17 @@ def test_an_unknown_key_is_a_warning_with_the_right_one(make_bank: MakeBank) -> 
     ]
 
 
+def test_an_image_that_is_a_rule_is_a_warning_and_the_jobs_name_theirs(
+    make_bank: MakeBank,
+) -> None:
+    rule = "container_image: {policy: derived, runtime_input: image_tag}"
+    bank = make_bank({PATH: GOOD.replace("container_image: tao_toolkit.toy", rule)})
+    skill, reading = read_skill(bank.root, bank.skills / PATH, "toy", "model")
+    assert reading.errors == []
+    assert [each.next for each in reading.warnings] == ["Give an image to each job of it."]
+    assert skill.image_of("train") == ""
+
+
 def test_an_unknown_action_names_the_one_that_is_meant(load: Load) -> None:
     with pytest.raises(ActionNotFound, match="Did you mean train?"):
         load(GOOD).action("trian")

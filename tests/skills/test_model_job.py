@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,25 @@ def test_the_spec_is_the_template_the_defaults_the_data_and_what_is_set(prepare:
     }
 
 
+def test_what_a_template_leaves_open_needs_a_value_and_is_not_fetched(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    template = (
+        "data: {train: [{images: '???', labels: '???'}]}\ntrain: {lr: '???', num_epochs: 80}\n"
+    )
+    bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
+    skill = load_named(bank, "toy")
+    with pytest.raises(SpecError, match=r"needs a value for data\.train\[0\]\.images"):
+        prepare_model_job(bank, skill, "train", Wanted({"eval": "s3://b/val"}), settings)
+    with pytest.raises(SpecError, match=r"needs a value for data\.eval\[0\]"):
+        wanted = Wanted({"train": "s3://b/coco"}, {"data.eval": ["???"]})
+        prepare_model_job(bank, skill, "train", wanted, settings)
+    job = prepare_model_job(bank, skill, "train", Wanted(DATA), settings)
+    assert specs(job)["data"]["train"] == [{"images": "s3://b/coco/images.tar.gz"}]
+    assert "lr" not in specs(job)["train"]
+    assert "specs.train.lr" not in job.origins
+
+
 def test_each_value_says_where_it_came_from(prepare: Prepare) -> None:
     origins = prepare(data=DATA, values={"num_epochs": 12}).origins
     assert origins["specs.train.num_epochs"] == "set"
@@ -116,12 +136,60 @@ def test_the_annotation_and_the_format_choose_files(prepare: Prepare) -> None:
     assert found["by_format"] == "s3://b/coco/b.json"
 
 
+def test_of_several_files_of_a_format_the_first_that_is_there_is_taken(
+    prepare: Prepare, tmp_path: Path
+) -> None:
+    (tmp_path / "c.json").touch()
+    data = {**DATA, "train": str(tmp_path), "format": "odvg"}
+    job = prepare(data=data)
+    assert specs(job)["data"]["by_format"] == str(tmp_path / "c.json")
+    assert not job.warnings
+    for train, words in (
+        ("s3://b/coco", "was not looked at for b.json, c.json"),
+        (str(tmp_path), "none"),
+    ):
+        (tmp_path / "c.json").unlink(missing_ok=True)
+        unseen = prepare(data={**data, "train": train})
+        assert specs(unseen)["data"]["by_format"] == f"{train}/b.json"
+        assert words in unseen.warnings[0]
+
+
+def test_an_optional_file_that_is_not_there_is_left_out(prepare: Prepare, tmp_path: Path) -> None:
+    text = TOY.replace("path: '', list: true}", "path: p.txt, optional: true}")
+    text = text.replace("data.eval[0]: {type: folder}", "data.eval: {type: file, optional: true}")
+    data = {**DATA, "eval": str(tmp_path)}
+    assert "eval" not in specs(prepare(text=text, data=data))["data"]
+    (tmp_path / "p.txt").touch()
+    assert specs(prepare(text=text, data=data))["data"]["eval"] == str(tmp_path / "p.txt")
+
+
 def test_several_datasets_become_a_list_where_the_action_takes_several(prepare: Prepare) -> None:
     text = TOY.replace("path: '', list: true", "path: '', multiple_sources: true")
     data = {**DATA, "eval": ["s3://b/one", "s3://b/two/"]}
     assert specs(prepare(text=text, data=data))["data"]["eval"] == ["s3://b/one", "s3://b/two"]
     with pytest.raises(SpecError, match="takes one dataset as eval, not 2"):
         prepare(data=data)
+
+
+def test_every_dataset_of_a_list_is_fetched(prepare: Prepare) -> None:
+    sources = (
+        "    data.train: {source: train_datasets, multiple_sources: true, "
+        "mapping: {images: {path: i}, labels: {path: l}}}\n"
+    )
+    head, _, rest = TOY.partition("    data.train[0].images: {source")
+    text = head + sources + rest.partition("\n")[2].partition("\n")[2]
+    text = re.sub("    data.by_format.*\n", "", text).replace(
+        "data.train[0].images: {type: file}",
+        "data.train[0].images: {type: file, selective: "
+        "{annotation: 'data.train[0].labels', format: json, keys: [video]}}",
+    )
+    data = {"train": ["s3://b/one", "s3://b/two"], "eval": "s3://b/val"}
+    spec = prepare(text=text, data=data).spec
+    keys = [f"data.train[{number}].{name}" for number in (0, 1) for name in ("images", "labels")]
+    assert sorted(spec.inputs) == ["data.eval[0]", *keys]
+    assert spec.inputs[keys[2]]["selective"]["annotation"] == keys[3]
+    with pytest.raises(SpecError, match=r"needs a value for data\.train\[1\]\.images"):
+        prepare(text=text, data=DATA, values={"data.train[1].labels": "s3://b/l"})
 
 
 def test_mapped_files_of_each_dataset_become_a_mapping(prepare: Prepare) -> None:
@@ -137,6 +205,11 @@ def test_the_spec_follows_the_gpus_and_nodes_of_the_job(prepare: Prepare) -> Non
     train = specs(job)["train"]
     assert (train["num_gpus"], train["gpu_ids"], train["num_nodes"]) == (4, [0, 1, 2, 3], 2)
     assert (job.spec.gpu_count, job.spec.num_nodes) == (4, 2)
+
+
+def test_a_job_without_gpus_says_so_in_its_spec(prepare: Prepare) -> None:
+    train = specs(prepare(data=DATA, gpu_count=0))["train"]
+    assert (train["num_gpus"], train["gpu_ids"]) == (0, [])
 
 
 def test_the_job_follows_the_gpus_of_the_spec_where_only_they_are_set(prepare: Prepare) -> None:
@@ -155,6 +228,13 @@ def test_gpus_that_contradict_each_other_are_an_error(
     ("wanted", "words"),
     [
         ({"data": {"eval": "s3://b/v"}}, "data.train[0].images is images.tar.gz of data train."),
+        (
+            {
+                "data": DATA,
+                "text": TOY.replace("labels: {type: file, optional: true}", "labels: file"),
+            },
+            "whose name you give as data train_annotation.",
+        ),
         ({"data": {**DATA, "tests": "s3://x"}}, "reads no dataset 'tests'"),
         ({"data": {**DATA, "train": "aws://b/x"}}, "Write s3://b/x"),
         ({"data": {**DATA, "train": " "}}, "data train is empty"),
@@ -176,7 +256,9 @@ def test_what_cannot_be_a_job_says_what_to_give(
 def test_an_unknown_action_and_an_unknown_image_are_told(prepare: Prepare) -> None:
     with pytest.raises(ActionNotFound, match="Did you mean train"):
         prepare("trian", data=DATA)
-    with pytest.raises(Exception, match="no such image key: tao_toolkit.none"):
+    with pytest.raises(
+        Exception, match=r"no such image key: tao_toolkit.none\. .*versions.yaml has"
+    ):
         prepare(text=TOY.replace("tao_toolkit.toy", "tao_toolkit.none"), data=DATA)
 
 

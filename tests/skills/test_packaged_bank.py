@@ -22,6 +22,7 @@ from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.check import check_bank, has_errors
 from tao_sdk.skills.installing import packaged_files
 from tao_sdk.skills.loader import load_skill
+from tao_sdk.skills.model_job import Wanted, prepare_model_job
 from tao_sdk.skills.names import load_named, summaries
 from tao_sdk.skills.scripts import SCRIPTS
 
@@ -29,6 +30,7 @@ BANK = Bank(PACKAGED, "this package")
 TEXTS = sorted(PACKAGED.rglob("SKILL.md"))
 MOST_LINES = 200
 FLAG = re.compile(r"--[a-z][a-z-]+")
+MODEL = {"evaluate.checkpoint": "s3://b/model.pth"}
 WRITER = ROOT / "tools" / "write_model_skills.py"
 
 
@@ -67,9 +69,44 @@ def test_no_command_is_made_up() -> None:
     assert all("longer script" in note for note in skill.notes)
 
 
-def test_the_bank_has_no_errors() -> None:
+def test_the_bank_has_no_errors_and_every_image_key_stands_for_an_image() -> None:
     _, findings = check_bank(BANK, Settings({"HOME": "/nowhere"}))
-    assert not has_errors(findings), [finding.text for finding in findings]
+    texts = [finding.text for finding in findings]
+    assert not has_errors(findings), texts
+    assert not [text for text in texts if "has no image" in text]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("action-recognition", "bevfusion", "centerpose", "deformable-detr"),
+        *("depth-anything-v2", "dino", "rtdetr", "clip", "foundation-stereo"),
+    ],
+)
+def test_a_model_is_trained_and_evaluated_on_datasets_alone(model: str) -> None:
+    skill = load_named(BANK, model)
+    data = {"train": "s3://b/train", "eval": "s3://b/val"}
+    if model == "bevfusion":
+        data |= {"train_annotation": "train.pkl", "eval_annotation": "val.pkl"}
+    settings = Settings({"HOME": "/nowhere"})
+    prepare_model_job(BANK, skill, "train", Wanted(data), settings)
+    wanted = Wanted({name: data[name] for name in data if name.startswith("eval")}, MODEL)
+    prepare_model_job(BANK, skill, "evaluate", wanted, settings)
+
+
+def test_dino_reads_several_datasets() -> None:
+    wanted = Wanted({"train": ["s3://b/one", "s3://b/two"], "eval": "s3://b/val"})
+    settings = Settings({"HOME": "/nowhere"})
+    spec = prepare_model_job(BANK, load_named(BANK, "dino"), "train", wanted, settings).spec
+    assert spec.specs is not None
+    assert spec.specs["dataset"]["train_data_sources"] == [
+        {
+            "image_dir": f"s3://b/{name}/images.tar.gz",
+            "json_file": f"s3://b/{name}/annotations.json",
+        }
+        for name in ("one", "two")
+    ]
+    assert "dataset.train_data_sources[1].image_dir" in spec.inputs
 
 
 def test_the_manifest_lists_the_models() -> None:
@@ -95,6 +132,14 @@ def test_a_platforms_skill_names_variables_that_are_read() -> None:
         named = {each.name for each in (*skill.required_credentials, *skill.optional_credentials)}
         named |= {name for group in skill.credential_groups for name in group.require_one_of}
         assert named <= known
+
+
+def test_every_platform_lists_the_variables_of_buckets_and_hubs() -> None:
+    bucket = {"S3_BUCKET_NAME", "ACCESS_KEY", "SECRET_KEY", "S3_ENDPOINT_URL", "CLOUD_REGION"}
+    for name in platforms():
+        named = {each.name for each in load_named(BANK, name).optional_credentials}
+        assert bucket | {"HF_TOKEN"} <= named
+        assert name == "local" or "NGC_KEY" in named
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)

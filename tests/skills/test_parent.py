@@ -8,15 +8,65 @@ from pathlib import Path
 import pytest
 
 from tao_sdk import Client, JobSpec
+from tao_sdk.backends.contract import FileStat
+from tao_sdk.client import Results
 from tao_sdk.model.errors import PathNotFound, SpecError
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.skills.bank import PACKAGED, Bank
+from tao_sdk.skills.made_files import FILE_NAMES
 from tao_sdk.skills.model_job import Wanted, prepare_model_job
-from tao_sdk.skills.names import load_named
-from tao_sdk.skills.parent import values_from_parent
+from tao_sdk.skills.names import load_named, summaries
+from tao_sdk.skills.parent import (
+    endings,
+    parent_keys,
+    values_from_parent,
+    values_from_results,
+    values_of_checkpoint,
+)
+from tao_sdk.skills.skill import Action, Skill
+
+from .conftest import MakeBank
 
 BANK = Bank(PACKAGED, "this package")
+COPY = (
+    """import json, sys; values = json.load(open(sys.argv[1]))[sys.argv[2]]; """
+    """text = open(values[sys.argv[3]]).read() + ' ' + sys.argv[2]; """
+    """open(values[sys.argv[4]], 'w').write(text) if sys.argv[4:] else print(text)"""
+)
+CHAIN = f"""\
+name: chain
+network_arch: chain
+container_image: tao_toolkit.toy
+actions:
+  train:
+    mode: passthrough
+    command: mkdir "$TAO_RESULTS_DIR/train"; printf train > "$TAO_RESULTS_DIR/train/model_epoch_001.pth"
+  export: &copy
+    mode: config
+    config_format: json
+    command: python3 -c "{COPY}" {{config_path}} export checkpoint onnx_file
+    inputs: {{export.checkpoint: {{type: file}}}}
+    outputs: {{export.onnx_file: {{type: file}}}}
+  gen_trt_engine:
+    <<: *copy
+    command: python3 -c "{COPY}" {{config_path}} gen_trt_engine onnx_file trt_engine
+    inputs: {{gen_trt_engine.onnx_file: {{type: file}}}}
+    outputs: {{results_dir: {{type: folder}}}}
+  evaluate:
+    <<: *copy
+    command: python3 -c "{COPY}" {{config_path}} evaluate trt_engine
+    inputs: {{evaluate.trt_engine: {{type: file}}}}
+    outputs: {{}}
+spec_params:
+  export: {{export.checkpoint: parent_model, export.onnx_file: create_onnx_file}}
+  gen_trt_engine:
+    gen_trt_engine.onnx_file: parent_model
+    gen_trt_engine.trt_engine: create_engine_file
+    gen_trt_engine.cal_cache_file: create_cal_cache
+  evaluate: {{evaluate.trt_engine: parent_model}}
+"""
 TRAIN = (
     'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do '
     'echo $i > "$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; '
@@ -131,6 +181,35 @@ def test_an_exported_model_is_found_by_its_kind(
 
 
 @pytest.mark.slow
+def test_a_chain_from_train_to_the_engines_evaluate_needs_its_parents_alone(
+    client: Client, make_bank: MakeBank, tmp_path: Path
+) -> None:
+    bank = make_bank({"chain/references/skill_info.yaml": CHAIN})
+    surroundings = {"TAO_RESULTS_ROOT": str(tmp_path / "results")}
+    parent = ""
+    for action in ("train", "export", "gen_trt_engine", "evaluate"):
+        job = client.prepare(
+            "chain", action, parent=parent, skill_bank=bank.root, gpu_count=0, env_vars=surroundings
+        )
+        parent = client.submit(job.spec, "local").job.id
+        (ended,) = client.wait_all([parent])
+        log = client.get_job_logs(parent)
+        assert ended.status is Status.COMPLETE, log
+        assert "never written" not in log
+    assert "train export gen_trt_engine evaluate" in log
+
+
+def test_every_file_that_a_packaged_action_makes_has_a_name() -> None:
+    """So that none is written under the last word of its key, without an ending."""
+    for each in summaries(BANK):
+        if each.kind != "model":
+            continue
+        for params in load_named(BANK, each.entry.name).spec_params.values():
+            words = {word for word in params.values() if isinstance(word, str)}
+            assert {word for word in words if word.startswith("create_")} <= set(FILE_NAMES)
+
+
+@pytest.mark.slow
 def test_the_checkpoint_stands_in_the_spec_of_the_next_job(
     client: Client, trained: str, settings: Settings
 ) -> None:
@@ -155,3 +234,76 @@ def test_a_parent_without_a_checkpoint_leads_to_another_parent(
     with pytest.raises(SpecError, match="left no complete checkpoint") as told:
         taken(client, run_here("true"), "evaluate")
     assert "Name another parent" in told.value.next
+
+
+# The packaged actions that take a trained checkpoint or a TensorRT engine.
+TWO_KEYS = [
+    f"{model} {action}"
+    for model in (
+        *("centerpose", "deformable-detr", "depth-anything-v2", "ocrnet", "oneformer"),
+        *("optical-inspection", "pointpillars"),
+    )
+    for action in ("evaluate", "inference")
+    if (model, action) != ("pointpillars", "evaluate")
+]
+
+
+def named_action(name: str) -> tuple[Skill, Action]:
+    model, action = name.split()
+    skill = load_named(BANK, model)
+    return skill, skill.action(action)
+
+
+def left(*names: str) -> Results:
+    """The results of a job with these files, of which the last is its best checkpoint."""
+    files = tuple(FileStat(f"/results/{name}", False, 7, 1.0) for name in names)
+    best = files[-1].path if files else None
+    return Results("/results", files, best, best, Progress(), None, settled=2.0)
+
+
+def keys_of_both(skill: Skill, action: Action) -> tuple[str, str]:
+    """(the key of a trained checkpoint, that of an engine)"""
+    checkpoint, engine = sorted(parent_keys(skill, action), key=endings)
+    return checkpoint, engine
+
+
+def test_no_packaged_action_with_two_keys_is_forgotten() -> None:
+    models = [each.entry.name for each in summaries(BANK) if each.kind == "model"]
+    found = [
+        f"{skill.network_arch} {action.name}"
+        for skill in (load_named(BANK, name) for name in models)
+        for action in skill.actions.values()
+        if len({endings(key) for key in parent_keys(skill, action)}) > 1
+    ]
+    assert sorted(found) == sorted(
+        f"{named_action(name)[0].network_arch} {name.split()[1]}" for name in TWO_KEYS
+    )
+
+
+@pytest.mark.parametrize("name", TWO_KEYS)
+def test_a_parent_fills_the_key_that_its_files_are_for(name: str) -> None:
+    skill, action = named_action(name)
+    checkpoint, engine = keys_of_both(skill, action)
+    for file, key in (("train/model.pth", checkpoint), ("model.engine", engine)):
+        found = values_from_results(left(file), skill, action, "parent")
+        assert found == {key: f"/results/{file}"}
+    both = values_from_results(left("model.engine", "model.pth"), skill, action, "parent")
+    assert set(both) == {checkpoint, engine}
+    with pytest.raises(SpecError, match="left no"):
+        values_from_results(left(), skill, action, "parent")
+
+
+@pytest.mark.parametrize("name", TWO_KEYS)
+def test_a_path_goes_to_the_key_that_takes_such_a_file(name: str) -> None:
+    skill, action = named_action(name)
+    checkpoint, engine = keys_of_both(skill, action)
+    for path, key in (("/m/model.pth", checkpoint), ("s3://b/model.engine", engine)):
+        assert values_of_checkpoint(skill, action, path) == {key: path}
+        assert values_from_results(left("model.pth"), skill, action, "parent", path) == {key: path}
+
+
+def test_a_file_that_no_key_takes_is_refused_with_those_that_one_does() -> None:
+    deploy = load_named(BANK, "dino-deploy")
+    with pytest.raises(SpecError, match=r"model\.pth.*no file for") as told:
+        values_of_checkpoint(deploy, deploy.action("gen_trt_engine"), "/m/model.pth")
+    assert "gen_trt_engine.onnx_file takes .onnx" in told.value.next

@@ -9,6 +9,7 @@ import pytest
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.settings import Settings
+from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.model_job import Wanted, prepare_model_job
 from tao_sdk.skills.names import load_named
 from tao_sdk.skills.schema import check_spec
@@ -66,6 +67,10 @@ def test_a_value_that_the_schema_does_not_allow_is_told(spec: dict[str, Any], wo
     assert words in str(mistake)
 
 
+def test_a_value_that_is_still_open_is_no_mistake() -> None:
+    assert check_spec(SCHEMA, {"epochs": "???", "model": {"depth": "???"}}).errors == []
+
+
 def test_a_new_key_is_a_warning() -> None:
     checked = check_spec(SCHEMA, {"brand_new": 1, "model": {"other": 1}})
     assert checked.errors == []
@@ -99,3 +104,13 @@ def test_a_job_of_a_model_is_checked_against_the_schema_of_its_action(
     wanted = Wanted(values={**needed, "epochs": 0, "lr": 7})
     with pytest.raises(SpecError, match=r"epochs is 0, below 1\..*lr is 7, above 1"):
         prepare_model_job(bank, skill, "train", wanted, settings)
+
+
+def test_a_schema_that_is_no_mapping_is_an_error_with_its_file(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    path = "tao-train-toy/schemas/train.schema.json"
+    bank = make_bank({"tao-train-toy/references/skill_info.yaml": GOOD, path: "[]"})
+    wanted = Wanted(values={"dataset.sources[0].image_dir": "/data/images"})
+    with pytest.raises(SkillError, match=f"{path}.*a schema is a mapping; this is a list"):
+        prepare_model_job(bank, load_named(bank, "toy"), "train", wanted, settings)

@@ -45,6 +45,19 @@ Optional, only where the condition applies:
   SLURM_CONTAINER_MOUNTS: paths that are mounted in every container
     Only when: data is not below /lustre
     Default: /lustre
+  NGC_KEY: the login to NGC
+    Only when: an input is a private ngc:// address; a private image needs ~/.config/enroot/.credentials on the cluster
+    How to get it: https://org.ngc.nvidia.com/setup/api-keys
+  S3_BUCKET_NAME: the bucket for inputs and results
+    Only when: inputs or results are in a bucket
+  ACCESS_KEY: the key of the bucket's login
+    Only when: S3_BUCKET_NAME is set
+  SECRET_KEY: the secret of the bucket's login
+    Only when: S3_BUCKET_NAME is set
+  S3_ENDPOINT_URL: the address of a store that is not AWS
+    Only when: the bucket is not on AWS
+  CLOUD_REGION: the region of the bucket
+    Only when: the store asks for one
   HF_TOKEN: the login to Hugging Face
     Only when: an input is a gated hf_model:// address
     How to get it: https://huggingface.co/settings/tokens

@@ -68,7 +68,7 @@ def test_a_skill_as_json_has_all_that_its_file_says(typed: Typed, make_bank: Mak
     skill = typed("skills", "show", "toy", "--json", "--skill-bank", str(bank.root)).json
     assert skill["actions"]["train"]["mode"] == "config"
     assert skill["actions"]["train"]["outputs"] == {
-        "results_dir": {"key": "results_dir", "type": "folder"}
+        "results_dir": {"key": "results_dir", "type": "folder", "optional": False}
     }
     assert skill["images"] == {"tao_toolkit.toy": "registry.example/toy:1"}
     assert skill["spec_templates"] == {"train": "a.yaml"}

@@ -5,11 +5,10 @@ Not here: where keys are written and how one is looked up (versions.py).
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.versions import image_keys, load_manifest, looks_like_key
+from tao_sdk.versions import image_keys, load_manifest, looks_like_key, near_key
 
 
 def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
@@ -24,6 +23,6 @@ def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
     key = spec.image.removeprefix("images.")
     if key in images:
         return replace(spec, image=images[key]), (f"{spec.image} is {images[key]}.",)
-    near = difflib.get_close_matches(key, images, n=1)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    near = near_key(key, images)
+    meant = f" Did you mean {near}?" if near else ""
     return spec, (f"no such image key: {spec.image}; it is taken as the name of an image.{meant}",)

@@ -20,7 +20,7 @@ from tao_sdk.model import fields as f
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import FieldError, Kind, setting, settings_of
 from tao_sdk.model.spec import JobSpec, read_spec
-from tao_sdk.skills.datasets import FORMAT
+from tao_sdk.skills.datasets import FORMAT, is_here
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
@@ -227,6 +227,7 @@ class Joining:
             image=self.given.get("image") or "",
             gpu_count=whole_number("gpu_count", self.given),
             num_nodes=whole_number("num_nodes", self.given),
+            is_there=self.is_there,
         )
         with of_key("model"):
             job = prepare_model_job(bank, skill, self.request.action, wanted, self.client.settings)
@@ -235,6 +236,18 @@ class Joining:
         if parent is not None and takes_paths:
             job = self.with_parents_mounts(job, parent)
         return JoinedJob(job, parent, takes_paths, from_parent, skill)
+
+    def is_there(self, address: str) -> bool | None:
+        """True if a file of a dataset is there; None where that is not seen from here."""
+        from tao_sdk.preflight.datasets import NotSeen
+        from tao_sdk.preflight.places import Buckets
+
+        if not address.startswith("s3://"):
+            return is_here(address)
+        try:
+            return Buckets(self.client.settings.environ).look(address) is not None
+        except NotSeen:
+            return None
 
     def bank_and_skill(self) -> tuple[Bank, Skill]:
         from tao_sdk.skills.bank import choose_bank

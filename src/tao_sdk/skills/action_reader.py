@@ -163,7 +163,9 @@ def read_output(reading: Reading, key: str, node: Node) -> Output:
     if not isinstance(node.value.data, dict):
         return Output(key, read_type(reading, node, node, OUTPUT_TYPES))
     reading.warn_of_unknown(node, OUTPUT)
-    return Output(key, read_type(reading, node, reading.mapping(node).get("type"), OUTPUT_TYPES))
+    has = reading.mapping(node)
+    kind = read_type(reading, node, has.get("type"), OUTPUT_TYPES)
+    return Output(key, kind, reading.flag(has.get("optional")) or False)
 
 
 def warn_of_shared_keys(reading: Reading, action: Action, node: Node | None) -> None:

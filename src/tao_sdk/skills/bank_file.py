@@ -41,6 +41,13 @@ def read_bank_document(root: Path, path: Path, largest: int = LARGEST) -> Value:
     return value
 
 
+def require_mapping(document: Value, path: Path, noun: str) -> None:
+    """Raises SkillError for a file whose top is no mapping."""
+    if not isinstance(document.data, dict):
+        what = f"{noun} is a mapping; this is {document.shape}."
+        raise SkillError(Place(str(path)), what, "", "Copy the bank again, whole.")
+
+
 def read_bank_text(root: Path, path: Path, largest: int = LARGEST) -> str:
     """The text of a file of the bank at `root`. Raises SkillError."""
     raw = read_bank_bytes(root, path, largest)

@@ -5,8 +5,9 @@ data sources say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tao_sdk.model.fields import FieldError
@@ -23,12 +24,27 @@ OTHER_SCHEMES = {"aws://": "s3://", "hf://": "hf_model://"}
 DataGiven = Mapping[str, "str | Sequence[str]"]
 
 
+IsThere = Callable[[str], "bool | None"]  # of an address; None where it cannot be looked at
+
+
+def is_here(address: str) -> bool | None:
+    """True if the file is on this machine; None where not even its dataset is."""
+    path = Path(address)
+    if "://" in address or not path.parent.is_dir():
+        return None
+    return path.exists()
+
+
 @dataclass(frozen=True, slots=True)
 class Datasets:
-    """What was given as `data`, and the format that it has."""
+    """What was given as `data`, and the format that it has. `notes` gets what was chosen without
+    looking.
+    """
 
     given: DataGiven
     format: str = ""
+    is_there: IsThere = is_here
+    notes: list[str] = field(default_factory=list[str])
 
     def roots(self, source: str) -> list[str]:
         """The datasets of a source such as train_datasets, which may be called `train`."""
@@ -86,10 +102,14 @@ def value_of_source(datasets: Datasets, source: DataSource, roots: Sequence[str]
         return None
     if source.mapping:
         return [mapped_files(source, root) for root in roots]
-    path = path_of_source(datasets, source)
-    if path is None:
+    paths = [path_of_source(datasets, source, root) for root in roots]
+    values = [
+        joined(root, path) for root, path in zip(roots, paths, strict=True) if path is not None
+    ]
+    if source.optional:
+        values = [value for value in values if is_here(value) is not False]
+    if not values:
         return None
-    values = [joined(root, path) for root in roots]
     return values if source.as_list or source.multiple_sources else values[0]
 
 
@@ -101,9 +121,9 @@ def mapped_files(source: DataSource, root: str) -> dict[str, str]:
     return {name: joined(root, file.path) for name, file in files.items()}
 
 
-def path_of_source(datasets: Datasets, source: DataSource) -> str | None:
+def path_of_source(datasets: Datasets, source: DataSource, root: str) -> str | None:
     """The path below the dataset, with the names of annotation files put in."""
-    path = path_by_format(datasets, source) if source.path_from_format else source.path
+    path = path_by_format(datasets, source, root) if source.path_from_format else source.path
     if path is None:
         return None
     for match in ANNOTATION.finditer(path):
@@ -114,11 +134,32 @@ def path_of_source(datasets: Datasets, source: DataSource) -> str | None:
     return path
 
 
-def path_by_format(datasets: Datasets, source: DataSource) -> str | None:
-    """The first file of the data's format."""
+def path_by_format(datasets: Datasets, source: DataSource, root: str) -> str | None:
+    """The file of the data's format; of several the first that is there."""
     paths = source.path_from_format
     candidates = paths.get(datasets.format) or paths.get(ANY_FORMAT) or ()
+    if len(candidates) > 1:
+        return first_there(datasets, source, root, candidates)
     return next(iter(candidates), source.path)
+
+
+def first_there(
+    datasets: Datasets, source: DataSource, root: str, candidates: Sequence[str]
+) -> str:
+    """The first where it is not seen which is there, which is noted."""
+    seen = "has none of"
+    for name in candidates:
+        there = datasets.is_there(joined(root, name))
+        if there:
+            return name
+        if there is None:
+            seen = "was not looked at for"
+            break
+    names = ", ".join(candidates)
+    datasets.notes.append(
+        f"{root} {seen} {names}: {source.key} is {candidates[0]}. Set it for another."
+    )
+    return candidates[0]
 
 
 def joined(root: str, path: str) -> str:

@@ -67,7 +67,7 @@ def resolve_bank_image(bank: Bank, image: str, settings: Surroundings | None = N
     """
     if not looks_like_key(image):
         return image
-    return resolve_image(image, bank_manifest(bank, settings))
+    return resolve_image(image, bank_manifest(bank, settings), bank_versions(bank, settings))
 
 
 def resolve_bank_key(bank: Bank, key: str, settings: Surroundings | None = None) -> str:
@@ -76,7 +76,8 @@ def resolve_bank_key(bank: Bank, key: str, settings: Surroundings | None = None)
     """
     manifest = bank_manifest(bank, settings)
     is_wheel = key.startswith("wheels.") or "." not in key
-    return resolve_wheel(key, manifest) if is_wheel else resolve_image(key, manifest)
+    resolve = resolve_wheel if is_wheel else resolve_image
+    return resolve(key, manifest, bank_versions(bank, settings))
 
 
 def image_if_known(bank: Bank, image: str, settings: Surroundings | None = None) -> str:

@@ -107,8 +107,12 @@ def skill_of(value: Value, reading: Reading, path: Path, name: str, kind: str) -
 
 def read_image(reading: Reading, has: Mapping[str, Node]) -> str:
     """`container_image`, or `image`, which means the same."""
-    image = reading.text(has.get("container_image") or has.get("image"))
     node = has.get("container_image") or has.get("image")
+    if node is not None and isinstance(node.value.data, dict):
+        next = "Give an image to each job of it."
+        reading.warn(node, "is a rule by which an image is chosen; none is taken.", next)
+        return ""
+    image = reading.text(node)
     if node is not None and image and any(letter.isspace() for letter in image):
         reading.refuse(node, f"is {image[:80]!r}; an image has no spaces.", "Remove them.")
         return ""

@@ -8,7 +8,7 @@ what the user sets. Not here: which values an earlier job has (parent.py), and w
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,24 +17,31 @@ from tao_sdk.model.errors import SpecError, join_sentences
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.skills.action_reader import PLACEHOLDER
 from tao_sdk.skills.bank import Bank
-from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.datasets import (
+    ANNOTATION,
+    ANNOTATION_END,
     FORMAT,
     DataGiven,
     Datasets,
+    IsThere,
     as_list,
     data_values,
+    is_here,
     refuse_unknown_data,
     short_name,
 )
 from tao_sdk.skills.images import bank_versions, resolve_bank_image
+from tao_sdk.skills.item_inputs import key_of_first, with_every_item
+from tao_sdk.skills.job_fields import spec_fields, spec_name
+from tao_sdk.skills.known_keys import unknown_keys
+from tao_sdk.skills.made_files import made_files, with_made_files
 from tao_sdk.skills.node import is_spec_key
-from tao_sdk.skills.schema import check_spec, read_schema
+from tao_sdk.skills.schema import Json, check_spec, read_schema
 from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
-from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value
+from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value, without_unset
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import looks_like_key
 
@@ -43,7 +50,6 @@ GIVEN = "given"  # the origin of a field of the job that the user has given
 GPU_COUNT = "gpu_count"
 LIKE = 0.8  # how like a short name a word has to be to be taken for it mistyped
 FILLED_BY_PARENT = ("parent_model", "parent_model_or_ptm", "parent_model_folder")
-CONFIG_PATH = "config_path"
 GPUS, IDS, NODES = "num_gpus", "gpu_ids", "num_nodes"  # the last words of keys
 
 
@@ -57,6 +63,7 @@ class Wanted:
     image: str = ""
     gpu_count: int | None = None
     num_nodes: int | None = None
+    is_there: IsThere = is_here  # of the address of a dataset's file
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class ModelJob:
 
     spec: JobSpec
     origins: Mapping[str, str]
-    warnings: tuple[str, ...] = ()  # what the schema does not know
+    warnings: tuple[str, ...] = ()  # what the bank does not know, and what was chosen unseen
 
 
 @dataclass
@@ -74,11 +81,12 @@ class Draft:
 
     tree: Tree = field(default_factory=dict[str, Any])
     origins: dict[str, str] = field(default_factory=dict[str, str])
+    notes: list[str] = field(default_factory=list[str])
 
     def put(self, key: str, value: Any, origin: str) -> None:
         for below in [name for name in self.origins if name.startswith(f"specs.{key}.")]:
             del self.origins[below]  # the value takes the place of all in it
-        put_value(self.tree, key, value)
+        put_value(self.tree, key, without_unset(value))
         self.origins[f"specs.{key}"] = origin
 
     def was_set(self, key: str) -> bool:
@@ -93,10 +101,11 @@ def prepare_model_job(
 
     Raises ActionNotFound, SpecError, and TaoError where the image's key stands for nothing.
     """
-    chosen = skill.action(action)
+    chosen = with_made_files(skill, skill.action(action))
     draft = build_spec(bank, skill, chosen, wanted)
+    chosen = with_every_item(chosen, draft.tree)
     refuse_missing_inputs(skill, chosen, draft.tree)
-    warnings = check_against_schema(bank, skill, chosen, draft, wanted)
+    warnings = check_keys(bank, skill, chosen, draft, wanted)
     image, image_origin = choose_image(bank, skill, chosen, wanted, settings)
     origins = {
         "image": image_origin,
@@ -114,7 +123,7 @@ def prepare_model_job(
         num_nodes=wanted.num_nodes,
         **fields,
     )
-    return ModelJob(spec, origins, warnings)
+    return ModelJob(spec, origins, (*draft.notes, *warnings))
 
 
 def choose_image(
@@ -138,7 +147,7 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
         draft.origins[f"specs.{key}"] = f"template {skill.spec_templates[action.name].path}"
     for key, value in skill.key_defaults.items():
         draft.put(key, copied(value), f"key_defaults of {skill.path}")
-    for key, value in values_of_data(skill, action, wanted):
+    for key, value in values_of_data(skill, action, wanted, draft.notes):
         draft.put(key, value, "data")
     for key, value in values_of_params(skill, action):
         draft.put(key, value, f"spec_params of {skill.path}")
@@ -148,7 +157,7 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
         with of_value(name):
             draft.put(key_of(skill, action, name), value, SET)
     gpus = gpus_of(skill, wanted, draft)
-    for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1):
+    for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1, draft.tree):
         with of_value(key):
             refuse_contradiction(draft, key, value)
         if not draft.was_set(key):
@@ -169,23 +178,30 @@ def of_value(name: str) -> Generator[None]:
 
 
 def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
-    """The template of the bank, else an empty spec."""
+    """The template of the bank without the values that it leaves open, else an empty spec."""
     path = template_file(bank.root, skill, action)
     if path is None:
         return {}
     document = read_bank_document(bank.root, path)
-    if not isinstance(document.data, dict):
-        raise SpecError(f"{path} is no mapping.", "", "Copy the bank again.")
-    return cast(Tree, document.plain())
+    require_mapping(document, path, "a template")
+    return cast(Tree, without_unset(document.plain()))
+
+
+def check_keys(
+    bank: Bank, skill: Skill, action: Action, draft: Draft, wanted: Wanted
+) -> tuple[str, ...]:
+    """What the bank does not know of the spec. Raises SpecError for what its schema does not allow,
+    and for what is nearly a key that it names.
+    """
+    if action.mode is Mode.CONFIG and (schema := read_schema(bank.root, skill, action.name)):
+        return check_against_schema(schema, skill, action, draft, wanted)
+    return check_against_names(bank, skill, action, wanted)
 
 
 def check_against_schema(
-    bank: Bank, skill: Skill, action: Action, draft: Draft, wanted: Wanted
+    schema: Json, skill: Skill, action: Action, draft: Draft, wanted: Wanted
 ) -> tuple[str, ...]:
     """What the schema does not know. Raises SpecError with all that it does not allow."""
-    schema = read_schema(bank.root, skill, action.name)
-    if schema is None or action.mode is not Mode.CONFIG:
-        return ()
     checked = check_spec(schema, draft.tree)
     if not checked.errors:
         return tuple(checked.warnings)
@@ -196,18 +212,37 @@ def check_against_schema(
     raise FieldError(field, first.what, join_sentences(first.why, more), first.next)
 
 
-def values_of_data(skill: Skill, action: Action, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+def check_against_names(
+    bank: Bank, skill: Skill, action: Action, wanted: Wanted
+) -> tuple[str, ...]:
+    """What neither the skill nor the template names of what the user has set."""
+    names = {key_of(skill, action, name): name for name in wanted.values}
+    try:
+        unknown = unknown_keys(skill, names, template_of(bank, skill, action.name))
+    except FieldError as error:
+        error.field = f"{SET}.{names[error.field]}"
+        raise
+    if not unknown:
+        return ()
+    listed = ", ".join(unknown)
+    return (f"{listed}: not among the keys that {skill.name} names, so it is not checked.",)
+
+
+def values_of_data(
+    skill: Skill, action: Action, wanted: Wanted, notes: list[str]
+) -> Iterator[tuple[str, Any]]:
     title = f"{skill.name} {action.name}"
     sources = skill.data_sources.get(action.name, {})
     refuse_unknown_data(wanted.data, sources, title)
     format = next(iter(as_list(wanted.data.get(FORMAT, ""))), "") or skill.data_format
-    return data_values(Datasets(wanted.data, format), sources, title)
+    return data_values(Datasets(wanted.data, format, wanted.is_there, notes), sources, title)
 
 
 def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
-    """What spec_params say themselves: the name of a class, and a file of the web where the job
-    fetches that key.
+    """What spec_params say themselves: the name of a file that the action makes, that of a class,
+    and a file of the web where the job fetches that key.
     """
+    yield from made_files(skill, action).items()
     for key, param in skill.spec_params.get(action.name, {}).items():
         if isinstance(param, Download):
             if key in action.inputs:
@@ -266,16 +301,17 @@ def gpus_origin(skill: Skill, wanted: Wanted, draft: Draft) -> str:
 
 
 def hardware_keys(
-    skill: Skill, action: Action, gpus: int, nodes: int
+    skill: Skill, action: Action, gpus: int, nodes: int, tree: Tree
 ) -> Iterator[tuple[str, int | list[int]]]:
     """The keys of the spec that have to agree with the job's GPUs and nodes."""
     key = skill.gpu_spec_key
-    if gpus < 1 or action.mode is not Mode.CONFIG or not is_of_action(key, action.name):
+    if action.mode is not Mode.CONFIG or not is_of_action(key, action.name):
         return
-    yield key, gpus
     section, _, last = key.rpartition(".")
-    if last == GPUS and gpus > 1:
-        yield f"{section}.{IDS}", list(range(gpus))
+    ids = f"{section}.{IDS}"
+    yield key, gpus
+    if last == GPUS and (gpus > 1 or (gpus == 0 and get_value(tree, ids))):
+        yield ids, list(range(gpus))
     if skill.node_spec_key:
         yield skill.node_spec_key, nodes
     elif last == GPUS and nodes > 1:
@@ -339,105 +375,14 @@ def is_missing(declared: Input, action: Action, tree: Tree) -> bool:
 
 def source_of(skill: Skill, action: Action, key: str) -> str:
     """What should be the value of an input, in words."""
-    source = skill.data_sources.get(action.name, {}).get(key)
+    sources = skill.data_sources.get(action.name, {})
+    source = sources.get(key) or sources.get(key_of_first(key))
     if source is not None:
-        path = source.path or "the dataset itself"
-        return f"{key} is {path} of data {short_name(source.source)}."
+        data = short_name(source.source)
+        if named := ANNOTATION.fullmatch(source.path or ""):
+            given = f"{short_name(named[1])}{ANNOTATION_END}"
+            return f"{key} is a file of data {data}, whose name you give as data {given}."
+        return f"{key} is {source.path or 'the dataset itself'} of data {data}."
     if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
         return f"{key} is a checkpoint of an earlier job."
     return ""
-
-
-def spec_name(action: Action, key: str) -> str:
-    """The name of an input or output among the job's values: arguments have `_` for `-`."""
-    return key.replace("-", "_") if action.mode is Mode.ARGS else key
-
-
-def spec_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    """The fields of the JobSpec that depend on the action's mode."""
-    return FIELDS[action.mode](action, tree)
-
-
-def config_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    outputs = {key: {"type": output.type} for key, output in action.outputs.items()}
-    for key in outputs:
-        if get_value(tree, key) is None:
-            put_value(tree, key, "")  # the program fills what is there and empty
-    return {
-        "command": action.command,
-        "mode": action.mode.value,
-        "config_format": action.config_format,
-        "specs": tree,
-        "inputs": declared_inputs(action),
-        "outputs": outputs,
-    }
-
-
-def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    """The arguments stand behind the command, as `name={placeholder}`; those without a value are
-    left out by the job. A config file is one more argument, which the user may give.
-    """
-    names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
-    inputs = declared_inputs(action)
-    if CONFIG_PATH in PLACEHOLDER.findall(action.command):
-        names.append(CONFIG_PATH)
-        inputs[CONFIG_PATH] = {"type": "file", "optional": True}
-    values = dict.fromkeys(names, "") | dict(action.defaults) | tree
-    words = [f"{name}={template}" for name, template in action.args.items()]
-    return {
-        "command": " ".join([action.command, *words]),
-        "mode": action.mode.value,
-        "args": values,
-        "inputs": inputs,
-        "outputs": {
-            argument_name(key): {"type": each.type} for key, each in action.outputs.items()
-        },
-    }
-
-
-def argument_name(key: str) -> str:
-    return key.replace("-", "_")
-
-
-def passthrough_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    if tree:
-        name = next(iter(tree))
-        raise SpecError(
-            f"{action.name} takes no values: {name} is given.",
-            "Its command runs unchanged.",
-            "Leave it out.",
-        )
-    return {"command": action.command, "mode": action.mode.value, "outputs": [*action.outputs]}
-
-
-FIELDS: Mapping[Mode, Callable[[Action, Tree], dict[str, Any]]] = {
-    Mode.CONFIG: config_fields,
-    Mode.ARGS: args_fields,
-    Mode.PASSTHROUGH: passthrough_fields,
-}
-
-
-def declared_inputs(action: Action) -> dict[str, dict[str, Any]]:
-    """The inputs as a job file declares them; a key that is an output as well is the output."""
-    return {
-        spec_name(action, key): declaration(declared)
-        for key, declared in action.inputs.items()
-        if key not in action.outputs
-    }
-
-
-def declaration(declared: Input) -> dict[str, Any]:
-    about: dict[str, Any] = {"type": declared.type}
-    if declared.optional:
-        about["optional"] = True
-    if declared.extract_to_parent:
-        about["extract_to_parent"] = True
-    if declared.container_path:
-        about["container_path"] = declared.container_path
-    if selective := declared.selective:
-        about["selective"] = {
-            "annotation": selective.annotation,
-            "format": selective.format,
-            "keys": list(selective.keys),
-        }
-    return about

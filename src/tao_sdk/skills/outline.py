@@ -5,6 +5,7 @@ Not here: what the values mean, and whether they are right (loader.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,10 @@ from typing import Any, cast
 from tao_sdk.client.document import NO_CHARACTER
 from tao_sdk.skills.bank_file import read_bank_text
 
+# The keys that a list of skills shows: the rest of a file, most of it, is not parsed.
+SHOWN = frozenset({"type", "name", "network_arch", "aliases", "actions", "container_image"})
+TOP_KEY = re.compile(r"([A-Za-z_]\w*):(?:\s|$)")
+INDENT = re.compile(r" +")
 STARTS = frozenset({"MappingStartEvent", "SequenceStartEvent"})
 ENDS = frozenset({"MappingEndEvent", "SequenceEndEvent"})
 
@@ -66,9 +71,15 @@ class Outline:
 
 def read_outline(root: Path, path: Path) -> Outline | None:
     """None where the file is not YAML. Raises SkillError where it cannot be read at all."""
+    text = read_bank_text(root, path)
+    shown = shown_part(text)
+    outline = parsed_outline(shown) if shown else None
+    return outline or parsed_outline(text)
+
+
+def parsed_outline(text: str) -> Outline | None:
     import yaml
 
-    text = read_bank_text(root, path)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     outline = Outline()
     try:
@@ -78,3 +89,27 @@ def read_outline(root: Path, path: Path) -> Outline | None:
     except (yaml.YAMLError, RecursionError, *NO_CHARACTER):
         return None
     return outline
+
+
+def shown_part(text: str) -> str:
+    """The lines of the SHOWN keys, without what lies deeper than the keys below them; "" where the
+    file is not written in plain blocks.
+    """
+    lines: list[str] = []
+    deepest: int | None = None  # spaces before the keys of this block; None where it is not shown
+    for line in text.splitlines():
+        if top := TOP_KEY.match(line):
+            is_shown = top[1] in SHOWN
+            deepest = 0 if is_shown else None
+        elif line[:1] not in ("", " ", "#", "-"):
+            return ""
+        elif deepest is None or not line.strip():
+            continue
+        else:
+            indent = INDENT.match(line)
+            spaces = indent.end() if indent else 0
+            deepest = deepest or spaces
+            is_shown = spaces <= deepest
+        if is_shown:
+            lines.append(line)
+    return "\n".join(lines)

@@ -6,7 +6,7 @@ Nothing is guessed: where a job left several that fit, the user says which.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tao_sdk.model.errors import PathNotFound, SpecError
@@ -27,6 +27,10 @@ NAMED = 5  # files that an error names
 HOW = "Write best, latest, epoch:12, step:900 or a path."
 
 
+class NothingLeft(SpecError):
+    """The parent left no file of the kind that a key takes."""
+
+
 def values_from_parent(
     client: Client, skill: Skill, action: Action, parent: str, checkpoint: str = ""
 ) -> dict[str, str]:
@@ -35,16 +39,38 @@ def values_from_parent(
     `checkpoint` is best, latest, epoch:N, step:N or a path; without it the best is taken, and to
     resume a training the newest. Raises SpecError, JobNotFound, PathNotFound.
     """
-    results = complete_results(client, parent)
+    return values_from_results(complete_results(client, parent), skill, action, parent, checkpoint)
+
+
+def values_from_results(
+    results: Results, skill: Skill, action: Action, parent: str, checkpoint: str = ""
+) -> dict[str, str]:
+    """The same of the results of a parent. Raises SpecError, PathNotFound."""
+    keys = parent_keys(skill, action)
+    if checkpoint and is_path(checkpoint):
+        keys = keys_of_file(keys, checkpoint, f"{skill.name} {action.name}")
     try:
-        return {
-            key: FILLERS[param](results, key, checkpoint)
-            for key, param in skill.spec_params.get(action.name, {}).items()
-            if isinstance(param, str) and param in FILLERS
-        }
+        found = filled(results, keys, checkpoint)
     except PathNotFound as error:
         command = f"tao results {parent}"
         raise PathNotFound(error.what, error.why, "What it left:", command) from error
+    return {key: path for key, path in found.items() if fits(key, path, keys)}
+
+
+def filled(results: Results, keys: Mapping[str, str], checkpoint: str) -> dict[str, str]:
+    """What the parent has for each key; a key that it has nothing for is left out, unless that is
+    all of them. Raises SpecError, PathNotFound.
+    """
+    found: dict[str, str] = {}
+    nothing: list[NothingLeft] = []
+    for key, param in keys.items():
+        try:
+            found[key] = FILLERS[param](results, key, checkpoint)
+        except NothingLeft as error:
+            nothing.append(error)
+    if nothing and not found:
+        raise nothing[0]
+    return found
 
 
 def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, str]:
@@ -55,12 +81,47 @@ def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, s
         what = f"checkpoint {path!r} is one of a parent, and none is named."
         advice = "Name the parent (--parent JOB), or the path of a file that is there."
         raise SpecError(what, "", advice)
-    params = skill.spec_params.get(action.name, {})
-    found = {key: path for key, param in params.items() if param in FILLERS}
-    if not found:
+    keys = parent_keys(skill, action)
+    if not keys:
         what = f"{skill.name} {action.name} takes no checkpoint."
         raise SpecError(what, f"As {skill.path} says.", "Leave it out.")
+    return dict.fromkeys(keys_of_file(keys, path, f"{skill.name} {action.name}"), path)
+
+
+# Which key takes which file
+
+
+def parent_keys(skill: Skill, action: Action) -> dict[str, str]:
+    """Keys of the action's spec that an earlier job fills, each with its word in FILLERS."""
+    return {
+        key: param
+        for key, param in skill.spec_params.get(action.name, {}).items()
+        if isinstance(param, str) and param in FILLERS
+    }
+
+
+def keys_of_file(keys: Mapping[str, str], path: str, title: str) -> dict[str, str]:
+    """Those of the keys that take a file of this name. Raises SpecError if none does."""
+    found = {key: param for key, param in keys.items() if fits(key, path, keys)}
+    if keys and not found:
+        takes = "; ".join(f"{key} takes {' or '.join(endings(key))}" for key in keys)
+        name = posixpath.basename(path)
+        raise SpecError(f"checkpoint {name!r} is no file for {title}.", "", f"Its {takes}.")
     return found
+
+
+def fits(key: str, path: str, keys: Iterable[str]) -> bool:
+    """True if the file's ending is one that the key takes. A key for a trained checkpoint takes any
+    that no other of the `keys` is made for.
+    """
+    if own := endings(key):
+        return path.endswith(own)
+    return not any(path.endswith(endings(other)) for other in keys)
+
+
+def endings(key: str) -> tuple[str, ...]:
+    """How the exported files end that a key takes; empty for a key of a trained checkpoint."""
+    return next((ends for last, ends in EXPORTED.items() if key.endswith(last)), ())
 
 
 def complete_results(client: Client, parent: str) -> Results:
@@ -78,9 +139,8 @@ def complete_results(client: Client, parent: str) -> Results:
 
 def parent_model(results: Results, key: str, checkpoint: str) -> str:
     """The path of the model that a key takes."""
-    for end, suffixes in EXPORTED.items():
-        if key.endswith(end):
-            return exported_file(results, suffixes, checkpoint)
+    if suffixes := endings(key):
+        return exported_file(results, suffixes, checkpoint)
     return chosen_checkpoint(results, checkpoint or BEST)
 
 
@@ -111,10 +171,14 @@ def exported_file(results: Results, suffixes: Sequence[str], choice: str) -> str
     if len(found) == 1:
         return found[0]
     kind = " or ".join(suffixes)
+    advice = "Name one by its path, or another parent."
+    if not found:
+        what = f"The parent left no files that end with {kind}."
+        raise NothingLeft(what, f"Its results are in {results.dir}.", advice)
     raise SpecError(
-        f"The parent left {len(found) or 'no'} files that end with {kind}.",
-        f"They are: {', '.join(found[:NAMED])}." if found else f"Its results are in {results.dir}.",
-        "Name one by its path, or another parent.",
+        f"The parent left {len(found)} files that end with {kind}.",
+        f"They are: {', '.join(found[:NAMED])}.",
+        advice,
     )
 
 
@@ -135,12 +199,14 @@ def known_checkpoint(results: Results, choice: str) -> str:
     if path is None:
         names = [relative(results, each) for each in results.checkpoints if each.complete]
         if not names:
-            raise SpecError(
+            raise NothingLeft(
                 f"The parent left no complete checkpoint in {results.dir}.",
                 "",
                 "Name another parent (--parent JOB), or the file (--checkpoint PATH). "
                 "A job's files: tao results JOB",
             )
+        if len(results.checkpoints) == 1:
+            return results.checkpoints[0].path
         left = ", ".join(names[-NAMED:])
         raise SpecError(
             f"It is not known which checkpoint of the parent is the {choice}.",

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from tao_sdk.model.fields import FieldError
-from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.skill import Skill
+from tao_sdk.skills.spec_tree import UNSET
 
 LARGEST = 16_000_000  # bytes of a schema
 LIKE = 0.8  # how like a key another has to be to be taken for it mistyped
@@ -71,8 +72,9 @@ def read_schema(root: Path, skill: Skill, action: str) -> Json | None:
     path = skill.folder / "schemas" / f"{action}.schema.json"
     if not path.is_file():
         return None
-    plain = read_bank_document(root, path, LARGEST).plain()
-    return cast(Json, plain) if isinstance(plain, dict) else None
+    document = read_bank_document(root, path, LARGEST)
+    require_mapping(document, path, "a schema")
+    return cast(Json, document.plain())
 
 
 def check_spec(schema: Json, tree: Mapping[str, Any]) -> Checked:
@@ -107,7 +109,7 @@ def tell_unknown(name: str, key: str, known: Mapping[str, Any], checked: Checked
 
 def check_value(schema: Json, value: Any, key: str, checked: Checked) -> None:
     """One value. What is empty is filled in later, or left to the program."""
-    if value is None or value == "":
+    if value in (None, "", UNSET):
         return
     for clause, next in mistakes_of(schema, value):
         checked.refuse(key, clause, next)

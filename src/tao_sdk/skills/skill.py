@@ -55,6 +55,7 @@ class Output:
 
     key: str
     type: str  # file, folder or text
+    optional: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,17 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.keys import Step, steps
 
 Tree = dict[str, Any]
+UNSET = "???"  # how Hydra writes that a value has to be set
+
+
+def without_unset(value: Any) -> Any:
+    """The same without what is UNSET: keys and list items are left out, a value alone is None."""
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {name: without_unset(item) for name, item in items if item != UNSET}
+    if isinstance(value, list):
+        return [without_unset(item) for item in cast("list[Any]", value) if item != UNSET]
+    return None if value == UNSET else value
 
 
 def put_value(tree: Tree, key: str, value: Any) -> None:
