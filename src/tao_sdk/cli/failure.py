@@ -14,6 +14,7 @@ from itertools import pairwise
 import click
 
 from tao_sdk.cli import exit_codes
+from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.flag_words import with_flags
 from tao_sdk.cli.output import cut, has_color, marked, stderr_line
 from tao_sdk.cli.usage_advice import split_at_dashes, usage_error
@@ -24,17 +25,6 @@ from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
 LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json has all of it
-
-
-class Detached(TaoError):
-    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them, where
-    there are any.
-    """
-
-    code = "detached"
-
-    def __init__(self, what: str, back: str = "") -> None:
-        super().__init__(what, "", "Come back:" if back else "", back)
 
 
 def tell(error: BaseException, argv: list[str]) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
-from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.silence import SilenceNotes
 from tao_sdk.client.views import log_view
 
