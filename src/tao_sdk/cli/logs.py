@@ -26,6 +26,7 @@ class Rank(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gene
     """The number of a rank, or `all`."""
 
     name = "rank"
+    allowed = f"a whole number of 0 or more, or {ALL}"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -157,7 +157,7 @@ def place_in(args: Sequence[str]) -> str:
         if name == "--platform":
             if equals:
                 return value
-            return "".join(args[index + 1 : index + 2])
+            return next(iter(args[index + 1 : index + 2]), DEFAULT_PLATFORM)
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             named = place_in_file(Path(word))
