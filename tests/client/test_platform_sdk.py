@@ -404,7 +404,8 @@ def test_a_parent_by_its_name_is_found_and_one_that_nobody_knows_is_warned_of(
     with pytest.raises(UsageError, match="Write job.id"):
         sdk.create_job("", "true", gpu_count=0, parent_job_id=search)
     monkeypatch.setitem(sdk.settings.environ, "TAO_JOB_ID", "outer-0123456789")
-    with warnings.catch_warnings(action="error", category=TaoWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TaoWarning)
         sdk.create_job("", "true", gpu_count=0, parent_job_id="outer-0123456789")
 
 
