@@ -250,6 +250,21 @@ def test_a_flag_that_makes_no_sense_is_told(
         ("completion", "shell is missing. It is bash, zsh or fish."),
         ("files", "URI is missing."),
         ("why a b", "One word too many: 'b'."),
+        ("ls --jsn", "No such option: --jsn. Did you mean --json or --jsonl?"),
+        ("run x.yaml --lr 1", "No such option: --lr.\n"),
+        (
+            "run --file x.py -- true",
+            "No such option: --file\nnext:  To send a file with the job: --files",
+        ),
+        (
+            "run -- --gpus 0 echo hi",
+            "The command begins with a flag: --gpus.\n"
+            "next:  Flags stand before --: tao run --gpus 0 -- echo hi\n",
+        ),
+        (
+            "run -- --gpus 0",
+            "The command begins with a flag: --gpus.\nnext:  Flags of tao run stand",
+        ),
     ],
 )
 def test_what_no_verb_can_read_is_told_in_plain_words(

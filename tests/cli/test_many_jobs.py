@@ -57,7 +57,12 @@ def test_a_metric_that_no_job_has_is_refused_with_those_there_are(swept: Typed) 
     ran = swept("ls", "--sort", "acuracy")
     assert (ran.code, ran.out) == (2, "")
     assert "accuracy, precision, loss" in ran.err
-    for word, meant in (("acuracy", "accuracy"), ("los", "loss"), ("creatd", "created")):
+    for word, meant in (
+        ("acuracy", "accuracy"),
+        ("acc", "accuracy"),
+        ("los", "loss"),
+        ("creatd", "created"),
+    ):
         assert swept("ls", "--sort", word).err.endswith(f"next:  Did you mean {meant}?\n")
 
 

@@ -6,11 +6,13 @@ Not here: what to type instead (usage_advice.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import click
 
 from tao_sdk.model.lazy_pattern import lazy_compile
 
+LIKE = 0.7  # how like a flag another has to be to be taken for it mistyped
 TYPED = lazy_compile(
     r"(?s)('(?P<quoted>.*)'|(?P<bare>.*)) is not (a valid|in the range|one of)"
 )  # the value in click's sentence
@@ -23,6 +25,8 @@ def told_error(error: click.UsageError) -> str:
         return missing_words(error.param)
     if isinstance(error, click.BadParameter) and error.param is not None:
         return wrong_value_words(error.message, error.param)
+    if isinstance(error, click.NoSuchOption):
+        return unknown_flag_words(error)
     if isinstance(error, click.BadOptionUsage):
         return lone_flag_words(error)
     if extra := EXTRA_WORD.search(error.message):
@@ -46,6 +50,16 @@ def wrong_value_words(message: str, param: click.Parameter) -> str:
         return f"{shown_name(param)}: {message}"
     value = typed["quoted"] if typed["quoted"] is not None else typed["bare"]
     return f"{shown_name(param)} is {value!r}; it must be {wanted or 'another value'}."
+
+
+def unknown_flag_words(error: click.NoSuchOption) -> str:
+    """With the flags that are much like it. Those that click guesses may have a letter in common
+    (`--args` for `--lr`).
+    """
+    known = list(error.possibilities or ())
+    near = get_close_matches(error.option_name, known, cutoff=LIKE)
+    guess = f" Did you mean {one_of(near)}?" if near else ""
+    return f"No such option: {error.option_name}.{guess}"
 
 
 def lone_flag_words(error: click.BadOptionUsage) -> str:

@@ -23,6 +23,7 @@ from tao_sdk.cli.usage_advice import (
     command_without_dashes,
     line_with_mount,
     platform_as_word,
+    refuse_flag_as_command,
     split_at_dashes,
     whole_line,
 )
@@ -77,6 +78,7 @@ class Submitting(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
+        refuse_flag_as_command(str(ctx.info_name), before, words)
         ctx.meta["tao.args"] = list(before)
         ctx.meta["tao.words"] = words
         ctx.meta["tao.platform"] = platform_of(place_in(before))
@@ -126,6 +128,9 @@ def meant(
     """The error as what was probably meant: another platform's flag, or a command without `--`."""
     verb = str(error.ctx.info_name) if error.ctx else "run"
     if isinstance(error, click.NoSuchOption):
+        if error.option_name == "--file" and words:
+            what = "No such option: --file"
+            return UsageError(what, "", "To send a file with the job: --files PATH")
         if flag_instead(verb, error.option_name):
             return error
         error = flag_of_another(error)

@@ -149,6 +149,18 @@ def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> Us
     return UsageError(what, "", "To run a job there:", command)
 
 
+def refuse_flag_as_command(verb: str, args: Sequence[str], words: Sequence[str]) -> None:
+    """Raises UsageError for flags of the verb behind `--`, where the command stands."""
+    if len(words) < 2 or not words[0].startswith("-"):
+        return
+    what = f"The command begins with a flag: {words[0]}."
+    at = next((index for index, word in enumerate(words) if is_program(word)), None)
+    if at is None:
+        raise UsageError(what, "", f"Flags of tao {verb} stand before --, the command after it.")
+    command = shlex.join(["tao", verb, *args, *words[:at], "--", *words[at:]])
+    raise UsageError(what, "", "Flags stand before --:", command)
+
+
 def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
     """The error for a command typed without dashes before it, such as `tao run python x.py --lr 3`
     or `tao run x.py --lr 3`; None where no word is a program or a script.

@@ -154,9 +154,11 @@ def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
 
 
 def near_metric(word: str, jobs: Iterable[Job]) -> str:
-    """The metric of these jobs that the word is like; "" where it is like none."""
+    """The metric of these jobs that the word is like, or begins; "" where there is none."""
     known = metrics_of(job.progress for job in jobs)
-    return next(iter(get_close_matches(word.lower(), known, n=1, cutoff=0.7)), "")
+    near = get_close_matches(word.lower(), known, n=1, cutoff=0.7)
+    begun = [name for name in known if word and name.startswith(word.lower())]
+    return next(iter([*near, *begun]), "")
 
 
 def near_fixed(word: str) -> str:
