@@ -22,6 +22,7 @@ class Goal:
 
 GOALS: Mapping[str, Goal] = {
     "start.help": Goal(0.8),
+    "start.first_words": Goal(0.3),
     "entrypoint.bytes": Goal(48 * KIB),
     "entrypoint.first_instruction": Goal(2.5),
     "logs.client.memory": Goal(16 * MIB),

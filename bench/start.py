@@ -1,16 +1,19 @@
-"""Start: how long a program takes before it does anything, for `import tao_sdk`, `tao --help` and
-the list of a skill bank.
+"""Start: how long a program takes before it does anything, for `import tao_sdk`, `tao --help`, the
+list of a skill bank, and the first words of `tao run`.
 """
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.contenders import PUBLISHED, TORCHX, Environment, ours
-from bench.figure import Figure, ratio
+from bench.figure import Figure, more_seconds, ratio
+from bench.folder import ROOT, scratch
 from bench.rivals import Rivals
-from bench.rounds import command_seconds, interleaved
+from bench.rounds import PATIENCE_SECONDS, ContenderFailed, command_seconds, interleaved
 from bench.scale import Scale
 
 BANK = Path(__file__).parents[1] / "src" / "tao_sdk" / "skill_bank"
@@ -21,6 +24,7 @@ def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     yield from imports(scale, rivals)
     yield from helps(scale, rivals)
     yield from lists(scale, rivals)
+    yield from first_words(scale)
 
 
 def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
@@ -80,7 +84,7 @@ def helps(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
 
 
 def lists(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
-    """The bank of the package: 66 skills, each with a file of its own."""
+    """The bank of the package: more than 60 skills, each with a file of its own."""
     words = [ours().script("tao"), "skills", "ls", "--skill-bank", str(BANK)]
     found = interleaved(
         {
@@ -98,6 +102,43 @@ def lists(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
         found["bare"],
         "`python -c pass`",
     )
+
+
+def first_words(scale: Scale) -> Iterator[Figure]:
+    """Until a person who has typed `tao run` sees something of it. The job is a small one."""
+    with scratch() as home:
+        found = interleaved(
+            {"tao": lambda: first_byte_seconds(home), "bare": timed(ours(), BARE)}, scale.rounds
+        )
+    meaning = (
+        "From the start of the command to the first byte that it prints: the job's id, once the job "
+        "is checked, planned and written down."
+    )
+    yield more_seconds(
+        "start.first_words",
+        "`tao run`, to its first words",
+        meaning,
+        found["tao"],
+        found["bare"],
+        "`python -c pass`",
+    )
+
+
+def first_byte_seconds(home: Path) -> float:
+    """Of `tao run` on the local platform. Returns once its job has ended."""
+    command = [ours().script("tao"), "run", "--gpus", "0", "--", "true"]
+    environment = ours().variables(HOME=str(home))
+    started = time.perf_counter()
+    with subprocess.Popen(
+        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        seconds = time.perf_counter() - started
+        process.communicate(timeout=PATIENCE_SECONDS)
+    if process.returncode:
+        raise ContenderFailed(f"tao run ended with {process.returncode}")
+    return seconds
 
 
 def timed(environment: Environment, arguments: Sequence[str]) -> Callable[[], float]:

@@ -255,11 +255,15 @@ def test_every_layer_that_exists_has_its_place() -> None:
 
 
 def loaded_by(statement: str) -> set[str]:
+    return {name.split(".")[0] for name in modules_loaded_by(statement)}
+
+
+def modules_loaded_by(statement: str) -> list[str]:
     script = f"import sys; {statement}; print('\\n'.join(sys.modules))"
     answer = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    return {name.split(".")[0] for name in answer.stdout.split()}
+    return answer.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -273,6 +277,21 @@ def loaded_by(statement: str) -> set[str]:
 )
 def test_importing_the_sdk_loads_no_third_party_module(statement: str) -> None:
     assert not loaded_by(statement) & set(THIRD_PARTY)
+
+
+AFTER_THE_FIRST_WORDS = (
+    "tao_sdk.cli.failure", "tao_sdk.cli.screen", "tao_sdk.cli.watching", "tao_sdk.client.following",
+    "tao_sdk.engine.cancel", "tao_sdk.engine.diagnose", "tao_sdk.engine.logs",
+    "tao_sdk.engine.look", "tao_sdk.engine.watch", "tao_sdk.skills.skill",
+)  # fmt: skip
+
+
+def test_tao_run_loads_what_watches_a_job_only_after_its_first_words() -> None:
+    """They are a quarter of what is loaded, and a person waits for the rest."""
+    loaded = modules_loaded_by(
+        "import tao_sdk.cli.main, tao_sdk.cli.submit, tao_sdk.client.opening, tao_sdk.engine.prepare"
+    )
+    assert not set(AFTER_THE_FIRST_WORDS) & set(loaded)
 
 
 # The command also reads what belongs to the terminal and the shell: NO_COLOR, TERM, the

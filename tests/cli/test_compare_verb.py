@@ -265,6 +265,33 @@ def test_unlike_commands_are_compared_as_a_whole_and_flags_by_name(
     ]
 
 
+PIPED = "python train.py --lr {} 2>&1 | tee log"
+LOOP = "for i in 1 2; do echo $i --api-key KEY{}; done | cat -n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "differ", "values"),
+    [
+        (("python3 -c 'a(-n)'", LOOP), ["command"], ["python3 -c 'a(-n)'", LOOP]),
+        (("bash -lc 'a --lr 1'", "bash -lc 'a --lr 2'"), ["command"], None),
+        (("x.py -c a.yaml", "x.py -c b.yaml"), ["-c"], ["a.yaml", "b.yaml"]),
+        ((PIPED.format(1), PIPED.format(2)), ["--lr"], ["1", "2"]),
+        ((PIPED.format(1), "python train.py --lr 1"), ["command"], None),
+        (("a 'x;y|z' --lr 1", "a 'x;y|z' --lr 2"), ["--lr"], ["1", "2"]),
+    ],
+)
+def test_a_program_in_words_is_one_setting_and_a_pipe_hides_no_flag(
+    typed: Typed, tmp_path: Path, commands: tuple[str, str], differ: list[str], values: list[str]
+) -> None:
+    for job, command in zip((FIRST, SECOND), commands, strict=True):
+        sweep.add(tmp_path, job, spec={"command": command.replace("{}", KEY)})
+    told = typed("compare", "--json", FIRST, SECOND).json
+    assert told["differ"] == differ
+    if values:
+        hidden = [value.replace("KEY{}", "***") for value in values]
+        assert [job["settings"][differ[0]] for job in told["jobs"]] == hidden
+
+
 def test_the_metric_that_jobs_are_sorted_by_has_a_column(tried: Typed) -> None:
     def head(*words: str) -> str:
         return tried("compare", FIRST, SECOND, *words).out.splitlines()[0]

@@ -21,7 +21,8 @@ import pytest
 from support.tao_command import COMMAND, Ran, Tao
 from tao_sdk import Client
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.failure import Detached, tell
+from tao_sdk.cli.detached import Detached
+from tao_sdk.cli.failure import tell
 from tao_sdk.cli.log_lines import tell_warnings
 from tao_sdk.model import errors
 from tao_sdk.model.status import Status

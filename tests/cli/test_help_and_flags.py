@@ -224,7 +224,7 @@ def test_two_files_that_are_meant_for_one_place_are_told(
             "--time-limit is 'soon'; it must be a duration such as 90s, 30m, 4h or 1-12:00:00.",
         ),
         (["--mode", "confg"], "--mode is 'confg'; it must be one of config, args, passthrough."),
-        (["stray", "words"], "Got unexpected extra argument"),
+        (["stray", "words"], "One word too many: 'words'."),
     ],
 )
 def test_a_flag_that_makes_no_sense_is_told(
@@ -233,6 +233,47 @@ def test_a_flag_that_makes_no_sense_is_told(
     ran = typed("run", *flags, "--", "true")
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("ls --limit x", "--limit is 'x'; it must be a whole number of 0 or more."),
+        ("ls --limit -1", "--limit is '-1'; it must be a whole number of 0 or more."),
+        ("ls --limit", "--limit needs a value."),
+        ("run --platform", "--platform needs a value."),
+        ("ls --json=yes", "--json takes no value."),
+        ("logs --rank x", "--rank is 'x'; it must be a whole number of 0 or more, or all."),
+        ("logs --stream err", "--stream is 'err'; it must be stdout or stderr."),
+        ("wait --timeout soon", "--timeout: 'soon' is not a duration such as"),
+        ("completion tcsh", "shell is 'tcsh'; it must be bash, zsh or fish."),
+        ("completion", "shell is missing. It is bash, zsh or fish."),
+        ("files", "URI is missing."),
+        ("why a b", "One word too many: 'b'."),
+        ("ls --jsn", "No such option: --jsn. Did you mean --json or --jsonl?"),
+        ("run x.yaml --lr 1", "No such option: --lr.\n"),
+        (
+            "run --file x.py -- true",
+            "No such option: --file\nnext:  To send a file with the job: --files",
+        ),
+        (
+            "run -- --gpus 0 echo hi",
+            "The command begins with a flag: --gpus.\n"
+            "next:  Flags stand before --: tao run --gpus 0 -- echo hi\n",
+        ),
+        (
+            "run -- --gpus 0",
+            "The command begins with a flag: --gpus.\nnext:  Flags of tao run stand",
+        ),
+    ],
+)
+def test_what_no_verb_can_read_is_told_in_plain_words(
+    typed: Callable[..., Ran], line: str, told: str
+) -> None:
+    ran = typed(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: {told}")
+    assert "\nnext:  " in ran.err
 
 
 @pytest.mark.parametrize(

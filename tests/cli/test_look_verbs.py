@@ -328,19 +328,34 @@ def test_a_closed_pipe_is_quiet(ended: Ended) -> None:
     assert done.stderr == ""
 
 
-def test_a_full_disk_under_the_output_is_told_in_the_systems_words(ended: Ended) -> None:
+@pytest.mark.parametrize(
+    "line", ["ls", "ls --json", "status", "logs JOB", "--help", "plan --gpus 0 -- true"]
+)
+def test_an_output_that_cannot_be_written_is_told_and_is_no_crash(ended: Ended, line: str) -> None:
+    words = line.replace("JOB", ended.complete).split()
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [*COMMAND, "ls"],
+            [*COMMAND, *words],
             cwd=ended.tao.home,
             env=ended.tao.env,
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
         )
-    assert done.returncode == 70
-    assert done.stderr.startswith("error: The system refused: No space left on device.\n")
-    assert len(done.stderr.splitlines()) == 2
+    assert done.returncode == 74
+    assert done.stderr.splitlines()[-2:] == [
+        "error: The output cannot be written: No space left on device.",
+        "next:  Write it elsewhere; jobs that were started go on: tao ls",
+    ]
+    assert not (ended.tao.home / "state" / "crashes").exists()
+
+
+def test_an_error_that_cannot_be_told_keeps_its_exit_code(ended: Ended) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "status", "nobody"], cwd=ended.tao.home, env=ended.tao.env, stderr=full
+        )
+    assert done.returncode == 3
 
 
 def test_looking_loads_neither_yaml_nor_rich_nor_what_prepares_a_job(ended: Ended) -> None:

@@ -57,6 +57,13 @@ def test_a_metric_that_no_job_has_is_refused_with_those_there_are(swept: Typed) 
     ran = swept("ls", "--sort", "acuracy")
     assert (ran.code, ran.out) == (2, "")
     assert "accuracy, precision, loss" in ran.err
+    for word, meant in (
+        ("acuracy", "accuracy"),
+        ("acc", "accuracy"),
+        ("los", "loss"),
+        ("creatd", "created"),
+    ):
+        assert swept("ls", "--sort", word).err.endswith(f"next:  Did you mean {meant}?\n")
 
 
 def test_labels_that_were_asked_for_and_columns_that_are_empty_for_all_are_left_out(
@@ -177,6 +184,17 @@ def test_a_word_by_which_nothing_can_be_sorted_lists_what_can_be(swept: Typed) -
         "why:   They have: accuracy, precision, loss.",
         "next:  Settings in which they differ: label sweep, label lr.",
     ]
+
+
+def test_words_and_shell_text_of_a_command_are_no_settings_to_sort_by(
+    typed: Typed, tmp_path: Path
+) -> None:
+    text = "for e in 1 2; do echo epoch $e/4 loss $([ $e = 1 ] && echo {}); done"
+    commands = ("train.py small --lr 1", "train.py large --lr 2", text.format(1), text.format(2))
+    for number, command in enumerate(commands):
+        sweep.add(tmp_path, f"try-{number:010}", spec={"command": command})
+    told = typed("ls", "--sort", "width").err
+    assert told.endswith("next:  Settings in which they differ: --lr.\n")
 
 
 def test_labels_that_tell_jobs_apart_stand_before_those_that_all_have(

@@ -41,9 +41,11 @@ def test_how_long_a_job_took_is_told_of_its_newest_attempt(tao: Tao) -> None:
 
 
 def test_a_live_job_is_refused_with_the_command_that_ends_it(tao: Tao) -> None:
-    job = tao.run_detached("sleep 60")
+    tao.write("a.py", "")
+    job = tao.run_detached("sleep 60", "--files", "a.py")
     ran = tao("retry", job)
     assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")  # and nothing of what the next attempt would run
     assert f"End it first: tao cancel {job}" in ran.err
 
 

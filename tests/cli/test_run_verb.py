@@ -15,6 +15,7 @@ import pytest
 
 from support.tao_command import TRAINING, Ran, Tao
 from tao_sdk.backends.local.backend import LocalBackend
+from tao_sdk.model.errors import Refused
 from tao_sdk.store import Store
 
 
@@ -181,6 +182,21 @@ def test_ctrl_c_while_the_job_is_handed_over_names_the_job_that_is_left(
     assert ran.err == f"\nInterrupted; {job['id']} goes on. Come back: tao logs -f {job['id']}\n"
     assert typed("logs", "-f", job["id"]).out == "ran\n"
     assert typed("wait", job["id"]).code == 0
+
+
+def test_the_job_is_named_before_its_platform_takes_it_and_a_refusal_is_told_below(
+    typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refused("The place is shut.")
+
+    monkeypatch.setattr(LocalBackend, "submit", refuse)
+    ran = typed("run", "--gpus", "0", "--name", "early", "--", "true")
+    assert re.fullmatch(r"early-\w{10}  local\nnot started\n", ran.out)
+    assert (ran.code, ran.err) == (2, "error: The place is shut.\n")
+    for how in ("--json", "--detach"):
+        assert typed("run", how, "--gpus", "0", "--", "true").out == ""
+    assert typed("ls", "--json").json == []
 
 
 @pytest.mark.parametrize("verb", ["survey", "plan", "check"])

@@ -203,6 +203,10 @@ def test_plain_lines_tell_every_stage_and_every_epoch_once() -> None:
     assert len(printed) == len(set(printed))
 
 
+def test_plain_lines_do_not_repeat_a_head_that_was_told_before() -> None:
+    assert Plain("digits-7f3k2q9d1x  local").lines(Scene(DIGITS)) == []
+
+
 def test_plain_lines_of_a_job_that_is_seen_running_wait_for_its_log_but_not_for_ever() -> None:
     made, told = Scene(DIGITS), Plain()
     assert told.lines(made, [], 0.0) == ["digits-7f3k2q9d1x  local"]

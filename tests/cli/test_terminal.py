@@ -24,6 +24,9 @@ def test_a_running_job_is_drawn_with_bar_curve_and_colour(tao: Tao) -> None:
     assert code == 0
     assert COLOR.search(written)
     assert "Ctrl-C detaches" in written
+    head, _, scene = written.partition("\x1b[1A\x1b[2K")  # the scene takes the place of the head
+    assert re.fullmatch(r"job-\w{10}  local\r\n", head)
+    assert head.split()[0] in scene
     assert "epoch 3" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
     assert written.rindex("Complete in") > written.rindex("┤")
     assert written.endswith("\r\n")

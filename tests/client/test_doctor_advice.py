@@ -69,6 +69,25 @@ def test_docker_that_does_not_answer(tmp_path: Path, host: str) -> None:
         check_advice(client.doctor("docker"))
 
 
+KUBECONFIGS = {
+    "no_login": None,
+    "no_context": "{contexts: [{name: lab}]}",
+    "bad_config": "{contexts: [",
+}
+
+
+@pytest.mark.parametrize("wrong", KUBECONFIGS)
+def test_kubernetes_without_a_cluster(tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "kubeconfig"
+    if text := KUBECONFIGS[wrong]:
+        path.write_text(text)
+    with Client(settings=settings(tmp_path, KUBECONFIG=str(path))) as client:
+        found = client.doctor("kubernetes")
+    check_advice(found)
+    [login] = [each for each in found if each.code == f"kubernetes.{wrong}"]
+    assert login.command != "kubectl get nodes"  # it would only fail once more
+
+
 SAID = {
     "missing": {"missing": "sacct\nsqueue\n", "ping": "c is DOWN"},
     "no-base": {"writable": "no such folder"},

@@ -16,6 +16,7 @@ import numpy
 import pytest
 
 from tao_sdk import Client, JobSpec, Secret, TaoWarning
+from tao_sdk.client import PlatformSDK
 from tao_sdk.model.errors import (
     CredentialError,
     Refused,
@@ -28,7 +29,10 @@ from tao_sdk.model.fields import FieldError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
+from tao_sdk.platforms.docker import DockerSDK
+from tao_sdk.platforms.kubernetes import KubernetesSDK
 from tao_sdk.platforms.local import LocalSDK
+from tao_sdk.platforms.slurm import SlurmSDK
 from tao_sdk.script_runner import build_entrypoint
 
 
@@ -66,6 +70,41 @@ def test_backend_details_hold_the_documents_names_and_the_options(
     details = {"backend_type": "local", "num_gpu": 0, "venv_path": "", "labels": {"a": "b"}}
     job = sdk.create_job("", "true", backend_details=details)
     assert (job.gpu_count, job.labels, job.backend_details["num_gpu"]) == (0, {"a": "b"}, 0)
+
+
+DETAILS = {
+    DockerSDK: {"backend_type": "local-docker", "gpu_ids": [0], "network": "lab"},
+    KubernetesSDK: {"backend_type": "k8s", "namespace": "lab", "queue": "night"},
+    SlurmSDK: {"backend_type": "slurm", "partition": "polar", "cluster_name": "lab"},
+}
+
+
+@pytest.mark.parametrize("platform", DETAILS)
+def test_backend_details_reach_the_options_of_their_platform(
+    platform: type[PlatformSDK], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a place that does not answer: what is asked of it is seen before."""
+    asked: list[tuple[JobSpec, dict[str, Any]]] = []
+
+    def submit(_: object, spec: JobSpec, place: str, options: dict[str, Any], **more: Any) -> None:
+        asked.append((spec, options))
+        raise Refused(place)
+
+    monkeypatch.setattr(platform, "submit", submit)
+    environ = {"HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    details = {**DETAILS[platform], "num_gpu": 2, "labels": {"a": "b"}}
+    with platform(settings=Settings(environ)) as sdk:
+        with pytest.raises(Refused):
+            sdk.create_job("image", "true", backend_details=details)
+        for key in ("venv_path", *(() if platform is SlurmSDK else ("cluster_name",))):
+            with pytest.raises(SpecError, match=f"unknown key '{key}'"):
+                sdk.create_job("image", "true", backend_details={key: "x"})
+        with pytest.raises(SpecError, match=f"This SDK runs jobs on {platform.platform}"):
+            sdk.create_job("image", "true", backend_details={"backend_type": "local"})
+    [(spec, options)] = asked
+    assert (spec.gpu_count, spec.labels) == (2, {"a": "b"})
+    ours = {"backend_type", "cluster_name"}
+    assert options == {name: DETAILS[platform][name] for name in DETAILS[platform].keys() - ours}
 
 
 @pytest.mark.parametrize(
@@ -351,6 +390,23 @@ def test_a_parent_is_remembered(sdk: LocalSDK) -> None:
     assert [job.id for job in sdk.list_jobs(parent=first.id)] == [second.id]
     assert [job.id for job in sdk.list_jobs(parent=first.id[:-2])] == [second.id]
     assert sdk.list_jobs(parent="none-such") == []
+
+
+def test_a_parent_by_its_name_is_found_and_one_that_nobody_knows_is_warned_of(
+    sdk: LocalSDK, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = sdk.create_job("", "true", gpu_count=0, name="search")
+    trial = sdk.create_job("", "true", gpu_count=0, parent_job_id="search")
+    assert [job.id for job in sdk.list_jobs(parent=search.id)] == [trial.id]
+    with pytest.warns(TaoWarning, match="'nobody-0123456789' is no job of this store"):
+        lost = sdk.create_job("", "true", gpu_count=0, parent_job_id="nobody-0123456789")
+    assert lost.parent == "nobody-0123456789"
+    with pytest.raises(UsageError, match="Write job.id"):
+        sdk.create_job("", "true", gpu_count=0, parent_job_id=search)
+    monkeypatch.setitem(sdk.settings.environ, "TAO_JOB_ID", "outer-0123456789")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TaoWarning)
+        sdk.create_job("", "true", gpu_count=0, parent_job_id="outer-0123456789")
 
 
 def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(

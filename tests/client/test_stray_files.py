@@ -47,6 +47,15 @@ def test_a_job_with_results_and_one_that_wrote_nothing_have_no_stray_files() -> 
     assert strays_of("true", name="idle") is None
 
 
+def test_the_root_of_the_machine_where_everybody_writes_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There cron starts jobs, and /proc is always new."""
+    monkeypatch.setenv("TAO_RESULTS_ROOT", str(tmp_path / "runs"))
+    monkeypatch.chdir("/")
+    assert strays_of("true") is None
+
+
 def test_a_large_folder_is_looked_at_in_part(folder: Path) -> None:
     many = folder / "many"
     many.mkdir()

@@ -129,7 +129,7 @@ def test_a_bank_in_another_folder_is_said_how_to_use(typed: Typed, tmp_path: Pat
         (["show"], "show takes the name of a skill"),
         (["ls", "dino"], "tao skills show dino"),
         (["show", "dinno"], "Did you mean dino?"),
-        (["remove"], "'remove' is not one of"),
+        (["remove"], "task is 'remove'; it must be ls, show, check or install."),
         (["show", "dino", "--kind", "model"], "tao skills ls"),
         (["ls", "--for", "claude"], "tao skills install"),
         (["install", "bank", "--for", "nobody"], "Known are: claude, codex"),

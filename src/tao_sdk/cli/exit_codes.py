@@ -15,6 +15,7 @@ UNREACHABLE = 4
 TIMED_OUT = 5
 CANCELED = 6
 BUG = 70
+UNWRITABLE = 74
 DETACHED = 130
 BROKEN_PIPE = 141
 
@@ -28,6 +29,7 @@ MEANINGS: Mapping[int, str] = {
     TIMED_OUT: "Timed out; the job goes on.",
     CANCELED: "The job is Canceled.",
     BUG: "An error of this program.",
+    UNWRITABLE: "What is printed cannot be written, as to a full disk.",
     DETACHED: "Detached by Ctrl-C; the job goes on.",
     BROKEN_PIPE: "Nobody reads what is printed, as in `tao ls | head -1`.",
 }

@@ -8,12 +8,14 @@ import json
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 import click
 
 from tao_sdk.cli import exit_codes
+from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.flag_words import with_flags
 from tao_sdk.cli.output import cut, has_color, marked, stderr_line
 from tao_sdk.cli.usage_advice import split_at_dashes, usage_error
@@ -26,33 +28,38 @@ from tao_sdk.model.settings import Settings
 LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json has all of it
 
 
-class Detached(TaoError):
-    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them, where
-    there are any.
-    """
-
-    code = "detached"
-
-    def __init__(self, what: str, back: str = "") -> None:
-        super().__init__(what, "", "Come back:" if back else "", back)
-
-
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
     if is_interrupt(error):
         error = interrupted(argv)
     if isinstance(error, Detached) and not wants_json(argv):
-        stderr_line("")  # below the ^C of the terminal
-        stderr_line(str(error))
+        print_lines(["", str(error)])  # below the ^C of the terminal
         return exit_codes.DETACHED
     told, code = as_told(error, argv)
     redact = Redactor.of_values(secrets_around(argv))
     if wants_json(argv):
-        print(redact(as_json(told)), file=sys.stderr)
+        with suppress(OSError):
+            print(redact(as_json(told)), file=sys.stderr)
         return code
-    for line in redact(as_lines(told)).splitlines():
-        stderr_line(line)
+    print_lines(redact(as_lines(told)).splitlines())
     return code
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """On stderr, as far as that can be written: the exit code tells the rest."""
+    with suppress(OSError):
+        for line in lines:
+            stderr_line(line)
+
+
+def tell_unwritable(error: OSError) -> None:
+    """Say that stdout could not be written; jobs go on whatever is printed of them."""
+    print_lines(
+        [
+            f"error: The output cannot be written: {error.strerror}.",
+            "next:  Write it elsewhere; jobs that were started go on: tao ls",
+        ]
+    )
 
 
 def interrupted(argv: Sequence[str]) -> Detached:

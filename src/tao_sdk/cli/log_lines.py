@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 
-from tao_sdk.cli.failure import bug
 from tao_sdk.cli.output import stderr_line
 from tao_sdk.model.errors import join_sentences
 
@@ -29,6 +28,8 @@ def keep_traceback(record: logging.LogRecord) -> str:
     """Write the error's traceback into a private file; what to tell of it, "" without an error."""
     if not record.exc_info or record.exc_info[1] is None:
         return ""
+    from tao_sdk.cli.failure import bug
+
     return bug(record.exc_info[1], sys.argv[1:]).next
 
 

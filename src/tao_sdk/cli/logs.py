@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
-from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.silence import SilenceNotes
 from tao_sdk.client.views import log_view
 
@@ -26,6 +26,7 @@ class Rank(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gene
     """The number of a rank, or `all`."""
 
     name = "rank"
+    allowed = f"a whole number of 0 or more, or {ALL}"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -21,7 +21,7 @@ from tao_sdk.cli.command import (
     optional_job_argument,
     platform_option,
 )
-from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.output import cut
 from tao_sdk.cli.results_text import failed_end_lines
 from tao_sdk.client.job_end import has_results_folder

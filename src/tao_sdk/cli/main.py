@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -22,6 +22,7 @@ from tao_sdk.cli.habits import FIRST_WORDS, INSTEAD, MEANT
 from tao_sdk.cli.verbs import VERBS
 
 COMPLETE = "_TAO_COMPLETE"
+PRINTING = frozenset({"tao_sdk.cli.output", "click.utils"})  # the modules that print
 # how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
 LIKE = 0.7
 
@@ -161,11 +162,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """What `python -m tao_sdk.cli.main` runs, and the script `tao` once it is loaded."""
     stand_in_for_closed_streams()
     code = run(list(sys.argv[1:] if argv is None else argv))
-    try:
-        sys.stdout.flush()
-    except OSError:
-        gone = nobody_reads()
-        code = code or gone
+    if refused := write_error(sys.stdout):
+        code = code or end_output(refused)
+    if write_error(sys.stderr):
+        drop_rest(sys.stderr)
     raise SystemExit(code)
 
 
@@ -180,12 +180,44 @@ def run(argv: list[str]) -> int:
         return invoke(argv)
     except click.exceptions.Exit as end:  # --help and --version: nothing is to be told
         return end.exit_code
-    except BrokenPipeError:
-        return nobody_reads()
+    except BrokenPipeError as error:
+        return end_output(error)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  one of the two ends of the process
+        if isinstance(error, OSError) and is_of_output(error):
+            return end_output(error)
         from tao_sdk.cli.failure import tell
 
         return tell(error, argv)
+
+
+def is_of_output(error: OSError) -> bool:
+    """True for an error of writing what the command prints, not of a file or a store."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") in PRINTING
+
+
+def write_error(stream: TextIO) -> OSError | None:
+    """Why what was printed cannot be written; None where it can."""
+    try:
+        stream.flush()
+    except OSError as error:
+        return error
+    return None
+
+
+def end_output(error: OSError) -> int:
+    """The exit code of a command whose output is not taken. Of a reader that has gone nothing is
+    told.
+    """
+    drop_rest(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        return exit_codes.BROKEN_PIPE
+    from tao_sdk.cli.failure import tell_unwritable
+
+    tell_unwritable(error)
+    return exit_codes.UNWRITABLE
 
 
 def invoke(argv: list[str]) -> int:
@@ -214,10 +246,9 @@ def speak_any_language() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def nobody_reads() -> int:
-    """The reader has gone. What Python still holds for it must not raise again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return exit_codes.BROKEN_PIPE
+def drop_rest(stream: TextIO) -> None:
+    """What Python still holds for the stream must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -59,6 +59,10 @@ class Output:
         if not self.json:
             print(with_styles(spell_signs(printable(text), sys.stdout.encoding)), flush=True)
 
+    def clear_line_above(self) -> None:
+        """On a screen: the next line takes the place of the last one."""
+        print("\x1b[1A\x1b[2K", end="", flush=True)
+
     def lines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.line(line)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
+from tao_sdk.cli.first_words import job_head
 from tao_sdk.cli.screen import SAVING, STAGES, waiting_step
 from tao_sdk.cli.styled_line import text_of
 from tao_sdk.model.progress import Progress
@@ -25,8 +26,9 @@ SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
 class Plain:
     """The scene for a log: one line per stage and per epoch, each once."""
 
-    def __init__(self) -> None:
-        self.said: set[tuple[int, str]] = set()
+    def __init__(self, told_head: str = "") -> None:
+        """`told_head` is the head line of the first attempt where it was printed before."""
+        self.said: set[tuple[int, str]] = {(1, told_head)}
         self.attempt = 0
         self.epoch = 0  # the last of this attempt that was printed
         # by attempt and stage: when one whose size is not known yet began, and when its transfer
@@ -123,7 +125,7 @@ class Plain:
 
 def head_line(scene: Scene) -> str:
     """`digits-7f3k2q9d1x  local`, with the attempt's number from the second on."""
-    head = f"{scene.job.id}  {scene.job.place}"
+    head = job_head(scene.job)
     if scene.attempt <= 1:
         return head
     return f"{head}  attempt {scene.attempt}"

@@ -41,11 +41,11 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
     """
     job = job if anew else failed_one(client, out, job)
     first = client.get_job(job, look=False)
+    told_before = 0 if anew else max((event.seq for event in client.events(first.id)), default=0)
+    again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     anew_lines = [] if anew else not_resumed(first)
     for line in (*anew_lines, *sent_again(first), *read_again(first)):
         out.note(line)
-    told_before = 0 if anew else max((event.seq for event in client.events(first.id)), default=0)
-    again = told(out, client.submit_again(job)) if anew else client.retry_job(job)
     if detach:
         return detached(out, again)
     return watched(client, out, again, told_before)

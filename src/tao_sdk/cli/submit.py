@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tao_sdk.cli import exit_codes, show
+from tao_sdk.cli import exit_codes
 from tao_sdk.cli.command import command, platform_option
-from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.detached import Detached
+from tao_sdk.cli.first_words import FirstWords
 from tao_sdk.cli.flags import MODEL, OPTION, SPEC, flags, typed_under
 from tao_sdk.cli.habits import flag_instead
 from tao_sdk.cli.output import Output
@@ -21,6 +23,7 @@ from tao_sdk.cli.usage_advice import (
     command_without_dashes,
     line_with_mount,
     platform_as_word,
+    refuse_flag_as_command,
     split_at_dashes,
     whole_line,
 )
@@ -38,7 +41,7 @@ from tao_sdk.client.model_request import MODEL_KEYS, ModelRequest
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
-from tao_sdk.model.errors import JobNotFound, Refused, SpecError, TaoError, UsageError
+from tao_sdk.model.errors import JobNotFound, Refused, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
@@ -75,6 +78,7 @@ class Submitting(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
+        refuse_flag_as_command(str(ctx.info_name), before, words)
         ctx.meta["tao.args"] = list(before)
         ctx.meta["tao.words"] = words
         ctx.meta["tao.platform"] = platform_of(place_in(before))
@@ -124,6 +128,9 @@ def meant(
     """The error as what was probably meant: another platform's flag, or a command without `--`."""
     verb = str(error.ctx.info_name) if error.ctx else "run"
     if isinstance(error, click.NoSuchOption):
+        if error.option_name == "--file" and words:
+            what = "No such option: --file"
+            return UsageError(what, "", "To send a file with the job: --files PATH")
         if flag_instead(verb, error.option_name):
             return error
         error = flag_of_another(error)
@@ -155,7 +162,7 @@ def place_in(args: Sequence[str]) -> str:
         if name == "--platform":
             if equals:
                 return value
-            return "".join(args[index + 1 : index + 2])
+            return next(iter(args[index + 1 : index + 2]), DEFAULT_PLATFORM)
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             named = place_in_file(Path(word))
@@ -264,18 +271,21 @@ def run(
     tell_notes(out, wanted.notes)
     warn_of_open_secrets(out, params)
     mount_line = partial(typed_with_mount, job_file)
+    first = FirstWords(out)
+
+    def tell_stored(submission: Submission) -> None:
+        with suppress(OSError):  # nobody reads; the job is handed over all the same
+            job = told(out, with_mount_lines(submission, mount_line))
+            if not detach:
+                first.tell(job)
+
     try:
-        submission = client.submit(
-            wanted.spec,
-            wanted.platform,
-            wanted.options,
-            parent=wanted.parent,
-            idempotency_key=idempotency_key,
-        )
-        job = told(out, with_mount_lines(submission, mount_line))
+        submission = handed_over(client, wanted, idempotency_key, first, tell_stored)
+        if submission.repeated:
+            told(out, submission)
         if detach:
-            return detached(out, job)
-        return watched(client, out, job)
+            return detached(out, submission.job)
+        return watched(client, out, submission.job, first=first)
     except SpecError as error:
         raise wanted.located(error) from None
     except Refused as error:
@@ -284,6 +294,28 @@ def run(
         raise
     except KeyboardInterrupt:
         raise interrupted(client) from None
+
+
+def handed_over(
+    client: Client,
+    wanted: JobRequest,
+    key: str | None,
+    first: FirstWords,
+    on_stored: Callable[[Submission], None],
+) -> Submission:
+    """The job once its platform has it. Of one that was told of and is refused, that is told."""
+    try:
+        return client.submit(
+            wanted.spec,
+            wanted.platform,
+            wanted.options,
+            parent=wanted.parent,
+            idempotency_key=key,
+            on_stored=on_stored,
+        )
+    except (Refused, Unreachable):
+        first.tell_refused()
+        raise
 
 
 def typed_with_mount(job_file: str | None, advice: str) -> str:
@@ -315,6 +347,8 @@ def with_mount_lines(checked: Checked, mount_line: Callable[[str], str]) -> Chec
 
 def told(out: Output, submission: Submission) -> Job:
     """The job, after what is worth knowing about it."""
+    from tao_sdk.cli import show
+
     for finding in submission.findings:
         out.aside(show.finding(finding), {"finding": finding.to_json()})
     if submission.repeated:
@@ -347,8 +381,12 @@ def detached(out: Output, job: Job) -> int:
     return exit_codes.DONE
 
 
-def watched(client: Client, out: Output, job: Job, since: int = 0) -> int:
-    """Watch the job until it has ended. With --json its events after number `since` are printed."""
+def watched(
+    client: Client, out: Output, job: Job, since: int = 0, first: FirstWords | None = None
+) -> int:
+    """Watch the job until it has ended. With --json its events after number `since` are printed.
+    `first` are the words that were told of it before.
+    """
     from tao_sdk.cli.watching import ended_with_events, ended_with_screen
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
@@ -356,7 +394,7 @@ def watched(client: Client, out: Output, job: Job, since: int = 0) -> int:
         if out.json:
             ended = ended_with_events(client, out, job, since)
         else:
-            ended = ended_with_screen(client, out, job)
+            ended = ended_with_screen(client, out, job, first or FirstWords(out))
     except KeyboardInterrupt:
         raise Detached(f"Detached; {job.id} goes on.", f"tao attach {job.id}") from None
     except JobNotFound:  # it was removed meanwhile

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tao_sdk.cli.click_words import EXTRA_WORD, told_error
 from tao_sdk.cli.habits import UNKNOWN_FLAG, flag_instead, word_instead
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.errors import UsageError
@@ -23,7 +24,6 @@ from tao_sdk.model.lazy_pattern import lazy_compile
 if TYPE_CHECKING:
     from tao_sdk.client.job_request import NotAJobFile
 
-EXTRA_WORD = lazy_compile(r"unexpected extra arguments? \((\S+?)[ )]")  # click's own words
 PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
 MOUNT = lazy_compile(r"mounts: \[([^\]<>]+)\]")  # as a job file has it; <folder> is none
 # flags of run and plan that take no value
@@ -36,7 +36,7 @@ DOCUMENT_ENDS = (".yaml", ".yml", ".json")
 def usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
     """The error in our words, with what to type instead."""
     verb = verb_of(error, argv)
-    what = click_words(error, verb)
+    what = told_words(error, verb)
     if pair := pair_with_blank(argv):
         return UsageError(what, "", f"Write {pair}")
     return UsageError(what, "", *advice(error, verb))
@@ -51,11 +51,11 @@ def verb_of(error: click.UsageError, argv: Sequence[str]) -> str:
     return str(error.ctx.info_name)
 
 
-def click_words(error: click.UsageError, verb: str) -> str:
-    """What click says, without its guess at a flag where this program knows better."""
+def told_words(error: click.UsageError, verb: str) -> str:
+    """What is wrong, without its guess at a flag where this program knows better."""
     if isinstance(error, click.NoSuchOption) and flag_instead(verb, error.option_name):
         return f"No such option: {error.option_name}"
-    return error.format_message()
+    return told_error(error)
 
 
 def advice(error: click.UsageError, verb: str) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def known_habit(error: click.UsageError, verb: str) -> str:
             return ""
         return flag_instead(verb, flag)
     if extra := EXTRA_WORD.search(error.format_message()):
-        return word_instead(verb, extra[1])
+        return word_instead(verb, extra["first"])
     return ""
 
 
@@ -147,6 +147,18 @@ def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> Us
     command = shlex.join(["tao", verb, "--platform", args[at], *rest])
     what = f"{args[at]} is a platform, not a job file."
     return UsageError(what, "", "To run a job there:", command)
+
+
+def refuse_flag_as_command(verb: str, args: Sequence[str], words: Sequence[str]) -> None:
+    """Raises UsageError for flags of the verb behind `--`, where the command stands."""
+    if len(words) < 2 or not words[0].startswith("-"):
+        return
+    what = f"The command begins with a flag: {words[0]}."
+    at = next((index for index, word in enumerate(words) if is_program(word)), None)
+    if at is None:
+        raise UsageError(what, "", f"Flags of tao {verb} stand before --, the command after it.")
+    command = shlex.join(["tao", verb, *args, *words[:at], "--", *words[at:]])
+    raise UsageError(what, "", "Flags stand before --:", command)
 
 
 def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:

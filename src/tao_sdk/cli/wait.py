@@ -24,7 +24,7 @@ from tao_sdk.cli.command import (
     one_or_list,
     refuse_two_choices,
 )
-from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.results_text import failed_end_lines
 from tao_sdk.client.job_end import has_results_folder
 from tao_sdk.client.known_jobs import (

@@ -29,6 +29,7 @@ from tao_sdk.model.status import Status
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from tao_sdk.cli.first_words import FirstWords
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.client.results import Results
@@ -38,10 +39,12 @@ UNBOUNDED = 10_000  # columns, where lines may be as long as they like
 Draw = Callable[[Scene, list[Progress]], None]
 
 
-def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
-    """Draw the job until it has ended, then how it ended; the job as it then is."""
+def ended_with_screen(client: Client, out: Output, job: Job, first: FirstWords) -> Job:
+    """Draw the job until it has ended, then how it ended; the job as it then is. `first` may have
+    told its head before.
+    """
     scene = Scene(job, began_at=began_at(job))
-    drawing = live_screen(out) if out.screen else plain_lines(out)
+    drawing = live_screen(out, first) if out.screen else plain_lines(out, Plain(first.told))
     with drawing as draw_scene:
         follow_job(client, scene, draw_scene)
     tell_end(client, out, scene)
@@ -49,8 +52,8 @@ def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
 
 
 @contextmanager
-def plain_lines(out: Output) -> Generator[Draw]:
-    plain, budget = Plain(), LineBudget()
+def plain_lines(out: Output, plain: Plain) -> Generator[Draw]:
+    budget = LineBudget()
 
     def print_news(scene: Scene, epochs: list[Progress]) -> None:
         now = time.monotonic()
@@ -74,7 +77,7 @@ def lines_beside_progress(scene: Scene, budget: LineBudget, at: float) -> list[s
     return shown
 
 
-def live_screen(out: Output) -> AbstractContextManager[Draw]:
+def live_screen(out: Output, first: FirstWords) -> AbstractContextManager[Draw]:
     """Draws in place with rich, which is loaded only here."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -84,6 +87,7 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
 
     @contextmanager
     def draw_in_place() -> Generator[Draw]:
+        first.clear()
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
             def draw_scene(scene: Scene, _: list[Progress]) -> None:

@@ -12,27 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tao_sdk.backends.contract import Files, LogRequest
+from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.registry import backend_class, platform_at, platforms
-from tao_sdk.client import call_checks, cleaning, listing
+from tao_sdk.client import call_checks, listing
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.client.known_jobs import live_id
-from tao_sdk.client.waiting import Follower
-from tao_sdk.engine import cancel, diagnose, hooks, progress, submit
-from tao_sdk.engine.bucket_files import files_at
+from tao_sdk.engine import hooks, submit
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.logs import LogView, read, refuse_stream
-from tao_sdk.engine.look import look
 from tao_sdk.engine.place_facts import ask_or_assume
-from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.side_by_side import in_threads, side_by_side, submits_at_once
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
-from tao_sdk.model.activity import Activity
 from tao_sdk.model.clock import to_iso
-from tao_sdk.model.comparison import Comparison, compare_jobs
-from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
-from tao_sdk.model.finding import Finding
 from tao_sdk.model.idempotency import check_key
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -43,8 +34,15 @@ from tao_sdk.store import Store, open_store
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
+    from tao_sdk.backends.contract import Files
     from tao_sdk.client.results import Results
+    from tao_sdk.client.waiting import Follower
+    from tao_sdk.engine.logs import LogView
     from tao_sdk.engine.prepare import Planned, Request
+    from tao_sdk.model.activity import Activity
+    from tao_sdk.model.comparison import Comparison
+    from tao_sdk.model.diagnosis import Diagnosis
+    from tao_sdk.model.finding import Finding
     from tao_sdk.skills.model_job import ModelJob
 
 SHORTEST_PAUSE = 1e-9  # seconds between two looks: more than none
@@ -157,6 +155,7 @@ class Client:
         *,
         parent: str | None = None,
         idempotency_key: str | None = None,
+        on_stored: submit.OnStored | None = None,
         **keywords: Any,
     ) -> submit.Submission:
         """Hand a job over, given as a JobSpec or as a mapping of its fields, as a job file has
@@ -165,7 +164,8 @@ class Client:
 
         Returns at once, with `job`, `findings` (warnings of the checks) and `notes`. A submit that
         is repeated with its `idempotency_key` starts no second job: `job` is the first one's, and
-        `repeated` is True.
+        `repeated` is True. `on_stored` is called with the same before the platform is asked to
+        start a new job: from then on its id is known, unless this raises.
 
         Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started. Raises
         UsageError for `keywords`: fields belong into the spec; and for the key of another job.
@@ -185,7 +185,7 @@ class Client:
             parent,
             idempotency_key=idempotency_key,
         )
-        submission = self._submitted(request)
+        submission = self._submitted(request, on_stored)
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
@@ -212,10 +212,19 @@ class Client:
         most = submits_at_once(capabilities, map(call_checks.gpus_of, jobs))
         return in_threads(lambda job: self.submit(job, place, options, parent=parent), jobs, most)
 
-    def _submitted(self, request: Request) -> submit.Submission:
-        submission = submit.submit(self.engine, request)
+    def _submitted(
+        self, request: Request, on_stored: submit.OnStored | None = None
+    ) -> submit.Submission:
+        def tell_stored(submission: submit.Submission) -> None:
+            if on_stored:
+                on_stored(self._with_named_job(submission))
+
+        submission = submit.submit(self.engine, request, tell_stored)
         if submission.repeated:
             return replace(submission, job=self.get_job(submission.job.id))
+        return self._with_named_job(submission)
+
+    def _with_named_job(self, submission: submit.Submission) -> submit.Submission:
         return replace(submission, job=listing.named_jobs(self.engine, [submission.job])[0])
 
     def plan(
@@ -374,6 +383,8 @@ class Client:
 
         Raises UsageError for fewer than two jobs, and for a metric that none of them has.
         """
+        from tao_sdk.model.comparison import compare_jobs
+
         call_checks.refuse_one_text("jobs", jobs)
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
@@ -400,10 +411,14 @@ class Client:
 
     @property
     def _follower(self) -> Follower:
+        from tao_sdk.client.waiting import Follower
+
         return Follower(self.engine, self._background, self._fired)
 
     def refresh_progress(self, job: Job) -> Job:
         """The job with its progress as of now, from what is new in its log."""
+        from tao_sdk.engine import progress
+
         return progress.scan(self.engine, job, math.inf)
 
     def _see(self, jobs: Sequence[Job]) -> list[Job]:
@@ -486,6 +501,8 @@ class Client:
         that is due is started by us where nobody else watches. `stream`: stdout or stderr alone, of
         a platform that keeps them apart and still has the log.
         """
+        from tao_sdk.engine.logs import LogView, refuse_stream
+
         request = LogRequest(
             rank=0 if rank is None else call_checks.rank_number(rank),
             stream=stream,
@@ -498,6 +515,8 @@ class Client:
         return self._logs(found, view)
 
     def _logs(self, job_id: str, view: LogView) -> Iterator[bytes]:
+        from tao_sdk.engine.logs import read
+
         with self._background.carrying() as carry:
             yield from read(self.engine, job_id, replace(view, carry=carry))
 
@@ -564,6 +583,8 @@ class Client:
         return {name: answers[job] if isinstance(job, str) else job for name, job in meant.items()}
 
     def _end_jobs(self, job_ids: Sequence[str], grace: float) -> dict[str, bool | TaoError]:
+        from tao_sdk.engine import cancel
+
         answers = cancel.cancel_all(self.engine, job_ids, timedelta(seconds=float(grace)))
         for job_id in job_ids:
             self._fire_for(job_id)
@@ -593,6 +614,8 @@ class Client:
         be gone for good, or does not end it in time: then False, for what that has of it stays
         there.
         """
+        from tao_sdk.client import cleaning
+
         job = self.get_job(job_id)
         released = True
         if force:
@@ -607,6 +630,8 @@ class Client:
         """False when the backend cannot be asked, has not ended it, or is the published SDK's to
         ask.
         """
+        from tao_sdk.client import cleaning
+
         if job.imported_from:
             return job.status.terminal
         try:
@@ -624,6 +649,8 @@ class Client:
         Rows and results stay. What cannot be let go of now keeps no other from it: its error is
         raised once all are done.
         """
+        from tao_sdk.client import cleaning
+
         if not isinstance(older_than, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(
                 f"older_than is {older_than!r}.",
@@ -648,26 +675,36 @@ class Client:
 
     def diagnose(self, job_id: str) -> Diagnosis | None:
         """Why the job waits or failed, and what to do; None for a job that is well."""
+        from tao_sdk.engine import diagnose
+
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
     def activity(self, job_id: str) -> Activity | None:
         """What a running job does now, where its platform can tell: for one that may hang."""
+        from tao_sdk.engine import diagnose
+
         return diagnose.activity(self.engine, self.get_job(job_id))
 
     def known_cause(self, job: Job) -> str:
         """Why a failed job failed, in one line, as it was found then; "" when nothing was. No
         platform is asked.
         """
+        from tao_sdk.engine import diagnose
+
         return diagnose.known_cause(self.engine, job)
 
     def lost_results(self, job_id: str) -> str:
         """What the job said of results that it could not keep; "" when it said nothing."""
+        from tao_sdk.engine import diagnose
+
         return diagnose.lost_results(self.engine, self.store.get(job_id))
 
     def failure_while_ending(self, job_id: str) -> str:
         """How the job's program failed after it was told to end: `exit code 1, ValueError: no
         room`; "" where it is not known to have failed.
         """
+        from tao_sdk.engine import diagnose
+
         job = self.store.get(job_id)
         if not job.status.terminal or not diagnose.was_told_to_end(job):
             return ""
@@ -685,6 +722,8 @@ class Client:
         """The diagnosis of a job that failed, or that is Pending for a reason that its platform
         names, as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None.
         """
+        from tao_sdk.engine import diagnose
+
         found = diagnose.find_cause(self.engine, self.get_job(job_id))
         return found.to_json() if found else None
 
@@ -735,6 +774,8 @@ class Client:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as
         this machine does.
         """
+        from tao_sdk.engine.bucket_files import files_at
+
         return files_at(self.engine, path, platform)
 
     def path_at(self, uri: str, platform: str) -> str:
@@ -778,9 +819,19 @@ def named_jobs_words(ids: Sequence[str], words: int) -> str:
 
 
 def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
+    from tao_sdk.engine.look import look
+
     return [one.job for one in look(engine, jobs)]
+
+
+def look_and_read(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
+    from tao_sdk.engine import reading
+
+    return reading.look_and_read(engine, jobs)
 
 
 def may_change(job: Job) -> bool:
     """True for a job that lives, and for one whose log has still something to say."""
+    from tao_sdk.engine.reading import may_have_news
+
     return not job.status.terminal or may_have_news(job)

@@ -20,7 +20,6 @@ from tao_sdk.model import fields as f
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import FieldError, Kind, setting, settings_of
 from tao_sdk.model.spec import JobSpec, read_spec
-from tao_sdk.skills.datasets import FORMAT, is_here
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
@@ -147,6 +146,8 @@ def with_whole_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             return address
         return os.path.normpath(folder.absolute() / Path(address).expanduser())
 
+    from tao_sdk.skills.datasets import FORMAT
+
     def with_whole(name: str, value: Any) -> Any:
         if name == FORMAT:
             return value
@@ -161,6 +162,8 @@ def refuse_unseen_data(data: Mapping[str, Any], platform: str) -> None:
     """Raises FieldError for a dataset by a relative path where jobs do not see this machine."""
     if backend_class(platform).capabilities.shared_filesystem:
         return
+    from tao_sdk.skills.datasets import FORMAT
+
     for name, value in data.items():
         addresses = [value] if isinstance(value, str) else list(value)
         if name != FORMAT and any(map(is_relative, addresses)):
@@ -241,6 +244,7 @@ class Joining:
         """True if a file of a dataset is there; None where that is not seen from here."""
         from tao_sdk.preflight.datasets import NotSeen
         from tao_sdk.preflight.places import Buckets
+        from tao_sdk.skills.datasets import is_here
 
         if not address.startswith("s3://"):
             return is_here(address)

@@ -19,7 +19,7 @@ from tao_sdk.client.model_calls import ARGUMENTS, ModelCall, join_call, refuse_n
 from tao_sdk.client.model_request import JoinedJob, refuse_other_place
 from tao_sdk.engine.replicas import replicas
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import TaoWarning, UsageError
+from tao_sdk.model.errors import JobNotFound, TaoWarning, UsageError
 from tao_sdk.model.fields import (
     FieldError,
     field_of_flag,
@@ -197,14 +197,33 @@ class PlatformSDK(Client):
         idempotency_key: str | None,
     ) -> Job:
         place = self.endpoint or self.platform
+        known_parent, parent_text = self._parent_of(parent)
         submission = self.submit(
-            spec, place, options, parent=parent, idempotency_key=idempotency_key
+            spec, place, options, parent=known_parent, idempotency_key=idempotency_key
         )
         words = self._field_words
         texts = [words.in_fields(finding.text) for finding in submission.findings]
-        for text in (*texts, *path_like_texts(spec.files)):
+        for text in (*texts, *path_like_texts(spec.files), *parent_text):
             warnings.warn(TaoWarning(text), stacklevel=3)
         return submission.job
+
+    def _parent_of(self, parent: Any) -> tuple[str | None, list[str]]:
+        """The parent's id, and what is to be said where its job is not in this store, as that of a
+        program inside a job is not. Raises UsageError for what is no text, and for a name of
+        several jobs.
+        """
+        if parent is None or parent == self.settings.environ.get("TAO_JOB_ID"):
+            return parent, []
+        if not isinstance(parent, str):
+            raise UsageError(
+                f"parent_job_id is {parent!r}.", "It is the id of a job.", "Write job.id."
+            )
+        try:
+            return self.store.resolve(parent), []
+        except JobNotFound:
+            return parent, [
+                f"parent_job_id {parent!r} is no job of this store; it is kept as given."
+            ]
 
     @property
     def _field_words(self) -> FieldWords:

@@ -60,7 +60,7 @@ def stray_files(client: Client, job: Job, results: Results | None) -> StrayFiles
         folder = client.store.attempt(job.id).start_folder
     except TaoError:
         return None
-    if not folder:
+    if not folder or folder == "/":  # there everybody writes, and cron starts jobs
         return None
     began = job.newest_start or job.started
     names = tuple(sorted(_newer_names(folder, began.timestamp(), job.results_dir)))

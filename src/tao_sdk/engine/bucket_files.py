@@ -11,7 +11,6 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.contract import Files, FileStat
@@ -251,6 +250,8 @@ def unix_time(text: str) -> float:
 
 def parse_time(text: str) -> datetime:
     if "T" not in text[:12]:
+        from email.utils import parsedate_to_datetime  # slow to load
+
         return parsedate_to_datetime(text)
     return datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
 

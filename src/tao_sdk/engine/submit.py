@@ -58,8 +58,12 @@ class Submission:
     repeated: bool = False  # an earlier submit with the same idempotency key started the job
 
 
-def submit(engine: Engine, request: Request) -> Submission:
-    """Hand the job over and return it.
+OnStored = Callable[[Submission], None]
+
+
+def submit(engine: Engine, request: Request, on_stored: OnStored | None = None) -> Submission:
+    """Hand the job over and return it. `on_stored` is called once its row is committed, before the
+    backend hears of it.
 
     Raises Refused, SpecError, Unreachable: then nothing was started, and no row is left.
 
@@ -79,11 +83,13 @@ def submit(engine: Engine, request: Request) -> Submission:
         if earlier := job_of_key(engine, key):
             return repeated(engine, earlier)
         raise
-    job = hand_over(engine, job, planned.plan, planned.secrets)
     warnings = tuple(
         finding for finding in planned.findings if finding.severity is Severity.WARNING
     )
-    return Submission(job, warnings, planned.plan.notes)
+    stored = Submission(job, warnings, planned.plan.notes)
+    if on_stored:
+        on_stored(stored)
+    return replace(stored, job=hand_over(engine, job, planned.plan, planned.secrets))
 
 
 def repeated(engine: Engine, job_id: str) -> Submission:

@@ -15,7 +15,6 @@ from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.listening import Listener, first_heard
 from tao_sdk.engine.pace import Pace
-from tao_sdk.engine.reading import look_and_read
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.transports.silence import within
@@ -41,6 +40,8 @@ class Waiting:
             return self._look(jobs)
 
     def _look(self, jobs: Sequence[Job]) -> list[Job]:
+        from tao_sdk.engine.reading import look_and_read
+
         live = [job for job in jobs if not job.status.terminal]
         due = {endpoint_of(job) for job in jobs if self.pace(endpoint_of(job)).is_due()}
         asked = [job for job in live if endpoint_of(job) in due]

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, cast
 
 from tao_sdk.model.errors import UsageError
@@ -23,6 +24,12 @@ _NOT_COMPARED = frozenset({"name", "labels", "command", "packed", "files", "hook
 _NUMBER = lazy_compile(r"-\.?\d")
 PLAIN_WORD = lazy_compile(r"word \d+")  # the name of a command's word that is no flag's value
 _HIDDEN = "***"
+_SETTING_NAME = lazy_compile(r"[-+~]*[\w./@\[\]-]+")  # `--lr`, `+model.depth`; no shell text
+_INTERPRETER = lazy_compile(r"(.*/)?(python[\d.]*|(ba|da|z|k)?sh|perl|ruby|node)")
+_TAKES_PROGRAM = lazy_compile(r"-\w*[ce]")  # the next word is a program: `-c`, `-lc`, `-e`
+_NAMED_VALUE = lazy_compile(  # `--api-key abc`, `API_KEY=abc`
+    r"(?P<name>-[\w.-]+(?=[=\s])|\w+(?==))(?P<between>=|\s+)(?P<value>'[^']*'|\"[^\"]*\"|[^\s;|&-][^\s;|&]*)"
+)
 _NUMBERED_KEY = lazy_compile(r"-*key[_-]?\d+")  # one of several keys; `api_key1` is none
 _SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
 
@@ -65,13 +72,31 @@ def _flatten_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[t
 def command_parts(command: str) -> dict[str, str]:
     """`train.py --lr 0.1 seed=3` as `word 1`: train.py, `--lr`: 0.1, `seed`: 3. What is given again
     has both values.
+
+    Of a pipeline, the parts of its first command; the rest is one word. A program in words
+    (`python -c ...`, `for ...; do ...; done`) is one word and has no settings.
     """
+    command, pipe, rest = _split_at_pipe(command)
+    words = _split_words(command)
+    if _is_program_text(command, words):
+        return {"word 1": _without_secrets(f"{command}{pipe}{rest}".strip())}
+    parts = _parts_of(words)
+    if pipe:
+        parts[f"word {1 + sum(map(_is_plain, parts))}"] = _without_secrets(f"| {rest.strip()}")
+    return parts
+
+
+def _is_plain(name: str) -> bool:
+    return PLAIN_WORD.fullmatch(name) is not None
+
+
+def _parts_of(words: list[str]) -> dict[str, str]:
     parts: dict[str, str] = {}
     plain = 0
-    words = _split_words(command)
     while words:
         word = words.pop(0)
         name, equals, value = word.partition("=")
+        equals = equals if _SETTING_NAME.fullmatch(name) else ""
         if _is_flag(word) and not equals and words and not _is_flag(words[0]):
             value = words.pop(0)
         elif not equals and not _is_flag(word):
@@ -83,6 +108,45 @@ def command_parts(command: str) -> dict[str, str]:
 
 def _is_flag(word: str) -> bool:
     return word.startswith("-") and not _NUMBER.match(word)
+
+
+def _split_at_pipe(command: str) -> tuple[str, str, str]:
+    """The command before its first `|`, that sign, and what comes after it. Quotes hide a sign, and
+    a command with `;` is not split.
+    """
+    unquoted = _blank_quotes(command)
+    found = re.search(r"(?<!\|)\|(?!\|)", unquoted)
+    if found is None or ";" in unquoted:
+        return command, "", ""
+    return command[: found.start()].removesuffix("2>&1 "), "|", command[found.end() :]
+
+
+def _blank_quotes(command: str) -> str:
+    """The command with what is quoted or escaped as blanks, as long as before."""
+    quoted = r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\""
+    return re.sub(quoted, lambda part: " " * len(part.group()), command, flags=re.DOTALL)
+
+
+def _is_program_text(command: str, words: Sequence[str]) -> bool:
+    """True for shell text of several commands, and for a program after `-c`."""
+    if ";" in _blank_quotes(command):
+        return True
+    return any(
+        _INTERPRETER.fullmatch(word) and _TAKES_PROGRAM.fullmatch(following)
+        for word, following in pairwise(words)
+    )
+
+
+def _without_secrets(text: str) -> str:
+    """The text with the values of secrets hidden: of `--api-key abc` and `API_KEY=abc`."""
+
+    def hide(found: re.Match[str]) -> str:
+        name = found["name"]
+        if _is_secret(name) or is_secret_name(name):
+            return f"{name}{found['between']}{_HIDDEN}"
+        return found.group()
+
+    return _NAMED_VALUE.sub(hide, text)
 
 
 def _split_words(command: str) -> list[str]:

@@ -9,6 +9,7 @@ client/compare.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import reduce
 
 from tao_sdk.model.errors import UsageError
@@ -129,8 +130,11 @@ def _by_metric(jobs: Sequence[Job], metric: str) -> list[Job]:
     return sorted(jobs, key=place)
 
 
-def unknown_metric(metric: str, jobs: Iterable[Job]) -> UsageError:
-    return UsageError(f"None of these jobs has a metric {metric!r}.", "", known_metrics(jobs))
+def unknown_metric(metric: str, jobs: Sequence[Job]) -> UsageError:
+    what, known = f"None of these jobs has a metric {metric!r}.", known_metrics(jobs)
+    if near := near_metric(metric, jobs):
+        return UsageError(what, known, f"Did you mean {near}?")
+    return UsageError(what, "", known)
 
 
 def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
@@ -138,14 +142,28 @@ def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
     by.
     """
     what = f"None of these jobs has a metric, a setting or a label {order!r}."
-    known = differing_settings([settings_of(job) for job in jobs])
-    if near := near_setting(known, order):
+    differing = differing_settings([settings_of(job) for job in jobs])
+    known = [name for name in differing if not PLAIN_WORD.fullmatch(name)]
+    if near := near_metric(order, jobs) or near_setting(known, order) or near_fixed(order):
         return UsageError(what, known_metrics(jobs), f"Did you mean {near}?")
     if not known:
         return UsageError(what, "", known_metrics(jobs))
     rest = [f"and {len(known) - MOST_NAMED} more"] if len(known) > MOST_NAMED else []
     names = ", ".join([*known[:MOST_NAMED], *rest])
     return UsageError(what, known_metrics(jobs), f"Settings in which they differ: {names}.")
+
+
+def near_metric(word: str, jobs: Iterable[Job]) -> str:
+    """The metric of these jobs that the word is like, or begins; "" where there is none."""
+    known = metrics_of(job.progress for job in jobs)
+    near = get_close_matches(word.lower(), known, n=1, cutoff=0.7)
+    begun = [name for name in known if word and name.startswith(word.lower())]
+    return next(iter([*near, *begun]), "")
+
+
+def near_fixed(word: str) -> str:
+    """The order that the word is like; "" where it is like none."""
+    return next(iter(get_close_matches(word.lower(), FIXED_ORDERS, n=1, cutoff=0.7)), "")
 
 
 def known_metrics(jobs: Iterable[Job]) -> str:

@@ -484,7 +484,8 @@ def refuse_no_text(job: object) -> None:
     """Raise UsageError for a Job that a program has passed in place of its id."""
     if not isinstance(job, str):
         what = f"A job is named by its id, not by a {type(job).__name__}."
-        raise UsageError(what, "", "Pass job.id.")
+        id_of = "submission.job.id" if hasattr(job, "job") else "job.id"
+        raise UsageError(what, "", f"Pass {id_of}.")
 
 
 def _meta_name_of(endpoint: Endpoint) -> str:

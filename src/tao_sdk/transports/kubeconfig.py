@@ -108,9 +108,8 @@ def no_login(reasons: Iterable[str]) -> CredentialError:
     error = CredentialError(
         NO_LOGIN,
         f"{'; '.join(reasons)}.",
-        "Set KUBECONFIG to a kubeconfig, or make one, as with "
-        "`aws eks update-kubeconfig --name CLUSTER`; see that this works:",
-        "kubectl get nodes",
+        "Set KUBECONFIG to a kubeconfig that the cluster's owner gave you, or make one, as with "
+        "`aws eks update-kubeconfig --name CLUSTER`.",
     )
     error.code = "kubernetes.no_login"
     return error

@@ -1,0 +1,94 @@
+"""Click words: what click says to flags and words that it cannot read, said as this program does.
+
+Not here: what to type instead (usage_advice.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import click
+
+from tao_sdk.model.lazy_pattern import lazy_compile
+
+LIKE = 0.7  # how like a flag another has to be to be taken for it mistyped
+TYPED = lazy_compile(
+    r"(?s)('(?P<quoted>.*)'|(?P<bare>.*)) is not (a valid|in the range|one of)"
+)  # the value in click's sentence
+EXTRA_WORD = lazy_compile(r"unexpected extra arguments? \((?P<first>\S+?)[ )]")
+
+
+def told_error(error: click.UsageError) -> str:
+    """The error in one sentence; click's own where that is as good."""
+    if isinstance(error, click.MissingParameter):
+        return missing_words(error.param)
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return wrong_value_words(error.message, error.param)
+    if isinstance(error, click.NoSuchOption):
+        return unknown_flag_words(error)
+    if isinstance(error, click.BadOptionUsage):
+        return lone_flag_words(error)
+    if extra := EXTRA_WORD.search(error.message):
+        return f"One word too many: {extra['first']!r}."
+    return error.format_message()
+
+
+def missing_words(param: click.Parameter | None) -> str:
+    if param is None:
+        return "A word is missing."
+    what = f"{shown_name(param)} is missing."
+    if wanted := allowed_values(param.type):
+        return f"{what} It is {wanted}."
+    return what
+
+
+def wrong_value_words(message: str, param: click.Parameter) -> str:
+    """`--limit is 'x'; it must be a whole number of 0 or more.`"""
+    typed, wanted = TYPED.match(message), allowed_values(param.type)
+    if typed is None:  # our own words: a type of ours
+        return f"{shown_name(param)}: {message}"
+    value = typed["quoted"] if typed["quoted"] is not None else typed["bare"]
+    return f"{shown_name(param)} is {value!r}; it must be {wanted or 'another value'}."
+
+
+def unknown_flag_words(error: click.NoSuchOption) -> str:
+    """With the flags that are much like it. Those that click guesses may have a letter in common
+    (`--args` for `--lr`).
+    """
+    known = list(error.possibilities or ())
+    near = get_close_matches(error.option_name, known, cutoff=LIKE)
+    guess = f" Did you mean {one_of(near)}?" if near else ""
+    return f"No such option: {error.option_name}.{guess}"
+
+
+def lone_flag_words(error: click.BadOptionUsage) -> str:
+    """Of a flag without the value that it takes, or with one although it takes none."""
+    if "not take a value" in error.message:
+        return f"{error.option_name} takes no value."
+    if "requires" in error.message:
+        return f"{error.option_name} needs a value."
+    return error.format_message()
+
+
+def shown_name(param: click.Parameter) -> str:
+    """`--limit`; of a word without a flag its name: `URI`, `shell`."""
+    if isinstance(param, click.Option):
+        return param.opts[0]
+    name = str(param.name)
+    return name if isinstance(param.type, click.Choice) else name.upper()
+
+
+def allowed_values(type_: click.ParamType) -> str:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  generic since click 8.4 only
+    """`stdout or stderr`, `a whole number of 0 or more`; "" where that is not known."""
+    if isinstance(type_, click.Choice):
+        return one_of([str(choice) for choice in type_.choices])
+    if isinstance(type_, click.IntRange):
+        return f"a whole number of {type_.min:g} or more"
+    return getattr(type_, "allowed", "")
+
+
+def one_of(names: Sequence[str]) -> str:
+    """`bash, zsh or fish`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,39 @@
+"""First words: what `tao run` says of its job while the platform is still asked to start it.
+
+Not here: the scene that follows them (plain_scene.py, screen.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.model.job import Job
+
+
+def job_head(job: Job) -> str:
+    """`digits-7f3k2q9d1x  local`."""
+    return f"{job.id}  {job.place}"
+
+
+class FirstWords:
+    """The head of a job, printed once the job is stored; the scene goes on from there."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self.told = ""  # the line as it was printed; "" until then
+
+    def tell(self, job: Job) -> None:
+        self.told = job_head(job)
+        self._out.line(self.told)
+
+    def tell_refused(self) -> None:
+        """The platform did not take the job, which is forgotten again."""
+        if self.told:
+            self._out.line("not started")
+
+    def clear(self) -> None:
+        """For a live scene, which draws the head itself."""
+        if self.told:
+            self._out.clear_line_above()
