@@ -362,7 +362,7 @@ CALLS_CODE_OF_OTHERS = {
     "engine/hooks.py"
 }  # a caller's callback may raise anything, and it is no error of ours
 
-HANDS_ERRORS_ON = {"engine/side_by_side.py"}  # from a thread to the one that waits for its answer
+HANDS_ERRORS_ON = {"backends/asking.py"}  # from a thread to the one that waits for its answer
 
 
 def swallows_everything(node: ast.AST) -> bool:

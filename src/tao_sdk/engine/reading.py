@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.contract import AnyBackend, ReadsManyLogs
 from tao_sdk.engine import progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
 from tao_sdk.engine.progress import Reading
-from tao_sdk.engine.side_by_side import ask_side_by_side
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
