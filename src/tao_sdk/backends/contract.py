@@ -58,6 +58,8 @@ class Capabilities:
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
+    # how often reading one job's log is polite; 0 where it costs next to nothing
+    log_seconds: float = 0.0
     # logs that one look at many jobs reads, in turn: each is a question to a server that others
     # share. 0: all of them
     logs_per_look: int = 0

@@ -24,7 +24,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.place_facts import ask_or_assume
-from tao_sdk.engine.reading import look_and_read, may_have_news
+from tao_sdk.engine.reading import look_and_read, look_and_read_due, may_have_news
 from tao_sdk.engine.side_by_side import in_threads, side_by_side, submits_at_once
 from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
 from tao_sdk.model.activity import Activity
@@ -362,11 +362,11 @@ class Client:
         smallest value first); jobs without it come last. Any other word is a UsageError.
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs
-        is read.
+        is read. Where each log is a question to a server, those that somebody else reads are not.
         """
         place = platform or self.endpoint or self.platform
         query = listing.JobQuery(statuses, place, labels or {}, parent, limit, sort)
-        return listing.list_jobs(self.engine, query, self._see if look else None)
+        return listing.list_jobs(self.engine, query, self._see_all if look else None)
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
         """In which settings the jobs differ, and the best and last value of `metric`, or of the one
@@ -405,6 +405,9 @@ class Client:
     def refresh_progress(self, job: Job) -> Job:
         """The job with its progress as of now, from what is new in its log."""
         return progress.scan(self.engine, job, math.inf)
+
+    def _see_all(self, jobs: Sequence[Job]) -> list[Job]:
+        return self._fired(look_and_read_due(self.engine, jobs))
 
     def _see(self, jobs: Sequence[Job]) -> list[Job]:
         return self._fired(look_and_read(self.engine, jobs))

@@ -34,7 +34,12 @@ from tao_sdk.backends.kubernetes.claims.known_claims import (
 )
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
 from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
-from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesNews, Watches
+from tao_sdk.backends.kubernetes.cluster.watch import (
+    LOG_SECONDS,
+    LOGS_PER_LOOK,
+    KubernetesNews,
+    Watches,
+)
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
@@ -113,6 +118,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         files_on_demand=True,
         path_schemes=frozenset({"pvc"}),
         readers=LOGS_PER_LOOK,
+        log_seconds=LOG_SECONDS,
         logs_per_look=LOGS_PER_LOOK,
     )
     Options = KubernetesOptions
