@@ -117,6 +117,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         files_seconds=20.0,
         files_on_demand=True,
         path_schemes=frozenset({"pvc"}),
+        host_setup="kubernetes",
         readers=LOGS_PER_LOOK,
         log_seconds=LOG_SECONDS,
         logs_per_look=LOGS_PER_LOOK,
