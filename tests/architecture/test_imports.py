@@ -296,6 +296,11 @@ def test_importing_the_sdk_loads_no_third_party_module(statement: str) -> None:
     assert not loaded_by(statement) & set(THIRD_PARTY)
 
 
+def test_a_look_at_a_cluster_loads_neither_its_package_nor_what_only_a_submit_needs() -> None:
+    loaded = loaded_by("import tao_sdk.backends.kubernetes.backend")
+    assert not loaded & {*THIRD_PARTY, "tarfile"}
+
+
 # The command also reads what belongs to the terminal and the shell: NO_COLOR, TERM, the
 # completion's own variable.
 READS_THE_ENVIRONMENT = {"model/settings.py", "cli/main.py", "cli/output.py"}

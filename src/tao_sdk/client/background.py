@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from tao_sdk.engine import hooks
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.watch import Watcher
 
 
 @dataclass
@@ -48,6 +47,8 @@ class BackgroundWatch:
         """Watch in this thread; returns when no job is live, or `stop` is set, without one when
         this is closed.
         """
+        from tao_sdk.engine.watch import Watcher  # who only looks at jobs needs none
+
         Watcher(self.engine, self.callbacks, stop or self._closed, self.poll_interval).run()
 
     def _watch_on(self) -> None:

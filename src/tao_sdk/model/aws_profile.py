@@ -7,7 +7,6 @@ or start a program: they hold no keys.
 
 from __future__ import annotations
 
-import configparser
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -67,6 +66,8 @@ def without_keys(values: Mapping[str, str]) -> dict[str, str]:
 
 def read_sections(path: Path, titles: set[str]) -> list[Mapping[str, str]]:
     """The profile in one file; a value is never shown by an error."""
+    import configparser  # most commands read no profile
+
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(path.read_text(encoding="utf-8"))

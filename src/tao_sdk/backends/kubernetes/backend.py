@@ -1,6 +1,7 @@
 """KubernetesBackend: the verbs of the contract for jobs as Jobs of one cluster.
 
-What is decided is decided in render.py and parse.py; here they are joined to the API server.
+What is decided is decided in render.py and parse.py; here they are joined to the API server. What
+only a submit or the doctor needs is loaded by them: a short command looks at jobs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tao_sdk.backends.kubernetes.claims.known_claims import (
     claim_address,
 )
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
-from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
+from tao_sdk.backends.kubernetes.cluster import rights, site
 from tao_sdk.backends.kubernetes.cluster.watch import (
     LOG_SECONDS,
     LOGS_PER_LOOK,
@@ -41,8 +42,7 @@ from tao_sdk.backends.kubernetes.cluster.watch import (
     Watches,
 )
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
-from tao_sdk.backends.kubernetes.job import checks, names
-from tao_sdk.backends.kubernetes.job.documents import plan_documents
+from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.manifests import registry_of
 from tao_sdk.backends.kubernetes.many.gang_steps import due_steps
 from tao_sdk.backends.kubernetes.many.recent_pods import RecentPods
@@ -162,6 +162,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     @answering()
     def survey(self, job: PreparedJob, options: KubernetesOptions) -> KubernetesFacts:
+        from tao_sdk.backends.kubernetes.cluster import pull_login, survey
+
         facts = KubernetesFacts(
             namespace=site.namespace(self.settings),
             cluster=self.endpoint,
@@ -187,9 +189,13 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return render.build(last.request.decisions, job, options, attempt)
 
     def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
+        from tao_sdk.backends.kubernetes.job import checks
+
         return checks.check(plan, facts)
 
     def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
+        from tao_sdk.backends.kubernetes.job.documents import plan_documents
+
         return plan_documents(plan)
 
     def request_from_json(self, data: Mapping[str, Any]) -> KubernetesRequest:
@@ -198,6 +204,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     # Starting
 
     def submit(self, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Ref:
+        from tao_sdk.backends.kubernetes.cluster import pull_login
+
         missing = missing_secret(plan.secrets, secrets)
         if missing:
             return self.adopted(plan, no_value(missing))
@@ -420,6 +428,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def claim_reader(self, address: str, patience: float = START_SECONDS) -> Reader:
         """Who can look at an address on a claim. Raises Unreachable where no image is known."""
+        from tao_sdk.backends.kubernetes.cluster import pull_login
+
         namespace = site.namespace(self.settings)
         known = self.claims.find(address, namespace)
         if known is None:
@@ -478,6 +488,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return rules.diagnose(evidence)
 
     def doctor(self) -> list[Finding]:
+        from tao_sdk.backends.kubernetes.cluster import doctor
+
         try:
             kube = self.kube
         except TaoError as trouble:
