@@ -109,8 +109,7 @@ def looks(cluster: Cluster, client: Client, jobs: int) -> Iterator[Figure]:
     yield count(
         "kubernetes.status",
         f"kubernetes: status of {jobs:,} jobs",
-        f"Requests of one look at {jobs:,} running jobs. What is new in their logs is read besides, "
-        "for at most a second, with two requests a job.",
+        f"Requests of one look at {jobs:,} running jobs. Besides, one log is read where nobody watches.",
         len(of_all_jobs(requests)),
         seconds[0],
     )

@@ -342,13 +342,27 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             for chunk in self.kept.read(ref.unique_id, request.rank, request):
                 yield chunk
                 request = replace(request, cursor=chunk.cursor)
+        if recent := self.recent_pod(ref, request):
+            try:
+                for chunk in read_log(
+                    self.kube, recent, request, partial(self.pod_log, ref, recent)
+                ):
+                    yield chunk
+                    request = replace(request, cursor=chunk.cursor, tail=None)
+            except PathNotFound:  # another pod may have taken its place
+                self.recent_pods.forget(ref, request.rank)
+            else:
+                return
         pod = self.awaited_pod(ref, request)
         if pod is None:
             return
         if pod is LOST_POD:
             yield from self.lost_log(ref, request)
             return
-        yield from read_log(self.kube, pod, request, partial(self.pod_log, ref, pod))
+        yield from self.read_pod(ref, pod, request)
+
+    def read_pod(self, ref: Ref, pod: Object, request: LogRequest) -> Iterator[LogChunk]:
+        return read_log(self.kube, pod, request, partial(self.pod_log, ref, pod))
 
     def pod_log(self, ref: Ref, pod: Object, request: LogRequest) -> Iterator[LogChunk]:
         begun = parse.moment(parse.begun_at(pod))
@@ -381,7 +395,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
-        pod = self.recent_pod(ref, request) or self.pod_of(ref, request)
+        pod = self.pod_of(ref, request)
         while pod is None and request.follow:
             time.sleep(POD_SECONDS)
             self.observe([ref])  # an attempt without bash is started anew
@@ -389,7 +403,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return pod
 
     def recent_pod(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod, if a look has seen it a moment ago. Who follows the log asks for it."""
+        """The rank's pod as a look has seen it. Who follows the log asks for it."""
         return None if request.follow else self.recent_pods.find(ref, request.rank)
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
