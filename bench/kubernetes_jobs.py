@@ -40,10 +40,10 @@ def figures(cluster: Cluster, scale: Scale) -> Iterator[Figure]:
     few, many = min(FEW, scale.watched_jobs), scale.watched_jobs
     with simulated_nodes(cluster), cluster.open_client(STATE) as client:
         start_jobs(cluster, client, range(few))
-        yield listing(cluster, scale, few, "kubernetes.ls")
+        yield from listing(cluster, scale, few, "kubernetes.ls")
         start_jobs(cluster, client, range(few, many))
         yield from looks(cluster, client, many)
-        yield listing(cluster, scale, many, "kubernetes.ls.many")
+        yield from listing(cluster, scale, many, "kubernetes.ls.many")
         yield watching(cluster, client, scale)
         cluster.clear()
 
@@ -120,26 +120,37 @@ def of_all_jobs(requests: list[str]) -> list[str]:
     return [request for request in beside_logs(requests) if "tao-sdk-job-id" not in request]
 
 
-def listing(cluster: Cluster, scale: Scale, jobs: int, key: str) -> Figure:
+def listing(cluster: Cluster, scale: Scale, jobs: int, key: str) -> Iterator[Figure]:
     state = ["--state-file", str(cluster.state_file(STATE))]
     environ = ours().variables(**cluster.environ)
-    tao = [ours().script("tao"), *state, "ls", "--platform", "kubernetes"]
+    tao = [ours().script("tao"), *state, "ls", "--platform"]
     kubectl = [cluster.kubectl, "get", "jobs"]
     found = interleaved(
         {
-            "ours": lambda: command_seconds(tao, environ),
+            "ours": lambda: command_seconds([*tao, "kubernetes"], environ),
             "kubectl": lambda: command_seconds(kubectl, environ),
+            "nothing": lambda: command_seconds([*tao, "local"], environ),
         },
         min(scale.rounds, ROUNDS),
     )
-    meaning = "From the start of the command to its end, all jobs looked at."
-    return ratio(
+    title = f"kubernetes: `tao ls` of {jobs:,} running jobs"
+    yield ratio(
         key,
-        f"kubernetes: `tao ls` of {jobs:,} running jobs",
-        meaning,
+        title,
+        "From the start of the command to its end, all jobs looked at. Nobody watches them, so a few "
+        "logs are read.",
         found["ours"],
         found["kubectl"],
         "`kubectl get jobs`",
+    )
+    yield ratio(
+        f"{key}.own",
+        f"{title}, over a list of none",
+        "What the cluster and its jobs add to the start of Python and of the command, which no list "
+        "of jobs goes without.",
+        found["ours"],
+        found["nothing"],
+        "`tao ls --platform local`",
     )
 
 
