@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
+
 SOURCE = Path(__file__).parents[2] / "src" / "tao_sdk"
 
 # Lowest first: a layer may import those before it, and itself.
@@ -224,20 +226,39 @@ def test_the_page_of_backends_counts_the_files_of_each_folder(folder: Path) -> N
     assert int(row[1]) == count_files(folder)
 
 
-def test_the_engine_names_no_platform() -> None:
+# A door may name a platform whose words people type or read: `sbatch`, `slurm://`, the GPUs of a
+# machine with Docker. None has to be added for a new platform.
+MAY_NAME = {
+    "cli/doctor.py": {"docker", "slurm"},
+    "cli/habits.py": {"docker", "slurm"},
+    "cli/results.py": {"slurm"},
+    "cli/usage_advice.py": {"docker"},
+    "client/client.py": {"slurm"},
+    "client/first_job_file.py": {"slurm"},
+    "client/job_file.py": {"slurm"},
+    "client/platform_sdk.py": {"docker", "slurm"},
+    "client/results.py": {"slurm"},
+    "client/smoke.py": {"docker"},
+}
+
+
+def test_what_serves_all_platforms_names_none() -> None:
     """Rules that only one platform needs live in its folder. `local` is also a word."""
-    platforms = {path.name for path in (SOURCE / "backends").iterdir() if path.is_dir()} - {
-        "local",
-        "__pycache__",
-        *SHARED,
-    }
-    lines = [
-        line.lower()
-        for path in (SOURCE / "engine").rglob("*.py")
-        for line in path.read_text().splitlines()
+    names = {*BUILT_IN, *NOT_BUILT, *ALIASES, "kubectl"} - {"local"}
+    wrong = [
+        f"{name_of(path)}: {', '.join(found)}"
+        for room in ("engine", "client", "cli")
+        for path in sorted((SOURCE / room).rglob("*.py"))
+        if (found := sorted(names_in(path, names) - MAY_NAME.get(name_of(path), set())))
     ]
-    assert {"docker", "slurm"} <= platforms
-    assert [line for line in lines if any(name in line for name in platforms)] == []
+    assert not wrong, "let the registry or the backend say it"
+    needed = {file for file, may in MAY_NAME.items() if names_in(SOURCE / file, names) >= may}
+    assert needed == MAY_NAME.keys(), "these need not name a platform any more"
+
+
+def names_in(path: Path, names: set[str]) -> set[str]:
+    text = path.read_text().lower()
+    return {name for name in names if name in text}
 
 
 def test_a_way_to_other_hosts_names_no_platform_that_uses_it() -> None:
@@ -292,6 +313,11 @@ def test_tao_run_loads_what_watches_a_job_only_after_its_first_words() -> None:
         "import tao_sdk.cli.main, tao_sdk.cli.submit, tao_sdk.client.opening, tao_sdk.engine.prepare"
     )
     assert not set(AFTER_THE_FIRST_WORDS) & set(loaded)
+
+
+def test_a_look_at_a_cluster_loads_neither_its_package_nor_what_only_a_submit_needs() -> None:
+    loaded = loaded_by("import tao_sdk.backends.kubernetes.backend")
+    assert not loaded & {*THIRD_PARTY, "tarfile"}
 
 
 # The command also reads what belongs to the terminal and the shell: NO_COLOR, TERM, the
@@ -381,7 +407,7 @@ CALLS_CODE_OF_OTHERS = {
     "engine/hooks.py"
 }  # a caller's callback may raise anything, and it is no error of ours
 
-HANDS_ERRORS_ON = {"engine/side_by_side.py"}  # from a thread to the one that waits for its answer
+HANDS_ERRORS_ON = {"backends/asking.py"}  # from a thread to the one that waits for its answer
 
 
 def swallows_everything(node: ast.AST) -> bool:

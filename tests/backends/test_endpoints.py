@@ -158,6 +158,23 @@ current-context: east-1
     assert west.way["TAO_K8S_CONTEXT"] == "west-1"
     assert "sesame" not in repr(west.way)
 
+    chosen = places.chosen("k8s", {"context": "west-1"})
+    assert chosen.endpoint == west.endpoint
+    assert places.at("kubernetes", west.endpoint) is chosen
+    assert places.chosen("west", {"context": "east-1", "gang": "wait"}).endpoint == east.endpoint
+    assert places.chosen("west", {"context": "", "gang": "wait"}) is west
+    add(store, "digits-1", platform="kubernetes", endpoint=chosen.endpoint)
+    places.remember(chosen)
+    later = settings(tmp_path, "", KUBECONFIG=str(kubeconfig))
+    found = Places(later, store).at("kubernetes", chosen.endpoint)
+    assert isinstance(found, FoundAgain)
+    assert found.way["TAO_K8S_CONTEXT"] == "west-1"
+    with (
+        Client(settings=later, watch=False) as client,
+        pytest.raises(UsageError, match=r"north(.|\n)*east-1, west-1"),
+    ):
+        client.plan({"image": "a:1", "command": "true"}, "kubernetes", {"context": "north"})
+
 
 @pytest.mark.parametrize(
     ("config", "told"),

@@ -83,6 +83,8 @@ Typed = Callable[..., Ran]
         (("run", "--cpus-per-task", "2", "job.yaml"), "tao run --cpus N"),
         (("run", "--parent-job-id", "x", "job.yaml"), "create_job(..., parent_job_id=JOB)"),
         (("run", "--slurm", "job.yaml"), "tao run --platform slurm"),
+        (("run", "--k8s", "job.yaml"), "tao run --platform kubernetes"),
+        (("run", "--namespace", "a", "job.yaml"), "add --platform kubernetes"),
         (("run", "-it", "ubuntu", "bash"), "A job takes no input"),
         (("run", "--rm", "job.yaml"), "tao rm JOB"),
         (("run", "-v", "/a:/b", "job.yaml"), "tao run --mounts SRC:DST"),

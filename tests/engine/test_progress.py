@@ -17,7 +17,7 @@ import pytest
 
 from tao_sdk.backends.contract import Backend, KiB, LogChunk, LogRequest, NewLog
 from tao_sdk.client import Client
-from tao_sdk.engine import progress, reading
+from tao_sdk.engine import lease, progress, reading
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
@@ -217,7 +217,7 @@ class ReadsFew:
 
 
 def test_a_look_reads_no_more_logs_than_the_backend_allows_and_each_has_its_turn(
-    client: Client,
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = "echo epoch 1/9 loss 2.0; sleep 60"
     jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(5)]
@@ -235,6 +235,22 @@ def test_a_look_reads_no_more_logs_than_the_backend_allows_and_each_has_its_turn
     assert {job.id for job in jobs} == set(few.asked)
     epochs = {job.id: job.progress.epoch for job in client.list_jobs(look=False)}
     assert [epochs[job.id] for job in jobs] == [0, 0, 1, 1, 1]
+
+    def read_by_a_list(log_seconds: float) -> list[str]:
+        few.capabilities = replace(few.capabilities, log_seconds=log_seconds)
+        few.asked.clear()
+        client.list_jobs()
+        return sorted(few.asked)
+
+    assert read_by_a_list(600) == sorted(few.silent), "the others were read a moment ago"
+    assert len(read_by_a_list(1e-6)) == 2
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "LOOKS_FOR_ALL", 2)
+        assert len(read_by_a_list(1e-6)) == 1, "five are more than two lists can read"
+    watch = lease.of_watch(("local", backend.endpoint))
+    assert client.engine.keep_watch(watch, 60)
+    assert read_by_a_list(1e-6) == [], "whoever watches reads them"
+    client.engine.leave_watch(watch)
     client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
     for job in jobs:
         client.cancel_job(job.id, grace=0)

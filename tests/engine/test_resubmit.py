@@ -13,6 +13,7 @@ import pytest
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine import retry
+from tao_sdk.engine.listening import Worth
 from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.engine.submit import lease_of
 from tao_sdk.engine.watch import Watcher
@@ -124,7 +125,7 @@ def make_slow(client: Client, seconds: float, fails: str = "") -> SlowSubmit:
 def pass_once(watcher: Watcher) -> float:
     """Seconds until all that is due was begun."""
     began = time.monotonic()
-    watcher._look_and_act(watcher.engine.store.live())  # pyright: ignore
+    watcher._look_and_act(Worth(watcher.engine.store.live(), []))  # pyright: ignore
     return time.monotonic() - began
 
 

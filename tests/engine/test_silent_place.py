@@ -11,8 +11,8 @@ import pytest
 
 from support.servers.silent_server import Silent, silent_server
 from support.waiting import until
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.client import Client
-from tao_sdk.engine.side_by_side import ask_side_by_side
 from tao_sdk.model.errors import Unreachable, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Ref

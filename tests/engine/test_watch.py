@@ -19,9 +19,10 @@ import pytest
 from support.waiting import until
 from tao_sdk.client import Client
 from tao_sdk.engine import hooks, retry
+from tao_sdk.engine.lease import of_watch
 from tao_sdk.engine.listening import whole_pause
 from tao_sdk.engine.look import look
-from tao_sdk.engine.watch import Watcher, lease_of
+from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError, Unreachable
 from tao_sdk.model.job import AttemptRow, Event, Job
@@ -413,7 +414,7 @@ def test_a_watcher_that_leaves_gives_the_watch_back(client: Client) -> None:
     job = run(client, "true")
     watch(client)
     assert (
-        client.store.lease_holder(lease_of(("local", client.store.attempt(job).attempt.endpoint)))
+        client.store.lease_holder(of_watch(("local", client.store.attempt(job).attempt.endpoint)))
         is None
     )
 
@@ -535,7 +536,7 @@ def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_
 def test_an_endpoint_that_another_process_watches_is_left_to_it(client: Client) -> None:
     job = run(client, "true")
     endpoint = client.store.attempt(job).attempt.endpoint
-    assert client.store.acquire(lease_of(("local", endpoint)), "elsewhere|boot|1|1|token", 600)
+    assert client.store.acquire(of_watch(("local", endpoint)), "elsewhere|boot|1|1|token", 600)
     stop = threading.Event()
     threading.Timer(1.5, stop.set).start()
     client.watch(stop)

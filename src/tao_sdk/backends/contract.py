@@ -57,7 +57,11 @@ class Capabilities:
     path_schemes: frozenset[str] = frozenset()  # of addresses that its files() takes as they are
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
+    # what the host's set-up script calls this platform; "" where no host is set up for it
+    host_setup: str = ""
     readers: int = 1  # logs that a look reads at once; more where each is a question to a server
+    # how often reading one job's log is polite; 0 where it costs next to nothing
+    log_seconds: float = 0.0
     # logs that one look at many jobs reads, in turn: each is a question to a server that others
     # share. 0: all of them
     logs_per_look: int = 0

@@ -29,6 +29,8 @@ BUILT_IN = {
     "kubernetes": "tao_sdk.backends.kubernetes.backend:KubernetesBackend",
 }
 NOT_BUILT = ("brev", "lepton")
+# Platforms' own command lines: what is typed to them is typed to ours by habit.
+TOOLS = frozenset({"docker", "podman", "kubectl"})
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
 
 

@@ -41,7 +41,7 @@ EVALUATION = (
 
 PORTS = (
     "No port of a job is opened here. A local job's ports are those of this machine; "
-    "a container's: docker or kubectl. A job's curve: tao attach JOB"
+    "a container's: the tool of its platform. A job's curve: tao attach JOB"
 )
 
 # What other tools have and this one does not: what is done instead.
@@ -96,8 +96,9 @@ INSTEAD: Mapping[str, str] = {
     "env": "What a job was started with: tao status JOB --json. What it would be: tao plan --full",
 }
 
-# First words of other tools' commands whose second word is the verb: `docker ps`, `system prune`.
-FIRST_WORDS = frozenset({"container", "docker", "job", "kubectl", "pod", "podman", "system"})
+# First words of commands whose second word is the verb: `job ls`, `system prune`. So are the names
+# of platforms' own tools.
+FIRST_WORDS = frozenset({"container", "job", "pod", "system"})
 
 FETCH_OR_JSON = (
     "To copy them here: tao results JOB --fetch DIR. For programs: tao results JOB --json"
@@ -189,8 +190,6 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("images", "-a"): ALL_IMAGES,
     ("images", "--all"): ALL_IMAGES,
     ("images", "-q"): ALL_IMAGES,
-    ("", "-n"): NO_NAMESPACE,
-    ("", "--namespace"): NO_NAMESPACE,
     ("cancel", "-u"): "All that have a label: tao cancel --label NAME=VALUE",
     ("cancel", "--user"): "All that have a label: tao cancel --label NAME=VALUE",
     (
@@ -231,7 +230,10 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("rm", "--all"): "Name the jobs that are to be forgotten; tao ls lists them.",
 }
 
-# Flags of docker, kubectl and sbatch for what `run` and `plan` call otherwise.
+# Flags of other tools for where a job is looked for.
+FLAGS_OF_LOOKING: Mapping[str, str] = {"-n": NO_NAMESPACE, "--namespace": NO_NAMESPACE}
+
+# Flags of other tools for what `run` and `plan` call otherwise.
 FLAGS_OF_RUN: Mapping[str, str] = {
     flag: instead
     for flags, instead in {
@@ -270,9 +272,6 @@ FLAGS_OF_RUN: Mapping[str, str] = {
             "One task runs on each node. How many nodes: tao {verb} --nodes N. "
             "How many GPUs: tao {verb} --gpus N"
         ),
-        "--namespace": (
-            "A namespace of the cluster: tao {verb} --platform kubernetes --namespace NAME"
-        ),
         "--cpu": "How many CPU cores: tao {verb} --cpus N",
         "--env-file": (
             "A variable of the job, with its value from your environment: tao {verb} --env NAME"
@@ -286,10 +285,6 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         ),
         "--cpus-per-task": "How many CPU cores: tao {verb} --cpus N",
         "--parent-job-id": "A parent is named in Python: create_job(..., parent_job_id=JOB)",
-        "--local": "Where it runs: tao {verb} --platform local",
-        "--docker": "Where it runs: tao {verb} --platform docker",
-        "--slurm": "Where it runs: tao {verb} --platform slurm",
-        "--kubernetes --k8s": "Where it runs: tao {verb} --platform kubernetes",
         "-i --interactive --tty": "A job takes no input, and its output is shown as it runs.",
         "-f --file --filename --config": "The job file is an argument: tao {verb} job.yaml",
         "-c": (
@@ -334,15 +329,21 @@ EXTRA_WORDS: Mapping[str, str] = {
 
 def flag_instead(verb: str, flag: str) -> str:
     """What does here what the flag does elsewhere; "" for a flag that no table knows."""
+    from tao_sdk.client.place_names import platform_like
+
     if not verb and flag in FLAGS_OF_TAO:
         return FLAGS_OF_TAO[flag]
     if verb == "logs" and flag[1:].isdigit():  # `-5`, as of tail
         flag = "--lines"
     if instead := FLAGS_INSTEAD.get((verb, flag)):
         return instead
-    if verb in ("run", "plan") and flag in FLAGS_OF_RUN:
-        return FLAGS_OF_RUN[flag].format(verb=verb)
-    return FLAGS_INSTEAD.get(("", flag), "")
+    if verb in ("run", "plan"):
+        if flag in FLAGS_OF_RUN:
+            return FLAGS_OF_RUN[flag].format(verb=verb)
+        if platform := platform_like(flag.removeprefix("--")):
+            return f"Where it runs: tao {verb} --platform {platform}"
+        return FLAGS_INSTEAD.get(("", flag), "")
+    return FLAGS_INSTEAD.get(("", flag)) or FLAGS_OF_LOOKING.get(flag, "")
 
 
 def word_instead(verb: str, word: str) -> str:

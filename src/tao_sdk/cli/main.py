@@ -94,9 +94,11 @@ def program_of(script: str) -> str:
 
 
 def verb_word(args: Sequence[str]) -> str:
-    """The word that says what is to be done: of `docker ps` and `job ls` the second."""
+    """The word that says what is to be done: of `job ls` and of another tool's `ps` the second."""
+    from tao_sdk.client.place_names import PLATFORM_TOOLS
+
     first, *rest = args
-    if first not in FIRST_WORDS:
+    if first not in FIRST_WORDS | PLATFORM_TOOLS:
         return first
     return next((word for word in rest if not word.startswith("-")), "job")
 
@@ -146,8 +148,8 @@ def wants_json(ctx: click.Context) -> bool:
     help="Show the version.",
 )
 def tao(**_: Any) -> None:
-    """Run training jobs, and lose no job, log or result. In this version jobs run as processes of
-    this machine (local), as containers (docker) or on a cluster (slurm, kubernetes).
+    """Run training jobs, and lose no job, log or result: as processes of this machine, as
+    containers or on a cluster. `tao run --help` names the platforms.
 
     \b
       tao run job.yaml                       run it and watch

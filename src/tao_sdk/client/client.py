@@ -371,11 +371,11 @@ class Client:
         smallest value first); jobs without it come last. Any other word is a UsageError.
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs
-        is read.
+        is read. Where each log is a question to a server, those that somebody else reads are not.
         """
         place = platform or self.endpoint or self.platform
         query = listing.JobQuery(statuses, place, labels or {}, parent, limit, sort)
-        return listing.list_jobs(self.engine, query, self._see if look else None)
+        return listing.list_jobs(self.engine, query, self._see_all if look else None)
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
         """In which settings the jobs differ, and the best and last value of `metric`, or of the one
@@ -420,6 +420,11 @@ class Client:
         from tao_sdk.engine import progress
 
         return progress.scan(self.engine, job, math.inf)
+
+    def _see_all(self, jobs: Sequence[Job]) -> list[Job]:
+        from tao_sdk.engine.reading import look_and_read_due
+
+        return self._fired(look_and_read_due(self.engine, jobs))
 
     def _see(self, jobs: Sequence[Job]) -> list[Job]:
         return self._fired(look_and_read(self.engine, jobs))

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
-from tao_sdk.backends.registry import platform_name
+from tao_sdk.backends.registry import BUILT_IN, platform_name
 from tao_sdk.client.call_checks import needs_image
 from tao_sdk.client.job_file import default_name
 from tao_sdk.model.errors import UsageError
@@ -22,7 +23,7 @@ TEMPLATE = """\
 # Each key is a flag of `tao run` too, which wins over this file: tao run {file} --time-limit 1h
 
 name: {name}
-platform: {platform}              # local, docker, slurm or kubernetes; also --platform
+platform: {platform}              # {platforms}; also --platform
 {image}
 
 # Shell text. {{config_path}} is replaced by the path of a file that holds the specs below.
@@ -92,5 +93,12 @@ def job_text(job_file: Path, name: str | None, image: str | None, platform: str)
         file=shlex.quote(printable(str(job_file))),
         name=json.dumps(name or default_name(job_file)),
         platform=platform,
+        platforms=one_of(BUILT_IN),
         image=IMAGE_LINE.format(image=json.dumps(image)) if image else NO_IMAGE,
     )
+
+
+def one_of(names: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last

@@ -10,18 +10,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tao_sdk.model.errors import UsageError
+from tao_sdk.backends.contract import Capabilities
+from tao_sdk.backends.registry import backend_class, is_known, platforms
+from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.gpu_host import SCRIPT
 from tao_sdk.model.printable import printable
 
 HOST = "host"  # in the place of a platform's name
-BACKENDS = {
-    "docker": "docker",
-    "local-docker": "docker",
-    "kubernetes": "kubernetes",
-    "k8s": "kubernetes",
-}
 SECONDS = 180  # the script gives each of its programs 15
 STRICT, WITH_CUDA = "--strict", "--with-cuda"  # flags of the check, by the script's names
 
@@ -29,16 +25,18 @@ STRICT, WITH_CUDA = "--strict", "--with-cuda"  # flags of the check, by the scri
 def host_findings(
     platform: str | None, environ: Mapping[str, str], flags: Sequence[str] = ()
 ) -> list[Finding]:
-    """What the check finds for the containers of this platform; None stands for docker.
+    """What the check finds for the containers of this platform; None stands for the first that
+    has hosts.
 
     `flags` are STRICT and WITH_CUDA. Raises UsageError for a platform that needs no host of its
     own.
     """
-    backend = BACKENDS.get(platform or "docker")
-    if backend is None:
-        what = f"A host is set up for docker or kubernetes, not for {printable(platform or '')}."
+    hosted = [name for name in platforms() if host_setup(name)]
+    setup = host_setup(platform or hosted[0])
+    if not setup:
+        what = f"A host is set up for {' or '.join(hosted)}, not for {printable(platform or '')}."
         raise UsageError(what, "", "Run:", "tao doctor host")
-    argv = ["bash", str(SCRIPT), "--backend", backend, "--check-only", "--json", *flags]
+    argv = ["bash", str(SCRIPT), "--backend", setup, "--check-only", "--json", *flags]
     try:
         done = subprocess.run(
             argv,
@@ -53,6 +51,17 @@ def host_findings(
     except (OSError, subprocess.TimeoutExpired) as error:
         return [not_checked(str(error))]
     return read_findings(done.stdout) or [not_checked(done.stderr)]
+
+
+def host_setup(platform: str) -> str:
+    """What the script calls the platform; "" where no host is set up for it."""
+    if not is_known(platform):
+        return ""
+    try:
+        capabilities: Capabilities = backend_class(platform).capabilities
+    except TaoError:  # a platform to come
+        return ""
+    return capabilities.host_setup
 
 
 def read_findings(text: str) -> list[Finding]:

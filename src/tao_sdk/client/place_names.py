@@ -7,10 +7,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tao_sdk.backends.registry import endpoints, is_known, platform_at, platforms
+from tao_sdk.backends.registry import (
+    TOOLS,
+    endpoints,
+    is_known,
+    platform_at,
+    platform_name,
+    platforms,
+)
 from tao_sdk.model.settings import Settings
 
 NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
+
+PLATFORM_TOOLS = TOOLS
 
 
 def place_names() -> list[str]:
@@ -23,6 +32,11 @@ def platform_of(place: str) -> str:
     endpoint.
     """
     return platform_at(place, Settings.load())
+
+
+def platform_like(word: str) -> str:
+    """The platform that the word names, by any of its names; "" for another word."""
+    return platform_name(word) if is_known(word) else ""
 
 
 def place_in_file(path: Path) -> str:

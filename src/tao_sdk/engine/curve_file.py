@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from tao_sdk.backends.below import Below
-from tao_sdk.model.curve_svg import curve_svg
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
@@ -39,6 +38,8 @@ def leave_curve(job: Job, progress: Progress) -> Path | None:
     folder = Path(job.results_dir)
     if not job.results_dir or len(progress.history) < LEAST_EPOCHS:
         return None
+    from tao_sdk.model.curve_svg import curve_svg  # few looks end a job
+
     with suppress(OSError):  # a folder of another machine, or of somebody else
         if folder.is_dir():
             return written_or_there(folder, curve_svg(progress))

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tao_sdk.model.errors import StoreError
+from tao_sdk.model.job import Endpoint
 from tao_sdk.store import Store
 
 SEPARATOR = "|"
@@ -34,6 +35,17 @@ def take(store: Store, name: str, owner: str, seconds: float) -> bool:
         return False
     store.release_lease(name, holder)
     return store.acquire(name, owner, seconds)
+
+
+def is_held(store: Store, name: str) -> bool:
+    """True while somebody, living or out of sight, holds the lease."""
+    holder = store.lease_holder(name)
+    return holder is not None and store.is_leased(name) and not is_dead(holder)
+
+
+def of_watch(endpoint: Endpoint) -> str:
+    """The lease of whoever watches an endpoint's jobs."""
+    return "watch:" + "/".join(endpoint)
 
 
 @contextmanager

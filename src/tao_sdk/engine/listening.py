@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 from tao_sdk.backends.news import News, NoNews
@@ -25,6 +26,14 @@ LONGEST_WHOLE_SECONDS = 600.0
 JOB_SECONDS = 0.25  # of that pause for each job: a look at one takes about 2 ms, most of it writing
 TURN_SECONDS = 0.2  # in which a thread that listens sees that another one has heard something
 MOST_THREADS = 8  # that listen at once; of more endpoints each thread hears several in turn
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Live jobs of which something may be new. `look`: how they are. `read`: their logs alone."""
+
+    look: list[Job]
+    read: list[Job]
 
 
 class Listener:
@@ -48,20 +57,25 @@ class Listener:
             self._heard.update(self._news.changed(list(self._refs.values()), seconds))
         return bool(self._heard)
 
-    def worth_a_look(self, jobs: Sequence[Job], is_eager: Callable[[Job], bool]) -> list[Job]:
+    def worth_a_look(self, jobs: Sequence[Job], is_eager: Callable[[Job], bool]) -> Worth:
         """Those that may have changed. `is_eager` says of which we want to know more than that."""
         self._remember(jobs)
         news = self._listen()
-        calm = [self._refs[job.id] for job in jobs if self._is_calm(job)]
-        changed = {*self._heard, *news.changed(list(self._refs.values()), 0), *news.grown(calm)}
+        calm = {job.id: self._refs[job.id] for job in jobs if self._is_calm(job)}
+        changed = {*self._heard, *news.changed(list(self._refs.values()), 0)}
+        grown = set(news.grown(list(calm.values())))
         self._heard.clear()
         if self._is_time_for_all(len(jobs)):
-            return list(jobs)
-        return [
-            job
+            return Worth(list(jobs), [])
+        quiet = {
+            job.id
             for job in jobs
-            if is_eager(job) or not self._is_calm(job) or self._refs[job.id] in changed
-        ]
+            if job.id in calm and not is_eager(job) and calm[job.id] not in changed
+        }
+        return Worth(
+            look=[job for job in jobs if job.id not in quiet],
+            read=[job for job in jobs if job.id in quiet and calm[job.id] in grown],
+        )
 
     def close(self) -> None:
         if self._news is not None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.contract import AnyBackend, MiB
 from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
@@ -21,7 +22,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import with_grace_over
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.rules import NOTHING_KNOWN
-from tao_sdk.engine.side_by_side import all_answers, ask_side_by_side
+from tao_sdk.engine.side_by_side import all_answers
 from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
 from tao_sdk.model.clock import to_iso

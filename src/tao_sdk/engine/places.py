@@ -11,10 +11,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from typing import Any
 
 from tao_sdk.backends.contract import AnyBackend, FoundAgain
 from tao_sdk.backends.registry import endpoints, is_known, open_backend, platform_name, unknown
-from tao_sdk.model.endpoint import NamedEndpoint
+from tao_sdk.model.endpoint import NamedEndpoint, chosen_settings, own_settings
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.job import Endpoint
 from tao_sdk.model.settings import Settings
@@ -32,6 +33,7 @@ class Places:
     ) -> None:
         self._settings, self._store = settings, store
         self._by_name: dict[str, AnyBackend] = {}
+        self._by_options: dict[tuple[Any, ...], AnyBackend] = {}
         self._by_endpoint: dict[Endpoint, AnyBackend] = {} if by_endpoint is None else by_endpoint
         self._opening = threading.RLock()
 
@@ -48,6 +50,26 @@ class Places:
             if name not in self._by_name:
                 self._by_name[name] = self._opened(name)
             return self._by_name[name]
+
+    def chosen(self, name: str, options: Mapping[str, Any]) -> AnyBackend:
+        """The same, or the place that a job's options choose. Raises as the backend where they
+        lead to none.
+        """
+        platform, settings = self._settings_of(name)
+        wanted = chosen_settings(platform, options)
+        if not wanted:
+            return self.named(name)
+        with self._opening:
+            key = (name, *wanted.items())
+            if key not in self._by_options:
+                kept = {
+                    each: value for each in own_settings(platform) if (value := settings.get(each))
+                }
+                place = settings.at_place(platform, {**kept, **wanted})
+                self._by_options[key] = open_backend(platform, place)
+            backend = self._by_options[key]
+            self._by_endpoint[platform, backend.endpoint] = backend
+            return backend
 
     def at(self, platform: str, endpoint: str) -> AnyBackend:
         """The backend on which jobs of that endpoint live. Raises Unreachable where nothing leads
@@ -71,21 +93,27 @@ class Places:
 
     def close(self) -> None:
         with self._opening:
-            opened = {
-                id(each): each for each in (*self._by_name.values(), *self._by_endpoint.values())
-            }
+            known = (self._by_name, self._by_options, self._by_endpoint)
+            opened = {id(each): each for backends in known for each in backends.values()}
         for backend in opened.values():
             backend.close()
 
     def _opened(self, name: str) -> AnyBackend:
+        platform, settings = self._settings_of(name)
+        if name not in self.endpoints and name != platform:
+            return self.named(platform)
+        return open_backend(platform, settings)
+
+    def _settings_of(self, name: str) -> tuple[str, Settings]:
+        """(platform, settings) of an endpoint's or a platform's name. Raises as `named`."""
         endpoint = self.endpoints.get(name)
-        if endpoint is None:
-            platform = platform_name(name)
-            if not is_known(platform):
-                raise unknown(name, self.endpoints)
-            return self.named(platform) if platform != name else open_backend(name, self._settings)
-        settings = self._settings.at_place(endpoint.platform, endpoint.read_settings())
-        return open_backend(endpoint.platform, settings)
+        if endpoint is not None:
+            place = self._settings.at_place(endpoint.platform, endpoint.read_settings())
+            return endpoint.platform, place
+        platform = platform_name(name)
+        if not is_known(platform):
+            raise unknown(name, self.endpoints)
+        return platform, self._settings
 
     def _found(self, platform: str, endpoint: str) -> AnyBackend:
         for backend in self._candidates(platform, endpoint):

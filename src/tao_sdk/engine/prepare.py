@@ -77,7 +77,7 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
     """All that can be known before anything is sent. Raises SpecError, CredentialError,
     Unreachable.
     """
-    backend = engine.backend(request.platform, request.endpoint)
+    backend = backend_for(engine, request)
     job = read_spec(checked(request.spec), request.packed, engine.settings)
     job, secrets = with_environment(job, engine.settings)
     try:
@@ -85,6 +85,13 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
     except TaoError as error:
         raise error.redacted(Redactor.of_values(secrets.values())) from None
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
+
+
+def backend_for(engine: Engine, request: Request) -> AnyBackend:
+    """Where the job runs: a job that is run anew where it lives, whatever its options name."""
+    if request.endpoint:
+        return engine.backend(request.platform, request.endpoint)
+    return engine.places.chosen(request.platform, request.options)
 
 
 def with_documents(engine: Engine, planned: Planned) -> Planned:

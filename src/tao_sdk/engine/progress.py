@@ -92,7 +92,8 @@ def keep(engine: Engine, job: Job, reading: Reading) -> Job:
     beside the results.
     """
     result = reading.result()
-    if not is_news(result, job.reading):
+    pause = engine.backend_of(job).capabilities.log_seconds or RENEWED_SECONDS
+    if not is_news(result, job.reading, pause):
         return replace(job, reading=result)
     if result.whole and not reading.before.whole:
         leave_curve(job, result.progress)
@@ -115,14 +116,17 @@ def _write(engine: Engine, job: Job, result: LogReading, reading: Reading) -> Jo
     return engine.store.update(replace(job, reading=result), [*events, *due])
 
 
-def is_news(reading: LogReading, stored: LogReading) -> bool:
-    """True for what has to be written down: more than that nothing is new since a moment ago."""
+def is_news(reading: LogReading, stored: LogReading, pause: float) -> bool:
+    """True for what has to be written down: more than that nothing is new since a moment ago.
+
+    `pause`: seconds after which that, too, is written down.
+    """
     if replace(reading, as_of=None) != replace(stored, as_of=None):
         return True
     now, then = reading.as_of, stored.as_of
     if now is None or then is None:
         return now != then
-    return abs((now - then).total_seconds()) > RENEWED_SECONDS
+    return abs((now - then).total_seconds()) >= pause
 
 
 def is_time(engine: Engine, job: Job) -> bool:

@@ -1,8 +1,8 @@
 """Reading: whoever looks at live jobs also reads their progress.
 
 All jobs of a look share its time, and a backend may allow a look only so many logs. Those that were
-read longest ago come first, and the next look reads the rest. `progress.as_of` says how old a
-number is.
+read longest ago come first, and the next look reads the rest. A list leaves out what a watcher
+reads. `progress.as_of` says how old a number is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.contract import AnyBackend, ReadsManyLogs
-from tao_sdk.engine import progress
+from tao_sdk.engine import lease, progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
 from tao_sdk.engine.progress import Reading
-from tao_sdk.engine.side_by_side import ask_side_by_side
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
@@ -26,9 +26,41 @@ from tao_sdk.model.plan import Ref
 LOOK_SECONDS = 1.0  # the longest time that reading adds to a look
 
 
+LOOKS_FOR_ALL = 8  # lists, in which the logs of all jobs are read; of more jobs a list reads one
+
+
 def look_and_read(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
     """Look at the jobs, then read their progress."""
     return read(engine, [one.job for one in look(engine, jobs)])
+
+
+def look_and_read_due(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
+    """Look at all jobs for a list. Of their logs those are read that nobody has read lately."""
+    looked = [one.job for one in look(engine, jobs)]
+    groups = _by_endpoint([job for job in looked if may_have_news(job)])
+    due = [job for endpoint, group in groups.items() for job in _due(engine, endpoint, group)]
+    seen = {job.id: job for job in read(engine, due)}
+    return [seen.get(job.id, job) for job in looked]
+
+
+def _due(engine: Engine, endpoint: Endpoint, jobs: Sequence[Job]) -> Sequence[Job]:
+    """The jobs of an endpoint whose logs a list reads: all where that costs next to nothing.
+
+    Elsewhere none while somebody watches there, and none that was read a moment ago. Where more are
+    left than a few lists could read, the one that was read longest ago: only a watcher would help.
+    """
+    try:
+        capabilities = engine.backend(*endpoint).capabilities
+    except TaoError:  # the look has told that it cannot be asked
+        return ()
+    if not capabilities.log_seconds:
+        return jobs
+    if lease.is_held(engine.store, lease.of_watch(endpoint)):
+        return [job for job in jobs if job.status.terminal]
+    since = time.time() - capabilities.log_seconds
+    due = [job for job in jobs if job.status.terminal or as_of(job) < since]
+    is_many = len(due) > LOOKS_FOR_ALL * capabilities.logs_per_look
+    return due[:1] if capabilities.logs_per_look and is_many else due
 
 
 def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> list[Job]:

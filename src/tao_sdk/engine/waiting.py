@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.listening import Listener, first_heard
+from tao_sdk.engine.listening import Listener, Worth, first_heard
 from tao_sdk.engine.pace import Pace
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
@@ -40,29 +40,35 @@ class Waiting:
             return self._look(jobs)
 
     def _look(self, jobs: Sequence[Job]) -> list[Job]:
-        from tao_sdk.engine.reading import look_and_read
+        from tao_sdk.engine.look import look  # the first words of `tao run` need none of it
+        from tao_sdk.engine.reading import read
 
         live = [job for job in jobs if not job.status.terminal]
         due = {endpoint_of(job) for job in jobs if self.pace(endpoint_of(job)).is_due()}
         asked = [job for job in live if endpoint_of(job) in due]
         now = {job.id: self.engine.store.get(job.id) for job in live}
         known = [now[job.id] for job in asked]
-        for seen in look_and_read(self.engine, self._worth_a_look(known)):
+        worth = self._worth_a_look(known)
+        looked = [one.job for one in look(self.engine, worth.look)]
+        for seen in read(self.engine, [*looked, *worth.read]):
             now[seen.id] = seen
         changed = {endpoint_of(job) for job in asked if now[job.id].standing != job.standing}
         for endpoint in due:
             self.pace(endpoint).looked(endpoint in changed)
         return [now.get(job.id, job) for job in jobs]
 
-    def _worth_a_look(self, jobs: Sequence[Job]) -> list[Job]:
+    def _worth_a_look(self, jobs: Sequence[Job]) -> Worth:
         groups: dict[Endpoint, list[Job]] = defaultdict(list)
         for job in jobs:
             groups[endpoint_of(job)].append(job)
-        return [
-            job
+        worth = [
+            self._listener(endpoint).worth_a_look(group, nothing_more)
             for endpoint, group in groups.items()
-            for job in self._listener(endpoint).worth_a_look(group, nothing_more)
         ]
+        return Worth(
+            look=[job for each in worth for job in each.look],
+            read=[job for each in worth for job in each.read],
+        )
 
     def _listener(self, endpoint: Endpoint) -> Listener:
         return self._listeners.setdefault(endpoint, Listener(self.engine, endpoint))

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from tao_sdk.engine import cancel, hooks, progress, reading
+from tao_sdk.engine import cancel, hooks, lease, progress, reading
 from tao_sdk.engine.drain import keep_ranks
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.listening import Listener
+from tao_sdk.engine.listening import Listener, Worth
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.retry import is_due
@@ -72,7 +72,7 @@ class Watcher:
                 listener.close()
             for endpoint in list(self._paces):
                 self._safely(
-                    partial(self.engine.leave_watch, lease_of(endpoint))
+                    partial(self.engine.leave_watch, lease.of_watch(endpoint))
                 )  # else it ends by itself
 
     def _run(self) -> None:
@@ -163,10 +163,11 @@ class Watcher:
         changed = False
         try:
             if self._is_here(endpoint) and self.engine.keep_watch(
-                lease_of(endpoint), LEASE_SECONDS
+                lease.of_watch(endpoint), LEASE_SECONDS
             ):
                 jobs = self.engine.store.live_at(endpoint)
-                changed = self._look_and_act(listener.worth_a_look(jobs, self._wants_epochs))
+                worth = listener.worth_a_look(jobs, self._wants_epochs)
+                changed = self._look_and_act(worth)
         finally:
             pace.looked(changed)
 
@@ -188,15 +189,15 @@ class Watcher:
         self._away.pop(endpoint, None)
         return True
 
-    def _look_and_act(self, jobs: list[Job]) -> bool:
+    def _look_and_act(self, worth: Worth) -> bool:
         """Whether anything changed. A job that cannot be acted on keeps no other from it."""
-        before = {job.id: job.standing for job in jobs}
-        looked = look(self.engine, jobs)
+        before = {job.id: job.standing for job in worth.look}
+        looked = look(self.engine, worth.look)
         due = {one.job.id: one.job for one in looked if is_retry_due(one)}
         with self._begun_work():
             self._safely(partial(self._resubmit_all, list(due.values())))
             self._send_cancels([one.job for one in looked])
-        self._read([one.job for one in looked if one.job.id not in due])
+        self._read([*(one.job for one in looked if one.job.id not in due), *worth.read])
         self._work("deliveries", self.deliver)
         return any(one.job.standing != before[one.job.id] for one in looked)
 
@@ -259,20 +260,16 @@ class Watcher:
                 self._safely(partial(self._deliver, job_id))
 
     def _deliver(self, job_id: str) -> None:
-        if self.engine.take_lease(lease := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):
+        if self.engine.take_lease(name := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):
             try:
                 hooks.deliver(self.engine, job_id)
             finally:
-                self.engine.give_back(lease)
+                self.engine.give_back(name)
 
 
 def is_retry_due(looked: Looked) -> bool:
     """True if the job's next attempt is to be started now."""
     return looked.retry_at is not None and is_due(looked.retry_at, utc_now())
-
-
-def lease_of(endpoint: Endpoint) -> str:
-    return "watch:" + "/".join(endpoint)
 
 
 def shortened(jobs: Sequence[Job]) -> str:

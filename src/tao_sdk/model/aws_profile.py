@@ -66,7 +66,7 @@ def without_keys(values: Mapping[str, str]) -> dict[str, str]:
 
 def read_sections(path: Path, titles: set[str]) -> list[Mapping[str, str]]:
     """The profile in one file; a value is never shown by an error."""
-    import configparser  # few have a profile
+    import configparser  # most commands read no profile
 
     parser = configparser.RawConfigParser()
     try:

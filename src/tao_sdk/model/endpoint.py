@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.lazy_pattern import lazy_compile
@@ -24,13 +25,15 @@ class PlatformSettings:
 
     `where`: one of them says which place it is. `own`: what is true of one place only. `shared`:
     what is taken from the other settings where the endpoint does not say it. `prefix`: how their
-    names begin, which a key leaves out.
+    names begin, which a key leaves out. `by_option`: an option of a job that chooses the place ->
+    the setting that it stands for.
     """
 
     where: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     prefix: str = ""
+    by_option: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,6 +71,7 @@ SETTINGS: Mapping[str, PlatformSettings] = {
         where=("TAO_K8S_CONTEXT", "KUBECONFIG"),
         shared=("TAO_K8S_NAMESPACE",),
         prefix="TAO_K8S_",
+        by_option={"context": "TAO_K8S_CONTEXT"},
     ),
 }  # fmt: skip
 
@@ -146,3 +150,13 @@ def own_settings(platform: str) -> frozenset[str]:
     """What is true of one place only, and so never taken from the settings of another."""
     known = SETTINGS.get(platform, PlatformSettings())
     return frozenset({*known.where, *known.own})
+
+
+def chosen_settings(platform: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of the place that a job's options choose; none where they choose none."""
+    by_option = SETTINGS.get(platform, PlatformSettings()).by_option
+    return {
+        setting: str(options[option])
+        for option, setting in by_option.items()
+        if options.get(option)
+    }

@@ -35,6 +35,12 @@ class Leases:
             row = db.execute("SELECT owner FROM leases WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
+    def is_leased(self, name: str) -> bool:
+        """True while the lease that somebody has taken lasts."""
+        with self._db.read() as db:
+            query = "SELECT 1 FROM leases WHERE name = ? AND abs(? - taken) < seconds"
+            return db.execute(query, (name, time.time())).fetchone() is not None
+
     def release_lease(self, name: str, owner: str) -> None:
         """Give a lease back; someone else's is left alone."""
         with self._db.write() as db:

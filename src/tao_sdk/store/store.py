@@ -403,6 +403,10 @@ class Store:
         """Who holds the lease, or held it last and has not given it back."""
         return self._leases.lease_holder(name)
 
+    def is_leased(self, name: str) -> bool:
+        """True while the lease that somebody has taken lasts."""
+        return self._leases.is_leased(name)
+
     def release_lease(self, name: str, owner: str) -> None:
         """Give a lease back; someone else's is left alone."""
         self._leases.release_lease(name, owner)

@@ -240,7 +240,7 @@ def unknown_context(context: str, known: Sequence[str], files: Sequence[Path]) -
     error = UsageError(
         f"There is no context {context!r}.",
         f"{', '.join(map(str, files))} has: {', '.join(known) or 'none'}.",
-        "Set TAO_K8S_CONTEXT to one of them, or unset it.",
+        "Name one of them: --context NAME, or TAO_K8S_CONTEXT.",
     )
     error.code = "kubernetes.no_context"
     return error

@@ -65,7 +65,7 @@ def test_a_plan_that_is_applied_runs_the_command_as_it_was_written(
     *_, job = [each for each in yaml.safe_load_all(told.out) if each]
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["command"][-1].replace("$$", "$") == COMMAND
-    assert job["spec"]["suspend"] is True
+    assert job["spec"]["suspend"] is False
     assert apply(cluster, kubeconfig, told.out)
 
 

@@ -73,7 +73,7 @@ def test_a_list_of_many_running_jobs_costs_a_handful_of_requests_and_reads_each_
 ) -> None:
     running(client, JOBS)
     kube = client.engine.backend("kubernetes").kube  # pyright: ignore
-    asked: set[str] = set()
+    asked = set(logs_in(proxy.requests))
     for _ in range(-(-JOBS // LOGS_PER_LOOK) + 1):
         proxy.requests.clear()
         before = kube.requests
@@ -82,6 +82,26 @@ def test_a_list_of_many_running_jobs_costs_a_handful_of_requests_and_reads_each_
         asked.update(logs_in(proxy.requests))
     assert len(asked) == JOBS
     assert {job.progress.epoch for job in client.list_jobs(look=False)} == {1}
+    proxy.requests.clear()
+    client.list_jobs()
+    assert len(proxy.requests) == LISTS, "all logs were read a moment ago"
+
+
+def test_a_submit_costs_five_requests_and_one_for_all_that_the_job_owns(
+    client: Client, proxy: FaultProxy
+) -> None:
+    def requests_of(**spec: Any) -> list[str]:
+        proxy.requests.clear()
+        job = JobSpec(image="simulated:1", command="sleep 600", gpu_count=0, **spec)
+        client.submit(job, "kubernetes", {"annotations": LIVES})
+        return [line for line in proxy.requests if "watch=true" not in line]
+
+    asked = requests_of()
+    assert len(asked) == 5, asked
+    assert [line.partition(" ")[0] for line in asked].count("GET") == 1  # the nodes
+    owns = requests_of(env_vars={"MY_TOKEN": "value"}, num_nodes=2)
+    assert len([line for line in owns if "/jobs" in line and "dryRun" not in line]) == 2
+    assert len([line for line in owns if line.startswith("POST") and "/secrets" in line]) == 1
 
 
 def test_who_waits_for_many_quiet_jobs_asks_for_a_few_logs_at_a_time(
@@ -93,13 +113,15 @@ def test_who_waits_for_many_quiet_jobs_asks_for_a_few_logs_at_a_time(
     waiting.look(jobs)  # the watches begin
     until(lambda: waiting.look(jobs) and all_tell(waiting))
     asked: set[str] = set()
-    while len(asked) < JOBS:
+    fewest = JOBS
+    while len(asked) < JOBS or fewest > LOGS_PER_LOOK:
         now_due(waiting)
         proxy.requests.clear()
         waiting.look(jobs)
         plain = [line for line in proxy.requests if "watch=true" not in line]
         assert len(plain) <= LISTS + LOGS_PER_LOOK, plain
         asked.update(logs_in(plain))
+        fewest = min(fewest, len(plain))  # without a list, once none has changed
     waiting.close()
 
 

@@ -54,16 +54,30 @@ def container_of(plan: Plan[KubernetesRequest]) -> dict[str, Any]:
     return pod_of(plan)["containers"][0]
 
 
-def test_a_job_is_created_suspended_and_never_started_twice_by_the_cluster() -> None:
+def test_a_job_is_never_started_twice_by_the_cluster() -> None:
     job = planned().request.job
     assert job["metadata"]["name"] == "tao-job-digits-abcdefghij"
     spec = job["spec"]
-    assert (spec["suspend"], spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (
-        True,
-        0,
-        3600,
-    )
+    assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (0, 3600)
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize(
+    ("job", "facts"),
+    [
+        ({"env_vars": {"MY_TOKEN": SecretRef("MY_TOKEN")}}, FACTS),
+        ({"command": "x" * 100_000}, FACTS),
+        ({"num_nodes": 2}, FACTS),
+        ({"options": {"queue": "team"}}, FACTS),
+        ({}, replace(FACTS, pull_registry="nvcr.io")),
+    ],
+    ids=["secret", "files", "ranks", "queue", "login"],
+)
+def test_a_job_waits_for_what_its_pods_need_and_runs_at_once_where_that_is_nothing(
+    job: dict[str, Any], facts: KubernetesFacts
+) -> None:
+    assert planned().request.job["spec"]["suspend"] is False
+    assert planned(facts, **job).request.job["spec"]["suspend"] is True
 
 
 def test_a_further_attempt_has_a_name_of_its_own() -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from support.kubernetes.kube_files import BUSYBOX, PYTHON
 from support.kubernetes.kube_here import Cluster
 from support.kubernetes.page_roles import role_of_the_page
 from support.waiting import until
+from tao_sdk.backends.kubernetes.cluster import rights
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Severity
@@ -136,3 +138,22 @@ def test_a_role_without_pods_gets_one_note_of_what_is_missing_and_what_does_not_
         until(lambda: client.cancel_job(job.id, grace=1))
         client.remove(job.id)
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rule", "right"),
+    [
+        ({"verbs": ["get"], "apiGroups": [""], "resources": ["pods/log"]}, rights.RUN[6]),
+        ({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, rights.RUN[6]),
+        ({"verbs": ["get"], "apiGroups": ["", "apps"], "resources": ["*/log"]}, rights.RUN[6]),
+        (
+            {"verbs": ["create", "get"], "apiGroups": ["batch"], "resources": ["jobs"]},
+            rights.RUN[0],
+        ),
+    ],
+)
+def test_a_rule_grants_what_it_names(rule: dict[str, Any], right: rights.Right) -> None:
+    assert rights.grants(rule, right)
+    for part in ("verbs", "apiGroups", "resources"):
+        assert not rights.grants({**rule, part: ["other"]}, right)
+    assert not rights.grants({**rule, "resourceNames": ["one"]}, right)

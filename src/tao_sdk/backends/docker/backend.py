@@ -84,6 +84,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         max_command=MAX_ARGUMENT,
         max_payload=64 * MiB,
         poll_seconds=2.0,
+        host_setup="docker",
         readers=8,
         submits=4,
         picks_gpus=True,

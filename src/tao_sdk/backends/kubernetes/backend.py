@@ -1,6 +1,7 @@
 """KubernetesBackend: the verbs of the contract for jobs as Jobs of one cluster.
 
-What is decided is decided in render.py and parse.py; here they are joined to the API server.
+What is decided is decided in render.py and parse.py; here they are joined to the API server. What
+only a submit or the doctor needs is loaded by them: a short command looks at jobs.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ from tao_sdk.backends.kubernetes.claims.known_claims import (
     claim_address,
 )
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
-from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
-from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesNews, Watches
+from tao_sdk.backends.kubernetes.cluster import rights, site
+from tao_sdk.backends.kubernetes.cluster.watch import (
+    LOG_SECONDS,
+    LOGS_PER_LOOK,
+    KubernetesNews,
+    Watches,
+)
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
-from tao_sdk.backends.kubernetes.job import checks, names
-from tao_sdk.backends.kubernetes.job.documents import plan_documents
+from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.manifests import registry_of
 from tao_sdk.backends.kubernetes.many.gang_steps import due_steps
 from tao_sdk.backends.kubernetes.many.recent_pods import RecentPods
@@ -112,7 +117,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         files_seconds=20.0,
         files_on_demand=True,
         path_schemes=frozenset({"pvc"}),
+        host_setup="kubernetes",
         readers=LOGS_PER_LOOK,
+        log_seconds=LOG_SECONDS,
         logs_per_look=LOGS_PER_LOOK,
     )
     Options = KubernetesOptions
@@ -155,6 +162,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     @answering()
     def survey(self, job: PreparedJob, options: KubernetesOptions) -> KubernetesFacts:
+        from tao_sdk.backends.kubernetes.cluster import pull_login, survey
+
         facts = KubernetesFacts(
             namespace=site.namespace(self.settings),
             cluster=self.endpoint,
@@ -180,9 +189,13 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return render.build(last.request.decisions, job, options, attempt)
 
     def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
+        from tao_sdk.backends.kubernetes.job import checks
+
         return checks.check(plan, facts)
 
     def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
+        from tao_sdk.backends.kubernetes.job.documents import plan_documents
+
         return plan_documents(plan)
 
     def request_from_json(self, data: Mapping[str, Any]) -> KubernetesRequest:
@@ -191,6 +204,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     # Starting
 
     def submit(self, plan: Plan[KubernetesRequest], secrets: Mapping[str, str]) -> Ref:
+        from tao_sdk.backends.kubernetes.cluster import pull_login
+
         missing = missing_secret(plan.secrets, secrets)
         if missing:
             return self.adopted(plan, no_value(missing))
@@ -327,13 +342,27 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             for chunk in self.kept.read(ref.unique_id, request.rank, request):
                 yield chunk
                 request = replace(request, cursor=chunk.cursor)
+        if recent := self.recent_pod(ref, request):
+            try:
+                for chunk in read_log(
+                    self.kube, recent, request, partial(self.pod_log, ref, recent)
+                ):
+                    yield chunk
+                    request = replace(request, cursor=chunk.cursor, tail=None)
+            except PathNotFound:  # another pod may have taken its place
+                self.recent_pods.forget(ref, request.rank)
+            else:
+                return
         pod = self.awaited_pod(ref, request)
         if pod is None:
             return
         if pod is LOST_POD:
             yield from self.lost_log(ref, request)
             return
-        yield from read_log(self.kube, pod, request, partial(self.pod_log, ref, pod))
+        yield from self.read_pod(ref, pod, request)
+
+    def read_pod(self, ref: Ref, pod: Object, request: LogRequest) -> Iterator[LogChunk]:
+        return read_log(self.kube, pod, request, partial(self.pod_log, ref, pod))
 
     def pod_log(self, ref: Ref, pod: Object, request: LogRequest) -> Iterator[LogChunk]:
         begun = parse.moment(parse.begun_at(pod))
@@ -366,7 +395,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
         """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
-        pod = self.recent_pod(ref, request) or self.pod_of(ref, request)
+        pod = self.pod_of(ref, request)
         while pod is None and request.follow:
             time.sleep(POD_SECONDS)
             self.observe([ref])  # an attempt without bash is started anew
@@ -374,7 +403,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return pod
 
     def recent_pod(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod, if a look has seen it a moment ago. Who follows the log asks for it."""
+        """The rank's pod as a look has seen it. Who follows the log asks for it."""
         return None if request.follow else self.recent_pods.find(ref, request.rank)
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
@@ -413,6 +442,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def claim_reader(self, address: str, patience: float = START_SECONDS) -> Reader:
         """Who can look at an address on a claim. Raises Unreachable where no image is known."""
+        from tao_sdk.backends.kubernetes.cluster import pull_login
+
         namespace = site.namespace(self.settings)
         known = self.claims.find(address, namespace)
         if known is None:
@@ -471,6 +502,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return rules.diagnose(evidence)
 
     def doctor(self) -> list[Finding]:
+        from tao_sdk.backends.kubernetes.cluster import doctor
+
         try:
             kube = self.kube
         except TaoError as trouble:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.kubernetes import parse
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.parse import Object, Seen
@@ -31,6 +33,7 @@ MOUNT_FAILS = ("FailedMount", "FailedAttachVolume")
 MOUNTED = ("Pulling", "Pulled", "Created", "Started")  # what a kubelet does after the mounts
 KUEUE = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta1", "v1beta2")
+First, Second = TypeVar("First"), TypeVar("Second")
 LONGEST_EVENT = 4 * 1024 * 1024  # bytes of one object that a watch tells
 
 
@@ -129,10 +132,13 @@ def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Seen | None]:
 def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Seen | None]:
     if len(refs) == 1:
         return {refs[0]: see(kube, refs[0])}
-    selector = store_selector(refs)
-    jobs = items(kube, jobs_path(namespace), labelSelector=selector)
-    pods = items(kube, core_path(namespace, "pods"), labelSelector=selector)
-    return seen_in_lists(kube, namespace, refs, jobs, pods)
+    list_all = partial(items, kube, labelSelector=store_selector(refs))
+    pods_path = core_path(namespace, "pods")
+    jobs, pods = ask_side_by_side(list_all, [jobs_path(namespace), pods_path])
+    if Lists(refs, jobs, pods).pods_are_older:
+        pods = list_all(pods_path)
+    lists = Lists(refs, jobs, with_mount_words(kube, namespace, pods))
+    return seen_in_lists(kube, namespace, lists)
 
 
 def observations(kube: Kube, found: Mapping[Ref, Seen | None]) -> dict[Ref, Observation]:
@@ -190,20 +196,34 @@ def store_selector(refs: Iterable[Ref]) -> str:
     return f"{names.STORE}={stores.pop()}" if len(stores) == 1 else names.OURS
 
 
-def seen_in_lists(
-    kube: Kube, namespace: str, refs: Sequence[Ref], jobs: Sequence[Object], pods: Sequence[Object]
-) -> dict[Ref, Seen | None]:
-    by_name = {job["metadata"]["name"]: job for job in jobs}
-    of_attempt: dict[tuple[str, ...], list[Object]] = defaultdict(list)
-    for pod in with_mount_words(kube, namespace, pods):
-        of_attempt[key_of(pod)].append(pod)
-    found = {ref: pick_job(by_name, ref.attempt) for ref in refs}
-    bare = [job for job in found.values() if job is not None and not of_attempt[key_of(job)]]
-    said = said_of(kube, namespace, bare)
-    return {
-        ref: seen_of(job, parse.pods_of_job(job, of_attempt[key_of(job)]), said) if job else None
-        for ref, job in found.items()
-    }
+class Lists:
+    """The Jobs and pods of a namespace, and which of them are those of `refs`."""
+
+    def __init__(self, refs: Sequence[Ref], jobs: Sequence[Object], pods: Sequence[Object]) -> None:
+        by_name = {job["metadata"]["name"]: job for job in jobs}
+        self.jobs = {ref: pick_job(by_name, ref.attempt) for ref in refs}
+        self._of_attempt: dict[tuple[str, ...], list[Object]] = defaultdict(list)
+        for pod in pods:
+            self._of_attempt[key_of(pod)].append(pod)
+
+    def pods_of(self, job: Object) -> list[Object]:
+        return parse.pods_of_job(job, self._of_attempt[key_of(job)])
+
+    @property
+    def pods_are_older(self) -> bool:
+        """True if a Job has ended, and its pods, listed at the same time, had not: how they ended
+        would be missed for good.
+        """
+        ended = [job for job in self.jobs.values() if job is not None and has_end(job)]
+        return any(not all(map(parse.terminated, self.pods_of(job) or [{}])) for job in ended)
+
+
+def seen_in_lists(kube: Kube, namespace: str, lists: Lists) -> dict[Ref, Seen | None]:
+    jobs = {ref: job for ref, job in lists.jobs.items() if job is not None}
+    pods_of = {ref: lists.pods_of(job) for ref, job in jobs.items()}
+    said = said_of(kube, namespace, [job for ref, job in jobs.items() if not pods_of[ref]])
+    seen = {ref: seen_of(job, pods_of[ref], said) for ref, job in jobs.items()}
+    return {ref: seen.get(ref) for ref in lists.jobs}
 
 
 def pick_job(by_name: Mapping[str, Object], attempt: Attempt) -> Object | None:
@@ -246,12 +266,15 @@ def seen_of(job: Object, pods: Sequence[Object], said: Said) -> Seen:
     return Seen(job, pods, said.by_events.get(name, ""), said.by_queues.get(name, ""))
 
 
+def has_end(job: Object) -> bool:
+    return any(parse.condition(job, name) for name in parse.ENDS)
+
+
 def is_bare(job: Object) -> bool:
     """True if the Job should have pods. One that was suspended for a moment keeps a condition,
     which is false by then.
     """
-    ends = (parse.condition(job, name) for name in parse.ENDS)
-    return not job["spec"].get("suspend") and not any(ends)
+    return not job["spec"].get("suspend") and not has_end(job)
 
 
 def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:

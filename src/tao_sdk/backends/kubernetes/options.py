@@ -73,6 +73,9 @@ class KubernetesOptions:
     namespace: str = setting(
         NAMESPACE, "", "Namespace of the job. Default: $TAO_K8S_NAMESPACE, else default."
     )
+    context: str = setting(
+        f.TEXT, "", "Context of the kubeconfig. Default: $TAO_K8S_CONTEXT, else its current one."
+    )
     image_pull_secret: str = setting(
         NAME, "", "Secret with the login to the image's registry, which is there already."
     )

@@ -139,6 +139,7 @@ def build(
         mounts=mounts,
         results_dir=results_dir(spec, mounts, attempt),
         pull_registry=decisions.pull_registry,
+        gang_scheduler=decisions.gang_scheduler,
     )
     return Plan(
         attempt=attempt,

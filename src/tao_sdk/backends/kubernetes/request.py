@@ -36,7 +36,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class KubernetesRequest:
-    """The objects to create, in this order: the Job, suspended; what it owns; then the Job runs."""
+    """The objects to create: the Job; where it is suspended what it owns, and then it runs."""
 
     job: Mapping[str, Any]
     service: Mapping[str, Any] | None  # for ranks to find each other

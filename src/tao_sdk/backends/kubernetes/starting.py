@@ -1,15 +1,17 @@
-"""Starting: the objects of an attempt, created one by one, each step safe to do again.
+"""Starting: the objects of an attempt, each step safe to do again.
 
-The Job comes first, suspended, so that all others can be owned by it and go with it; then it runs.
+A Job that owns nothing runs at once. Any other comes first, suspended, so that all that its pods
+need can be owned by it and go with it; then it runs.
 Where its image has no bash, a second Job takes its place (job/plain_shell.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.kubernetes import parse
 from tao_sdk.backends.kubernetes.job import manifests, names, plain_shell
@@ -61,21 +63,45 @@ def complete(
     login: Mapping[str, str] | None,
 ) -> Object:
     """What a suspended Job owns; then it runs."""
+    answers = ask_side_by_side(
+        partial(refusal_of, kube), list(owned_objects(job, plan, secrets, login))
+    )
+    for refusal in filter(None, answers):
+        raise refusal
+    return job if plan.request.waits_in_queue else resume(kube, job)
+
+
+def owned_objects(
+    job: Object,
+    plan: Plan[KubernetesRequest],
+    secrets: Mapping[str, str],
+    login: Mapping[str, str] | None,
+) -> Iterator[tuple[str, Object]]:
+    """What the Job owns, each with the path of its kind."""
     request = plan.request
+    path = partial(core_path, request.namespace)
     if request.environment:
         values = revealed(request.environment, secrets)
-        create(kube, request.namespace, "secrets", manifests.secret(job, values))
+        yield path("secrets"), manifests.secret(job, values)
     if login:
-        pull_secret = manifests.pull_secret(job, request.decisions.pull_registry, login)
-        create(kube, request.namespace, "secrets", pull_secret)
+        registry = request.decisions.pull_registry
+        yield path("secrets"), manifests.pull_secret(job, registry, login)
     for part, file in enumerate(plan.files):
-        create(kube, request.namespace, "configmaps", manifests.config_map(job, part, file.content))
+        yield path("configmaps"), manifests.config_map(job, part, file.content)
     if request.service is not None:
-        create(kube, request.namespace, "services", manifests.service(job, request.service))
+        yield path("services"), manifests.service(job, request.service)
     if request.pod_group is not None:
         group = owned_pod_group(job, request.pod_group)
-        create_at(kube, collection_path(group), group)
-    return job if request.waits_in_queue else resume(kube, job)
+        yield collection_path(group), group
+
+
+def refusal_of(kube: Kube, owned: tuple[str, Object]) -> TaoError | None:
+    """Create the object. Why it could not be, once that is known: no other is given up for it."""
+    try:
+        create_at(kube, *owned)
+    except TaoError as error:
+        return error
+    return None
 
 
 def take_back(kube: Kube, job: Object) -> None:
@@ -121,11 +147,6 @@ def has_started(job: Object, request: KubernetesRequest) -> bool:
     if parse.is_parked(job):
         return True
     return not job["spec"].get("suspend") and not request.waits_in_queue
-
-
-def create(kube: Kube, namespace: str, kind: str, body: Mapping[str, Any]) -> None:
-    """One object of the Job's."""
-    create_at(kube, core_path(namespace, kind), body)
 
 
 def create_at(kube: Kube, path: str, body: Object) -> None:
@@ -215,7 +236,7 @@ def hand_over(kube: Kube, first: Object, second: Object) -> None:
         change_owner(kube, path, [manifests.owner_of(second)])
     service = plain_shell.second_service(second)
     if service is not None:
-        create(kube, namespace, "services", service)
+        create_at(kube, core_path(namespace, "services"), service)
 
 
 def let_go(kube: Kube, second: Object) -> None:

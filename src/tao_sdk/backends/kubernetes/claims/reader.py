@@ -23,7 +23,7 @@ from tao_sdk.backends.kubernetes.job.start_script import SCRIPTS
 from tao_sdk.backends.kubernetes.look import core_path, jobs_path, patch_job
 from tao_sdk.backends.kubernetes.parse import Object, Seen
 from tao_sdk.backends.kubernetes.pods.logs import BLOCK, broken, log_path
-from tao_sdk.backends.kubernetes.starting import create, take_back
+from tao_sdk.backends.kubernetes.starting import create_at, take_back
 from tao_sdk.backends.shell import load_script
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
@@ -82,7 +82,7 @@ class Reader:
             return job
         try:
             secret = manifests.pull_secret(job, registry, login)
-            create(self.kube, self.known.namespace, "secrets", secret)
+            create_at(self.kube, core_path(self.known.namespace, "secrets"), secret)
             return patch_job(self.kube, job, {}, {"parallelism": 1})
         except BaseException:  # Ctrl-C too: nobody else knows of this Job
             take_back(self.kube, job)

@@ -27,7 +27,6 @@ NO_GPU = "WARN: no nvidia.com/gpu allocatable on this cluster."
 MOST_APART = timedelta(seconds=60)  # of two clocks; logins by certificate and token allow so much
 DNS_SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 DNS_LABEL = "k8s-app=kube-dns"  # of the cluster's DNS, whatever serves it (CoreDNS has it too)
-NEEDED = (*rights.RUN, rights.SECRETS, rights.FILES, rights.SERVICES)
 
 
 def examine(kube: Kube, settings: Settings, namespace: str) -> list[Finding]:
@@ -64,7 +63,8 @@ def extra_findings() -> Iterator[Finding]:
 def cluster_findings(kube: Kube, settings: Settings, namespace: str) -> Iterator[Finding]:
     yield from version_findings(kube)
     yield from gpu_findings(kube, settings)
-    yield from rights.missing_rights(kube, namespace, NEEDED)
+    rules = rights.own_rules(kube, namespace)
+    yield from rights.missing_rights(kube, namespace, rights.ALL, rules)
     yield from quota_findings(kube, namespace)
     yield from dns_findings(kube)
     yield from clock_findings(kube)

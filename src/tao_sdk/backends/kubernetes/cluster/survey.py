@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any
 
+from tao_sdk.backends.asking import ask_side_by_side, both
 from tao_sdk.backends.kubernetes import look, render, rules
 from tao_sdk.backends.kubernetes.cluster import gang_scheduler, nodes, rights
 from tao_sdk.backends.kubernetes.cluster.claims import (
@@ -38,18 +42,26 @@ KINDS = {"pvc": "persistentvolumeclaims", "secret": "secrets", "configmap": "con
 def survey(
     kube: Kube, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts
 ) -> KubernetesFacts:
-    """`facts` with what the cluster says. Raises SpecError, Unreachable, CredentialError."""
-    facts = with_nodes(kube, options, facts, sees_use(job, options))
+    """`facts` with what the cluster says. Raises SpecError, Unreachable, CredentialError.
+
+    Questions that need no other's answer are asked side by side: a cluster may be far away.
+    """
+    namespace = options.namespace or facts.namespace
+    see_nodes = partial(with_nodes, kube, options, facts, sees_use(job, options))
+    facts, rules = both(see_nodes, partial(rights.own_rules, kube, namespace))
     facts = with_gang_scheduler(kube, job, options, facts)
     attempt = Attempt("dry-run-0000000000", 1, "kubernetes", facts.cluster, "")
     request = render.plan(job, options, facts, attempt).request
-    denied = list(rights.missing_rights(kube, request.namespace, rights.rights_of(request)))
-    found = [*denied, *storage_findings(kube, job, request, usable_nodes(request, facts))]
-    found += pull_secret_findings(kube, job, options, request.namespace, facts.pull_registry)
-    found += queue_findings(kube, request.namespace, options.queue)
+    denied = list(rights.missing_rights(kube, namespace, rights.rights_of(request), rules))
+    questions: list[Callable[[], Iterable[Finding]]] = [
+        partial(storage_findings, kube, job, request, usable_nodes(request, facts)),
+        partial(pull_secret_findings, kube, job, options, namespace, facts.pull_registry),
+        partial(queue_findings, kube, namespace, options.queue),
+    ]
     if not any(finding.severity is Severity.ERROR for finding in denied):
-        found += dry_run_findings(kube, request)
-    return replace(facts, refusals=(*facts.refusals, *found))
+        questions.append(partial(dry_run_findings, kube, request))
+    found = ask_side_by_side(lambda question: list(question()), questions)
+    return replace(facts, refusals=(*facts.refusals, *denied, *chain.from_iterable(found)))
 
 
 def sees_use(job: PreparedJob, options: KubernetesOptions) -> bool:
@@ -95,21 +107,27 @@ def with_nodes(
 
 
 def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding]:
-    """What the cluster would refuse: the Job, and a pod of it where the role may create pods."""
-    try:
-        kube.ask("POST", jobs_path(request.namespace), request.job, {"dryRun": "All"})
-    except KubeError as refused:
-        yield would_refuse("Job", refused, request.namespace)
-        return
+    """What the cluster would refuse: the Job, else a pod of it, where the role may create pods."""
     template = request.job["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
     pod["metadata"] = {**template["metadata"], "name": request.name, "namespace": request.namespace}
+    jobs, pods = jobs_path(request.namespace), core_path(request.namespace, "pods")
+    job_refused, pod_refused = ask_side_by_side(
+        lambda question: refusal_of(kube, *question), [(jobs, request.job), (pods, pod)]
+    )
+    if job_refused:
+        yield would_refuse("Job", job_refused, request.namespace)
+    elif pod_refused and not is_own_right(pod_refused):
+        yield would_refuse("pod", pod_refused, request.namespace)
+
+
+def refusal_of(kube: Kube, path: str, body: Mapping[str, Any]) -> KubeError | None:
+    """What the cluster would say to the creation of the object; None where it takes it."""
     try:
-        kube.ask("POST", core_path(request.namespace, "pods"), pod, {"dryRun": "All"})
+        kube.ask("POST", path, body, {"dryRun": "All"})
     except KubeError as refused:
-        if is_own_right(refused):
-            return
-        yield would_refuse("pod", refused, request.namespace)
+        return refused
+    return None
 
 
 def is_own_right(refused: KubeError) -> bool:

@@ -60,7 +60,7 @@ def notes(request: KubernetesRequest) -> Iterator[str]:
     yield "These documents are what submit creates: kubectl apply --server-side -f FILE"
     if request.environment or request.decisions.pull_registry:
         yield f"The values of Secrets are left out: kubectl edit secret -n {request.namespace} NAME"
-    if not request.waits_in_queue:
+    if request.job["spec"]["suspend"] and not request.waits_in_queue:
         resume = f"kubectl patch job -n {request.namespace} {request.name} --type merge"
         yield f"""The Job is suspended: {resume} -p '{{"spec": {{"suspend": false}}}}'"""
     yield "A Job that is applied by hand is not known to tao."

@@ -51,6 +51,14 @@ class PodNeeds:
     mounts: Sequence[VolumeMount]
     results_dir: str
     pull_registry: str = ""  # a Secret with the login to it is made
+    gang_scheduler: str = ""
+
+    @property
+    def owns(self) -> bool:
+        """True if there is something that the Job's pods need and that it is to own."""
+        has_secret = any(isinstance(value, SecretRef) for value in self.variables.values())
+        is_gang = self.nodes > 1 or self.gang_scheduler
+        return bool(has_secret or self.pull_registry or self.parts or is_gang)
 
     @property
     def name(self) -> str:
@@ -58,9 +66,9 @@ class PodNeeds:
 
 
 def job_manifest(needs: PodNeeds) -> dict[str, Any]:
-    """The Job, suspended."""
+    """The Job. It is suspended where its queue starts it, or something has to be there before."""
     spec: dict[str, Any] = {
-        "suspend": True,
+        "suspend": needs.owns or bool(needs.options.queue),
         "backoffLimit": 0,
         "ttlSecondsAfterFinished": needs.options.ttl,
         "parallelism": needs.nodes,
