@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tao_sdk.backends.contract import MiB
 from tao_sdk.backends.kubernetes import render
+from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import checks, manifests
@@ -17,12 +20,14 @@ from tao_sdk.backends.kubernetes.job.pod_group import collection_path, pod_group
 from tao_sdk.backends.kubernetes.job.storage import read_mount
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.engine.prepare import refuse_too_large
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import read_settings
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
+from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 ATTEMPT = Attempt("digits-abcdefghij", 1, "kubernetes", "cluster-1", "0123456789abcdef")
@@ -116,6 +121,18 @@ def test_a_long_command_travels_in_config_maps_that_it_is_put_together_from() ->
     owner = {"metadata": {**plan.request.job["metadata"], "uid": "u"}}
     made = [manifests.config_map(owner, part, b"")["metadata"]["name"] for part in range(3)]
     assert names == made
+
+
+def test_a_command_that_is_too_long_for_config_maps_is_refused_with_its_size_and_a_way_out(
+    tmp_path: Path,
+) -> None:
+    backend = KubernetesBackend(Settings({}), tmp_path)
+    job = PreparedJob(JobSpec(image="image:1"), "#" * (9 * MiB))
+    with pytest.raises(SpecError) as refused:
+        refuse_too_large(job, backend)
+    assert "9.4 MB with its files and spec; kubernetes takes 8.4 MB" in refused.value.what
+    assert "pvc://claim" in refused.value.next
+    assert "s3://bucket" in refused.value.next
 
 
 def test_shared_memory_is_as_asked_or_half_of_the_memory_or_8_gib() -> None:
