@@ -46,6 +46,8 @@ NOT_RUN = {
     "kubernetes/multi-node.py": KUBERNETES,
     "kubernetes/torchrun.py": KUBERNETES,
     "kubernetes/node-runtime.sh": HOST,
+    "kubernetes/gpu-host-install.sh": HOST,
+    "kubernetes/by-hand.sh": KUBERNETES,
     "kubernetes/reachable.sh": KUBERNETES,
     "kubernetes/gpu-operator-check.sh": KUBERNETES,
     "kubernetes/gpu-operator-install.sh": "it installs a chart from outside",

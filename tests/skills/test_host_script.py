@@ -68,6 +68,12 @@ def ready(root: HostRoot, **other: str) -> HostRoot:
     return root
 
 
+def called(root: HostRoot) -> list[str]:
+    """What the fakes were called with, but for questions."""
+    lines = root.read(RECORD).splitlines()
+    return [each for each in lines if each.split()[0] != "uname" and each != "nvidia-ctk --version"]
+
+
 def checked(root: HostRoot, *words: str, **env: str) -> dict[str, Any]:
     """The findings of a check, by code."""
     ran = root.setup("--json", *words, **env)
@@ -136,6 +142,23 @@ def test_the_documents_checks_of_a_host_run_as_written(root: HostRoot, is_flat: 
             assert (checked.code, "MISSING" in checked.out) == (0, False), checked
     finally:
         shutil.rmtree(root.path(BANK))
+
+
+def test_the_kubernetes_documents_installation_runs_the_commands_of_its_plan(
+    root: HostRoot,
+) -> None:
+    root.install_bank()
+    root.system(**SYSTEMS["rocky-9"])
+    for name in ("dnf", "nvidia-ctk", "systemctl", "modprobe", "chmod", "mv"):
+        root.fake(name)
+    planned = root.setup("--backend", "kubernetes", "--dry-run", "--json").json["commands"]
+    root.path(RECORD).unlink(missing_ok=True)
+    try:
+        ran = root.document("kubernetes/gpu-host-install.sh")
+    finally:
+        shutil.rmtree(root.path(BANK))
+    assert called(root) == [line.replace("'", "") for line in planned]
+    assert "INFO: installed; this is the machine now:" in ran.out
 
 
 def test_the_advice_names_the_script_wherever_it_was_called(tmp_path: Path) -> None:
@@ -353,9 +376,7 @@ def test_installing_runs_the_commands_that_were_shown(root: HostRoot, system: st
     planned = root.setup("--dry-run", "--json").json["commands"]
     root.path(RECORD).unlink(missing_ok=True)
     ran = root.setup("--install", "--yes")
-    called = [line for line in root.read(RECORD).splitlines() if line.split()[0] != "uname"]
-    done = [line for line in called if line != "nvidia-ctk --version"]
-    assert done == [line.replace("'", "") for line in planned]
+    assert called(root) == [line.replace("'", "") for line in planned]
     assert ran.code == 1  # nothing was installed really, and the check says so
     assert "INFO: installed; this is the machine now:" in ran.out
 

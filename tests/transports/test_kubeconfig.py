@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tao_sdk.model.errors import CredentialError, UsageError
+from tao_sdk.transports import kube_login
 from tao_sdk.transports.kube_login import KubeLogin
 from tao_sdk.transports.kubeconfig import Cluster, Login, find_cluster
 
@@ -71,7 +73,9 @@ def test_a_file_that_is_no_kubeconfig_is_told_as_that(tmp_path: Path, text: str)
         find_cluster([written(tmp_path / "config", text)], "", "", "")
 
 
-def test_in_a_pod_its_service_account_logs_in_and_its_token_is_read_again(tmp_path: Path) -> None:
+def test_in_a_pod_its_service_account_logs_in_and_its_token_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(tmp_path / "token", "first")
     written(tmp_path / "ca.crt", CA.decode())
     found = find_cluster([tmp_path / "config"], "", "10.0.0.1", "443", tmp_path)
@@ -79,8 +83,14 @@ def test_in_a_pod_its_service_account_logs_in_and_its_token_is_read_again(tmp_pa
     assert (found.server, login.credential().header) == ("https://10.0.0.1:443", "Bearer first")
     written(tmp_path / "token", "second")
     assert login.credential().header == "Bearer first"
-    login.forget()
+    login.forget()  # the cluster has refused it
     assert login.credential().header == "Bearer second"
+    assert login.credential().until <= time.time() + 60
+    monkeypatch.setattr(kube_login, "FRESH_SECONDS", 0.0)
+    login.forget()
+    login.credential()
+    written(tmp_path / "token", "third")
+    assert login.credential().header == "Bearer third"
 
 
 def test_a_kubeconfig_without_a_current_context_leaves_the_choice_to_the_pod(

@@ -48,6 +48,8 @@ class Capabilities:
     log_rotates: bool = False  # its start may go while the attempt runs: our copy is read first
     max_command: int = 96 * KiB  # a longer command is delivered as a file
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
+    # what to do then, for people
+    payload_advice: str = "Put large files where the job can read them, and name them under inputs."
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
     # how often looking into files is polite; 0 where it costs next to nothing

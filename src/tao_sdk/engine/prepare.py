@@ -350,13 +350,13 @@ def read_options(backend: AnyBackend, given: Mapping[str, Any]) -> Any:
 
 
 def refuse_too_large(job: PreparedJob, backend: AnyBackend) -> None:
-    size, most = len(job.command.encode()), backend.capabilities.max_payload
-    if size > most:
+    size, allowed = len(job.command.encode()), backend.capabilities
+    if size > allowed.max_payload:
         raise SpecError(
             f"The job is {format_size(size)} with its files and spec; {backend.platform} "
-            f"takes {format_size(most)}.",
+            f"takes {format_size(allowed.max_payload)}.",
             "Files travel inside the command.",
-            "Put large files where the job can read them, and name them under inputs.",
+            allowed.payload_advice,
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 from support.kubernetes.fault_proxy import FaultProxy
 from support.kubernetes.kube_api import Api, ApiError
 from support.kubernetes.kube_here import Cluster, namespaced
+from support.waiting import until
 
 READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
 
@@ -112,6 +113,20 @@ def test_a_dropped_watch_ends_in_the_client(
     assert proxy.drop_watches() == 1
     watching.thread.join(60)
     assert not watching.thread.is_alive()
+
+
+def test_a_watch_that_is_swallowed_tells_nothing_while_all_else_is_answered(
+    proxy: FaultProxy, api: Api, cluster: Cluster, namespace: str
+) -> None:
+    path = make(cluster.api, namespace, "one")
+    watching = Watching(api, path)
+    watching.next()
+    with proxy.swallowing():
+        make(cluster.api, namespace, "two")
+        until(lambda: proxy.swallowed)
+        assert api.get(f"{path}/two")
+    watching.thread.join(60)
+    assert watching.events.empty()
 
 
 def test_an_expired_watch_is_told_410(proxy: FaultProxy, api: Api, namespace: str) -> None:

@@ -161,16 +161,22 @@ def test_a_pod_that_was_made_after_a_cancel_has_listed_them_has_the_cancels_grac
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done", "echo up; exec sleep 300"],
-    ids=["a-trap", "no-handler"],
+    ("command", "ranks", "requests"),
+    [
+        ("trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done", 1, 4),
+        ("echo up; exec sleep 300", 1, 4),
+        ("echo up; exec sleep 300", 3, 7),
+    ],
+    ids=["a-trap", "no-handler", "three-ranks"],
 )
-def test_a_cancel_of_a_pod_that_runs_takes_four_requests_beside_its_log(
-    backend: KubernetesBackend, command: str
+def test_a_cancel_of_pods_that_run_takes_few_requests_beside_their_logs(
+    backend: KubernetesBackend, command: str, ranks: int, requests: int
 ) -> None:
-    """It is over long before the grace is, also for a program that does not handle the signal."""
-    ref = start(backend, command)
+    """It is over long before the grace is, also for a program that does not handle the signal.
+    Each further pod costs its own deletion, and several the word to their controller.
+    """
+    ref = start(backend, command, num_nodes=ranks)
     asked = backend.kube.requests
     answer = backend.cancel([ref], timedelta(seconds=60))[ref]
     assert isinstance(answer, Observation) and answer.phase is Phase.CANCELED
-    assert backend.kube.requests - asked == 1 + 4
+    assert backend.kube.requests - asked == ranks + requests

@@ -275,12 +275,29 @@ def test_the_end_of_a_removed_job_is_told_although_its_claim_cannot_be_looked_at
     assert client.get_job(job.id).status is Status.ERROR
 
 
-# The example
+def test_a_pod_sees_the_keys_of_a_configmap_and_of_a_secret_as_files(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    for kind, data in (
+        ("configmaps", {"data": {"a.txt": "plain\n"}}),
+        ("secrets", {"stringData": {"key": "hidden\n"}}),
+    ):
+        cluster.api.create(f"{namespaced(namespace)}/{kind}", {"metadata": {"name": "own"}, **data})
+    mounts = ("configmap://own:/etc/settings", "secret://own:/etc/login:ro")
+    command = "cat /etc/settings/a.txt /etc/login/key; ! touch /etc/login/new"
+    job = client.submit(job_with(*mounts, command=command), "kubernetes").job
+    assert client.wait(job.id, timeout=300).status is Status.COMPLETE
+    assert client.get_job_logs(job.id).splitlines()[:2] == ["plain", "hidden"]
 
-EXAMPLE = ROOT / "examples" / "claim"
+
+# The examples
+
+EXAMPLES = ROOT / "examples"
+CLAIM = EXAMPLES / "claim" / "claim.yaml"
+RESULTS = "pvc://tao-runs/digits:/results"
 
 
-def test_the_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched(
+def test_the_digits_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched(
     client: Client,
     cluster: Cluster,
     namespace: str,
@@ -288,19 +305,19 @@ def test_the_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched(
     tmp_path: Path,
 ) -> None:
     np = pytest.importorskip("numpy")
-    manifest = yaml.safe_load((EXAMPLE / "claim.yaml").read_text())
+    manifest = yaml.safe_load(CLAIM.read_text())
     volume = tmp_path / "volume"
     volume.mkdir()
     make_claim(cluster, namespace, manifest["metadata"]["name"], volume, **manifest["spec"])
-    job_file = str(EXAMPLE / "job.yaml")
+    job_file = str(EXAMPLES / "digits" / "job.yaml")
     flags = ("--platform", "kubernetes", "--image", IMAGE, "--set", "train.seconds_per_epoch=0")
-    ran = run_tao_here(surroundings, tmp_path, "run", job_file, *flags)
+    ran = run_tao_here(surroundings, tmp_path, "run", job_file, *flags, "--mounts", RESULTS)
     assert ran.code == 0, ran
     [job] = client.list_jobs()
     assert job.status is Status.COMPLETE
     assert client.get_job_results_dir(job.id) == f"pvc://tao-runs/digits/{job.id}"
     fetch = ("--epoch", "best", "--fetch", str(tmp_path / "here"))
-    fetched = run_tao_here(surroundings, tmp_path, "results", "digits-claim", *fetch)
+    fetched = run_tao_here(surroundings, tmp_path, "results", "digits", *fetch)
     assert fetched.code == 0, fetched
     [checkpoint] = (tmp_path / "here").rglob("*.npz")
     best = client.results(job.id).progress.best
@@ -311,8 +328,15 @@ def test_the_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched(
     cluster.api.delete(f"/api/v1/persistentvolumes/{namespace}-tao-runs")
 
 
+def test_the_example_on_a_claim_is_the_digits_example_with_that_mount() -> None:
+    text = (EXAMPLES / "claim" / "job.yaml").read_text().replace("../digits/", "")
+    on_claim = yaml.safe_load(text)
+    digits = yaml.safe_load((EXAMPLES / "digits" / "job.yaml").read_text())
+    assert on_claim == {**digits, "name": "digits-claim", "mounts": [RESULTS]}
+
+
 def test_the_cluster_takes_the_claim_of_the_example(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("apply", "-n", namespace, "-f", str(EXAMPLE / "claim.yaml"))
+    cluster.kubectl("apply", "-n", namespace, "-f", str(CLAIM))
 
 
 # What a reader prints

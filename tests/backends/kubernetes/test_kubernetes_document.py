@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from support.kubernetes import kube_here
 from support.kubernetes.kube_files import NODE, PYTHON
 from support.kubernetes.kube_here import Cluster, namespaced
 from support.pages import ROOT
@@ -30,7 +31,15 @@ PYTORCH = "nvcr.io/nvidia/pytorch:25.08-py3"
 NGC_KEY = "nvapi-canary-of-the-document"
 SAYS_RANK = "echo $NODE_RANK of $NNODES, $NUM_GPU_PER_NODE GPUs, $MASTER_ADDR:$MASTER_PORT"
 
+GPUS = 32  # of the document's largest job
+
 pytestmark = [pytest.mark.network, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def enough_gpus() -> Iterator[None]:
+    with kube_here.cluster().offering(GPUS):
+        yield
 
 
 @pytest.fixture
@@ -140,12 +149,12 @@ def test_the_sdk_snippet_trains_on_a_gpu_with_its_data_and_its_results_in_the_bu
         (
             "multi-node.py",
             {"dino train -e": f"cat /data/train.json; {SAYS_RANK}; echo dino train -e"},
-            "{rank} of 4, 2 GPUs, {job}-0.{job}:29500",
+            "{rank} of 4, 8 GPUs, {job}-0.{job}:29500",
         ),
         (
             "torchrun.py",
             {"torchrun --nnodes": "echo torchrun --nnodes"},
-            "torchrun --nnodes=4 --nproc-per-node=2 --node-rank={rank} "
+            "torchrun --nnodes=4 --nproc-per-node=8 --node-rank={rank} "
             "--master-addr={job}-0.{job} --master-port=29500 train.py",
         ),
     ],
@@ -153,8 +162,8 @@ def test_the_sdk_snippet_trains_on_a_gpu_with_its_data_and_its_results_in_the_bu
 def test_a_job_of_four_nodes_has_four_ranks_that_know_each_other(
     sdk: KubernetesSDK, snippet: str, changes: dict[str, str], line: str
 ) -> None:
-    """With two GPUs a node, as the one node of the cluster has eight."""
-    job: Job = run(snippet, {**changes, "gpu_count=8": "gpu_count=2"}, sdk=sdk)["job"]
+    """All on the one node of the cluster."""
+    job: Job = run(snippet, changes, sdk=sdk)["job"]
     sdk.wait(job.id, timeout=300)
     told = run("status.py", sdk=sdk, job=job)
     assert told["status"].status == "Complete", told["logs"]
@@ -194,4 +203,12 @@ def test_the_check_of_the_gpu_operator_only_warns_and_the_doctor_counts_the_gpus
     assert checked.returncode == 0, checked.stderr
     assert checked.stdout.startswith("WARN: no nvidia.com/gpu allocatable on this cluster.")
     told = [each.what for each in client.doctor("kubernetes") if each.code == "kubernetes.gpus"]
-    assert told == ["1 nodes have 8 nvidia.com/gpu."]
+    assert told == [f"1 nodes have {GPUS} nvidia.com/gpu."]
+
+
+def test_what_the_document_has_looked_at_by_hand_is_there(caller: dict[str, str]) -> None:
+    looked = shell("by-hand.sh", caller)
+    assert looked.returncode == 0, looked.stderr
+    assert f"{NODE}   Ready" in looked.stdout
+    assert f'"nvidia.com/gpu":"{GPUS}"' in looked.stdout
+    assert "Server Version: v1." in looked.stdout

@@ -69,6 +69,16 @@ def test_a_plan_that_is_applied_runs_the_command_as_it_was_written(
     assert apply(cluster, kubeconfig, told.out)
 
 
+def test_the_cluster_takes_the_manifests_with_every_option(
+    cluster: Cluster, kubeconfig: Path, namespace: str
+) -> None:
+    manifests = (Path(__file__).parent / "golden" / "every-option.yaml").read_text()
+    taken = apply(
+        cluster, kubeconfig, manifests.replace("namespace: team", f"namespace: {namespace}")
+    )
+    assert len(taken.splitlines()) == 3
+
+
 def apply(cluster: Cluster, kubeconfig: Path, documents: str) -> str:
     words = ["apply", "--server-side", "--dry-run=server", "-f", "-"]
     return cluster.kubectl(*words, given=documents, kubeconfig=kubeconfig)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tao_sdk.backends.contract import MiB
 from tao_sdk.backends.kubernetes import render
+from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import checks, manifests
@@ -17,16 +22,19 @@ from tao_sdk.backends.kubernetes.job.pod_group import collection_path, pod_group
 from tao_sdk.backends.kubernetes.job.storage import read_mount
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.engine.prepare import refuse_too_large
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import read_settings
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
+from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 ATTEMPT = Attempt("digits-abcdefghij", 1, "kubernetes", "cluster-1", "0123456789abcdef")
 GPU = "nvidia.com/gpu"
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def gpu_node(name: str = "a", gpus: int = 8, **more: Any) -> Node:
@@ -132,12 +140,77 @@ def test_a_long_command_travels_in_config_maps_that_it_is_put_together_from() ->
     assert names == made
 
 
+def test_a_command_that_is_too_long_for_config_maps_is_refused_with_its_size_and_a_way_out(
+    tmp_path: Path,
+) -> None:
+    backend = KubernetesBackend(Settings({}), tmp_path)
+    job = PreparedJob(JobSpec(image="image:1"), "#" * (9 * MiB))
+    with pytest.raises(SpecError) as refused:
+        refuse_too_large(job, backend)
+    assert "9.4 MB with its files and spec; kubernetes takes 8.4 MB" in refused.value.what
+    assert "pvc://claim" in refused.value.next
+    assert "s3://bucket" in refused.value.next
+
+
 def test_shared_memory_is_as_asked_or_half_of_the_memory_or_8_gib() -> None:
     sizes = [
         pod_of(planned(**given))["volumes"][0]["emptyDir"]["sizeLimit"]
         for given in ({"shm_size": "1g", "memory": "4g"}, {"memory": "4g"}, {})
     ]
     assert sizes == [str(2**30), str(2**31), str(2**33)]
+
+
+# Every option, and every kind of mount.
+EVERY_OPTION: dict[str, Any] = {
+    "namespace": "team",
+    "image_pull_secret": "own-login",
+    "pull_secret": "none",
+    "image_pull_policy": "Always",
+    "pull_timeout": "90s",
+    "node_selector": {"gpu-type": "h100"},
+    "tolerations": [
+        "gpu=yes:NoSchedule",
+        "spot",
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
+    ],
+    "service_account": "trainer",
+    "priority_class": "high",
+    "resources": {"rdma/ib": "1"},
+    "gpu_resource": "nvidia.com/mig-1g.5gb",
+    "host_network": True,
+    "annotations": {"team/contact": "a b"},
+    "queue": "night",
+    "gang": "none",
+    "ttl": 60,
+}
+OF_GANG_WAIT = {"gang_timeout"}  # has a test of its own
+EVERY_MOUNT = [
+    "pvc://data/coco:/data:ro",
+    "configmap://settings:/etc/settings",
+    "secret://login:/etc/login",
+    "nfs://server/export:/export",
+    "/raid:/raid",
+]
+EVERY_FIELD: dict[str, Any] = {
+    "num_nodes": 2,
+    "gpu_count": 4,
+    "cpus": 1.5,
+    "memory": "4g",
+    "time_limit": timedelta(minutes=5),
+    "env_vars": {"MASTER_PORT": "29511", "MY_TOKEN": SecretRef("MY_TOKEN")},
+    "mounts": EVERY_MOUNT,
+}
+
+
+def test_the_manifests_with_every_option_are_as_they_were_read_and_approved() -> None:
+    options = {each.name for each in fields(KubernetesOptions)}
+    assert options - EVERY_OPTION.keys() == OF_GANG_WAIT
+    has = {"nvidia.com/mig-1g.5gb": 4, "rdma/ib": 1, "cpu": 64, "memory": 2**38}
+    facts = replace(FACTS, nodes=(Node("a", has, labels={"gpu-type": "h100"}),))
+    plan = planned(facts, **EVERY_FIELD, options=EVERY_OPTION)
+    container_of(plan)["command"][2] = "SCRIPT"
+    text = yaml.safe_dump_all(plan_documents(plan).documents, sort_keys=False)
+    assert text == (GOLDEN / "every-option.yaml").read_text()
 
 
 def test_native_changes_the_container_by_its_name() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,20 @@ from typing import Any
 import pytest
 import yaml
 
-from support.kubernetes.kube_files import BUSYBOX, PYTHON
+from support.kubernetes.kube_files import API_PORT, BUSYBOX, PYTHON
 from support.kubernetes.kube_here import Cluster
 from support.kubernetes.page_roles import role_of_the_page
 from support.waiting import until
 from tao_sdk.backends.kubernetes.cluster import rights
+from tao_sdk.backends.kubernetes.look import jobs_path
 from tao_sdk.client import Client
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import CredentialError, TaoError
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
+from tao_sdk.transports.kube import Kube
+from tao_sdk.transports.kubeconfig import find_cluster
 
 
 @pytest.fixture
@@ -157,3 +162,51 @@ def test_a_rule_grants_what_it_names(rule: dict[str, Any], right: rights.Right) 
     for part in ("verbs", "apiGroups", "resources"):
         assert not rights.grants({**rule, part: ["other"]}, right)
     assert not rights.grants({**rule, "resourceNames": ["one"]}, right)
+
+
+# In a pod
+
+FOLLOWS_THE_DOCUMENT = f"""\
+from tao_sdk.platforms.kubernetes import KubernetesSDK
+with KubernetesSDK() as sdk:
+    job = sdk.create_job(image="{PYTHON}", command="echo from a pod", gpu_count=0)
+    print(sdk.wait(job.id).status, sdk.get_job_logs(job.id), end="")
+"""
+TAO = "from tao_sdk.cli.start import main; main()"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_pod_whose_account_has_the_role_of_the_page_runs_jobs_without_a_kubeconfig(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    """With this package and what it needs from folders of the node."""
+    cluster.make_user(namespace, "submitter", role_of_the_page()["rules"])
+    packages = {"/sdk": str(ROOT / "src"), "/needed": sysconfig.get_path("purelib")}
+    command = f"python3 -c {shlex.quote(FOLLOWS_THE_DOCUMENT)}; python3 -c {shlex.quote(TAO)} ls"
+    spec = JobSpec(
+        image=PYTHON,
+        command=command,
+        gpu_count=0,
+        mounts=[f"{path}:{place}:ro" for place, path in packages.items()],
+        env_vars={"PYTHONPATH": ":".join(packages), "TAO_K8S_NAMESPACE": namespace, "HOME": "/tmp"},
+    )
+    job = client.submit(spec, "kubernetes", {"service_account": "submitter"}).job
+    ended = client.wait(job.id, timeout=300)
+    log = client.get_job_logs(job.id)
+    assert ended.status is Status.COMPLETE, log
+    assert "Complete from a pod\n" in log
+    assert "kubernetes" in log.splitlines()[-1]
+
+
+def test_a_token_of_a_pod_that_the_cluster_refuses_is_read_again_at_once(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    token, jobs = tmp_path / "token", jobs_path(namespace)
+    (tmp_path / "ca.crt").write_bytes((cluster.place.pki / "ca.crt").read_bytes())
+    token.write_text("worn-out")
+    found = find_cluster([], "", cluster.place.address, str(API_PORT), tmp_path)
+    kube = Kube(found, {})
+    with pytest.raises(CredentialError, match="refused the pod's token"):
+        kube.ask("GET", jobs)
+    token.write_text(cluster.make_user(namespace, "caller", role_of_the_page()["rules"]))
+    assert kube.ask("GET", jobs)["items"] == []

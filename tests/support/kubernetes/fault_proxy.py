@@ -1,5 +1,6 @@
 """A proxy with TLS before a cluster's API server, which does to a client what busy servers and bad
-lines do: it freezes, refuses, breaks watches off, and says that a watch comes too late.
+lines do: it freezes, refuses, breaks watches off, keeps what they tell to itself, and says that a
+watch comes too late.
 
 A client comes with a token, or with a certificate of the cluster's authority: the API server takes
 the proxy's word for who that is.
@@ -46,6 +47,7 @@ class FaultProxy:
         self.moves.set()
         self.watches: set[Answering] = set()
         self.expired_watches = 0  # that many are told so
+        self.swallows, self.swallowed = False, 0  # what watches tell; how many pieces of it
         self.to_server = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self.for_others = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self.for_others.load_cert_chain(pki / "front-proxy.crt", pki / "front-proxy.key")
@@ -72,6 +74,16 @@ class FaultProxy:
             yield
         finally:
             self.moves.set()
+
+    @contextmanager
+    def swallowing(self) -> Iterator[None]:
+        """Watches stay open and tell nothing; all else is answered. They are broken off at the end."""
+        self.swallows = True
+        try:
+            yield
+        finally:
+            self.swallows = False
+            self.drop_watches()
 
     def refuse(
         self, status: int, words: str = "", times: int = 1, said: str = Refusal.said, **headers: str
@@ -218,6 +230,9 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         while piece := answer.read1(65536):
             self.server.proxy.moves.wait()
+            if self.server.proxy.swallows and is_watch(self.path):
+                self.server.proxy.swallowed += 1
+                continue
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
         self.wfile.write(b"0\r\n\r\n")
 

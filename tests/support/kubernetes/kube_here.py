@@ -260,16 +260,18 @@ class Cluster:
         self.run_python("cluster_dns", *arguments)
         self.start_kubelet()
         self.run("kube-proxy", *files.kube_proxy(self.place))
-        self.run("gpu-plugin", "gpu-plugin", str(self.shape.gpus))
-        self.wait_for(self.node_is_ready)
+        self.start_gpu_plugin(self.shape.gpus)
 
     def start_kubelet(self) -> None:
         self.run("kubelet", *files.kubelet(self.place))
 
-    def node_is_ready(self) -> bool:
+    def start_gpu_plugin(self, gpus: int) -> None:
+        self.run("gpu-plugin", "gpu-plugin", str(gpus))
+        self.wait_for(lambda: self.node_offers(gpus) and self.is_ready(files.NODE))
+
+    def node_offers(self, gpus: int) -> bool:
         allocatable = self.api.get(f"/api/v1/nodes/{files.NODE}")["status"]["allocatable"]
-        offers_all = allocatable.get("nvidia.com/gpu", "0") == str(self.shape.gpus)
-        return offers_all and self.is_ready(files.NODE)
+        return allocatable.get("nvidia.com/gpu", "0") == str(gpus)
 
     def is_ready(self, node: str) -> bool:
         conditions = self.api.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
@@ -404,6 +406,17 @@ class Cluster:
         finally:
             self.running[name].send_signal(signal.SIGCONT)  # `nsenter` stops with its program
             self.send_signal(name, signal.SIGCONT)
+
+    @contextmanager
+    def offering(self, gpus: int) -> Iterator[None]:
+        """So many GPUs of the real node in place of its own."""
+        self.stop("gpu-plugin")
+        self.start_gpu_plugin(gpus)
+        try:
+            yield
+        finally:
+            self.stop("gpu-plugin")
+            self.start_gpu_plugin(self.shape.gpus)
 
     def restart_api_server(self) -> None:
         self.stop("kube-apiserver", signal.SIGKILL)

@@ -113,6 +113,8 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         log_rotates=True,
         max_command=render.LONGEST_ARGUMENT,
         max_payload=8 * MiB,
+        payload_advice="Put large files on a claim (mounts: pvc://claim:/data) or in a bucket, and "
+        "name them under inputs (/data/file, s3://bucket/file).",
         poll_seconds=3.0,
         files_seconds=20.0,
         files_on_demand=True,
