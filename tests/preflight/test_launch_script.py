@@ -93,10 +93,16 @@ def test_what_is_all_there_is_ready_with_its_records(check: Check, tmp_path: Pat
     ("name", "text", "words", "told"),
     [
         ("none.json", None, (), "is not there"),
+        ("folder", None, (), "x is empty"),
         ("empty.json", "[]", (), "records=0"),
         ("torn.json", "[", (), "not JSON at 1:2"),
         ("a.json", "[{}]", ("--json-required-field", "x=fps,id"), "lacks the field fps"),
         ("a.json", "[{}, {}]", ("--effective-batch-limit", "x=2,2"), "at most 1"),
+        (
+            *("a.json", "[{}, {}]"),
+            (*("--effective-batch-limit", "x=2,2"), *("--effective-batch-limit", "x=1,1")),
+            "at most 1",
+        ),
         ("a.json", "[{}]", ("--effective-batch-limit", "x=2,2"), "Use fewer shards"),
         ("a.csv", "x", ("--json-required-field", "x=fps"), "could not be checked"),
     ],
@@ -106,6 +112,8 @@ def test_data_that_would_fail_is_missing(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
+    if name == "folder":
+        (tmp_path / name).mkdir()
     ran = check("--platform", "local", "--path", f"x={tmp_path}/{name}", *words)
     assert (ran.code, ran.err) == (1, "")
     assert one_with(ran, told).startswith("MISSING: ")
@@ -150,6 +158,7 @@ def test_a_bucket_is_looked_into_without_another_tool(check: Check) -> None:
         (("--gpu-min-count", "3"), "3 GPU needed, 2 found."),
         (("--gpu-min-memory-gb", "90"), "has 86 GB; 90 GB are needed."),
         (("--gpu-arch-allowlist", "cosmos=sm_80,10.0"), "cosmos runs on sm_80, sm_100."),
+        ((*("--gpu-arch-allowlist", "a=sm_80"), *("--gpu-arch-allowlist", "b=sm_90")), "a runs on"),
     ],
 )
 def test_gpus_that_are_not_enough_are_told(check: Check, words: tuple[str, ...], told: str) -> None:
@@ -264,10 +273,15 @@ def test_a_cluster_is_looked_at_over_ssh(check: Check, tools: Path, tmp_path: Pa
     )
     ran = check(*words, "--json-required-field", "x=fps", "--gpu-min-count", "8", **SLURM)
     assert one_with(ran, "OK: me@login1 answers without a password.")
+    assert "sbatch" not in ran.out
     assert one_with(ran, "8 GPU: a100.") and one_with(ran, "records=1")
     assert one_with(ran, "MISSING:").startswith("MISSING: y is not there")
     ran = check(*words, "--gpu-min-memory-gb", "80", **SLURM)
     assert one_with(ran, "The memory of a100 could not be seen.")
+    program(tools, "ssh", "echo sbatch; echo scancel")
+    ran = check("--platform", "slurm", "--gpu-smoke-image", "my image", **SLURM)
+    assert (ran.code, bool(one_with(ran, "has no squeue."))) == (1, True)
+    assert one_with(ran, "run: tao doctor slurm --smoke --smoke-image 'my image'")
 
 
 def test_a_login_that_asks_for_a_password_is_told(check: Check, tools: Path) -> None:
@@ -319,6 +333,44 @@ def test_paths_of_a_pod_are_never_taken_for_those_of_this_machine(
     assert one_with(ran, "MISSING:").startswith("MISSING: x could not be checked")
     assert one_with(ran, "4 GPU: GPU 86 GB sm_90.")
     assert one_with(check(*words, NODES="{"), "4 GPU needed, 0 found.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("echo no", "You may not create Jobs in the namespace default."),
+        ("echo 'no server' >&2; exit 1", "authenticate to a Kubernetes cluster. no server"),
+    ],
+)
+def test_a_cluster_that_takes_no_jobs_is_told(
+    check: Check, tools: Path, answer: str, told: str
+) -> None:
+    program(tools, "kubectl", answer)
+    ran = check("--platform", "kubernetes", "--gpu-smoke-image", "ubuntu")
+    assert (ran.code, bool(one_with(ran, told))) == (1, True)
+    assert one_with(ran, "MISSING: The smoke test was not run. On kubernetes")
+
+
+def test_a_cluster_without_a_name_is_asked_for(check: Check) -> None:
+    ran = check("--platform", "slurm")
+    assert ran.code == 1
+    assert one_with(ran, "set SLURM_USER and SLURM_HOSTNAME").startswith("MISSING: ")
+
+
+@pytest.mark.parametrize("name", ["brev", "tao-run-on-lepton"])
+def test_a_platform_to_come_is_said_to_be_one(check: Check, name: str) -> None:
+    ran = check("--platform", name, "--format", "json")
+    (told,) = ran.json["findings"]
+    assert (ran.code, told["code"]) == (1, "platform.not_built")
+
+
+@pytest.mark.usefixtures("gpus")
+def test_a_check_that_local_cannot_make_fails_and_says_so(check: Check) -> None:
+    words = ("--gpu-smoke-image", "ubuntu", "--container-image", "nosuch/image:1")
+    ran = check("--platform", "local", *words)
+    assert ran.code == 1
+    assert one_with(ran, "MISSING: nosuch/image:1 was not looked at")
+    assert one_with(ran, "MISSING: The smoke test was not run.")
 
 
 # Arguments

@@ -52,13 +52,45 @@ class Access:
 
     def paths(self) -> Place:
         """Where the platform has its paths."""
-        return ThisMachine()
+        raise NotImplementedError
 
     def findings(self) -> Iterator[Finding]:
-        yield from ()
+        raise NotImplementedError
 
     def gpus(self) -> list[Gpu]:
         return gpus_of(self.wanted.ask(*QUERY))
+
+
+class LocalAccess(Access):
+    """This machine, whose jobs run in no container."""
+
+    def paths(self) -> Place:
+        return ThisMachine()
+
+    def findings(self) -> Iterator[Finding]:
+        if self.wanted.image:
+            yield error(
+                "image.unused",
+                f"{self.wanted.image} was not looked at: a local job runs in no container.",
+                "",
+                "Leave --container-image out, or run the job in it: --platform local-docker",
+            )
+        if self.wanted.smoke_image:
+            yield smoke_not_run(
+                "A local job runs in no container.", "Leave --gpu-smoke-image out, and run:",
+                "nvidia-smi -L",
+            )  # fmt: skip
+
+
+def smoke_not_run(why: str, next: str, command: str = "") -> Finding:
+    return error("gpu.smoke", "The smoke test was not run.", why, next, command)
+
+
+def smoke_by_package(platform: str, image: str) -> Finding:
+    """The error for a platform on which a container is a job, which the package starts."""
+    command = f"tao doctor {platform} --smoke --smoke-image {shlex.quote(image)}"
+    why = f"On {platform} a container is a job, and this script starts none."
+    return smoke_not_run(why, "Where the package is installed, run:", command)
 
 
 def gpus_of(answer: Answer) -> list[Gpu]:
@@ -97,7 +129,11 @@ class DockerAccess(Access):
             return ThisMachine()
         if words := self.ssh_words():
             return OverSsh(words, self.wanted.environ)
-        return Unseen(
+        unseen = self.unseen_machine()
+        return Unseen(unseen.why, unseen.next)
+
+    def unseen_machine(self) -> NotSeen:
+        return NotSeen(
             f"The machine of {self.host} cannot be looked at from here.",
             "Name it as DOCKER_HOST=ssh://user@host.",
         )
@@ -107,7 +143,7 @@ class DockerAccess(Access):
             return super().gpus()
         if words := self.ssh_words():
             return gpus_of(self.wanted.ask(*words, " ".join(QUERY)))
-        raise NotSeen(f"The machine of {self.host} cannot be looked at from here.")
+        raise self.unseen_machine()
 
     def findings(self) -> Iterator[Finding]:
         answer = self.docker("info", "--format", "{{json .}}")
@@ -185,10 +221,8 @@ class DockerAccess(Access):
     def smoke_findings(self, image: str) -> Iterator[Finding]:
         """A container with all GPUs, which runs nvidia-smi and is removed."""
         if not self.docker("image", "inspect", "--", image).ok and not self.wanted.pull_smoke_image:
-            yield error(
-                "gpu.smoke",
-                f"The smoke test was not run: {image} is not there.",
-                "Nothing is pulled without --pull-smoke-image.",
+            yield smoke_not_run(
+                f"{image} is not there, and nothing is pulled without --pull-smoke-image.",
                 "After user approval, add --pull-smoke-image.",
             )
             return
@@ -235,6 +269,11 @@ def mapping_of(text: str) -> dict[str, Any]:
 # SLURM
 
 
+TOOLS = ("sbatch", "squeue", "scancel")
+EACH_TOOL = f"for name in {' '.join(TOOLS)}; do command -v $name > /dev/null && echo $name; done"
+LIST_TOOLS = f"sh -c {shlex.quote(EACH_TOOL)}"  # the login shell may be a csh
+
+
 class SlurmAccess(Access):
     """A SLURM cluster, by ssh to the first of its login nodes that is named."""
 
@@ -261,6 +300,7 @@ class SlurmAccess(Access):
                 "slurm.unnamed",
                 "set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env.",
                 "",
+                "Ask for the user and the login nodes, such as SLURM_HOSTNAME=login1,login2.",
             )
             return
         login = self.login()
@@ -274,16 +314,19 @@ class SlurmAccess(Access):
             )
             return
         yield Finding(Severity.OK, "slurm.ssh", f"{login[-1]} answers without a password.")
-        tools = self.wanted.ask(*login, "command -v sbatch squeue scancel")
-        if not tools.ok:
+        tools = self.wanted.ask(*login, LIST_TOOLS)
+        missing = [name for name in TOOLS if name not in tools.out.split()]
+        if missing:
             yield error(
                 "slurm.tools",
-                f"{login[-1]} has no sbatch, squeue or scancel.",
-                "A command over ssh does not find them.",
+                f"{login[-1]} has no {' and no '.join(missing)}.",
+                "A command over ssh does not find it.",
                 "Name a login node of the cluster in SLURM_HOSTNAME.",
             )
         if self.wanted.image:
             yield unseen_image(self.wanted.image, "slurm")
+        if self.wanted.smoke_image:
+            yield smoke_by_package("slurm", self.wanted.smoke_image)
 
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node that the partitions have. Their memory is not known."""
@@ -351,6 +394,8 @@ class KubernetesAccess(Access):
             )
         if self.wanted.image:
             yield unseen_image(self.wanted.image, "kubernetes")
+        if self.wanted.smoke_image:
+            yield smoke_by_package("kubernetes", self.wanted.smoke_image)
 
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node."""
@@ -394,7 +439,7 @@ def unseen_image(image: str, platform: str) -> Finding:
 
 
 PLATFORMS: Mapping[str, Callable[[Wanted], Access]] = {
-    "local": Access,
+    "local": LocalAccess,
     "local-docker": DockerAccess,
     "slurm": SlurmAccess,
     "kubernetes": KubernetesAccess,

@@ -29,7 +29,7 @@ NAMES_READ = 100_000  # of which the first different ones are taken
 class NotSeen(Exception):
     """Something could not be looked at: why, and what to do."""
 
-    def __init__(self, why: str, next: str = "") -> None:
+    def __init__(self, why: str, next: str) -> None:
         super().__init__(why)
         self.why, self.next = why, next
 
@@ -105,8 +105,9 @@ def annotation_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Ite
         )  # fmt: skip
         return
     except OSError as failed:
-        raise NotSeen(f"It cannot be read: {failed.strerror or failed}.") from None
-    problems = list(record_findings(dataset, annotations, needs.batches.get(label)))
+        why = f"It cannot be read: {failed.strerror or failed}."
+        raise NotSeen(why, "See that you may read it.") from None
+    problems = list(record_findings(dataset, annotations, needs.batches.get(label, ())))
     yield from problems
     if not problems:
         what = f"{label}: {address} records={annotations.records}"
@@ -160,7 +161,7 @@ def is_media_there(folder: Dataset, name: str, place: Place) -> bool:
 
 
 def record_findings(
-    dataset: Dataset, annotations: Annotations, limit: BatchLimit | None
+    dataset: Dataset, annotations: Annotations, limits: Sequence[BatchLimit]
 ) -> Iterator[Finding]:
     label, address = dataset.label, dataset.address
     if not annotations.records:
@@ -178,7 +179,7 @@ def record_findings(
             f"Record {record} does not have it.",
             f"Add {name} to every record.",
         )
-    if limit:
+    for limit in limits:
         yield from batch_findings(dataset, annotations.records, limit)
 
 

@@ -90,6 +90,8 @@ def memory_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
             "gpu.memory_unseen",
             f"The memory of {unknown[0].name} could not be seen.",
             f"{needs.memory_gb:g} GB are needed.",
+            "Read it on a machine with that GPU, and compare:",
+            "nvidia-smi --query-gpu=memory.total --format=csv",
         )
     if small:
         yield error(
@@ -101,20 +103,22 @@ def memory_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
 
 
 def arch_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
-    if not needs.archs:
-        return
-    allowed = ", ".join(needs.archs)
-    for gpu in {gpu.arch: gpu for gpu in gpus}.values():
-        if not gpu.arch:
-            yield error(
-                "gpu.arch_unseen",
-                f"The architecture of {gpu.name} could not be seen.",
-                f"{needs.archs_of} runs on {allowed}.",
-            )
-        elif not any(same_family(gpu.arch, each) for each in needs.archs):
-            yield error(
-                "gpu.arch",
-                f"{gpu.name} is {gpu.arch}; {needs.archs_of} runs on {allowed}.",
-                "",
-                "Choose another GPU, or an image that is built for this one.",
-            )
+    kinds = {gpu.arch: gpu for gpu in gpus}.values()
+    for wanted in needs.archs:
+        allowed = ", ".join(wanted.archs)
+        for gpu in kinds:
+            if not gpu.arch:
+                yield error(
+                    "gpu.arch_unseen",
+                    f"The architecture of {gpu.name} could not be seen.",
+                    f"{wanted.image} runs on {allowed}.",
+                    "Read it on a machine with that GPU, and compare:",
+                    "nvidia-smi --query-gpu=compute_cap --format=csv,noheader",
+                )
+            elif not any(same_family(gpu.arch, each) for each in wanted.archs):
+                yield error(
+                    "gpu.arch",
+                    f"{gpu.name} is {gpu.arch}; {wanted.image} runs on {allowed}.",
+                    "",
+                    "Choose another GPU, or an image that is built for this one.",
+                )
