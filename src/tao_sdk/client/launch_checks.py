@@ -21,6 +21,7 @@ from tao_sdk.engine.input_findings import ONLY_FROM_HERE
 from tao_sdk.engine.place_facts import NOT_ASKED
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError, join_sentences
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.spec_hardware import MORE_GPUS, MORE_NODES
 from tao_sdk.preflight.annotations import is_annotation_file
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import (
@@ -48,6 +49,8 @@ CHUNK = 4_000_000  # bytes that one read asks a platform for
 # codes of findings, and how they end, of what a plan could not look at, or would lose
 NOT_LOOKED_AT = (*ONLY_FROM_HERE, NOT_ASKED, "input.not_mounted", "output.ephemeral")
 UNSEEN_ENDS = ("_unseen", "_silent")
+# codes of warnings of a plan by which a job most likely fails
+WOULD_FAIL = (MORE_GPUS, MORE_NODES)
 # codes of the plan's findings of inputs, and of those of a dataset that say no more
 OF_INPUTS = (*ONLY_FROM_HERE, "input.", "s3.")
 UNSEEN_PATH = "It is on no volume of the job that can be looked at from here."
@@ -85,11 +88,12 @@ def is_set_for(client: Client, request: JobRequest) -> Callable[[str], bool]:
 
 
 def fail_closed(finding: Finding) -> Finding:
-    """A warning that something was not looked at, as an error."""
+    """A warning that something was not looked at, or that the job most likely fails, as an
+    error.
+    """
     code = finding.code
-    if finding.severity is Severity.WARNING and (
-        code.startswith(NOT_LOOKED_AT) or code.endswith(UNSEEN_ENDS)
-    ):
+    is_unseen = code.startswith(NOT_LOOKED_AT) or code.endswith(UNSEEN_ENDS)
+    if finding.severity is Severity.WARNING and (is_unseen or code in WOULD_FAIL):
         return replace(finding, severity=Severity.ERROR)
     return finding
 
