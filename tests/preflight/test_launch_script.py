@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support.cluster.cluster_images import NGC_KEY
 from support.servers import s3_here
+from support.servers.registry_alone import LoneRegistry
 from support.tao_command import Ran
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.installing import install_bank
@@ -333,6 +335,47 @@ def test_paths_of_a_pod_are_never_taken_for_those_of_this_machine(
     assert one_with(ran, "MISSING:").startswith("MISSING: x could not be checked")
     assert one_with(ran, "4 GPU: GPU 86 GB sm_90.")
     assert one_with(check(*words, NODES="{"), "4 GPU needed, 0 found.")
+
+
+def test_an_image_of_a_cluster_is_looked_for_in_its_registry_or_as_its_file(
+    check: Check, tools: Path, tmp_path: Path, registry: LoneRegistry
+) -> None:
+    program(tools, "uname", "echo x86_64")
+    program(tools, "ssh", 'while [ "$1" != me@login1 ]; do shift; done; shift; exec sh -c "$*"')
+    environ = {**SLURM, "HOME": str(tmp_path), "DOCKER_CONFIG": registry.log_in(tmp_path / "d")}
+
+    def told(image: str) -> str:
+        ran = check("--platform", "slurm", "--container-image", image, **environ)
+        assert NGC_KEY not in ran.out
+        return ran.out
+
+    image = f"docker://{registry.name}/tests/one:1"
+    assert "1 can be pulled: amd64, 1.0 kB, with a login.\nMISSING: enroot has no" in told(image)
+    (tmp_path / ".config/enroot").mkdir(parents=True)
+    line = f"machine {registry.name}  login x password y"
+    (tmp_path / ".config/enroot/.credentials").write_text(line)
+    assert "OK: enroot has credentials for" in told(image)
+    assert "MISSING: " in told(f"{registry.name}#tests/arm:1")
+    assert f"MISSING: {tmp_path}/a.sqsh is no image." in told(f"{tmp_path}/a.sqsh")
+    (tmp_path / "a.sqsh").touch()
+    assert f"OK: {tmp_path}/a.sqsh is there." in told(f"{tmp_path}/a.sqsh")
+    assert "is not the name of an image" in told("A B")
+
+
+def test_an_image_of_kubernetes_fits_its_nodes(
+    check: Check, tools: Path, tmp_path: Path, registry: LoneRegistry
+) -> None:
+    program(tools, "kubectl", 'case "$*" in *can-i*) echo yes ;; *) echo "$NODES" ;; esac')
+    node = {"status": {"nodeInfo": {"architecture": "arm64"}}}
+    words = ("--platform", "kubernetes", "--container-image")
+    given = {"NODES": json.dumps({"items": [node]}), "DOCKER_CONFIG": registry.log_in(tmp_path)}
+    told = check(*words, f"{registry.name}/tests/both:1", **given)
+    assert one_with(told, "both:1 can be pulled: amd64, arm64, 2.0 kB")
+    told = check(*words, f"{registry.name}/tests/one:1", **given)
+    assert one_with(told, "is made for amd64; the machine is arm64.").startswith("MISSING: ")
+    told = check(*words, "127.0.0.1:1/a:1", **given)
+    assert one_with(told, "Whether 127.0.0.1:1/a:1 can be pulled could not be seen.")
+    assert told.code == 1
 
 
 @pytest.mark.parametrize(

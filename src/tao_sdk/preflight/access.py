@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tao_sdk.backends.image_name import ImageName, read
+from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.preflight.commands import Answer, ask
 from tao_sdk.preflight.datasets import NotSeen, Place
 from tao_sdk.preflight.gpus import MIB, QUERY, Gpu, parse_gpus
+from tao_sdk.preflight.images import ImageHost, registry_findings
 from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
+from tao_sdk.preflight.registry import RegistryImage
 from tao_sdk.preflight.requirements import GpuNeeds, read_arch
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 HOST_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 NETWORK = "tao_default"
+ENROOT_FILE = "~/.config/enroot/.credentials"
+HUB_LOGIN = "auth.docker.io"  # what enroot calls Docker Hub there
 NO_POD = (
     "A path of a claim is seen from a pod only.",
     "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
@@ -324,9 +331,36 @@ class SlurmAccess(Access):
                 "Name a login node of the cluster in SLURM_HOSTNAME.",
             )
         if self.wanted.image:
-            yield unseen_image(self.wanted.image, "slurm")
+            yield from self.image_findings()
         if self.wanted.smoke_image:
             yield smoke_by_package("slurm", self.wanted.smoke_image)
+
+    def image_findings(self) -> Iterator[Finding]:
+        """A file of the cluster, or an image that enroot fetches on the nodes."""
+        arch = self.wanted.ask(*self.login(), "uname -m").out.strip()
+        host = ImageHost(archs=image_archs([arch]))
+        name, findings, image = looked_up(self.wanted, host)
+        if name and name.file:
+            yield from file_findings(name.file, self.paths())
+        yield from findings
+        if name and image and image.private:
+            yield from self.enroot_findings(name.registry)
+
+    def enroot_findings(self, registry: str) -> Iterator[Finding]:
+        """Of a private image: enroot fetches it with a file of its own."""
+        host = registry or HUB_LOGIN
+        entry = f"machine[[:space:]]+{re.escape(host)}([[:space:]]|$)"
+        look = f"grep -q -s -E {shlex.quote(entry)} {ENROOT_FILE}"
+        if self.wanted.ask(*self.login(), look).ok:
+            what = f"enroot has credentials for {host} on the cluster."
+            yield Finding(Severity.OK, "slurm.enroot_credentials", what)
+            return
+        yield error(
+            "slurm.enroot_credentials",
+            f"enroot has no credentials for {host} on the cluster.",
+            f"{ENROOT_FILE} there does not name it. enroot does not read NGC_KEY.",
+            f"Add there, with mode 0600: machine {host} login USER password KEY",
+        )
 
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node that the partitions have. Their memory is not known."""
@@ -393,18 +427,30 @@ class KubernetesAccess(Access):
                 "kubectl get nodes",
             )
         if self.wanted.image:
-            yield unseen_image(self.wanted.image, "kubernetes")
+            yield from self.image_findings()
         if self.wanted.smoke_image:
             yield smoke_by_package("kubernetes", self.wanted.smoke_image)
 
+    def image_findings(self) -> Iterator[Finding]:
+        """An image that the nodes' kubelets fetch."""
+        try:
+            archs = image_archs(map(node_arch, self.nodes()))
+        except NotSeen:
+            archs = ()  # the GPUs are looked for by the same question, and say so
+        _, findings, _ = looked_up(self.wanted, ImageHost(archs))
+        yield from findings
+
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node."""
+        return most(map(node_gpus, self.nodes()))
+
+    def nodes(self) -> list[Any]:
+        """Raises NotSeen."""
         answer = self.kubectl("get", "nodes", "-o", "json")
         if not answer.ok:
             raise NotSeen(answer.words, "Allow your role to list nodes.")
         items: Any = mapping_of(answer.out).get("items")
-        nodes = cast("list[Any]", items) if isinstance(items, list) else []
-        return most(map(node_gpus, nodes))
+        return cast("list[Any]", items) if isinstance(items, list) else []
 
 
 def node_gpus(node: Any) -> list[Gpu]:
@@ -428,14 +474,51 @@ def node_gpus(node: Any) -> list[Gpu]:
     return [gpu] * min(count, 1024)
 
 
-def unseen_image(image: str, platform: str) -> Finding:
-    return error(
-        "image.not_seen",
-        f"Whether {image} can be pulled by {platform} cannot be seen from here.",
-        "",
-        "Leave --container-image out, and have the package look at the job:",
-        f"tao doctor JOB_FILE --platform {platform}",
-    )
+def node_arch(node: Any) -> str:
+    try:
+        return str(node["status"]["nodeInfo"]["architecture"])
+    except (KeyError, TypeError):
+        return ""
+
+
+# Images that a cluster fetches
+
+
+def image_archs(machines: Iterable[str]) -> tuple[str, ...]:
+    """The architectures of images for the kernels' names of architectures, each once."""
+    names = dict.fromkeys(HOST_ARCHS.get(machine, machine) for machine in machines)
+    return tuple(name for name in names if name)
+
+
+def looked_up(
+    wanted: Wanted, host: ImageHost
+) -> tuple[ImageName | None, list[Finding], RegistryImage | None]:
+    """The image's name, what is wrong with it, and what its registry says of it. Of a file nothing
+    is said.
+    """
+    try:
+        name = read(wanted.image)
+    except SpecError as mistake:
+        return None, [Finding.of_error(mistake)], None
+    if name.file:
+        return name, [], None
+    findings, image = registry_findings(name, wanted.environ, host)
+    return name, findings, image
+
+
+def file_findings(path: str, place: Place) -> Iterator[Finding]:
+    try:
+        seen = place.look(path)
+    except NotSeen as unseen:
+        what = f"Whether {path} is there could not be seen."
+        yield error("image.not_seen", what, unseen.why, unseen.next)
+        return
+    if seen is None or seen.is_dir:
+        why = "It is a folder." if seen else "The cluster has no such file."
+        advice = "Correct the path, or name an image of a registry."
+        yield error("image.missing", f"{path} is no image.", why, advice)
+    else:
+        yield Finding(Severity.OK, "image.there", f"{path} is there.")
 
 
 PLATFORMS: Mapping[str, Callable[[Wanted], Access]] = {
