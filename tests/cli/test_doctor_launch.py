@@ -146,3 +146,23 @@ def test_a_plan_shows_the_data_where_no_other_line_does(tao: Tao) -> None:
     assert "  data " not in tao("plan", "job.yaml").out
     shown = tao("plan", "--gpus", "0", "--inputs", "/x=/etc/passwd", "--", "cat /x")
     assert "  data     /x=/etc/passwd" in shown.out.splitlines()
+
+
+@pytest.mark.usefixtures("job")
+def test_gpus_and_disk_are_looked_at_as_the_script_of_the_bank_does(
+    tao: Tao, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\necho 'NVIDIA A100, 40960, 8.0'\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    words = ("doctor", "job.yaml", "--json", "--gpu-min-memory-gb", "40")
+    ran = tao(*words, "--min-free-disk-gb", "0.001", **path)
+    assert (ran.code, codes(ran)[:2]) == (0, [("ok", "gpu.there"), ("ok", "disk.free")])
+    lists = ("--gpu-arch-allowlist", "a=sm_90", "--gpu-arch-allowlist", "b=sm_80")
+    ran = tao(*words, *lists, "--gpu-min-count", "2", **path)
+    assert (ran.code, codes(ran)[:2]) == (2, [("error", "gpu.too_few"), ("error", "gpu.arch")])
+    assert tao("doctor", "--gpu-min-count", "1").code == 2
+    ran = tao(*words, PATH="/nowhere")
+    assert (ran.code, codes(ran)[0]) == (2, ("error", "gpu.not_seen"))

@@ -225,6 +225,26 @@ def test_an_image_is_there_or_can_be_pulled(
 
 
 @pytest.mark.usefixtures("gpus")
+def test_an_image_and_a_disk_are_compared(check: Check, tools: Path, tmp_path: Path) -> None:
+    root = json.dumps(str(tmp_path))
+    size = json.dumps({"layers": [{"size": 10**15}]})
+    program(
+        tools,
+        "docker",
+        f"case \"$*\" in *DockerRootDir*) echo '{root}'; exit ;; esac\n"
+        + DOCKER.replace('"amd64"}}}', f'"amd64"}}}}, "OCIManifest": {size}}}'),
+    )
+    ran = check("--platform", "docker", "--container-image", "pull", HOME=str(tmp_path))
+    assert one_with(ran, "pull is 1000.0 TB to fetch").startswith("MISSING: ")
+    words = ("--platform", "local", "--min-free-disk-gb")
+    assert one_with(check(*words, "0.001"), "of disk are free.").startswith("OK: ")
+    assert one_with(check(*words, "99999999"), "GB are needed.").startswith("MISSING: ")
+    program(tools, "kubectl", "echo yes")
+    ran = check("--platform", "kubernetes", "--min-free-disk-gb", "1")
+    assert one_with(ran, "MISSING: The free disk space could not be seen.")
+
+
+@pytest.mark.usefixtures("gpus")
 def test_a_smoke_image_is_run_and_pulled_only_on_request(
     check: Check, tools: Path, tmp_path: Path
 ) -> None:

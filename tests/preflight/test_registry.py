@@ -16,9 +16,10 @@ from support.cluster.cluster_images import NGC_KEY
 from support.servers.registry_alone import LoneRegistry
 from tao_sdk.backends.image_name import read
 from tao_sdk.model.finding import Severity
+from tao_sdk.model.machines import Machines
 from tao_sdk.preflight import registry as looking
 from tao_sdk.preflight.datasets import NotSeen
-from tao_sdk.preflight.images import ImageHost, disk_findings, registry_findings
+from tao_sdk.preflight.images import disk_findings, registry_findings
 from tao_sdk.preflight.registry import NoImage, look_at_image
 from tao_sdk.preflight.registry_login import find_login
 
@@ -30,9 +31,9 @@ def test_a_registry_says_whether_an_image_is_there_and_for_which_machines(
     registry: LoneRegistry, tmp_path: Path
 ) -> None:
     environ = {"PATH": "/usr/bin:/bin", "DOCKER_CONFIG": registry.log_in(tmp_path)}
-    arm = ImageHost(archs=("arm64",))
+    arm = Machines(archs=("arm64",))
 
-    def codes(image: str, host: ImageHost = arm) -> list[tuple[str, str]]:
+    def codes(image: str, host: Machines = arm) -> list[tuple[str, str]]:
         found, _ = registry_findings(read(f"{registry.name}/tests/{image}"), environ, host)
         assert NGC_KEY not in str(found)
         return [(each.code, each.what.partition("/tests/")[2]) for each in found]
@@ -45,8 +46,8 @@ def test_a_registry_says_whether_an_image_is_there_and_for_which_machines(
         ("image.architecture", "one:1 is made for amd64; the machine is arm64.")
     ]
     assert [code for code, _ in codes("one:2")] == ["image.missing"]
-    assert [code for code, _ in codes("one:1", ImageHost(free=500))] == ["image.disk"]
-    assert [code for code, _ in codes("one:1", ImageHost(free=1500))] == [
+    assert [code for code, _ in codes("one:1", Machines(free=500))] == ["image.disk"]
+    assert [code for code, _ in codes("one:1", Machines(free=1500))] == [
         "image.there",
         "image.disk",
     ]
@@ -190,7 +191,7 @@ def test_an_odd_server_costs_little_and_is_not_taken_for_an_answer(
 
 
 def test_a_registry_that_nobody_reaches_is_no_answer() -> None:
-    found, image = registry_findings(read("127.0.0.1:1/a:1"), {}, ImageHost())
+    found, image = registry_findings(read("127.0.0.1:1/a:1"), {}, Machines())
     assert ([each.code for each in found], image) == (["image.not_seen"], None)
 
 

@@ -10,23 +10,34 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from tao_sdk.backends.image_name import ImageName, read
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.model.machines import (
+    GPU_QUERY,
+    IMAGE_ARCHS,
+    Gpu,
+    Machines,
+    gres_gpus,
+    image_archs,
+    labelled_gpus,
+    most_gpus,
+    parse_gpus,
+)
+from tao_sdk.net.json_answer import as_record
 from tao_sdk.preflight.commands import Answer, ask
 from tao_sdk.preflight.datasets import NotSeen, Place
-from tao_sdk.preflight.gpus import MIB, QUERY, Gpu, parse_gpus
-from tao_sdk.preflight.images import ImageHost, registry_findings
+from tao_sdk.preflight.images import disk_findings, file_findings, registry_findings
 from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
-from tao_sdk.preflight.registry import RegistryImage
-from tao_sdk.preflight.requirements import GpuNeeds, read_arch
+from tao_sdk.preflight.registry import RegistryImage, size_of
+from tao_sdk.preflight.requirements import GpuNeeds
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-HOST_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 NETWORK = "tao_default"
 ENROOT_FILE = "~/.config/enroot/.credentials"
 HUB_LOGIN = "auth.docker.io"  # what enroot calls Docker Hub there
@@ -46,6 +57,7 @@ class Wanted:
     gpus: GpuNeeds = GpuNeeds()
     smoke_image: str = ""
     pull_smoke_image: bool = False
+    free_gb: float = 0.0  # of disk, in 10^9 bytes
 
     def ask(self, *words: str, seconds: float = 60.0) -> Answer:
         return ask(words, self.environ, seconds)
@@ -65,11 +77,31 @@ class Access:
         raise NotImplementedError
 
     def gpus(self) -> list[Gpu]:
-        return gpus_of(self.wanted.ask(*QUERY))
+        return gpus_of(self.wanted.ask(*GPU_QUERY))
+
+    def free(self) -> int | None:
+        """Bytes free on the disk that a job fills; None where that cannot be seen."""
+        return None
+
+
+def free_at(path: str) -> int | None:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
+
+
+def free_of(answer: Answer) -> int | None:
+    """The answer to `df -Pk PATH`."""
+    words = answer.out.strip().rpartition("\n")[2].split()
+    return int(words[3]) * 1024 if answer.ok and len(words) > 3 and words[3].isdigit() else None
 
 
 class LocalAccess(Access):
     """This machine, whose jobs run in no container."""
+
+    def free(self) -> int | None:
+        return free_at(".")
 
     def paths(self) -> Place:
         return ThisMachine()
@@ -149,8 +181,19 @@ class DockerAccess(Access):
         if self.is_here:
             return super().gpus()
         if words := self.ssh_words():
-            return gpus_of(self.wanted.ask(*words, " ".join(QUERY)))
+            return gpus_of(self.wanted.ask(*words, " ".join(GPU_QUERY)))
         raise self.unseen_machine()
+
+    def free(self) -> int | None:
+        """On the disk of its images."""
+        answer = self.docker("info", "--format", "{{json .DockerRootDir}}")
+        root = answer.out.strip().strip('"')
+        if not answer.ok or not root.startswith("/"):
+            return None
+        if self.is_here:
+            return free_at(root)
+        words = self.ssh_words()
+        return free_of(self.wanted.ask(*words, f"df -Pk {shlex.quote(root)}")) if words else None
 
     def findings(self) -> Iterator[Finding]:
         answer = self.docker("info", "--format", "{{json .}}")
@@ -200,7 +243,7 @@ class DockerAccess(Access):
 
     def image_findings(self, image: str, info: Mapping[str, Any]) -> Iterator[Finding]:
         """Present, or pullable; and made for the machine of the daemon."""
-        host = HOST_ARCHS.get(str(info.get("Architecture")), str(info.get("Architecture")))
+        host = IMAGE_ARCHS.get(str(info.get("Architecture")), str(info.get("Architecture")))
         there = self.docker("image", "inspect", "--format", "{{.Architecture}}", "--", image)
         if there.ok:
             archs, what = {there.out.strip()}, f"{image} is there."
@@ -215,6 +258,7 @@ class DockerAccess(Access):
                 )
                 return
             archs, what = archs_of(pullable.out), f"{image} is not there yet; it can be pulled."
+            yield from disk_findings(image, pull_size(pullable.out, host), self.free())
         if archs and host not in archs:
             yield error(
                 "image.architecture",
@@ -250,12 +294,23 @@ class DockerAccess(Access):
 
 def archs_of(manifest: str) -> set[str]:
     """The architectures in what `docker manifest inspect --verbose` prints."""
+    names = {arch_of(entry) for entry in entries_of(manifest)}
+    return names - {"", "unknown"}
+
+
+def pull_size(manifest: str, arch: str) -> int:
+    """The bytes that are fetched for an architecture; 0 where they are not told."""
+    entries = [as_record(entry) for entry in entries_of(manifest) if arch_of(entry) == arch]
+    sizes = [size_of(as_record(entry.get(form))) for entry in entries for form in MANIFEST_FORMS]
+    return max(sizes, default=0)
+
+
+def entries_of(manifest: str) -> list[Any]:
     try:
         told: Any = json.loads(manifest)
     except (ValueError, RecursionError):
-        return set()
-    entries = cast("list[Any]", told) if isinstance(told, list) else [told]
-    return {name for entry in entries if (name := arch_of(entry)) not in ("", "unknown")}
+        return []
+    return cast("list[Any]", told) if isinstance(told, list) else [told]
 
 
 def arch_of(entry: Any) -> str:
@@ -276,6 +331,7 @@ def mapping_of(text: str) -> dict[str, Any]:
 # SLURM
 
 
+MANIFEST_FORMS = ("SchemaV2Manifest", "OCIManifest")  # of docker manifest inspect --verbose
 TOOLS = ("sbatch", "squeue", "scancel")
 EACH_TOOL = f"for name in {' '.join(TOOLS)}; do command -v $name > /dev/null && echo $name; done"
 LIST_TOOLS = f"sh -c {shlex.quote(EACH_TOOL)}"  # the login shell may be a csh
@@ -335,10 +391,17 @@ class SlurmAccess(Access):
         if self.wanted.smoke_image:
             yield smoke_by_package("slurm", self.wanted.smoke_image)
 
+    def free(self) -> int | None:
+        """On the disk of the base directory."""
+        base = self.wanted.environ.get("SLURM_BASE_RESULTS_DIR", "")
+        if not base or not self.is_named():
+            return None
+        return free_of(self.wanted.ask(*self.login(), f"df -Pk {shlex.quote(base)}"))
+
     def image_findings(self) -> Iterator[Finding]:
         """A file of the cluster, or an image that enroot fetches on the nodes."""
         arch = self.wanted.ask(*self.login(), "uname -m").out.strip()
-        host = ImageHost(archs=image_archs([arch]))
+        host = Machines(archs=image_archs([arch]))
         name, findings, image = looked_up(self.wanted, host)
         if name and name.file:
             yield from file_findings(name.file, self.paths())
@@ -373,23 +436,7 @@ class SlurmAccess(Access):
         answer = self.wanted.ask(*self.login(), shlex.join(words))
         if not answer.ok:
             raise NotSeen(answer.words, "Check SLURM_PARTITION.")
-        return most(gres_gpus(line) for line in answer.out.splitlines())
-
-
-def most(nodes: Iterable[list[Gpu]]) -> list[Gpu]:
-    """The GPUs of the node that has the most."""
-    none: list[Gpu] = []
-    return max(nodes, key=len, default=none)
-
-
-def gres_gpus(text: str) -> list[Gpu]:
-    """The GPUs of `gpu:a100:8(S:0-1),shard:4`."""
-    gpus: list[Gpu] = []
-    for item in text.strip().split(","):
-        name, *rest = item.partition("(")[0].split(":")
-        if name == "gpu" and rest and rest[-1].isdigit():
-            gpus += [Gpu(rest[0] if len(rest) > 1 else "gpu")] * min(int(rest[-1]), 1024)
-    return gpus
+        return most_gpus(gres_gpus(line) for line in answer.out.splitlines())
 
 
 # Kubernetes
@@ -437,12 +484,12 @@ class KubernetesAccess(Access):
             archs = image_archs(map(node_arch, self.nodes()))
         except NotSeen:
             archs = ()  # the GPUs are looked for by the same question, and say so
-        _, findings, _ = looked_up(self.wanted, ImageHost(archs))
+        _, findings, _ = looked_up(self.wanted, Machines(archs=archs))
         yield from findings
 
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node."""
-        return most(map(node_gpus, self.nodes()))
+        return most_gpus(map(node_gpus, self.nodes()))
 
     def nodes(self) -> list[Any]:
         """Raises NotSeen."""
@@ -458,20 +505,9 @@ def node_gpus(node: Any) -> list[Gpu]:
     try:
         labels: dict[str, str] = node["metadata"].get("labels") or {}
         count = int(node["status"]["allocatable"].get("nvidia.com/gpu", "0"))
+        return labelled_gpus(labels, count)
     except (AttributeError, KeyError, TypeError, ValueError):
         return []
-    major, minor = (labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor"))
-    try:
-        arch = read_arch(f"{major}.{minor}")
-    except ValueError:
-        arch = ""
-    memory = labels.get("nvidia.com/gpu.memory", "")
-    gpu = Gpu(
-        labels.get("nvidia.com/gpu.product", "GPU"),
-        int(memory) * MIB if memory.isdigit() else 0,
-        arch,
-    )
-    return [gpu] * min(count, 1024)
 
 
 def node_arch(node: Any) -> str:
@@ -484,14 +520,8 @@ def node_arch(node: Any) -> str:
 # Images that a cluster fetches
 
 
-def image_archs(machines: Iterable[str]) -> tuple[str, ...]:
-    """The architectures of images for the kernels' names of architectures, each once."""
-    names = dict.fromkeys(HOST_ARCHS.get(machine, machine) for machine in machines)
-    return tuple(name for name in names if name)
-
-
 def looked_up(
-    wanted: Wanted, host: ImageHost
+    wanted: Wanted, host: Machines
 ) -> tuple[ImageName | None, list[Finding], RegistryImage | None]:
     """The image's name, what is wrong with it, and what its registry says of it. Of a file nothing
     is said.
@@ -504,21 +534,6 @@ def looked_up(
         return name, [], None
     findings, image = registry_findings(name, wanted.environ, host)
     return name, findings, image
-
-
-def file_findings(path: str, place: Place) -> Iterator[Finding]:
-    try:
-        seen = place.look(path)
-    except NotSeen as unseen:
-        what = f"Whether {path} is there could not be seen."
-        yield error("image.not_seen", what, unseen.why, unseen.next)
-        return
-    if seen is None or seen.is_dir:
-        why = "It is a folder." if seen else "The cluster has no such file."
-        advice = "Correct the path, or name an image of a registry."
-        yield error("image.missing", f"{path} is no image.", why, advice)
-    else:
-        yield Finding(Severity.OK, "image.there", f"{path} is there.")
 
 
 PLATFORMS: Mapping[str, Callable[[Wanted], Access]] = {

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tao_sdk.backends.image_name import HUB, NGC, ImageName
 from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.model.machines import Machines
 from tao_sdk.model.units import format_size
-from tao_sdk.preflight.datasets import NotSeen
+from tao_sdk.preflight.datasets import NotSeen, Place
 from tao_sdk.preflight.registry import NoImage, RegistryImage, look_at_image
 
 ROOM = 3  # times its size: while it is unpacked, what was fetched lies beside it
 
 
-@dataclass(frozen=True)
-class ImageHost:
-    """The machines that are to run an image, as far as they can be seen."""
-
-    archs: tuple[str, ...] = ()  # such as amd64
-    free: int | None = None  # bytes where images are kept
-
-
 def registry_findings(
-    name: ImageName, environ: Mapping[str, str], host: ImageHost
+    name: ImageName, environ: Mapping[str, str], host: Machines
 ) -> tuple[list[Finding], RegistryImage | None]:
     """What is wrong with an image of a registry; if nothing is, what it is. And what the registry
     said, where it gives the image.
@@ -62,7 +54,7 @@ def missing_image(name: ImageName, refused: NoImage) -> Finding:
     )
 
 
-def fit_findings(name: str, image: RegistryImage, host: ImageHost) -> Iterator[Finding]:
+def fit_findings(name: str, image: RegistryImage, host: Machines) -> Iterator[Finding]:
     if image.archs and host.archs and not {*image.archs} & {*host.archs}:
         yield error(
             "image.architecture",
@@ -83,3 +75,32 @@ def disk_findings(name: str, size: int, free: int | None) -> Iterator[Finding]:
         "image.disk", what, "Unpacked it is two to three times as large.",
         "Make room, such as with:", "docker system df",
     )  # fmt: skip
+
+
+def free_findings(free: int | None, wanted_gb: float) -> Iterator[Finding]:
+    """Whether the disk that a job fills has as much room as is asked for."""
+    if not wanted_gb:
+        return
+    if free is None:
+        what = "The free disk space could not be seen."
+        yield error("disk.not_seen", what, f"{wanted_gb:g} GB are needed.", "Look there:", "df -h")
+    elif free < wanted_gb * 1e9:
+        what = f"{free / 1e9:.1f} GB of disk are free; {wanted_gb:g} GB are needed."
+        yield error("disk.too_small", what, "", "Make room, or name another disk.")
+    else:
+        yield Finding(Severity.OK, "disk.free", f"{free / 1e9:.1f} GB of disk are free.")
+
+
+def file_findings(path: str, place: Place) -> Iterator[Finding]:
+    try:
+        seen = place.look(path)
+    except NotSeen as unseen:
+        what = f"Whether {path} is there could not be seen."
+        yield error("image.not_seen", what, unseen.why, unseen.next)
+        return
+    if seen is None or seen.is_dir:
+        why = "It is a folder." if seen else "The cluster has no such file."
+        advice = "Correct the path, or name an image of a registry."
+        yield error("image.missing", f"{path} is no image.", why, advice)
+    else:
+        yield Finding(Severity.OK, "image.there", f"{path} is there.")

@@ -13,6 +13,7 @@ from tao_sdk.preflight.access import PLATFORMS, Access, Wanted, access_to
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import NotSeen, dataset_findings
 from tao_sdk.preflight.gpus import gpu_findings
+from tao_sdk.preflight.images import free_findings
 from tao_sdk.preflight.places import Buckets, ThisMachine, place_of
 from tao_sdk.preflight.requirements import DataNeeds, Dataset
 
@@ -59,6 +60,8 @@ def launch_findings(launch: Launch) -> Iterator[Finding]:
     else:
         yield from access.findings()
         yield from platform_gpu_findings(access, launch.wanted)
+        if launch.wanted.free_gb:
+            yield from free_findings(access.free(), launch.wanted.free_gb)
     yield from data_findings(launch, access)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-ARCH = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([a-z]?)")
+from tao_sdk.model.machines import read_arch
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,6 @@ def read_batch_limit(text: str) -> tuple[str, BatchLimit]:
     if len(numbers) != 2 or not all(re.fullmatch(r"0*[1-9]\d{0,8}", each) for each in numbers):
         raise ValueError(f"{text!r} is not {form}")
     return label, BatchLimit(*map(int, numbers))
-
-
-def read_arch(text: str) -> str:
-    """`sm_80` of sm_80, compute_80, 80 and 8.0."""
-    match = ARCH.fullmatch(text.strip().lower())
-    if not match:
-        raise ValueError(f"{text!r} is not a GPU architecture such as sm_80")
-    return f"sm_{match[1]}{match[2]}{match[3]}"
 
 
 def read_arch_list(text: str) -> ArchList:

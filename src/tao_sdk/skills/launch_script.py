@@ -84,6 +84,12 @@ LAUNCH_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "type": checked(read_arch_list),
         "help": "the architectures that the image NAME is built for",
     },
+    "--min-free-disk-gb": {
+        "metavar": "GB",
+        "type": read_number,
+        "default": 0.0,
+        "help": "free on the disk of images, of local results, or of a cluster's base directory",
+    },
     "--gpu-smoke-image": {
         "metavar": "IMAGE",
         "default": "",
@@ -119,6 +125,7 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
         gpus,
         arguments.gpu_smoke_image,
         arguments.pull_smoke_image,
+        arguments.min_free_disk_gb,
     )
     return Launch(
         name,

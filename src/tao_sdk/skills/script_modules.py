@@ -21,6 +21,7 @@ MODULES = (
     "model/errors",
     "model/finding",
     "model/lazy_pattern",
+    "model/machines",
     "model/printable",
     "model/reasons",
     "model/surroundings",

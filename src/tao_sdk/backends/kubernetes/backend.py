@@ -34,6 +34,7 @@ from tao_sdk.backends.kubernetes.claims.known_claims import (
 )
 from tao_sdk.backends.kubernetes.claims.reader import START_SECONDS, Reader
 from tao_sdk.backends.kubernetes.cluster import doctor, pull_login, rights, site, survey
+from tao_sdk.backends.kubernetes.cluster.nodes import list_nodes
 from tao_sdk.backends.kubernetes.cluster.watch import LOGS_PER_LOOK, KubernetesNews, Watches
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts
 from tao_sdk.backends.kubernetes.job import checks, names
@@ -67,6 +68,7 @@ from tao_sdk.backends.refusals import (
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import PathNotFound, Refused, TaoError, Unreachable
 from tao_sdk.model.finding import Finding
+from tao_sdk.model.machines import Machines, image_archs, labelled_gpus, most_gpus
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -181,6 +183,33 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
         return checks.check(plan, facts)
+
+    @answering()
+    def machines(self, plan: Plan[KubernetesRequest]) -> Machines:
+        """The nodes that the pods' selector and tolerations allow."""
+        try:
+            nodes = list_nodes(self.kube)
+        except KubeError:
+            return Machines(gpus_unseen="Your role may not list the cluster's nodes.")
+        usable = survey.usable_nodes(plan.request, KubernetesFacts(nodes=nodes))
+        resource = next(filter(checks.is_device, checks.asked_of(plan.request.job)), doctor.GPU)
+        gpus = most_gpus(
+            labelled_gpus(node.labels, int(node.allocatable.get(resource, 0))) for node in usable
+        )
+        archs = image_archs(node.labels.get("kubernetes.io/arch", "") for node in usable)
+        images = frozenset(name for node in usable for name in node.images)
+        return Machines(tuple(gpus), archs=archs, images=images)
+
+    def private_image_findings(
+        self,
+        plan: Plan[KubernetesRequest],
+        registry: str,
+    ) -> list[Finding]:
+        """None where the job brings a login, of which a look from here may have used the same."""
+        pod: Mapping[str, Any] = plan.request.job["spec"]["template"]["spec"]
+        if plan.request.decisions.pull_registry or pod.get("imagePullSecrets"):
+            return []
+        return [pull_login.unused_login(registry)]
 
     def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
         return plan_documents(plan)
