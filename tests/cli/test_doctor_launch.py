@@ -104,6 +104,30 @@ def test_the_media_that_an_annotation_names_are_looked_for(tao: Tao, job: Path) 
     assert ("error", "dataset.no_media") in codes(tao("doctor", "job.yaml", "--json"))
 
 
+COCO = """\
+command: 'cat {config_path} #'
+gpu_count: 0
+specs: {train: {sources: [{image_dir: MEDIA, json_file: NOTES}]}}
+inputs:
+  "train.sources[0].json_file": {type: file}
+  "train.sources[0].image_dir": {type: folder}
+"""
+
+
+def test_the_images_of_a_coco_document_are_looked_for_beside_it(tao: Tao, job: Path) -> None:
+    tao.write("job.yaml", COCO.replace("NOTES", str(job)).replace("MEDIA", f"{tao.home}/media"))
+    images = [{"file_name": "a.jpg"}, {"file_name": "b/c.jpg"}, {"file_name": "/elsewhere.jpg"}]
+    job.write_text(json.dumps({"images": images, "annotations": [{"file_name": "mask.png"}]}))
+    (tao.home / "media" / "a.jpg").touch()
+    told = tao("doctor", "job.yaml", "--json")
+    (missing,) = [each for each in told.json["findings"] if each["severity"] == "error"]
+    assert (told.code, missing["code"]) == (2, "dataset.media_missing")
+    assert missing["what"].startswith("1 of the first 2 files that train.sources[0].json_file")
+    (tao.home / "media" / "b").mkdir()
+    (tao.home / "media" / "b" / "c.jpg").touch()
+    assert ("ok", "dataset.media") in codes(tao("doctor", "job.yaml", "--json"))
+
+
 def test_a_job_is_described_by_the_flags_of_run_too(tao: Tao) -> None:
     ran = tao("doctor", "--model", "digits", "--action", "train", "--set", "num_epochs=3", "--json")
     assert (ran.code, codes(ran)[-1]) == (0, ("ok", "job.ready"))

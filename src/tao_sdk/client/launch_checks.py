@@ -22,6 +22,7 @@ from tao_sdk.engine.input_findings import ONLY_FROM_HERE
 from tao_sdk.engine.place_facts import NOT_ASKED
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError, join_sentences
 from tao_sdk.model.finding import Finding, Severity, error
+from tao_sdk.model.prepared_job import NamedFiles
 from tao_sdk.model.spec_hardware import MORE_GPUS, MORE_NODES
 from tao_sdk.preflight.annotations import is_annotation_file
 from tao_sdk.preflight.credentials import credential_findings
@@ -49,9 +50,11 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client, Planned
     from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.machines import Machines
-    from tao_sdk.model.prepared_job import DataInput, NamedFiles
+    from tao_sdk.model.prepared_job import DataInput
     from tao_sdk.model.settings import Settings
 
+# the ends of the keys of COCO's layout, as TAO's specs have them side by side
+IMAGE_FOLDER, IMAGE_LIST = ".image_dir", ".json_file"
 HUB_NAME = "docker.io"  # as nodes write it
 CHUNK = 4_000_000  # bytes that one read asks a platform for
 # codes of findings, and how they end, of what a plan could not look at, or would lose
@@ -255,9 +258,23 @@ def input_findings(
         return
     place = PlatformPlace(client, platform, address)
     yield from dataset_findings(Dataset(wanted.key, address), needs, place)
+    folder = Dataset(wanted.key, address)
     if wanted.selective:
-        folder = Dataset(wanted.key, address)
         yield from named_media(client, platform, planned, folder, wanted.selective)
+    elif is_image_folder(place, folder):
+        images = NamedFiles(wanted.key[: -len(IMAGE_FOLDER)] + IMAGE_LIST, ())
+        yield from named_media(client, platform, planned, folder, images)
+
+
+def is_image_folder(place: PlatformPlace, folder: Dataset) -> bool:
+    """True for the folder of COCO's layout; its images may also come in an archive."""
+    if not folder.label.endswith(IMAGE_FOLDER):
+        return False
+    try:
+        seen = place.look(folder.address)
+    except NotSeen:
+        return False  # its own findings say so
+    return seen is not None and seen.is_dir
 
 
 def named_media(
