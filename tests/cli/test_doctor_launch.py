@@ -104,6 +104,30 @@ def test_the_media_that_an_annotation_names_are_looked_for(tao: Tao, job: Path) 
     assert ("error", "dataset.no_media") in codes(tao("doctor", "job.yaml", "--json"))
 
 
+COCO = """\
+command: 'cat {config_path} #'
+gpu_count: 0
+specs: {train: {sources: [{image_dir: MEDIA, json_file: NOTES}]}}
+inputs:
+  "train.sources[0].json_file": {type: file}
+  "train.sources[0].image_dir": {type: folder}
+"""
+
+
+def test_the_images_of_a_coco_document_are_looked_for_beside_it(tao: Tao, job: Path) -> None:
+    tao.write("job.yaml", COCO.replace("NOTES", str(job)).replace("MEDIA", f"{tao.home}/media"))
+    images = [{"file_name": "a.jpg"}, {"file_name": "b/c.jpg"}, {"file_name": "/elsewhere.jpg"}]
+    job.write_text(json.dumps({"images": images, "annotations": [{"file_name": "mask.png"}]}))
+    (tao.home / "media" / "a.jpg").touch()
+    told = tao("doctor", "job.yaml", "--json")
+    (missing,) = [each for each in told.json["findings"] if each["severity"] == "error"]
+    assert (told.code, missing["code"]) == (2, "dataset.media_missing")
+    assert missing["what"].startswith("1 of the first 2 files that train.sources[0].json_file")
+    (tao.home / "media" / "b").mkdir()
+    (tao.home / "media" / "b" / "c.jpg").touch()
+    assert ("ok", "dataset.media") in codes(tao("doctor", "job.yaml", "--json"))
+
+
 def test_a_job_is_described_by_the_flags_of_run_too(tao: Tao) -> None:
     ran = tao("doctor", "--model", "digits", "--action", "train", "--set", "num_epochs=3", "--json")
     assert (ran.code, codes(ran)[-1]) == (0, ("ok", "job.ready"))
@@ -146,3 +170,23 @@ def test_a_plan_shows_the_data_where_no_other_line_does(tao: Tao) -> None:
     assert "  data " not in tao("plan", "job.yaml").out
     shown = tao("plan", "--gpus", "0", "--inputs", "/x=/etc/passwd", "--", "cat /x")
     assert "  data     /x=/etc/passwd" in shown.out.splitlines()
+
+
+@pytest.mark.usefixtures("job")
+def test_gpus_and_disk_are_looked_at_as_the_script_of_the_bank_does(
+    tao: Tao, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\necho 'NVIDIA A100, 40960, 8.0'\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    words = ("doctor", "job.yaml", "--json", "--gpu-min-memory-gb", "40")
+    ran = tao(*words, "--min-free-disk-gb", "0.001", **path)
+    assert (ran.code, codes(ran)[:2]) == (0, [("ok", "gpu.there"), ("ok", "disk.free")])
+    lists = ("--gpu-arch-allowlist", "a=sm_90", "--gpu-arch-allowlist", "b=sm_80")
+    ran = tao(*words, *lists, "--gpu-min-count", "2", **path)
+    assert (ran.code, codes(ran)[:2]) == (2, [("error", "gpu.too_few"), ("error", "gpu.arch")])
+    assert tao("doctor", "--gpu-min-count", "1").code == 2
+    ran = tao(*words, PATH="/nowhere")
+    assert (ran.code, codes(ran)[0]) == (2, ("error", "gpu.not_seen"))

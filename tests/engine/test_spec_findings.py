@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 from tao_sdk.client import Client
+from tao_sdk.client.doctor import job_findings
+from tao_sdk.client.job_request import JobRequest
+from tao_sdk.model.finding import Severity
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec_hardware import hardware_findings
 
 SPECS = {"train": {"epochs": 1, "out": ""}}
 
@@ -56,3 +61,50 @@ def test_a_variable_that_is_always_the_sdks_own_is_told_and_not_used(
     ]
     client.wait(submission.job.id)
     assert "is mine." not in client.get_job_logs(submission.job.id)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"specs": {"train": {"num_gpus": 4}}}, "spec.gpus", "train.num_gpus is for 4 GPUs"),
+        ({"specs": {"train": {"gpu_ids": [0, 1]}}}, "spec.gpus", "train.gpu_ids is for 2 GPUs"),
+        ({"args": {"num_gpus": 2}, "command": "train"}, "spec.gpus", "num_gpus is for 2 GPUs"),
+        (
+            {"specs": {"train": {"num_gpus": 1}}, "gpu_count": 2},
+            "spec.gpus_idle",
+            "Use gpu_count: 1, or train.num_gpus for 2.",
+        ),
+        ({"specs": {"train": {"num_nodes": 2}}}, "spec.nodes", "the job runs on 1 nodes"),
+    ],
+)
+def test_gpus_and_nodes_of_the_spec_that_the_job_does_not_have_are_told(
+    fields: dict[str, Any], code: str, words: str
+) -> None:
+    given = {"command": "dino train -e {config_path}", "gpu_count": 1, **fields}
+    (found,) = hardware_findings(JobSpec(**given), 1)
+    assert (found.code, words in found.text) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("action", "specs", "fields", "nodes"),
+    [
+        ("evaluate", {"train": {"num_gpus": 4}, "evaluate": {"num_gpus": 1}}, {}, 1),
+        ("inference", {"train": {"num_gpus": 4}}, {}, 1),
+        ("train", {"train": {"num_gpus": 8, "num_nodes": 2}}, {"gpu_count": 16}, 2),
+        ("train", {"train": {"num_gpus": 4}}, {"gpu_count": 4, "num_nodes": 2}, 2),
+        ("train", {"train": {"num_gpus": 4}}, {"gpu_count": 0}, 1),
+        ("train", {"train": {"num_gpus": "auto", "gpu_ids": 3}}, {"gpu_count": -1}, 1),
+    ],
+)
+def test_nothing_is_told_of_a_spec_that_fits_the_job(
+    action: str, specs: dict[str, Any], fields: dict[str, Any], nodes: int
+) -> None:
+    spec = JobSpec(command=f"dino {action} -e {{config_path}}", specs=specs, **fields)
+    assert list(hardware_findings(spec, nodes)) == []
+
+
+def test_doctor_refuses_a_job_whose_spec_asks_for_more_gpus_than_it_has(client: Client) -> None:
+    spec = JobSpec(command="train {config_path}", specs={"train": {"num_gpus": 4}})
+    assert told(client, "spec.gpus", specs=spec.specs, gpu_count=1)
+    found = {each.code: each for each in job_findings(client, JobRequest(spec, "local", {}, None))}
+    assert found["spec.gpus"].severity is Severity.ERROR

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support.cluster.cluster_images import NGC_KEY
 from support.servers import s3_here
+from support.servers.registry_alone import LoneRegistry
 from support.tao_command import Ran
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.installing import install_bank
@@ -93,10 +95,16 @@ def test_what_is_all_there_is_ready_with_its_records(check: Check, tmp_path: Pat
     ("name", "text", "words", "told"),
     [
         ("none.json", None, (), "is not there"),
+        ("folder", None, (), "x is empty"),
         ("empty.json", "[]", (), "records=0"),
         ("torn.json", "[", (), "not JSON at 1:2"),
         ("a.json", "[{}]", ("--json-required-field", "x=fps,id"), "lacks the field fps"),
         ("a.json", "[{}, {}]", ("--effective-batch-limit", "x=2,2"), "at most 1"),
+        (
+            *("a.json", "[{}, {}]"),
+            (*("--effective-batch-limit", "x=2,2"), *("--effective-batch-limit", "x=1,1")),
+            "at most 1",
+        ),
         ("a.json", "[{}]", ("--effective-batch-limit", "x=2,2"), "Use fewer shards"),
         ("a.csv", "x", ("--json-required-field", "x=fps"), "could not be checked"),
     ],
@@ -106,6 +114,8 @@ def test_data_that_would_fail_is_missing(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
+    if name == "folder":
+        (tmp_path / name).mkdir()
     ran = check("--platform", "local", "--path", f"x={tmp_path}/{name}", *words)
     assert (ran.code, ran.err) == (1, "")
     assert one_with(ran, told).startswith("MISSING: ")
@@ -150,6 +160,7 @@ def test_a_bucket_is_looked_into_without_another_tool(check: Check) -> None:
         (("--gpu-min-count", "3"), "3 GPU needed, 2 found."),
         (("--gpu-min-memory-gb", "90"), "has 86 GB; 90 GB are needed."),
         (("--gpu-arch-allowlist", "cosmos=sm_80,10.0"), "cosmos runs on sm_80, sm_100."),
+        ((*("--gpu-arch-allowlist", "a=sm_80"), *("--gpu-arch-allowlist", "b=sm_90")), "a runs on"),
     ],
 )
 def test_gpus_that_are_not_enough_are_told(check: Check, words: tuple[str, ...], told: str) -> None:
@@ -214,6 +225,26 @@ def test_an_image_is_there_or_can_be_pulled(
 
 
 @pytest.mark.usefixtures("gpus")
+def test_an_image_and_a_disk_are_compared(check: Check, tools: Path, tmp_path: Path) -> None:
+    root = json.dumps(str(tmp_path))
+    size = json.dumps({"layers": [{"size": 10**15}]})
+    program(
+        tools,
+        "docker",
+        f"case \"$*\" in *DockerRootDir*) echo '{root}'; exit ;; esac\n"
+        + DOCKER.replace('"amd64"}}}', f'"amd64"}}}}, "OCIManifest": {size}}}'),
+    )
+    ran = check("--platform", "docker", "--container-image", "pull", HOME=str(tmp_path))
+    assert one_with(ran, "pull is 1000.0 TB to fetch").startswith("MISSING: ")
+    words = ("--platform", "local", "--min-free-disk-gb")
+    assert one_with(check(*words, "0.001"), "of disk are free.").startswith("OK: ")
+    assert one_with(check(*words, "99999999"), "GB are needed.").startswith("MISSING: ")
+    program(tools, "kubectl", "echo yes")
+    ran = check("--platform", "kubernetes", "--min-free-disk-gb", "1")
+    assert one_with(ran, "MISSING: The free disk space could not be seen.")
+
+
+@pytest.mark.usefixtures("gpus")
 def test_a_smoke_image_is_run_and_pulled_only_on_request(
     check: Check, tools: Path, tmp_path: Path
 ) -> None:
@@ -264,10 +295,15 @@ def test_a_cluster_is_looked_at_over_ssh(check: Check, tools: Path, tmp_path: Pa
     )
     ran = check(*words, "--json-required-field", "x=fps", "--gpu-min-count", "8", **SLURM)
     assert one_with(ran, "OK: me@login1 answers without a password.")
+    assert "sbatch" not in ran.out
     assert one_with(ran, "8 GPU: a100.") and one_with(ran, "records=1")
     assert one_with(ran, "MISSING:").startswith("MISSING: y is not there")
     ran = check(*words, "--gpu-min-memory-gb", "80", **SLURM)
     assert one_with(ran, "The memory of a100 could not be seen.")
+    program(tools, "ssh", "echo sbatch; echo scancel")
+    ran = check("--platform", "slurm", "--gpu-smoke-image", "my image", **SLURM)
+    assert (ran.code, bool(one_with(ran, "has no squeue."))) == (1, True)
+    assert one_with(ran, "run: tao doctor slurm --smoke --smoke-image 'my image'")
 
 
 def test_a_login_that_asks_for_a_password_is_told(check: Check, tools: Path) -> None:
@@ -319,6 +355,85 @@ def test_paths_of_a_pod_are_never_taken_for_those_of_this_machine(
     assert one_with(ran, "MISSING:").startswith("MISSING: x could not be checked")
     assert one_with(ran, "4 GPU: GPU 86 GB sm_90.")
     assert one_with(check(*words, NODES="{"), "4 GPU needed, 0 found.")
+
+
+def test_an_image_of_a_cluster_is_looked_for_in_its_registry_or_as_its_file(
+    check: Check, tools: Path, tmp_path: Path, registry: LoneRegistry
+) -> None:
+    program(tools, "uname", "echo x86_64")
+    program(tools, "ssh", 'while [ "$1" != me@login1 ]; do shift; done; shift; exec sh -c "$*"')
+    environ = {**SLURM, "HOME": str(tmp_path), "DOCKER_CONFIG": registry.log_in(tmp_path / "d")}
+
+    def told(image: str) -> str:
+        ran = check("--platform", "slurm", "--container-image", image, **environ)
+        assert NGC_KEY not in ran.out
+        return ran.out
+
+    image = f"docker://{registry.name}/tests/one:1"
+    assert "1 can be pulled: amd64, 1.0 kB, with a login.\nMISSING: enroot has no" in told(image)
+    (tmp_path / ".config/enroot").mkdir(parents=True)
+    line = f"machine {registry.name}  login x password y"
+    (tmp_path / ".config/enroot/.credentials").write_text(line)
+    assert "OK: enroot has credentials for" in told(image)
+    assert "MISSING: " in told(f"{registry.name}#tests/arm:1")
+    assert f"MISSING: {tmp_path}/a.sqsh is no image." in told(f"{tmp_path}/a.sqsh")
+    (tmp_path / "a.sqsh").touch()
+    assert f"OK: {tmp_path}/a.sqsh is there." in told(f"{tmp_path}/a.sqsh")
+    assert "is not the name of an image" in told("A B")
+
+
+def test_an_image_of_kubernetes_fits_its_nodes(
+    check: Check, tools: Path, tmp_path: Path, registry: LoneRegistry
+) -> None:
+    program(tools, "kubectl", 'case "$*" in *can-i*) echo yes ;; *) echo "$NODES" ;; esac')
+    node = {"status": {"nodeInfo": {"architecture": "arm64"}}}
+    words = ("--platform", "kubernetes", "--container-image")
+    given = {"NODES": json.dumps({"items": [node]}), "DOCKER_CONFIG": registry.log_in(tmp_path)}
+    told = check(*words, f"{registry.name}/tests/both:1", **given)
+    assert one_with(told, "both:1 can be pulled: amd64, arm64, 2.0 kB")
+    told = check(*words, f"{registry.name}/tests/one:1", **given)
+    assert one_with(told, "is made for amd64; the machine is arm64.").startswith("MISSING: ")
+    told = check(*words, "127.0.0.1:1/a:1", **given)
+    assert one_with(told, "Whether 127.0.0.1:1/a:1 can be pulled could not be seen.")
+    assert told.code == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("echo no", "You may not create Jobs in the namespace default."),
+        ("echo 'no server' >&2; exit 1", "authenticate to a Kubernetes cluster. no server"),
+    ],
+)
+def test_a_cluster_that_takes_no_jobs_is_told(
+    check: Check, tools: Path, answer: str, told: str
+) -> None:
+    program(tools, "kubectl", answer)
+    ran = check("--platform", "kubernetes", "--gpu-smoke-image", "ubuntu")
+    assert (ran.code, bool(one_with(ran, told))) == (1, True)
+    assert one_with(ran, "MISSING: The smoke test was not run. On kubernetes")
+
+
+def test_a_cluster_without_a_name_is_asked_for(check: Check) -> None:
+    ran = check("--platform", "slurm")
+    assert ran.code == 1
+    assert one_with(ran, "set SLURM_USER and SLURM_HOSTNAME").startswith("MISSING: ")
+
+
+@pytest.mark.parametrize("name", ["brev", "tao-run-on-lepton"])
+def test_a_platform_to_come_is_said_to_be_one(check: Check, name: str) -> None:
+    ran = check("--platform", name, "--format", "json")
+    (told,) = ran.json["findings"]
+    assert (ran.code, told["code"]) == (1, "platform.not_built")
+
+
+@pytest.mark.usefixtures("gpus")
+def test_a_check_that_local_cannot_make_fails_and_says_so(check: Check) -> None:
+    words = ("--gpu-smoke-image", "ubuntu", "--container-image", "nosuch/image:1")
+    ran = check("--platform", "local", *words)
+    assert ran.code == 1
+    assert one_with(ran, "MISSING: nosuch/image:1 was not looked at")
+    assert one_with(ran, "MISSING: The smoke test was not run.")
 
 
 # Arguments

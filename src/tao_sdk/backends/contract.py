@@ -23,6 +23,7 @@ from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import AttemptRow
+from tao_sdk.model.machines import Machines
 from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref, RequestT
 from tao_sdk.model.prepared_job import PreparedJob
@@ -218,6 +219,21 @@ class MapsPaths(Protocol):
 
     def file_address(self, plan: Plan[Any], path: str) -> str:
         """What `files` takes for a path of the job; "" where it cannot see the path. Pure."""
+        ...
+
+
+@runtime_checkable
+class SeesMachines(Protocol):
+    """What a backend offers besides, where the machines that would run a job can be looked at."""
+
+    def machines(self, plan: Plan[Any]) -> Machines:
+        """What can be seen of those of a plan. Raises TaoError where it cannot look."""
+        ...
+
+    def private_image_findings(self, plan: Plan[Any], registry: str) -> list[Finding]:
+        """What the place lacks to fetch an image for which its registry wants a login. "" is Docker
+        Hub. Raises TaoError.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +17,35 @@ from pathlib import Path
 from tao_sdk.backends.below import Below, LeadsOut, refuse_endless
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.machines import GPU_QUERY, Gpu, parse_gpus
 from tao_sdk.net.address import find
+from tao_sdk.transports.process import NotStarted, output
 
+NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 BLOCK = 512  # bytes that st_blocks counts in
 SWAPPED = (
     errno.EISDIR,
     errno.ELOOP,
     errno.ENXIO,
 )  # a file became a folder, a link or a socket while it was opened
+
+
+def gpus_here(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
+    """(the GPUs that nvidia-smi shows, nothing), or (none, why they cannot be seen)."""
+    if shutil.which(GPU_QUERY[0], path=environ.get("PATH", os.defpath)) is None:
+        return (), "nvidia-smi is not installed here."
+    try:
+        return tuple(parse_gpus(output(GPU_QUERY, environ, NVIDIA_SMI_SECONDS))), ""
+    except NotStarted as failed:
+        return (), f"nvidia-smi: {failed}"
+
+
+def free_here(path: str) -> int | None:
+    """Bytes free on the disk of a folder; None where it cannot be seen."""
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
 
 
 def this_machine() -> str:

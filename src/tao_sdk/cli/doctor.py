@@ -24,7 +24,7 @@ from tao_sdk.client.doctor import (
 )
 from tao_sdk.client.host_findings import HOST, STRICT, WITH_CUDA, host_findings
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
-from tao_sdk.client.launch_checks import read_typed_needs
+from tao_sdk.client.launch_checks import TypedNeeds, read_typed_needs
 from tao_sdk.client.smoke import IMAGE
 from tao_sdk.client.smoke import smoke as smoke_finding
 from tao_sdk.client.views import doctor_view
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.finding import Finding
 
-NO_JOB_FOR_DATA = "A need of a job's data is given, and no job is named."
+NO_JOB_FOR_NEEDS = "A need of a job is given, and no job is named."
 NAME_A_JOB = "Name a job file: tao doctor job.yaml"
 
 
@@ -58,6 +58,28 @@ NAME_A_JOB = "Name a job file: tao doctor job.yaml"
     multiple=True,
     metavar="KEY=BATCH,SHARDS",
     help="No shard of the annotation file may have fewer records than a batch.",
+)
+@click.option(
+    "--gpu-min-count",
+    type=click.IntRange(0, 999_999),
+    default=0,
+    help="GPUs of the largest node.",
+)
+@click.option(
+    "--gpu-min-memory-gb", type=click.FloatRange(0, 1e9), default=0.0, help="Of each GPU."
+)
+@click.option(
+    "--gpu-arch-allowlist",
+    "archs",
+    multiple=True,
+    metavar="NAME=sm_80[,sm_90]",
+    help="The GPU architectures that the image NAME is built for. Each list has to have the GPU.",
+)
+@click.option(
+    "--min-free-disk-gb",
+    type=click.FloatRange(0, 1e9),
+    default=0.0,
+    help="On the disk of Docker's images, of local results, or of a cluster's base directory.",
 )
 @click.option(
     "--fix",
@@ -83,6 +105,10 @@ def doctor(
     option: tuple[str, ...],
     fields: tuple[str, ...],
     batches: tuple[str, ...],
+    gpu_min_count: int,
+    gpu_min_memory_gb: float,
+    archs: tuple[str, ...],
+    min_free_disk_gb: float,
     fix: bool,
     smoke: bool,
     smoke_image: str,
@@ -106,16 +132,18 @@ def doctor(
     The exit code is 2 when no job could run on the platform that was named; on local, where none
     was.
     """
-    needs = read_typed_needs(fields, batches)
+    needs = read_typed_needs(
+        TypedNeeds(fields, batches, gpu_min_count, gpu_min_memory_gb, archs, min_free_disk_gb)
+    )
     typed = Typed(params, values, option)
     host_flags = [flag for flag, is_typed in ((STRICT, strict), (WITH_CUDA, with_cuda)) if is_typed]
     if of == HOST and HOST not in client.endpoints():
-        refuse_other_flags(typed, bool(fields or batches or fix or smoke))
+        refuse_other_flags(typed, needs.any or fix or smoke)
         return examine_host(client, out, platform, host_flags)
     refuse_host_flags(host_flags)
     job = job_to_check(client, of, platform, typed)
-    if job is None and needs.labels:
-        raise UsageError(NO_JOB_FOR_DATA, "", NAME_A_JOB)
+    if job is None and needs.any:
+        raise UsageError(NO_JOB_FOR_NEEDS, "", NAME_A_JOB)
     platform = job.platform if job else platform or of
     findings = examine_platforms(client, out, asked_platforms(client, platform), fix)
     if smoke:

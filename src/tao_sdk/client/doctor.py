@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from tao_sdk.backends.registry import is_known, unknown
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
-from tao_sdk.client.launch_checks import launch_findings
+from tao_sdk.client.launch_checks import LaunchNeeds, launch_findings
 from tao_sdk.client.mistakes import each_of
 from tao_sdk.model.errors import SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.preflight.requirements import DataNeeds
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
@@ -57,7 +56,7 @@ def platform_findings(client: Client, platform: str) -> list[Finding]:
 
 
 def job_findings(
-    client: Client, request: JobRequest, needs: DataNeeds | None = None
+    client: Client, request: JobRequest, needs: LaunchNeeds | None = None
 ) -> list[Finding]:
     """What would stop the job, or what it should know, and what was found for it."""
     try:
@@ -66,7 +65,7 @@ def job_findings(
         return [error_finding(each) for each in each_of(request.located(error))]
     except TaoError as error:
         return [error_finding(error)]
-    findings = list(launch_findings(client, request, planned, needs or DataNeeds()))
+    findings = list(launch_findings(client, request, planned, needs or LaunchNeeds()))
     if all(finding.severity is Severity.OK for finding in findings):
         findings.append(Finding(Severity.OK, "job.ready", "Nothing would stop the job."))
     return findings

@@ -10,17 +10,20 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tao_sdk.backends.contract import MapsPaths
+from tao_sdk.backends.contract import MapsPaths, SeesMachines
+from tao_sdk.backends.image_name import read as read_image
 from tao_sdk.backends.mounts import mount_of, read_mounts
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.engine.input_findings import ONLY_FROM_HERE
 from tao_sdk.engine.place_facts import NOT_ASKED
-from tao_sdk.model.errors import PathNotFound, TaoError, UsageError, join_sentences
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError, join_sentences
+from tao_sdk.model.finding import Finding, Severity, error
+from tao_sdk.model.prepared_job import NamedFiles
+from tao_sdk.model.spec_hardware import MORE_GPUS, MORE_NODES
 from tao_sdk.preflight.annotations import is_annotation_file
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import (
@@ -31,9 +34,13 @@ from tao_sdk.preflight.datasets import (
     not_seen,
     plain_findings,
 )
+from tao_sdk.preflight.gpus import gpu_findings, unseen_gpus
+from tao_sdk.preflight.images import file_findings, free_findings, registry_findings
 from tao_sdk.preflight.requirements import (
     DataNeeds,
     Dataset,
+    GpuNeeds,
+    read_arch_list,
     read_needs,
     refuse_unknown_labels,
 )
@@ -42,12 +49,19 @@ if TYPE_CHECKING:
     from tao_sdk.backends.contract import Files
     from tao_sdk.client.client import Client, Planned
     from tao_sdk.client.job_request import JobRequest
-    from tao_sdk.model.prepared_job import DataInput, NamedFiles
+    from tao_sdk.model.machines import Machines
+    from tao_sdk.model.prepared_job import DataInput
+    from tao_sdk.model.settings import Settings
 
+# the ends of the keys of COCO's layout, as TAO's specs have them side by side
+IMAGE_FOLDER, IMAGE_LIST = ".image_dir", ".json_file"
+HUB_NAME = "docker.io"  # as nodes write it
 CHUNK = 4_000_000  # bytes that one read asks a platform for
 # codes of findings, and how they end, of what a plan could not look at, or would lose
 NOT_LOOKED_AT = (*ONLY_FROM_HERE, NOT_ASKED, "input.not_mounted", "output.ephemeral")
 UNSEEN_ENDS = ("_unseen", "_silent")
+# codes of warnings of a plan by which a job most likely fails
+WOULD_FAIL = (MORE_GPUS, MORE_NODES, "image.architecture")
 # codes of the plan's findings of inputs, and of those of a dataset that say no more
 OF_INPUTS = (*ONLY_FROM_HERE, "input.", "s3.")
 UNSEEN_PATH = "It is on no volume of the job that can be looked at from here."
@@ -56,23 +70,51 @@ OF_PRESENCE = ("dataset.missing", "dataset.not_seen", "dataset.there")
 
 
 def launch_findings(
-    client: Client, request: JobRequest, planned: Planned, needs: DataNeeds
+    client: Client, request: JobRequest, planned: Planned, needs: LaunchNeeds
 ) -> Iterator[Finding]:
     """What the job needs, and what the plan's checks say, each with what mends it."""
     if request.skill:
         yield from credential_findings(request.skill, is_set_for(client, request))
-    yield from data_findings(client, request.platform, planned, needs)
+    yield from machine_findings(client, request.platform, planned, needs)
+    yield from data_findings(client, request.platform, planned, needs.data)
     if not has_code(planned, "output.ephemeral"):
         yield Finding(Severity.OK, "results.place", f"The results go to {planned.plan.results_dir}")
     yield from map(fail_closed, planned.findings)
 
 
-def read_typed_needs(fields: Sequence[str], batches: Sequence[str]) -> DataNeeds:
-    """What was typed for --json-required-field and --effective-batch-limit. Raises UsageError."""
+@dataclass(frozen=True)
+class LaunchNeeds:
+    """What is asked of a launch besides what its job says."""
+
+    data: DataNeeds = field(default_factory=DataNeeds)
+    gpus: GpuNeeds = GpuNeeds()
+    free_gb: float = 0.0  # of disk, in 10^9 bytes
+
+    @property
+    def any(self) -> bool:
+        return bool(self.data.labels or self.gpus.any or self.free_gb)
+
+
+@dataclass(frozen=True)
+class TypedNeeds:
+    """The flags of `tao doctor` for what a launch needs, as they were typed."""
+
+    fields: Sequence[str] = ()  # KEY=FIELD[,FIELD]
+    batches: Sequence[str] = ()  # KEY=BATCH,SHARDS
+    gpu_count: int = 0
+    gpu_memory_gb: float = 0.0
+    arch_lists: Sequence[str] = ()  # NAME=sm_80[,sm_90]
+    free_gb: float = 0.0
+
+
+def read_typed_needs(typed: TypedNeeds) -> LaunchNeeds:
+    """Raises UsageError."""
     try:
-        return read_needs(fields, batches)
+        archs = tuple(map(read_arch_list, typed.arch_lists))
+        data = read_needs(typed.fields, typed.batches)
     except ValueError as mistake:
         raise UsageError(f"{mistake}.", "", "Correct it.") from None
+    return LaunchNeeds(data, GpuNeeds(typed.gpu_count, typed.gpu_memory_gb, archs), typed.free_gb)
 
 
 def is_set_for(client: Client, request: JobRequest) -> Callable[[str], bool]:
@@ -85,17 +127,92 @@ def is_set_for(client: Client, request: JobRequest) -> Callable[[str], bool]:
 
 
 def fail_closed(finding: Finding) -> Finding:
-    """A warning that something was not looked at, as an error."""
+    """A warning that something was not looked at, or that the job most likely fails, as an
+    error.
+    """
     code = finding.code
-    if finding.severity is Severity.WARNING and (
-        code.startswith(NOT_LOOKED_AT) or code.endswith(UNSEEN_ENDS)
-    ):
+    is_unseen = code.startswith(NOT_LOOKED_AT) or code.endswith(UNSEEN_ENDS)
+    if finding.severity is Severity.WARNING and (is_unseen or code in WOULD_FAIL):
         return replace(finding, severity=Severity.ERROR)
     return finding
 
 
 def has_code(planned: Planned, code: str) -> bool:
     return any(finding.code == code for finding in planned.findings)
+
+
+# The machines and the image
+
+
+def machine_findings(
+    client: Client, platform: str, planned: Planned, needs: LaunchNeeds
+) -> Iterator[Finding]:
+    """What the machines lack that would run the job, and its image."""
+    backend = client.engine.backend(platform)
+    fetches_image = bool(planned.spec.image) and backend.capabilities.needs_image
+    if not (fetches_image or needs.gpus.any or needs.free_gb):
+        return
+    if not isinstance(backend, SeesMachines):
+        yield unseen_machines("The platform does not show its machines.")
+        return
+    try:
+        machines = backend.machines(planned.plan)
+    except TaoError as failed:
+        yield unseen_machines(join_sentences(failed.what, failed.why))
+        return
+    if needs.gpus.any and machines.gpus_unseen:
+        yield unseen_gpus(machines.gpus_unseen)
+    elif needs.gpus.any:
+        yield from gpu_findings(machines.gpus, needs.gpus)
+    yield from free_findings(machines.free, needs.free_gb)
+    if fetches_image:
+        yield from image_findings(client, platform, planned, backend, machines)
+
+
+def unseen_machines(why: str) -> Finding:
+    what = "The machines that would run the job could not be looked at."
+    return error("machines.not_seen", what, why, "See what the platform lacks:", "tao doctor")
+
+
+def image_findings(
+    client: Client, platform: str, planned: Planned, backend: SeesMachines, machines: Machines
+) -> Iterator[Finding]:
+    """Whether the image is there, or its registry gives it, for these machines. What a platform has
+    found of it itself counts, and is not said again.
+    """
+    if machines.asks_registries and not has_code(planned, "image.pulled"):
+        return
+    try:
+        name = read_image(planned.spec.image or "")
+    except SpecError:
+        return  # the plan's own checks take other forms, too
+    if name.file:
+        yield from file_findings(name.file, PlatformPlace(client, platform, name.file))
+        return
+    if {name.for_docker, f"{HUB_NAME}/{name.for_docker}"} & machines.images:
+        yield Finding(Severity.OK, "image.there", f"{name.for_docker} is on a machine already.")
+        return
+    found, image = registry_findings(name, look_environ(client, backend), machines)
+    if machines.asks_registries:
+        found = [each for each in found if image and each.severity is not Severity.OK]
+    yield from found
+    if image and image.private:
+        yield from private_findings(planned, backend, name.registry)
+
+
+def private_findings(planned: Planned, backend: SeesMachines, registry: str) -> Iterator[Finding]:
+    try:
+        yield from backend.private_image_findings(planned.plan, registry)
+    except TaoError as failed:
+        yield unseen_machines(join_sentences(failed.what, failed.why))
+
+
+def look_environ(client: Client, backend: Any) -> dict[str, str]:
+    """The environment for a look at a registry, with the login of the caller's settings."""
+    settings: Settings = getattr(backend, "settings", client.settings)
+    logins = {name: settings.get(name) for name in ("NGC_KEY", "DOCKER_USERNAME")}
+    given = {name: value for name, value in logins.items() if value}
+    return {**settings.environ, "HOME": str(settings.home), **given}
 
 
 # Data
@@ -141,9 +258,23 @@ def input_findings(
         return
     place = PlatformPlace(client, platform, address)
     yield from dataset_findings(Dataset(wanted.key, address), needs, place)
+    folder = Dataset(wanted.key, address)
     if wanted.selective:
-        folder = Dataset(wanted.key, address)
         yield from named_media(client, platform, planned, folder, wanted.selective)
+    elif is_image_folder(place, folder):
+        images = NamedFiles(wanted.key[: -len(IMAGE_FOLDER)] + IMAGE_LIST, ())
+        yield from named_media(client, platform, planned, folder, images)
+
+
+def is_image_folder(place: PlatformPlace, folder: Dataset) -> bool:
+    """True for the folder of COCO's layout; its images may also come in an archive."""
+    if not folder.label.endswith(IMAGE_FOLDER):
+        return False
+    try:
+        seen = place.look(folder.address)
+    except NotSeen:
+        return False  # its own findings say so
+    return seen is not None and seen.is_dir
 
 
 def named_media(

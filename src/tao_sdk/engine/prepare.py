@@ -28,6 +28,7 @@ from tao_sdk.model.prepared_job import JobData, PreparedJob
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
+from tao_sdk.model.spec_hardware import hardware_findings
 from tao_sdk.model.units import format_size
 from tao_sdk.model.unwrapped import unwrap_value
 from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
@@ -134,6 +135,7 @@ def plan_with(
         *general_findings(job.spec, backend),
         *placeholder_findings(job.spec),
         *output_findings(job.spec),
+        *hardware_findings(job.spec, plan.ranks),
         *input_checks,
         *(path_findings(job, os.curdir) if sees_our_paths else ()),
     )

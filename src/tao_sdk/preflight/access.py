@@ -8,21 +8,39 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tao_sdk.backends.image_name import ImageName, read
+from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity, error, warning
+from tao_sdk.model.machines import (
+    GPU_QUERY,
+    IMAGE_ARCHS,
+    Gpu,
+    Machines,
+    gres_gpus,
+    image_archs,
+    labelled_gpus,
+    most_gpus,
+    parse_gpus,
+)
+from tao_sdk.net.json_answer import as_record
 from tao_sdk.preflight.commands import Answer, ask
 from tao_sdk.preflight.datasets import NotSeen, Place
-from tao_sdk.preflight.gpus import MIB, QUERY, Gpu, parse_gpus
+from tao_sdk.preflight.images import disk_findings, file_findings, registry_findings
 from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
-from tao_sdk.preflight.requirements import GpuNeeds, read_arch
+from tao_sdk.preflight.registry import RegistryImage, size_of
+from tao_sdk.preflight.requirements import GpuNeeds
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-HOST_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 NETWORK = "tao_default"
+ENROOT_FILE = "~/.config/enroot/.credentials"
+HUB_LOGIN = "auth.docker.io"  # what enroot calls Docker Hub there
 NO_POD = (
     "A path of a claim is seen from a pod only.",
     "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
@@ -39,6 +57,7 @@ class Wanted:
     gpus: GpuNeeds = GpuNeeds()
     smoke_image: str = ""
     pull_smoke_image: bool = False
+    free_gb: float = 0.0  # of disk, in 10^9 bytes
 
     def ask(self, *words: str, seconds: float = 60.0) -> Answer:
         return ask(words, self.environ, seconds)
@@ -52,13 +71,65 @@ class Access:
 
     def paths(self) -> Place:
         """Where the platform has its paths."""
+        raise NotImplementedError
+
+    def findings(self) -> Iterator[Finding]:
+        raise NotImplementedError
+
+    def gpus(self) -> list[Gpu]:
+        return gpus_of(self.wanted.ask(*GPU_QUERY))
+
+    def free(self) -> int | None:
+        """Bytes free on the disk that a job fills; None where that cannot be seen."""
+        return None
+
+
+def free_at(path: str) -> int | None:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
+
+
+def free_of(answer: Answer) -> int | None:
+    """The answer to `df -Pk PATH`."""
+    words = answer.out.strip().rpartition("\n")[2].split()
+    return int(words[3]) * 1024 if answer.ok and len(words) > 3 and words[3].isdigit() else None
+
+
+class LocalAccess(Access):
+    """This machine, whose jobs run in no container."""
+
+    def free(self) -> int | None:
+        return free_at(".")
+
+    def paths(self) -> Place:
         return ThisMachine()
 
     def findings(self) -> Iterator[Finding]:
-        yield from ()
+        if self.wanted.image:
+            yield error(
+                "image.unused",
+                f"{self.wanted.image} was not looked at: a local job runs in no container.",
+                "",
+                "Leave --container-image out, or run the job in it: --platform local-docker",
+            )
+        if self.wanted.smoke_image:
+            yield smoke_not_run(
+                "A local job runs in no container.", "Leave --gpu-smoke-image out, and run:",
+                "nvidia-smi -L",
+            )  # fmt: skip
 
-    def gpus(self) -> list[Gpu]:
-        return gpus_of(self.wanted.ask(*QUERY))
+
+def smoke_not_run(why: str, next: str, command: str = "") -> Finding:
+    return error("gpu.smoke", "The smoke test was not run.", why, next, command)
+
+
+def smoke_by_package(platform: str, image: str) -> Finding:
+    """The error for a platform on which a container is a job, which the package starts."""
+    command = f"tao doctor {platform} --smoke --smoke-image {shlex.quote(image)}"
+    why = f"On {platform} a container is a job, and this script starts none."
+    return smoke_not_run(why, "Where the package is installed, run:", command)
 
 
 def gpus_of(answer: Answer) -> list[Gpu]:
@@ -97,7 +168,11 @@ class DockerAccess(Access):
             return ThisMachine()
         if words := self.ssh_words():
             return OverSsh(words, self.wanted.environ)
-        return Unseen(
+        unseen = self.unseen_machine()
+        return Unseen(unseen.why, unseen.next)
+
+    def unseen_machine(self) -> NotSeen:
+        return NotSeen(
             f"The machine of {self.host} cannot be looked at from here.",
             "Name it as DOCKER_HOST=ssh://user@host.",
         )
@@ -106,8 +181,19 @@ class DockerAccess(Access):
         if self.is_here:
             return super().gpus()
         if words := self.ssh_words():
-            return gpus_of(self.wanted.ask(*words, " ".join(QUERY)))
-        raise NotSeen(f"The machine of {self.host} cannot be looked at from here.")
+            return gpus_of(self.wanted.ask(*words, " ".join(GPU_QUERY)))
+        raise self.unseen_machine()
+
+    def free(self) -> int | None:
+        """On the disk of its images."""
+        answer = self.docker("info", "--format", "{{json .DockerRootDir}}")
+        root = answer.out.strip().strip('"')
+        if not answer.ok or not root.startswith("/"):
+            return None
+        if self.is_here:
+            return free_at(root)
+        words = self.ssh_words()
+        return free_of(self.wanted.ask(*words, f"df -Pk {shlex.quote(root)}")) if words else None
 
     def findings(self) -> Iterator[Finding]:
         answer = self.docker("info", "--format", "{{json .}}")
@@ -157,7 +243,7 @@ class DockerAccess(Access):
 
     def image_findings(self, image: str, info: Mapping[str, Any]) -> Iterator[Finding]:
         """Present, or pullable; and made for the machine of the daemon."""
-        host = HOST_ARCHS.get(str(info.get("Architecture")), str(info.get("Architecture")))
+        host = IMAGE_ARCHS.get(str(info.get("Architecture")), str(info.get("Architecture")))
         there = self.docker("image", "inspect", "--format", "{{.Architecture}}", "--", image)
         if there.ok:
             archs, what = {there.out.strip()}, f"{image} is there."
@@ -172,6 +258,7 @@ class DockerAccess(Access):
                 )
                 return
             archs, what = archs_of(pullable.out), f"{image} is not there yet; it can be pulled."
+            yield from disk_findings(image, pull_size(pullable.out, host), self.free())
         if archs and host not in archs:
             yield error(
                 "image.architecture",
@@ -185,10 +272,8 @@ class DockerAccess(Access):
     def smoke_findings(self, image: str) -> Iterator[Finding]:
         """A container with all GPUs, which runs nvidia-smi and is removed."""
         if not self.docker("image", "inspect", "--", image).ok and not self.wanted.pull_smoke_image:
-            yield error(
-                "gpu.smoke",
-                f"The smoke test was not run: {image} is not there.",
-                "Nothing is pulled without --pull-smoke-image.",
+            yield smoke_not_run(
+                f"{image} is not there, and nothing is pulled without --pull-smoke-image.",
                 "After user approval, add --pull-smoke-image.",
             )
             return
@@ -209,12 +294,23 @@ class DockerAccess(Access):
 
 def archs_of(manifest: str) -> set[str]:
     """The architectures in what `docker manifest inspect --verbose` prints."""
+    names = {arch_of(entry) for entry in entries_of(manifest)}
+    return names - {"", "unknown"}
+
+
+def pull_size(manifest: str, arch: str) -> int:
+    """The bytes that are fetched for an architecture; 0 where they are not told."""
+    entries = [as_record(entry) for entry in entries_of(manifest) if arch_of(entry) == arch]
+    sizes = [size_of(as_record(entry.get(form))) for entry in entries for form in MANIFEST_FORMS]
+    return max(sizes, default=0)
+
+
+def entries_of(manifest: str) -> list[Any]:
     try:
         told: Any = json.loads(manifest)
     except (ValueError, RecursionError):
-        return set()
-    entries = cast("list[Any]", told) if isinstance(told, list) else [told]
-    return {name for entry in entries if (name := arch_of(entry)) not in ("", "unknown")}
+        return []
+    return cast("list[Any]", told) if isinstance(told, list) else [told]
 
 
 def arch_of(entry: Any) -> str:
@@ -233,6 +329,12 @@ def mapping_of(text: str) -> dict[str, Any]:
 
 
 # SLURM
+
+
+MANIFEST_FORMS = ("SchemaV2Manifest", "OCIManifest")  # of docker manifest inspect --verbose
+TOOLS = ("sbatch", "squeue", "scancel")
+EACH_TOOL = f"for name in {' '.join(TOOLS)}; do command -v $name > /dev/null && echo $name; done"
+LIST_TOOLS = f"sh -c {shlex.quote(EACH_TOOL)}"  # the login shell may be a csh
 
 
 class SlurmAccess(Access):
@@ -261,6 +363,7 @@ class SlurmAccess(Access):
                 "slurm.unnamed",
                 "set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env.",
                 "",
+                "Ask for the user and the login nodes, such as SLURM_HOSTNAME=login1,login2.",
             )
             return
         login = self.login()
@@ -274,16 +377,53 @@ class SlurmAccess(Access):
             )
             return
         yield Finding(Severity.OK, "slurm.ssh", f"{login[-1]} answers without a password.")
-        tools = self.wanted.ask(*login, "command -v sbatch squeue scancel")
-        if not tools.ok:
+        tools = self.wanted.ask(*login, LIST_TOOLS)
+        missing = [name for name in TOOLS if name not in tools.out.split()]
+        if missing:
             yield error(
                 "slurm.tools",
-                f"{login[-1]} has no sbatch, squeue or scancel.",
-                "A command over ssh does not find them.",
+                f"{login[-1]} has no {' and no '.join(missing)}.",
+                "A command over ssh does not find it.",
                 "Name a login node of the cluster in SLURM_HOSTNAME.",
             )
         if self.wanted.image:
-            yield unseen_image(self.wanted.image, "slurm")
+            yield from self.image_findings()
+        if self.wanted.smoke_image:
+            yield smoke_by_package("slurm", self.wanted.smoke_image)
+
+    def free(self) -> int | None:
+        """On the disk of the base directory."""
+        base = self.wanted.environ.get("SLURM_BASE_RESULTS_DIR", "")
+        if not base or not self.is_named():
+            return None
+        return free_of(self.wanted.ask(*self.login(), f"df -Pk {shlex.quote(base)}"))
+
+    def image_findings(self) -> Iterator[Finding]:
+        """A file of the cluster, or an image that enroot fetches on the nodes."""
+        arch = self.wanted.ask(*self.login(), "uname -m").out.strip()
+        host = Machines(archs=image_archs([arch]))
+        name, findings, image = looked_up(self.wanted, host)
+        if name and name.file:
+            yield from file_findings(name.file, self.paths())
+        yield from findings
+        if name and image and image.private:
+            yield from self.enroot_findings(name.registry)
+
+    def enroot_findings(self, registry: str) -> Iterator[Finding]:
+        """Of a private image: enroot fetches it with a file of its own."""
+        host = registry or HUB_LOGIN
+        entry = f"machine[[:space:]]+{re.escape(host)}([[:space:]]|$)"
+        look = f"grep -q -s -E {shlex.quote(entry)} {ENROOT_FILE}"
+        if self.wanted.ask(*self.login(), look).ok:
+            what = f"enroot has credentials for {host} on the cluster."
+            yield Finding(Severity.OK, "slurm.enroot_credentials", what)
+            return
+        yield error(
+            "slurm.enroot_credentials",
+            f"enroot has no credentials for {host} on the cluster.",
+            f"{ENROOT_FILE} there does not name it. enroot does not read NGC_KEY.",
+            f"Add there, with mode 0600: machine {host} login USER password KEY",
+        )
 
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node that the partitions have. Their memory is not known."""
@@ -296,23 +436,7 @@ class SlurmAccess(Access):
         answer = self.wanted.ask(*self.login(), shlex.join(words))
         if not answer.ok:
             raise NotSeen(answer.words, "Check SLURM_PARTITION.")
-        return most(gres_gpus(line) for line in answer.out.splitlines())
-
-
-def most(nodes: Iterable[list[Gpu]]) -> list[Gpu]:
-    """The GPUs of the node that has the most."""
-    none: list[Gpu] = []
-    return max(nodes, key=len, default=none)
-
-
-def gres_gpus(text: str) -> list[Gpu]:
-    """The GPUs of `gpu:a100:8(S:0-1),shard:4`."""
-    gpus: list[Gpu] = []
-    for item in text.strip().split(","):
-        name, *rest = item.partition("(")[0].split(":")
-        if name == "gpu" and rest and rest[-1].isdigit():
-            gpus += [Gpu(rest[0] if len(rest) > 1 else "gpu")] * min(int(rest[-1]), 1024)
-    return gpus
+        return most_gpus(gres_gpus(line) for line in answer.out.splitlines())
 
 
 # Kubernetes
@@ -350,16 +474,30 @@ class KubernetesAccess(Access):
                 "kubectl get nodes",
             )
         if self.wanted.image:
-            yield unseen_image(self.wanted.image, "kubernetes")
+            yield from self.image_findings()
+        if self.wanted.smoke_image:
+            yield smoke_by_package("kubernetes", self.wanted.smoke_image)
+
+    def image_findings(self) -> Iterator[Finding]:
+        """An image that the nodes' kubelets fetch."""
+        try:
+            archs = image_archs(map(node_arch, self.nodes()))
+        except NotSeen:
+            archs = ()  # the GPUs are looked for by the same question, and say so
+        _, findings, _ = looked_up(self.wanted, Machines(archs=archs))
+        yield from findings
 
     def gpus(self) -> list[Gpu]:
         """The GPUs of the largest node."""
+        return most_gpus(map(node_gpus, self.nodes()))
+
+    def nodes(self) -> list[Any]:
+        """Raises NotSeen."""
         answer = self.kubectl("get", "nodes", "-o", "json")
         if not answer.ok:
             raise NotSeen(answer.words, "Allow your role to list nodes.")
         items: Any = mapping_of(answer.out).get("items")
-        nodes = cast("list[Any]", items) if isinstance(items, list) else []
-        return most(map(node_gpus, nodes))
+        return cast("list[Any]", items) if isinstance(items, list) else []
 
 
 def node_gpus(node: Any) -> list[Gpu]:
@@ -367,34 +505,39 @@ def node_gpus(node: Any) -> list[Gpu]:
     try:
         labels: dict[str, str] = node["metadata"].get("labels") or {}
         count = int(node["status"]["allocatable"].get("nvidia.com/gpu", "0"))
+        return labelled_gpus(labels, count)
     except (AttributeError, KeyError, TypeError, ValueError):
         return []
-    major, minor = (labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor"))
+
+
+def node_arch(node: Any) -> str:
     try:
-        arch = read_arch(f"{major}.{minor}")
-    except ValueError:
-        arch = ""
-    memory = labels.get("nvidia.com/gpu.memory", "")
-    gpu = Gpu(
-        labels.get("nvidia.com/gpu.product", "GPU"),
-        int(memory) * MIB if memory.isdigit() else 0,
-        arch,
-    )
-    return [gpu] * min(count, 1024)
+        return str(node["status"]["nodeInfo"]["architecture"])
+    except (KeyError, TypeError):
+        return ""
 
 
-def unseen_image(image: str, platform: str) -> Finding:
-    return error(
-        "image.not_seen",
-        f"Whether {image} can be pulled by {platform} cannot be seen from here.",
-        "",
-        "Leave --container-image out, and have the package look at the job:",
-        f"tao doctor JOB_FILE --platform {platform}",
-    )
+# Images that a cluster fetches
+
+
+def looked_up(
+    wanted: Wanted, host: Machines
+) -> tuple[ImageName | None, list[Finding], RegistryImage | None]:
+    """The image's name, what is wrong with it, and what its registry says of it. Of a file nothing
+    is said.
+    """
+    try:
+        name = read(wanted.image)
+    except SpecError as mistake:
+        return None, [Finding.of_error(mistake)], None
+    if name.file:
+        return name, [], None
+    findings, image = registry_findings(name, wanted.environ, host)
+    return name, findings, image
 
 
 PLATFORMS: Mapping[str, Callable[[Wanted], Access]] = {
-    "local": Access,
+    "local": LocalAccess,
     "local-docker": DockerAccess,
     "slurm": SlurmAccess,
     "kubernetes": KubernetesAccess,

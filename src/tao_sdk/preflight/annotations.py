@@ -46,6 +46,18 @@ def read_annotations(stream: BinaryIO, path: str, fields: Sequence[str] = ()) ->
     return examine_document(cast("dict[str, Any]", document), fields)
 
 
+def read_image_files(stream: BinaryIO) -> Iterator[str]:
+    """The paths of the images of a document such as COCO's that stand below the folder of images.
+    Raises BadAnnotations, OSError.
+    """
+    document = read_document(stream)
+    images = cast("dict[str, Any]", document).get("images") if isinstance(document, dict) else None
+    for image in cast("list[Any]", images) if isinstance(images, list) else []:
+        name = cast("dict[str, Any]", image).get("file_name") if isinstance(image, dict) else None
+        if isinstance(name, str) and name and not name.startswith(("/", "..")):
+            yield name
+
+
 def read_named_files(stream: BinaryIO, path: str, keys: Sequence[str]) -> Iterator[str]:
     """The paths that stand under one of the keys of a JSON or JSONL file, however deep, in order;
     some may come twice. Raises BadAnnotations, OSError.

@@ -18,6 +18,7 @@ from tao_sdk.preflight.annotations import (
     BadAnnotations,
     is_annotation_file,
     read_annotations,
+    read_image_files,
     read_named_files,
 )
 from tao_sdk.preflight.requirements import BatchLimit, DataNeeds, Dataset
@@ -29,7 +30,7 @@ NAMES_READ = 100_000  # of which the first different ones are taken
 class NotSeen(Exception):
     """Something could not be looked at: why, and what to do."""
 
-    def __init__(self, why: str, next: str = "") -> None:
+    def __init__(self, why: str, next: str) -> None:
         super().__init__(why)
         self.why, self.next = why, next
 
@@ -105,8 +106,9 @@ def annotation_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Ite
         )  # fmt: skip
         return
     except OSError as failed:
-        raise NotSeen(f"It cannot be read: {failed.strerror or failed}.") from None
-    problems = list(record_findings(dataset, annotations, needs.batches.get(label)))
+        why = f"It cannot be read: {failed.strerror or failed}."
+        raise NotSeen(why, "See that you may read it.") from None
+    problems = list(record_findings(dataset, annotations, needs.batches.get(label, ())))
     yield from problems
     if not problems:
         what = f"{label}: {address} records={annotations.records}"
@@ -116,13 +118,16 @@ def annotation_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Ite
 def media_findings(
     folder: Dataset, annotation: Dataset, keys: Sequence[str], places: tuple[Place, Place]
 ) -> Iterator[Finding]:
-    """Whether the files that an annotation names are in the folder. `places` are the annotation's
-    and the folder's. The first LOOKED_AT names are looked at.
+    """Whether the files that an annotation names are in the folder; without `keys` those of COCO's
+    images. `places` are the annotation's and the folder's. The first LOOKED_AT names are looked at.
     """
     of_annotation, of_folder = places
     try:
         with of_annotation.open(annotation.address) as stream:
-            found = read_named_files(stream, annotation.address, keys)
+            if keys:
+                found = read_named_files(stream, annotation.address, keys)
+            else:
+                found = read_image_files(stream)
             names = list(islice(dict.fromkeys(islice(found, NAMES_READ)), LOOKED_AT))
         missing = [name for name in names if not is_media_there(folder, name, of_folder)]
     except (BadAnnotations, OSError):
@@ -138,15 +143,17 @@ def media_findings(
             f"They are not below {folder.address}.",
             f"Correct {annotation.label}, or the address of {folder.label}.",
         )
-    elif not names:
+    elif not names and keys:
         yield error(
             "dataset.no_media",
             f"{annotation.label} names no files of {folder.label}: {annotation.address}",
             f"Nothing in it stands under {' or '.join(keys)}.",
             "Correct selective.keys.",
         )
-    else:
-        what = f"{folder.label}: {len(names)} files that {annotation.label} names are there"
+    elif names:
+        what = (
+            f"{folder.label}: the first {len(names)} files that {annotation.label} names are there"
+        )
         yield Finding(Severity.OK, "dataset.media", what)
 
 
@@ -160,7 +167,7 @@ def is_media_there(folder: Dataset, name: str, place: Place) -> bool:
 
 
 def record_findings(
-    dataset: Dataset, annotations: Annotations, limit: BatchLimit | None
+    dataset: Dataset, annotations: Annotations, limits: Sequence[BatchLimit]
 ) -> Iterator[Finding]:
     label, address = dataset.label, dataset.address
     if not annotations.records:
@@ -178,7 +185,7 @@ def record_findings(
             f"Record {record} does not have it.",
             f"Add {name} to every record.",
         )
-    if limit:
+    for limit in limits:
         yield from batch_findings(dataset, annotations.records, limit)
 
 

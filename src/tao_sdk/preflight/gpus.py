@@ -3,40 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tao_sdk.model.finding import Finding, Severity, error
-from tao_sdk.preflight.requirements import GpuNeeds, read_arch, same_family
-
-QUERY = (
-    "nvidia-smi",
-    "--query-gpu=name,memory.total,compute_cap",
-    "--format=csv,noheader,nounits",
-)
-MIB = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU. What is not known is 0 or "" ."""
-
-    name: str
-    memory: int = 0  # bytes
-    arch: str = ""  # such as sm_90
-
-
-def parse_gpus(text: str) -> list[Gpu]:
-    """The answer to QUERY."""
-    return [parse_line(line) for line in text.splitlines() if line.count(",") >= 2]
-
-
-def parse_line(line: str) -> Gpu:
-    name, memory, capability = (part.strip() for part in line.rsplit(",", 2))
-    try:
-        arch = read_arch(capability)
-    except ValueError:
-        arch = ""
-    return Gpu(name, int(memory) * MIB if memory.isdigit() else 0, arch)
+from tao_sdk.model.machines import Gpu
+from tao_sdk.preflight.requirements import GpuNeeds, same_family
 
 
 def gpu_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
@@ -49,6 +19,11 @@ def gpu_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
     yield from problems
     if gpus and not problems:
         yield Finding(Severity.OK, "gpu.there", f"{len(gpus)} GPU: {', '.join(described(gpus))}.")
+
+
+def unseen_gpus(why: str, next: str = "") -> Finding:
+    advice = next or "Look at a machine that would run the job, with nvidia-smi."
+    return error("gpu.not_seen", "GPUs could not be checked.", why, advice)
 
 
 def described(gpus: Sequence[Gpu]) -> list[str]:
@@ -90,6 +65,8 @@ def memory_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
             "gpu.memory_unseen",
             f"The memory of {unknown[0].name} could not be seen.",
             f"{needs.memory_gb:g} GB are needed.",
+            "Read it on a machine with that GPU, and compare:",
+            "nvidia-smi --query-gpu=memory.total --format=csv",
         )
     if small:
         yield error(
@@ -101,20 +78,22 @@ def memory_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
 
 
 def arch_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
-    if not needs.archs:
-        return
-    allowed = ", ".join(needs.archs)
-    for gpu in {gpu.arch: gpu for gpu in gpus}.values():
-        if not gpu.arch:
-            yield error(
-                "gpu.arch_unseen",
-                f"The architecture of {gpu.name} could not be seen.",
-                f"{needs.archs_of} runs on {allowed}.",
-            )
-        elif not any(same_family(gpu.arch, each) for each in needs.archs):
-            yield error(
-                "gpu.arch",
-                f"{gpu.name} is {gpu.arch}; {needs.archs_of} runs on {allowed}.",
-                "",
-                "Choose another GPU, or an image that is built for this one.",
-            )
+    kinds = {gpu.arch: gpu for gpu in gpus}.values()
+    for wanted in needs.archs:
+        allowed = ", ".join(wanted.archs)
+        for gpu in kinds:
+            if not gpu.arch:
+                yield error(
+                    "gpu.arch_unseen",
+                    f"The architecture of {gpu.name} could not be seen.",
+                    f"{wanted.image} runs on {allowed}.",
+                    "Read it on a machine with that GPU, and compare:",
+                    "nvidia-smi --query-gpu=compute_cap --format=csv,noheader",
+                )
+            elif not any(same_family(gpu.arch, each) for each in wanted.archs):
+                yield error(
+                    "gpu.arch",
+                    f"{gpu.name} is {gpu.arch}; {wanted.image} runs on {allowed}.",
+                    "",
+                    "Choose another GPU, or an image that is built for this one.",
+                )

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.model.finding import Finding, Severity, error, warning
-from tao_sdk.preflight.access import Access, Wanted, access_to
+from tao_sdk.preflight.access import PLATFORMS, Access, Wanted, access_to
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import NotSeen, dataset_findings
 from tao_sdk.preflight.gpus import gpu_findings
+from tao_sdk.preflight.images import free_findings
 from tao_sdk.preflight.places import Buckets, ThisMachine, place_of
 from tao_sdk.preflight.requirements import DataNeeds, Dataset
 
@@ -31,7 +32,7 @@ class Launch:
     """What is to be looked at."""
 
     platform: str  # a short name of the bank's, such as slurm
-    skill: Skill  # of the platform
+    skill: Skill | None  # of the platform
     wanted: Wanted
     datasets: Sequence[Dataset] = ()
     needs: DataNeeds = field(default_factory=DataNeeds)
@@ -51,7 +52,7 @@ def launch_findings(launch: Launch) -> Iterator[Finding]:
             "platform.not_built",
             f"{launch.platform} cannot be checked.",
             "No job can be run there yet.",
-            "Choose another platform.",
+            f"Choose another platform: {', '.join(PLATFORMS)}.",
         )
         return
     if launch.skip_access:
@@ -59,6 +60,8 @@ def launch_findings(launch: Launch) -> Iterator[Finding]:
     else:
         yield from access.findings()
         yield from platform_gpu_findings(access, launch.wanted)
+        if launch.wanted.free_gb:
+            yield from free_findings(access.free(), launch.wanted.free_gb)
     yield from data_findings(launch, access)
 
 
@@ -86,7 +89,12 @@ def platform_gpu_findings(access: Access, wanted: Wanted) -> Iterator[Finding]:
         yield severity("gpu.not_seen", "GPUs could not be checked.", unseen.why, unseen.next)
         return
     if not gpus and not wanted.gpus.any:
-        yield warning("gpu.none", "No GPU is seen.", "")
+        yield warning(
+            "gpu.none",
+            "No GPU is seen.",
+            "Nothing asks for one: a job with gpu_count 0 can run.",
+            "If the job needs GPUs, say so: --gpu-min-count N",
+        )
     yield from gpu_findings(gpus, wanted.gpus)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-ARCH = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([a-z]?)")
+from tao_sdk.model.machines import read_arch
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,20 @@ class BatchLimit:
 
 
 @dataclass(frozen=True)
+class ArchList:
+    """The GPU architectures that an image is built for."""
+
+    image: str
+    archs: tuple[str, ...]  # such as sm_80
+
+
+@dataclass(frozen=True)
 class GpuNeeds:
     """What is asked of the GPUs. 0 and () ask for nothing."""
 
     count: int = 0
     memory_gb: float = 0.0  # of each, in 10^9 bytes
-    archs: tuple[str, ...] = ()  # such as sm_80
-    archs_of: str = ""  # whose list that is: the image's name
+    archs: tuple[ArchList, ...] = ()  # each of which has to have the GPU
 
     @property
     def any(self) -> bool:
@@ -47,7 +54,7 @@ class DataNeeds:
     """What is asked of the annotation files, by label."""
 
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {})
-    batches: Mapping[str, BatchLimit] = field(default_factory=lambda: {})
+    batches: Mapping[str, tuple[BatchLimit, ...]] = field(default_factory=lambda: {})
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -56,10 +63,13 @@ class DataNeeds:
 
 def read_needs(fields: Sequence[str], batches: Sequence[str]) -> DataNeeds:
     """What was typed as LABEL=FIELD[,FIELD] and as LABEL=BATCH,SHARDS."""
-    by_label: dict[str, tuple[str, ...]] = {}
+    fields_of: dict[str, tuple[str, ...]] = {}
     for label, names in map(read_json_fields, fields):
-        by_label[label] = (*by_label.get(label, ()), *names)
-    return DataNeeds(by_label, dict(map(read_batch_limit, batches)))
+        fields_of[label] = (*fields_of.get(label, ()), *names)
+    limits_of: dict[str, tuple[BatchLimit, ...]] = {}
+    for label, limit in map(read_batch_limit, batches):
+        limits_of[label] = (*limits_of.get(label, ()), limit)
+    return DataNeeds(fields_of, limits_of)
 
 
 def refuse_unknown_labels(needs: DataNeeds, known: Iterable[str], what: str) -> None:
@@ -99,18 +109,10 @@ def read_batch_limit(text: str) -> tuple[str, BatchLimit]:
     return label, BatchLimit(*map(int, numbers))
 
 
-def read_arch(text: str) -> str:
-    """`sm_80` of sm_80, compute_80, 80 and 8.0."""
-    match = ARCH.fullmatch(text.strip().lower())
-    if not match:
-        raise ValueError(f"{text!r} is not a GPU architecture such as sm_80")
-    return f"sm_{match[1]}{match[2]}{match[3]}"
-
-
-def read_arch_list(text: str) -> tuple[str, tuple[str, ...]]:
+def read_arch_list(text: str) -> ArchList:
     """NAME=sm_80,sm_90: whose list it is, and the architectures."""
     name, value = split_label(text, "NAME=sm_80[,sm_90]")
-    return name, tuple(map(read_arch, value.split(",")))
+    return ArchList(name, tuple(map(read_arch, value.split(","))))
 
 
 def same_family(arch: str, other: str) -> bool:

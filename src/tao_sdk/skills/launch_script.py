@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.model.errors import UsageError
-from tao_sdk.preflight.access import Wanted
+from tao_sdk.preflight.access import PLATFORMS, Wanted
 from tao_sdk.preflight.launch import Launch
 from tao_sdk.preflight.requirements import (
     GpuNeeds,
@@ -19,10 +19,11 @@ from tao_sdk.preflight.requirements import (
     refuse_unknown_labels,
 )
 from tao_sdk.skills.names import load_named
-from tao_sdk.skills.platforms import platform_named, short_name
+from tao_sdk.skills.platforms import platform_named, short_name, untold_platform
 
 if TYPE_CHECKING:
     from tao_sdk.skills.bank import Bank
+    from tao_sdk.skills.skill import Skill
 
 
 def checked(read: Callable[[str], Any]) -> Callable[[str], str]:
@@ -79,8 +80,15 @@ LAUNCH_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--gpu-min-memory-gb": {"metavar": "GB", "type": read_number, "default": 0.0},
     "--gpu-arch-allowlist": {
         "metavar": "NAME=sm_80[,sm_90]",
+        "action": "append",
         "type": checked(read_arch_list),
         "help": "the architectures that the image NAME is built for",
+    },
+    "--min-free-disk-gb": {
+        "metavar": "GB",
+        "type": read_number,
+        "default": 0.0,
+        "help": "free on the disk of images, of local results, or of a cluster's base directory",
     },
     "--gpu-smoke-image": {
         "metavar": "IMAGE",
@@ -107,11 +115,9 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
         refuse_unknown_labels(needs, [each.label for each in datasets], "--path")
     except ValueError as error:
         raise UsageError(f"{error}.", "", "Add --path LABEL=PATH.") from None
-    image_name, archs = ("", ())
-    if arguments.gpu_arch_allowlist:
-        image_name, archs = read_arch_list(arguments.gpu_arch_allowlist)
-    skill = platform_named(bank, arguments.platform)
-    gpus = GpuNeeds(arguments.gpu_min_count, arguments.gpu_min_memory_gb, archs, image_name)
+    name, skill = named_platform(bank, arguments.platform)
+    archs = tuple(map(read_arch_list, arguments.gpu_arch_allowlist or ()))
+    gpus = GpuNeeds(arguments.gpu_min_count, arguments.gpu_min_memory_gb, archs)
     wanted = Wanted(
         environ,
         arguments.container_image or "",
@@ -119,9 +125,10 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
         gpus,
         arguments.gpu_smoke_image,
         arguments.pull_smoke_image,
+        arguments.min_free_disk_gb,
     )
     return Launch(
-        short_name(skill),
+        name,
         skill,
         wanted,
         datasets,
@@ -129,3 +136,14 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
         arguments.skip_platform_access,
         load_named(bank, arguments.model) if arguments.model else None,
     )
+
+
+def named_platform(bank: Bank, name: str) -> tuple[str, Skill | None]:
+    """The platform's short name, and its skill. One on which no job runs yet may be without a
+    skill. Raises SkillNotFound, SkillError.
+    """
+    untold = untold_platform(bank, name)
+    if untold and untold not in PLATFORMS:
+        return untold, None
+    skill = platform_named(bank, name)
+    return short_name(skill), skill

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.skills.errors import SkillNotFound
-from tao_sdk.skills.names import load_named
+from tao_sdk.skills.names import find_entry, load_named
 from tao_sdk.skills.readable import skills_of_kind
 
 if TYPE_CHECKING:
@@ -42,9 +42,21 @@ def platform_named(bank: Bank, name: str) -> Skill:
 
 def short_name(skill: Skill) -> str:
     """`slurm` for tao-run-on-slurm."""
-    if skill.name.startswith(FOLDER_START):
-        return skill.name[len(FOLDER_START) :]
-    return skill.name
+    return without_start(skill.name)
+
+
+def without_start(name: str) -> str:
+    return name[len(FOLDER_START) :] if name.startswith(FOLDER_START) else name
+
+
+def untold_platform(bank: Bank, name: str) -> str:
+    """The short name of a platform of which the bank has no skill_info.yaml; "" for any other.
+    Raises SkillNotFound.
+    """
+    entry = find_entry(bank, name)
+    if entry.path is None and entry.name.startswith(FOLDER_START):
+        return without_start(entry.name)
+    return ""
 
 
 def platform_line(skill: Skill, width: int) -> str:

@@ -12,6 +12,8 @@ LIBRARY = "scripts/lib"  # below a bank
 # They run on Python 3.8, as tests/skills/test_scripts.py sees to.
 MODULES = (
     "__init__",
+    "backends/__init__",
+    "backends/image_name",
     "client/__init__",
     "client/document",
     "model/__init__",
@@ -19,6 +21,7 @@ MODULES = (
     "model/errors",
     "model/finding",
     "model/lazy_pattern",
+    "model/machines",
     "model/printable",
     "model/reasons",
     "model/surroundings",
@@ -30,8 +33,11 @@ MODULES = (
     "preflight/credentials",
     "preflight/datasets",
     "preflight/gpus",
+    "preflight/images",
     "preflight/launch",
     "preflight/places",
+    "preflight/registry",
+    "preflight/registry_login",
     "preflight/requirements",
     "skills/__init__",
     "skills/action_reader",

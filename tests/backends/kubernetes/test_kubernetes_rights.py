@@ -16,6 +16,7 @@ import yaml
 from support.kubernetes.kube_files import API_PORT, BUSYBOX, PYTHON
 from support.kubernetes.kube_here import Cluster
 from support.kubernetes.page_roles import role_of_the_page
+from support.pages import ROOT
 from support.waiting import until
 from tao_sdk.backends.kubernetes.cluster import rights
 from tao_sdk.backends.kubernetes.look import jobs_path

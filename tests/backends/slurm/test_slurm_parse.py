@@ -664,3 +664,11 @@ def test_slurms_refusal_is_shown_in_its_own_words_with_the_remedy(words: str) ->
     refused = rules.refusal_error(words)
     assert refused.what == words
     assert refused.next != rules.refusal_error("something else").next
+
+
+def test_the_machines_of_a_cluster_are_those_that_its_login_node_knows() -> None:
+    text = "arch aarch64\ngres (null)\ngres gpu:a100:4(S:0),shard:2\nfree 1000\n"
+    seen = parse.read_machines(text)
+    assert ([gpu.name for gpu in seen.gpus], seen.archs) == (["a100"] * 4, ("arm64",))
+    assert (seen.free, seen.gpus_unseen) == (1_024_000, "")
+    assert parse.read_machines("unseen gres\nfree -\n").gpus_unseen

@@ -51,11 +51,12 @@ from tao_sdk.backends.refusals import (
     must_look_at,
     no_value,
 )
-from tao_sdk.backends.this_machine import this_machine
+from tao_sdk.backends.this_machine import free_here, gpus_here, this_machine
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import CredentialError, Refused
 from tao_sdk.model.finding import Finding, refuse_errors
+from tao_sdk.model.machines import Machines, image_archs
 from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -155,6 +156,22 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             refuse_malformed(job.spec.image)
         facts = look.assumed_facts(self.daemon, self.settings, job, options)
         return AssumedFacts(facts, UNCHECKED)
+
+    @answering()
+    def machines(self, plan: Plan[DockerRequest]) -> Machines:  # noqa: ARG002
+        """The daemon's machine; of another than this one only what the daemon says."""
+        info = self.daemon.info()
+        archs = image_archs([str(info.get("Architecture") or "")])
+        if not is_local(self.address):
+            why = f"The machine of {self.address.url} cannot be looked at from here."
+            return Machines(gpus_unseen=why, archs=archs, asks_registries=True)
+        gpus, unseen = gpus_here(self.settings.environ)
+        free = free_here(str(info.get("DockerRootDir") or ""))
+        return Machines(gpus, unseen, archs, free=free, asks_registries=True)
+
+    def private_image_findings(self, plan: Plan[DockerRequest], registry: str) -> list[Finding]:  # noqa: ARG002
+        """None: the daemon is sent the login that a look from here has used."""
+        return []
 
     def login_registry(self, spec: JobSpec) -> str:
         """The registry of the image if a pull logs in there, else ""."""

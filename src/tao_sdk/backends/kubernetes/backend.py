@@ -72,6 +72,7 @@ from tao_sdk.backends.refusals import (
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import PathNotFound, Refused, TaoError, Unreachable
 from tao_sdk.model.finding import Finding
+from tao_sdk.model.machines import Machines, image_archs, labelled_gpus, most_gpus
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -194,6 +195,39 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         from tao_sdk.backends.kubernetes.job import checks
 
         return checks.check(plan, facts)
+
+    @answering()
+    def machines(self, plan: Plan[KubernetesRequest]) -> Machines:
+        """The nodes that the pods' selector and tolerations allow."""
+        from tao_sdk.backends.kubernetes.cluster import doctor, survey
+        from tao_sdk.backends.kubernetes.cluster.nodes import list_nodes
+        from tao_sdk.backends.kubernetes.job import checks
+
+        try:
+            nodes = list_nodes(self.kube)
+        except KubeError:
+            return Machines(gpus_unseen="Your role may not list the cluster's nodes.")
+        usable = survey.usable_nodes(plan.request, KubernetesFacts(nodes=nodes))
+        resource = next(filter(checks.is_device, checks.asked_of(plan.request.job)), doctor.GPU)
+        gpus = most_gpus(
+            labelled_gpus(node.labels, int(node.allocatable.get(resource, 0))) for node in usable
+        )
+        archs = image_archs(node.labels.get("kubernetes.io/arch", "") for node in usable)
+        images = frozenset(name for node in usable for name in node.images)
+        return Machines(tuple(gpus), archs=archs, images=images)
+
+    def private_image_findings(
+        self,
+        plan: Plan[KubernetesRequest],
+        registry: str,
+    ) -> list[Finding]:
+        """None where the job brings a login, of which a look from here may have used the same."""
+        from tao_sdk.backends.kubernetes.cluster import pull_login
+
+        pod: Mapping[str, Any] = plan.request.job["spec"]["template"]["spec"]
+        if plan.request.decisions.pull_registry or pod.get("imagePullSecrets"):
+            return []
+        return [pull_login.unused_login(registry)]
 
     def documents(self, plan: Plan[KubernetesRequest]) -> PlanDocuments:
         from tao_sdk.backends.kubernetes.job.documents import plan_documents

@@ -19,6 +19,7 @@ class Node:
     taints: tuple[Mapping[str, str], ...] = ()  # without those of a cordon
     cordoned: bool = False
     ready: bool = True
+    images: tuple[str, ...] = ()  # that it has; a kubelet names the largest fifty
 
     def free(self, resource: str) -> float:
         return self.allocatable.get(resource, 0) - self.used.get(resource, 0)

@@ -47,11 +47,12 @@ from tao_sdk.backends.refusals import (
     no_value,
     still_runs,
 )
-from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
+from tao_sdk.backends.this_machine import LocalFiles, free_here, gpus_here, room_left, this_machine
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
+from tao_sdk.model.machines import Machines
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -102,6 +103,15 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         self, job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt
     ) -> Plan[LocalRequest]:
         return render.plan(job, options, facts, attempt)
+
+    def machines(self, plan: Plan[LocalRequest]) -> Machines:
+        gpus, unseen = gpus_here(self.settings.environ)
+        results = look.nearest_folder(Path(plan.results_dir))
+        return Machines(gpus, unseen, free=free_here(str(results)))
+
+    def private_image_findings(self, plan: Plan[LocalRequest], registry: str) -> list[Finding]:  # noqa: ARG002
+        """None: a local job uses no image."""
+        return []
 
     def plan_again(
         self,

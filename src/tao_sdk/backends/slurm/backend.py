@@ -39,7 +39,8 @@ from tao_sdk.backends.refusals import (
     seen_unreachable,
     still_runs,
 )
-from tao_sdk.backends.slurm import logs, look, render, rules
+from tao_sdk.backends.shell import assign_variables, join_parts
+from tao_sdk.backends.slurm import logs, look, parse, render, rules
 from tao_sdk.backends.slurm.cluster import assumed, doctor, survey
 from tao_sdk.backends.slurm.cluster.site import (
     Site,
@@ -50,16 +51,20 @@ from tao_sdk.backends.slurm.cluster.site import (
 )
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
+from tao_sdk.backends.slurm.images import enroot_login
+from tao_sdk.backends.slurm.images.containers import ENROOT, PYXIS
 from tao_sdk.backends.slurm.job import checks
 from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome, job_name
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover
+from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.endpoint import SETTINGS
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.machines import Machines
 from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -345,6 +350,24 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose_job(evidence)
+
+    def machines(self, plan: Plan[SlurmRequest]) -> Machines:
+        """By the login node: its architecture, the GPUs of the partitions' largest node, the disk
+        of the base directory.
+        """
+        partition = plan.request.decisions.directives.get("partition", "")
+        values = {"partition": partition, "base": self.site.base}
+        answer = self.ssh.run(join_parts(assign_variables(values), load_script("machines")))
+        return parse.read_machines(answer.text)
+
+    def private_image_findings(self, plan: Plan[SlurmRequest], registry: str) -> list[Finding]:
+        """Apptainer and a conversion ask as enroot does, or by the site's own ways."""
+        if plan.request.decisions.runtime not in (PYXIS, ENROOT):
+            return []
+        answer = self.ssh.run(enroot_login.list_registries_script())
+        if enroot_login.name_of(registry) in answer.text.split():
+            return []
+        return [replace(enroot_login.missing_login_finding(registry), severity=Severity.ERROR)]
 
     def doctor(self) -> list[Finding]:
         return doctor.examine_cluster(self.ssh, self.settings)

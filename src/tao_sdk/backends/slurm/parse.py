@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from tao_sdk.model import words
+from tao_sdk.model.machines import Machines, gres_gpus, image_archs, most_gpus
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.words import UNEXPLAINED, Why
@@ -503,3 +504,20 @@ def read_time(text: str) -> datetime | None:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
     except ValueError:
         return None
+
+
+# The answer to scripts/machines.sh
+
+
+def read_machines(text: str) -> Machines:
+    """Lines of a word and a value. The memory and the architecture of GPUs are not among them."""
+    facts = [line.partition(" ") for line in text.splitlines()]
+    values = {word: value for word, _, value in facts}
+    gpus = most_gpus(gres_gpus(value) for word, _, value in facts if word == "gres")
+    free = values.get("free", "")
+    return Machines(
+        tuple(gpus),
+        "sinfo does not answer on the login node." if "gres" not in values else "",
+        image_archs([values.get("arch", "")]),
+        free=int(free) * 1024 if free.isdigit() and len(free) < 16 else None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.kubernetes import look, parse
@@ -32,7 +32,13 @@ def read_node(found: Object) -> Node:
         taints=tuple(taint for taint in taints if not is_of_state(taint)),
         cordoned=bool(spec.get("unschedulable")),
         ready=parse.condition(found, "Ready") is not None,
+        images=tuple(image_names(status)),
     )
+
+
+def image_names(status: Object) -> Iterator[str]:
+    for image in status.get("images") or ():
+        yield from image.get("names") or ()
 
 
 def is_of_state(taint: Mapping[str, str]) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tao_sdk.backends.kubernetes.job.manifests import registry_of
+from tao_sdk.backends.kubernetes.job.manifests import DOCKER_HUB, registry_of
 from tao_sdk.backends.kubernetes.options import AUTO, KubernetesOptions
 from tao_sdk.backends.registry_login import find_login
 from tao_sdk.model.errors import Refused, UsageError
+from tao_sdk.model.finding import Finding, error
 from tao_sdk.model.settings import Settings
 
 
@@ -38,4 +39,15 @@ def no_login(registry: str) -> Refused:
         f"There is no login to {registry}.",
         "The job was planned with a pull secret that is made of it.",
         f"Export NGC_KEY for nvcr.io; else run: docker login {registry}",
+    )
+
+
+def unused_login(registry: str) -> Finding:
+    """The error for a private image whose pull the job brings nothing for."""
+    name = registry or DOCKER_HUB
+    return error(
+        "kubernetes.pull_secret",
+        f"The image is private, and the job brings no login to {name}.",
+        "It names no image_pull_secret, and pull_secret makes none.",
+        "Name one of the namespace: --image-pull-secret NAME, or have one made: --pull-secret auto",
     )

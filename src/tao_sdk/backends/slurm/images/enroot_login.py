@@ -21,6 +21,7 @@ from tao_sdk.transports.ssh import Ssh
 
 FILE = ".config/enroot/.credentials"  # below the user's home, of netrc's form
 REGISTRIES = (NGC, "authn.nvidia.com")
+HUB_LOGIN = "auth.docker.io"
 CODE = "slurm.enroot_credentials"
 INSTALL = (
     f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.images.enroot_login"
@@ -40,15 +41,23 @@ def add_credentials_script() -> str:
     )
 
 
-def missing_login_finding() -> Finding:
-    """A warning: enroot has no credentials for NGC."""
+def name_of(registry: str) -> str:
+    """What the file calls a registry; "" is Docker Hub."""
+    return registry or HUB_LOGIN
+
+
+def missing_login_finding(registry: str = NGC) -> Finding:
+    """A warning: enroot has no credentials for the registry."""
+    name = name_of(registry)
+    write_it = f"Add to ~/{FILE} there, with mode 0600: machine {name} login USER password KEY"
     return Finding(
         Severity.WARNING,
         CODE,
-        f"Private images of {NGC} cannot be fetched: enroot has no "
+        f"Private images of {name} cannot be fetched: enroot has no "
         "credentials for it on the cluster.",
         f"~/{FILE} there does not name it. enroot does not read NGC_KEY in a job's environment.",
-        command=INSTALL,
+        "" if registry == NGC else write_it,
+        INSTALL if registry == NGC else "",
     )
 
 

@@ -1,0 +1,108 @@
+"""Machines that are to run a job, as far as they can be seen: their GPUs, architecture and disk.
+
+Here: the record, and how its parts are read from what programs print. Not here: who asks for it
+(preflight/access.py, the backends), and what a launch needs (preflight/gpus.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+GPU_QUERY = (
+    "nvidia-smi",
+    "--query-gpu=name,memory.total,compute_cap",
+    "--format=csv,noheader,nounits",
+)
+ARCH = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([a-z]?)")
+# the kernel's names of architectures -> those of images
+IMAGE_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
+MOST_GPUS = 1024  # of one node, that are believed
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. What is not known is 0 or "" ."""
+
+    name: str
+    memory: int = 0  # bytes
+    arch: str = ""  # such as sm_90
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What can be seen. On a cluster `gpus` are those of the largest node."""
+
+    gpus: tuple[Gpu, ...] = ()
+    gpus_unseen: str = ""  # why they are not known
+    archs: tuple[str, ...] = ()  # as images name them: amd64; none where they are not known
+    images: frozenset[str] = frozenset()  # that are on one of them, with their registry
+    free: int | None = None  # bytes on the disk that a job fills; None where it is not known
+    asks_registries: bool = False  # the platform itself looks for an image before a job starts
+
+
+def read_arch(text: str) -> str:
+    """`sm_80` of sm_80, compute_80, 80 and 8.0. Raises ValueError."""
+    match = ARCH.fullmatch(text.strip().lower())
+    if not match:
+        raise ValueError(f"{text!r} is not a GPU architecture such as sm_80")
+    return f"sm_{match[1]}{match[2]}{match[3]}"
+
+
+def arch_or_nothing(text: str) -> str:
+    try:
+        return read_arch(text)
+    except ValueError:
+        return ""
+
+
+def image_archs(machines: Iterable[str]) -> tuple[str, ...]:
+    """The architectures of images for the kernels' names of architectures, each once."""
+    names = dict.fromkeys(IMAGE_ARCHS.get(machine, machine) for machine in machines)
+    return tuple(name for name in names if name)
+
+
+# nvidia-smi
+
+
+def parse_gpus(text: str) -> list[Gpu]:
+    """The answer to GPU_QUERY."""
+    return [parse_line(line) for line in text.splitlines() if line.count(",") >= 2]
+
+
+def parse_line(line: str) -> Gpu:
+    name, memory, capability = (part.strip() for part in line.rsplit(",", 2))
+    return Gpu(name, int(memory) * MIB if memory.isdigit() else 0, arch_or_nothing(capability))
+
+
+# Clusters
+
+
+def most_gpus(nodes: Iterable[list[Gpu]]) -> list[Gpu]:
+    """The GPUs of the node that has the most."""
+    none: list[Gpu] = []
+    return max(nodes, key=len, default=none)
+
+
+def gres_gpus(text: str) -> list[Gpu]:
+    """The GPUs of `gpu:a100:8(S:0-1),shard:4`, as sinfo prints them."""
+    gpus: list[Gpu] = []
+    for item in text.strip().split(","):
+        name, *rest = item.partition("(")[0].split(":")
+        if name == "gpu" and rest and rest[-1].isdigit():
+            gpus += [Gpu(rest[0] if len(rest) > 1 else "gpu")] * min(int(rest[-1]), MOST_GPUS)
+    return gpus
+
+
+def labelled_gpus(labels: Mapping[str, str], count: int) -> list[Gpu]:
+    """As many GPUs of a node, with what GPU feature discovery says of them in its labels."""
+    major, minor = (labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor"))
+    memory = labels.get("nvidia.com/gpu.memory", "")
+    gpu = Gpu(
+        labels.get("nvidia.com/gpu.product", "GPU"),
+        int(memory) * MIB if memory.isdigit() else 0,
+        arch_or_nothing(f"{major}.{minor}"),
+    )
+    return [gpu] * min(count, MOST_GPUS)
