@@ -80,6 +80,8 @@ class Range:
 
     def at(self, unit: float) -> Any:
         if self.step is None:
+            if unit in (0, 1):
+                return float(self.high if unit else self.low)
             return self.rounded(self.between(unit))
         if not self.is_log:
             return self.nth(min(int(unit * self.cell_count), self.cell_count - 1))

@@ -206,6 +206,7 @@ def in_order(parameters: Sequence[Parameter]) -> list[Parameter]:
             if parent not in keys:
                 what = f"depends on {parent}, which is no parameter of the search"
                 raise space_mistake(parameter.key, what, near_name(parent, keys))
+    check_conditions(parameters)
     ordered: list[Parameter] = []
     waiting = list(parameters)
     while waiting:
@@ -216,6 +217,19 @@ def in_order(parameters: Sequence[Parameter]) -> list[Parameter]:
         ordered.append(ready[0])
         waiting.remove(ready[0])
     return ordered
+
+
+def check_conditions(parameters: Sequence[Parameter]) -> None:
+    """Raises SpaceError for a condition on a value that its parameter never has."""
+    options = {one.key: one.options for one in parameters if isinstance(one, Choice)}
+    for parameter in parameters:
+        for key, allowed in parameter.when:
+            known = options.get(key, allowed)
+            for value in allowed:
+                if not any(same_value(value, option) for option in known):
+                    what = f"counts where {key} is {value!r}, which it never is"
+                    next = near_name(str(value), map(str, known))
+                    raise space_mistake(parameter.key, what, next)
 
 
 def is_ready(parameter: Parameter, before: Sequence[Parameter]) -> bool:
