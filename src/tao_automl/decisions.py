@@ -57,7 +57,8 @@ class StopTrial:
 @dataclass(frozen=True)
 class AskModel:
     """Ask a language model, and give its text back as Known.answer, or Known.model_failure when it
-    could not be asked. `messages` are those of an OpenAI-compatible chat, without any secret.
+    could not be asked. `messages` are those of an OpenAI-compatible chat, without any secret. It is
+    decided anew by each `advance` until it has an answer; one question at a time is enough.
     """
 
     messages: tuple[Mapping[str, str], ...]

@@ -28,8 +28,6 @@ from tao_automl.space.space import Space
 from tao_automl.state import Closing, Dialogue, Search, best_trial
 from tao_automl.trial import Params, Prior, Trial, TrialStatus
 
-PROPOSED_BY_SPEC, PROPOSED_BY_START = "spec", "start"
-
 
 @dataclass(frozen=True)
 class Advance:
@@ -52,7 +50,7 @@ def create_search(
     configuration of `settings.start` that is not in it.
     """
     settings = replace(settings, algorithm=algorithms.chosen(settings, space))
-    algorithms.check(settings, space)
+    algorithms.check(settings)
     starts = tuple(space.check(start) for start in settings.start)
     return Search(replace(settings, start=starts), space, seed, prior=tuple(prior))
 
@@ -183,8 +181,13 @@ def started(search: Search, step: New, params: Params, proposed_by: str) -> tupl
     )
     if step.replaces is not None:
         search = search.with_trial(replaced(search.trial(step.replaces), trial))
-    search = replace(search.with_trial(trial), jobs=search.jobs + 1, dialogue=Dialogue())
+    search = replace(search.with_trial(trial), jobs=search.jobs + 1, dialogue=settled(search))
     return search, standing_decision(search, trial)
+
+
+def settled(search: Search) -> Dialogue:
+    """The talk with a language model when its question has been answered."""
+    return Dialogue(notes=search.dialogue.notes)
 
 
 def replaced(trial: Trial, by: Trial) -> Trial:
@@ -236,7 +239,7 @@ def extend(search: Search, settings: SearchSettings | None = None) -> Search:
     kept = search.settings
     if settings:
         kept = replace(settings, algorithm=kept.algorithm, objectives=kept.objectives)
-    return replace(search, settings=kept, closing=None, ended=None, dialogue=Dialogue())
+    return replace(search, settings=kept, closing=None, ended=None, dialogue=settled(search))
 
 
 def search_view(search: Search) -> Mapping[str, Any]:

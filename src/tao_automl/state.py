@@ -39,13 +39,14 @@ class Dialogue:
 
     is_asked: bool = False  # an AskModel was decided and has no answer yet
     mistakes: tuple[str, ...] = ()  # what was wrong with its answers to this question
+    notes: str = ""  # what it wants to remember, in its own words
 
     def to_json(self) -> dict[str, Any]:
-        return {"is_asked": self.is_asked, "mistakes": list(self.mistakes)}
+        return {"is_asked": self.is_asked, "mistakes": list(self.mistakes), "notes": self.notes}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Dialogue:
-        return cls(data["is_asked"], tuple(data["mistakes"]))
+        return cls(data["is_asked"], tuple(data["mistakes"]), data["notes"])
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ AUTOML_LAYERS = [
     {"state"},
     {"rungs"},
     {"propose"},
-    {"algorithms", "reports"},
+    {"algorithms", "reports", "endpoint"},
     {"search"},
 ]
 AUTOML_FILES = sorted(

@@ -10,10 +10,12 @@ of a range are among its values. `encode` gives coordinates that decode to the v
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 Values = Mapping[str, Any]
@@ -22,6 +24,7 @@ When = tuple[tuple[str, tuple[Any, ...]], ...]  # all of them: (key, the values 
 DIGITS = 6  # that a drawn number has
 NEAREST = 1e-3  # of the rest of a range: what lies between a number and the least above it
 TINY = 1e-9
+MOST_CELLS = 64  # of a range whose values a model tells apart
 
 
 class Unsuitable(ValueError):
@@ -432,28 +435,51 @@ KINDS: Mapping[str, type[Parameter]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One coordinate as a model sees it: a number, or one of `cells` values without an order."""
+    """One coordinate as a model sees it. `uppers` are the upper ends of its cells where it has few
+    values, each cell being one of them; empty where it is continuous.
+    """
 
     key: str
-    cells: int | None = field(default=None)  # None: a number
+    uppers: tuple[float, ...] = ()
+    is_ordered: bool = True  # False: its cells are no more alike than any others
+
+    def cell(self, unit: float) -> int:
+        """The cell that a coordinate lies in."""
+        return min(bisect_right(self.uppers, unit), len(self.uppers) - 1)
+
+    def middle(self, cell: int) -> float:
+        lower = self.uppers[cell - 1] if cell else 0.0
+        return (lower + self.uppers[cell]) / 2
 
 
 def columns_of(parameter: Parameter) -> list[Column]:
     """The columns of a parameter, one for each of its coordinates."""
     if isinstance(parameter, Range):
-        return [Column(parameter.key)]
+        return [Column(parameter.key, uppers_of(parameter))]
     if isinstance(parameter, Choice):
-        cells = None if parameter.is_ordered else len(parameter.options)
-        return [Column(parameter.key, cells)]
+        uppers = tuple(itertools.accumulate(parameter.shares()))
+        return [Column(parameter.key, uppers, parameter.is_ordered)]
     if isinstance(parameter, Several):
-        return [
-            replace(column, key=parameter.key)
-            for part in parameter.parts
-            for column in columns_of(part)
-        ]
+        return list(itertools.chain.from_iterable(map(columns_of, parameter.parts)))
     if isinstance(parameter, Subset):
-        return [Column(parameter.key, 2) for _ in parameter.options]
-    return [Column(parameter.key, 2), *columns_of(parameter.inner)]
+        return [switch_of(parameter.key) for _ in parameter.options]
+    return [switch_of(parameter.key), *columns_of(parameter.inner)]
+
+
+def switch_of(key: str) -> Column:
+    """A coordinate that is off below a half."""
+    return Column(key, (0.5, 1.0), is_ordered=False)
+
+
+def uppers_of(found: Range) -> tuple[float, ...]:
+    """The upper ends of the cells of a range; none where it has so many that they do not matter."""
+    if found.cells is None or found.cells > MOST_CELLS:
+        return ()
+    if not found.is_log:
+        return tuple((cell + 1) / found.cells for cell in range(found.cells))
+    half = (found.step or 1) / 2
+    ends = [found.place(found.low + cell * half * 2 + half) for cell in range(found.cells)]
+    return (*ends[:-1], 1.0)
 
 
 def holds(value: Any, sign: str, other: Any) -> bool:

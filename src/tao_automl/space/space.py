@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -62,19 +62,22 @@ class Space:
     def keys(self) -> list[str]:
         return [parameter.key for parameter in self.parameters]
 
-    def parts(self, point: Sequence[float]) -> Iterator[tuple[Parameter, Sequence[float]]]:
-        """Each parameter with its coordinates of a point."""
-        start = 0
-        for parameter in self.parameters:
-            yield parameter, point[start : start + parameter.width]
-            start += parameter.width
-
     def decode(self, point: Sequence[float]) -> dict[str, Any]:
         """The values at a point of the unit cube. Coordinates beyond it count as its bounds."""
+        return self.decode_by(lambda column: point[column])
+
+    def decode_by(self, coordinate: Callable[[int], float]) -> dict[str, Any]:
+        """The values at the coordinates that `coordinate` gives: asked for one column after the
+        other, and only for those of parameters that apply.
+        """
         values: dict[str, Any] = {}
-        for parameter, coordinates in self.parts(point):
+        start = 0
+        for parameter in self.parameters:
+            stop = start + parameter.width
             if applies(parameter, values) and has_room(parameter, values):
+                coordinates = [coordinate(column) for column in range(start, stop)]
                 values[parameter.key] = parameter.decode(coordinates, values)
+            start = stop
         return values
 
     def encode(self, params: Values) -> list[float] | None:

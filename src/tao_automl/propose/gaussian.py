@@ -1,0 +1,200 @@
+"""The point that promises most, by a Gaussian process over the unit cube.
+
+The process (process.py) is Matern 5/2 with a length for each column; a point is judged by the
+logarithm of its expected improvement, over sampled and refined candidates. What runs is filled in
+with the model's own mean, so that parallel trials differ. A region where trials fail is worth less
+by the share of failures among its neighbours; a failure is never a number. Whole numbers are
+snapped and choices one-hot, for the model as for the candidates.
+
+Not here: which numbers count (evidence.py).
+"""
+
+# What numpy's stubs leave unknown is of no use to a reader.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tao_automl.propose.even import even_params
+from tao_automl.propose.evidence import Evidence, evidence_of
+from tao_automl.propose.process import Array, Process, fitted_process, log_improvement
+from tao_automl.rungs.step import New
+from tao_automl.space.parameter import Column
+from tao_automl.state import Search
+from tao_automl.trial import Params
+
+SAMPLED, AROUND = 512, 256  # candidates: anywhere, and around the best observations
+REFINED = 5  # of the candidates, whose surroundings are looked at
+NEIGHBOUR = 0.2  # distance per square root of the columns within which failures tell
+TRUST = 0.3  # how many successes a place is thought to have had beforehand
+SAME = 1e-9  # squared distance of equal points
+
+
+def draw(search: Search, step: New, seed: int) -> Params:  # noqa: ARG001  rungs are of no concern
+    """The values that promise most; evenly spread ones while too little is known."""
+    evidence = evidence_of(search)
+    if is_early(search, evidence):
+        return even_params(search.space, search.seed, search.draws)
+    chance = np.random.default_rng(seed)
+    model = Surrogate.of(search.space.columns, evidence, single_losses(search, evidence, chance))
+    return search.space.decode(model.best_point(chance, best_mean=begins_batch(search)).tolist())
+
+
+def is_early(search: Search, evidence: Evidence) -> bool:
+    """True while fewer trials than a handful, or than parameters, have been started."""
+    start = min(max(4, search.space.width + 1), 8)
+    return len(evidence.observed) < 3 or len(evidence.observed) + len(evidence.pending) < start
+
+
+def begins_batch(search: Search) -> bool:
+    """True for the first of a batch of bfbo: the best first, as the model has it."""
+    size = search.settings.concurrency
+    is_first = len(search.trials) % size == 0
+    return search.settings.algorithm == "bfbo" and size > 1 and is_first
+
+
+def single_losses(search: Search, evidence: Evidence, chance: np.random.Generator) -> Array:
+    """One number for each observation. Several goals are weighted by chance, anew for each
+    proposal, so that the whole front is found.
+    """
+    if len(search.settings.goals) == 1:
+        return np.array([one.loss for one in evidence.observed])
+    losses = np.array([one.losses for one in evidence.observed])
+    spread = np.maximum(np.ptp(losses, axis=0), 1e-12)
+    scaled = (losses - losses.min(axis=0)) / spread
+    weights = np.array([goal.weight for goal in search.settings.goals])
+    weights = weights * chance.dirichlet(np.ones(len(weights)))
+    weighted = scaled * weights / weights.sum()
+    return weighted.max(axis=1) + 0.05 * weighted.sum(axis=1)
+
+
+def squeezed(losses: Array) -> Array:
+    """The losses with mean 0 and spread 1; the bad ones close together, as how bad they are is of
+    no interest.
+    """
+    middle = np.median(losses)
+    scale = max(float(middle - losses.min()), 1e-12)
+    found = (losses - middle) / scale
+    found = np.where(found > 0, np.log1p(np.maximum(found, 0)), found)
+    return (found - found.mean()) / max(float(found.std()), 1e-9)
+
+
+def features(columns: Sequence[Column], points: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Points as the model sees them, and which column each feature is of."""
+    parts: list[Array] = []
+    owners: list[int] = []
+    for place, column in enumerate(columns):
+        part = column_features(column, points[:, place])
+        parts.append(part)
+        owners.extend([place] * part.shape[1])
+    return np.hstack(parts), np.array(owners, dtype=np.intp)
+
+
+def column_features(column: Column, units: Array) -> Array:
+    """A number as it is, snapped to the middle of its cell; a choice as one of so many switches."""
+    if not column.uppers:
+        return units[:, None]
+    cells = np.searchsorted(np.array(column.uppers), units, side="right")
+    cells = np.minimum(cells, len(column.uppers) - 1)
+    if column.is_ordered:
+        return np.array([column.middle(cell) for cell in range(len(column.uppers))])[cells][:, None]
+    return np.eye(len(column.uppers))[cells] / math.sqrt(2)
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """The fitted model, and all that candidates are compared with."""
+
+    columns: Sequence[Column]
+    process: Process
+    best: float  # the least mean at a known point
+    leaders: Array  # points of the best observations
+    known: Array  # features of everything that was tried
+    failed: Array  # features
+    succeeded: Array
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], evidence: Evidence, losses: Array) -> Surrogate:
+        points = np.array([one.point for one in evidence.observed])
+        inside, owners = features(columns, points)
+        process = fitted_process(inside, squeezed(losses), owners)
+        pending = tried(columns, [point for point, _ in evidence.pending], inside.shape[1])
+        if len(pending):
+            process = process.with_points(pending, process.predict(pending)[0])
+        failed = tried(columns, failures(evidence), inside.shape[1])
+        return cls(
+            columns,
+            process,
+            float(process.predict(process.inside)[0].min()),
+            points[np.argsort(losses, kind="stable")[:REFINED]],
+            np.vstack([inside, pending, failed]),
+            failed,
+            inside[[one.violation == 0 for one in evidence.observed]],
+        )
+
+    def score(self, points: Array, best_mean: bool) -> Array:
+        """What each point promises; minus infinity for one that was tried already."""
+        inside, _ = features(self.columns, points)
+        mean, deviation = self.process.predict(inside)
+        promise = -mean if best_mean else log_improvement(mean, deviation, self.best)
+        promise = promise + np.log(self.chance_of_success(inside))
+        return np.where(squared(inside, self.known).min(axis=1) < SAME, -np.inf, promise)
+
+    def chance_of_success(self, inside: Array) -> Array:
+        """The share of successes among the neighbours of each point."""
+        if not len(self.failed):
+            return np.ones(len(inside))
+        width = NEIGHBOUR**2 * len(self.columns)
+        good = np.exp(-squared(inside, self.succeeded) / width / 2).sum(axis=1)
+        bad = np.exp(-squared(inside, self.failed) / width / 2).sum(axis=1)
+        return (TRUST + good) / (TRUST + good + bad)
+
+    def best_point(self, chance: np.random.Generator, best_mean: bool) -> Array:
+        width = len(self.columns)
+        centres = self.leaders[chance.integers(len(self.leaders), size=AROUND)]
+        spread = 10.0 ** chance.uniform(-2.5, -0.5, size=(AROUND, 1))
+        around = moved(chance, centres, spread)
+        points = np.vstack([chance.random((SAMPLED, width)), around])
+        scores = self.score(points, best_mean)
+        for spread in (0.1, 0.03, 0.01, 0.003):
+            order = np.argsort(-scores, kind="stable")[:REFINED]
+            points, scores = points[order], scores[order]
+            further = moved(chance, np.repeat(points, 20, axis=0), spread)
+            points = np.vstack([points, further])
+            scores = np.concatenate([scores, self.score(further, best_mean)])
+        return points[int(np.argmax(scores))]
+
+
+def failures(evidence: Evidence) -> list[tuple[float, ...]]:
+    """Where trials failed, or broke a limit."""
+    return [*evidence.failed, *(one.point for one in evidence.observed if one.violation > 0)]
+
+
+def tried(columns: Sequence[Column], points: Sequence[tuple[float, ...]], width: int) -> Array:
+    if not points:
+        return np.empty((0, width))
+    return features(columns, np.array(points))[0]
+
+
+def moved(chance: np.random.Generator, points: Array, spread: Any) -> Array:
+    """The points, each moved in some of its coordinates; what would leave the cube stays at its
+    bound.
+    """
+    moves = chance.normal(size=points.shape) * spread
+    some = chance.random(points.shape) < max(0.3, 2 / points.shape[1])
+    jumps = chance.random(points.shape) < 0.03
+    found = np.where(jumps, chance.random(points.shape), points + moves * some)
+    return np.clip(found, 0.0, 1.0)
+
+
+def squared(first: Array, second: Array) -> Array:
+    """Squared distances of all pairs."""
+    return ((first[:, None, :] - second[None, :, :]) ** 2).sum(axis=2)
