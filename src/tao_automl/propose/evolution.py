@@ -31,11 +31,12 @@ def draw(search: Search, step: New, seed: int) -> Params:  # noqa: ARG001  rungs
 
 
 def population(search: Search) -> list[Point]:
-    """The points of the best, at most `population_size`."""
+    """The points of the best third, `population_size` at most: trials are few, so it is greedy."""
     rungs = range(len(halving.levels(search.settings)))
     rung = telling_rung(search, rungs, FEWEST)
     observed = sorted(evidence_of(search, rung).observed, key=merit)
-    return [one.point for one in observed[: max(search.settings.population_size, FEWEST)]]
+    size = max(min(search.settings.population_size, len(observed) // 3), FEWEST)
+    return [one.point for one in observed[:size]]
 
 
 def merit(one: Observed) -> tuple[float, float]:

@@ -2,9 +2,9 @@
 
 The process (process.py) is Matern 5/2 with a length for each column; a point is judged by the
 logarithm of its expected improvement, over sampled and refined candidates. What runs is filled in
-with the model's own mean, so that parallel trials differ. A region where trials fail is worth less
-by the share of failures among its neighbours; a failure is never a number. Whole numbers are
-snapped and choices one-hot, for the model as for the candidates.
+with the model's own mean, so that parallel trials differ. Where trials fail is learnt by a second
+process, whose probability of success weights the improvement; a failure is never a loss. Whole
+numbers are snapped and choices one-hot, for the models as for the candidates.
 
 Not here: which numbers count (evidence.py).
 """
@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 
 from tao_automl.propose.even import even_params
 from tao_automl.propose.evidence import Evidence, evidence_of
-from tao_automl.propose.process import Array, Process, fitted_process, log_improvement
+from tao_automl.propose.process import (
+    Array,
+    Process,
+    fitted_process,
+    given_process,
+    log_below,
+    log_improvement,
+)
 from tao_automl.rungs.step import New
 from tao_automl.space.parameter import Column
 from tao_automl.state import Search
@@ -33,8 +40,11 @@ from tao_automl.trial import Params
 
 SAMPLED, AROUND = 512, 256  # candidates: anywhere, and around the best observations
 REFINED = 5  # of the candidates, whose surroundings are looked at
-NEIGHBOUR = 0.2  # distance per square root of the columns within which failures tell
-TRUST = 0.3  # how many successes a place is thought to have had beforehand
+UNLIKELY = math.log(0.4)  # success less likely than this is tried only where nothing else is left
+LAST_RESORT = 1e6  # what that costs
+FAILURE = -2.0  # what a place of failure is to the model of success; a success, and the unknown, 0
+NEIGHBOUR = 0.3  # its lengths, per square root of the columns: so far a failure tells
+DOUBT = 0.01  # variance of what it is told: a program may also fail by accident
 SAME = 1e-9  # squared distance of equal points
 
 
@@ -118,8 +128,7 @@ class Surrogate:
     best: float  # the least mean at a known point
     leaders: Array  # points of the best observations
     known: Array  # features of everything that was tried
-    failed: Array  # features
-    succeeded: Array
+    success: Process | None  # of what failed and what did not; None without a failure
 
     @classmethod
     def of(cls, columns: Sequence[Column], evidence: Evidence, losses: Array) -> Surrogate:
@@ -130,14 +139,14 @@ class Surrogate:
         if len(pending):
             process = process.with_points(pending, process.predict(pending)[0])
         failed = tried(columns, failures(evidence), inside.shape[1])
+        within = inside[[one.violation == 0 for one in evidence.observed]]
         return cls(
             columns,
             process,
             float(process.predict(process.inside)[0].min()),
             points[np.argsort(losses, kind="stable")[:REFINED]],
             np.vstack([inside, pending, failed]),
-            failed,
-            inside[[one.violation == 0 for one in evidence.observed]],
+            success_process(within, failed),
         )
 
     def score(self, points: Array, best_mean: bool) -> Array:
@@ -145,17 +154,10 @@ class Surrogate:
         inside, _ = features(self.columns, points)
         mean, deviation = self.process.predict(inside)
         promise = -mean if best_mean else log_improvement(mean, deviation, self.best)
-        promise = promise + np.log(self.chance_of_success(inside))
+        if self.success:
+            success = log_success(self.success, inside)
+            promise = promise + success - np.where(success < UNLIKELY, LAST_RESORT, 0.0)
         return np.where(squared(inside, self.known).min(axis=1) < SAME, -np.inf, promise)
-
-    def chance_of_success(self, inside: Array) -> Array:
-        """The share of successes among the neighbours of each point."""
-        if not len(self.failed):
-            return np.ones(len(inside))
-        width = NEIGHBOUR**2 * len(self.columns)
-        good = np.exp(-squared(inside, self.succeeded) / width / 2).sum(axis=1)
-        bad = np.exp(-squared(inside, self.failed) / width / 2).sum(axis=1)
-        return (TRUST + good) / (TRUST + good + bad)
 
     def best_point(self, chance: np.random.Generator, best_mean: bool) -> Array:
         width = len(self.columns)
@@ -171,6 +173,22 @@ class Surrogate:
             points = np.vstack([points, further])
             scores = np.concatenate([scores, self.score(further, best_mean)])
         return points[int(np.argmax(scores))]
+
+
+def success_process(within: Array, failed: Array) -> Process | None:
+    """The model of where trials fail, of given lengths: there is too little to fit them to."""
+    if not len(failed):
+        return None
+    values = np.concatenate([np.zeros(len(within)), np.full(len(failed), FAILURE)])
+    width = within.shape[1]
+    lengths = np.full(width, NEIGHBOUR * math.sqrt(width))
+    return given_process(np.vstack([within, failed]), values, lengths, DOUBT)
+
+
+def log_success(success: Process, inside: Array) -> Array:
+    """The logarithm of the probability of success at points."""
+    mean, deviation = success.predict(inside)
+    return log_below((mean - FAILURE / 2) / deviation)
 
 
 def failures(evidence: Evidence) -> list[tuple[float, ...]]:

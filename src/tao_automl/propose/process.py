@@ -74,9 +74,15 @@ def fitted_process(inside: Array, values: Array, owners: NDArray[np.intp]) -> Pr
     few = telling(inside, values, MOST_FITTED)
     found = most_likely(columns_apart(inside[few], owners), values[few])
     lengths, (variance, noise) = np.exp(found[:-2]), np.exp(found[-2:])
+    return given_process(inside, values, lengths[owners], noise, variance)
+
+
+def given_process(
+    inside: Array, values: Array, lengths: Array, noise: float, variance: float = 1.0
+) -> Process:
+    """The process of these points with a length for each feature."""
     empty = np.empty(0)
-    unsolved = Process(inside, values, lengths[owners], variance, noise, empty, empty)
-    return solved_process(unsolved)
+    return solved_process(Process(inside, values, lengths, variance, noise, empty, empty))
 
 
 def telling(inside: Array, values: Array, most: int) -> NDArray[np.intp]:
@@ -179,3 +185,11 @@ def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
         -(far**2) / 2 - math.log(math.sqrt(2 * math.pi)) + np.log1p(-3 / far**2) - 2 * np.log(-far)
     )
     return np.where(away > FAR, exact, tail) + np.log(deviation)
+
+
+def log_below(away: Array) -> Array:
+    """The logarithm of the normal distribution function, exact enough where it is tiny."""
+    near: Any = _erfc(-np.maximum(away, FAR) / math.sqrt(2))
+    far = np.minimum(away, FAR)
+    tail = -(far**2) / 2 - math.log(math.sqrt(2 * math.pi)) - np.log(-far) + np.log1p(-1 / far**2)
+    return np.where(away > FAR, np.log(near.astype(float) / 2), tail)
