@@ -19,6 +19,9 @@ class Scale:
     s3_memory_megabytes: int
     many_jobs: int  # that are submitted and canceled
     watched_jobs: int
+    automl_seeds: int
+    automl_trials: int
+    automl_epochs: int  # in all, of a search with rungs
     watched_seconds: float  # longer than 30, after which a look that found nothing is written down
 
 
@@ -35,6 +38,9 @@ FULL = Scale(
     s3_memory_megabytes=5_120,
     many_jobs=200,
     watched_jobs=1_000,
+    automl_seeds=10,
+    automl_trials=30,
+    automl_epochs=540,
     watched_seconds=65.0,
 )
 QUICK = Scale(
@@ -50,5 +56,8 @@ QUICK = Scale(
     s3_memory_megabytes=512,
     many_jobs=4,
     watched_jobs=4,
+    automl_seeds=1,
+    automl_trials=6,
+    automl_epochs=60,
     watched_seconds=1.0,
 )

@@ -15,7 +15,7 @@ from tao_automl.propose.draw import stream_seed, uniform_params
 from tao_automl.rungs import full, halving, population
 from tao_automl.rungs.step import New, Step
 from tao_automl.settings import AUTO, SearchSettings, mistake
-from tao_automl.space.space import Space, signature
+from tao_automl.space.space import Space
 from tao_automl.state import Closing, Dialogue, Search
 from tao_automl.trial import Params
 from tao_sdk.model.errors import MissingExtra, install_command
@@ -157,18 +157,23 @@ def propose(search: Search, step: New, known: Known) -> Proposal:
     sampler = sampler_of(search)
     if sampler == LANGUAGE:
         return by_language_model(search, known)
-    tried = {signature(trial.params) for trial in search.trials}
-    if search.space.count is not None and len(tried) >= search.space.count:
-        return exhausted(search, len(tried))
+    count = search.space.count
+    if count is not None and len(search.trials) >= count:
+        return exhausted(search)
     draw = loaded(SAMPLERS[sampler])
     for attempt in range(TRIES):
         params = draw(search, step, stream_seed(search.seed, search.draws + attempt))
-        if params is not None and signature(params) not in tried:
+        if params is not None and is_new(search, params):
             drawn = replace(search, draws=search.draws + attempt + 1)
             return Proposal(drawn, params, sampler)
     if sampler == "grid":
-        return exhausted(search, len(tried))
-    return by_chance(replace(search, draws=search.draws + TRIES), tried)
+        return exhausted(search)
+    return by_chance(replace(search, draws=search.draws + TRIES))
+
+
+def is_new(search: Search, params: Params) -> bool:
+    """True for values that no trial has had."""
+    return all(trial.params != params for trial in search.trials)
 
 
 def sampler_of(search: Search) -> str:
@@ -183,17 +188,17 @@ def loaded(home: Home) -> Sampler:
     return getattr(module, home.function)
 
 
-def by_chance(search: Search, tried: set[str]) -> Proposal:
+def by_chance(search: Search) -> Proposal:
     """Any configuration that was not tried; the end of the search where none is left."""
     for attempt in range(RANDOM_TRIES):
         params = uniform_params(search.space, stream_seed(search.seed, search.draws + attempt))
-        if signature(params) not in tried:
+        if is_new(search, params):
             return Proposal(replace(search, draws=search.draws + attempt + 1), params, RANDOM)
-    return exhausted(search, len(tried))
+    return exhausted(search)
 
 
-def exhausted(search: Search, count: int) -> Proposal:
-    reason = f"all {count} configurations have been tried"
+def exhausted(search: Search) -> Proposal:
+    reason = f"all {len(search.trials)} configurations have been tried"
     return Proposal(search, closing=Closing(EndStatus.COMPLETE, reason))
 
 

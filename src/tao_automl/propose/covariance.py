@@ -27,7 +27,7 @@ def draw(search: Search, step: New, seed: int) -> Params:  # noqa: ARG001  of fu
     import numpy as np
 
     width = max(search.space.width, 2)  # the package knows no line: a coordinate is added to one
-    observed = evidence_of(search).observed
+    observed = evidence_of(search, most=None).observed
     centre = np.array(first_centre(search, width))
     bounds = np.array([[0.0, 1.0]] * width)
     size = generation_size(search.space, search.settings.most_trials)

@@ -14,6 +14,7 @@ from tao_automl.state import Search, losses_of
 from tao_automl.trial import Params, RungResult, Trial, TrialStatus, has_all_metrics, merit_of
 
 Point = tuple[float, ...]
+MOST_TOLD = 200  # trials that a model learns from
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,19 @@ class Evidence:
     pending: tuple[tuple[Point, Params], ...]
 
 
-def evidence_of(search: Search, rung: int = 0) -> Evidence:
-    """What is known of a rung. Earlier searches count where every training is a full one."""
-    observed = [observed_trial(search, *pair) for pair in search.results_at(rung)]
+def evidence_of(search: Search, rung: int = 0, most: int | None = MOST_TOLD) -> Evidence:
+    """What is known of a rung, the best and the newest of it where that is more than `most`; None:
+    everything. Earlier searches count like trials before the first.
+    """
+    pairs = most_telling(search, list(search.results_at(rung)), most)
+    observed = [observed_trial(search, *pair) for pair in pairs]
     prior = observed_prior(search)
-    failed = [
-        encoded(search.space, trial.params)
+    over = [
+        trial
         for trial in search.trials
         if trial.status in (TrialStatus.FAILED, TrialStatus.STOPPED)
     ]
+    failed = [encoded(search.space, trial.params) for trial in over[-(most or len(over)) :]]
     pending = [
         (point, trial.params)
         for trial in search.running
@@ -55,6 +60,17 @@ def evidence_of(search: Search, rung: int = 0) -> Evidence:
         tuple(point for point in failed if point),
         tuple(pending),
     )
+
+
+def most_telling(
+    search: Search, pairs: list[tuple[Trial, RungResult]], most: int | None
+) -> list[tuple[Trial, RungResult]]:
+    """The best and the newest where there are very many, in the order of their trials."""
+    if most is None or len(pairs) <= most:
+        return pairs
+    old, new = pairs[: -most // 2], pairs[-most // 2 :]
+    best = sorted(old, key=lambda pair: search.merit(*pair))[: most - len(new)]
+    return [*sorted(best, key=lambda pair: pair[0].number), *new]
 
 
 def observed_trial(search: Search, trial: Trial, result: RungResult) -> Observed | None:

@@ -32,6 +32,7 @@ from tao_automl.propose.process import (
     given_process,
     log_below,
     log_improvement,
+    scaled,
 )
 from tao_automl.rungs.step import New
 from tao_automl.space.parameter import Column
@@ -157,7 +158,8 @@ class Surrogate:
         if self.success:
             success = log_success(self.success, inside)
             promise = promise + success - np.where(success < UNLIKELY, LAST_RESORT, 0.0)
-        return np.where(squared(inside, self.known).min(axis=1) < SAME, -np.inf, promise)
+        ones = np.ones(inside.shape[1])
+        return np.where(scaled(inside, self.known, ones).min(axis=1) < SAME, -np.inf, promise)
 
     def best_point(self, chance: np.random.Generator, best_mean: bool) -> Array:
         width = len(self.columns)
@@ -211,8 +213,3 @@ def moved(chance: np.random.Generator, points: Array, spread: Any) -> Array:
     jumps = chance.random(points.shape) < 0.03
     found = np.where(jumps, chance.random(points.shape), points + moves * some)
     return np.clip(found, 0.0, 1.0)
-
-
-def squared(first: Array, second: Array) -> Array:
-    """Squared distances of all pairs."""
-    return ((first[:, None, :] - second[None, :, :]) ** 2).sum(axis=2)

@@ -12,7 +12,6 @@ them. They ask for each column in turn, so what does not apply is not drawn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tao_automl.propose.draw import uniform_params
@@ -26,7 +25,6 @@ from tao_automl.trial import Params
 if TYPE_CHECKING:
     import optuna
 
-MOST_TOLD = 300  # trials that a study is made of: the best third, and the newest
 STARTUP = 10  # trials before a model says anything
 CHANCE_SHARE = 3  # of BOHB's proposals, one in so many is by chance
 GENERATION = "NSGAIISampler:generation"  # where Optuna keeps the generation of a trial
@@ -75,7 +73,7 @@ def draw_nsga2(search: Search, step: New, seed: int) -> Params:  # noqa: ARG001 
 
     size = max(2, min(search.settings.population_size, search.settings.most_trials // 2))
     sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=size)
-    return asked(search, evidence_of(search), sampler, population=size)
+    return asked(search, evidence_of(search, most=None), sampler, population=size)
 
 
 def asked(
@@ -111,7 +109,7 @@ def told(search: Search, evidence: Evidence, population: int) -> list[optuna.tri
 
     known = [
         frozen_trial(search, one.point, one.params, one, place // population if population else 0)
-        for place, one in enumerate(most_telling(evidence.observed))
+        for place, one in enumerate(evidence.observed)
     ]
     state = optuna.trial.TrialState.RUNNING
     running = [
@@ -119,16 +117,6 @@ def told(search: Search, evidence: Evidence, population: int) -> list[optuna.tri
         for point, params in evidence.pending
     ]
     return [*known, *running]
-
-
-def most_telling(observed: Sequence[Observed]) -> list[Observed]:
-    """The best and the newest where there are very many, in their order."""
-    if len(observed) <= MOST_TOLD:
-        return list(observed)
-    old, new = observed[: -MOST_TOLD * 2 // 3], observed[-MOST_TOLD * 2 // 3 :]
-    best = sorted(old, key=lambda one: (one.violation, one.loss))[: MOST_TOLD - len(new)]
-    kept = {id(one) for one in best}
-    return [*(one for one in old if id(one) in kept), *new]
 
 
 def frozen_trial(

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MOST_POINTS = 200  # that the process knows: the best ones and their nearest
-MOST_FITTED = 80  # of them that its lengths are fitted to
+MOST_FITTED = 80  # points that its lengths are fitted to: the best ones and their nearest
 FIT_STEPS = 40
 JITTER = 1e-6
 LENGTH = (math.log(0.5), 1.0)  # mean and deviation of a length's logarithm, for one column
@@ -41,14 +40,13 @@ class Process:
     lengths: Array  # of each feature
     variance: float
     noise: float
-    lower: Array  # Cholesky factor of the covariance
+    inverse: Array  # of the Cholesky factor of the covariance
     weights: Array  # the covariance's inverse times the values
 
     def predict(self, points: Array) -> tuple[Array, Array]:
         """Mean and deviation at points."""
         between = self.variance * matern(scaled(points, self.inside, self.lengths))
-        solved = np.linalg.solve(self.lower, between.T)
-        left = self.variance - (solved**2).sum(axis=0)
+        left = self.variance - ((between @ self.inverse.T) ** 2).sum(axis=1)
         return between @ self.weights, np.sqrt(np.maximum(left, 1e-12))
 
     def with_points(self, points: Array, values: Array) -> Process:
@@ -62,15 +60,13 @@ def solved_process(process: Process) -> Process:
     distances = scaled(process.inside, process.inside, process.lengths)
     covariance = process.variance * matern(distances)
     covariance[np.diag_indices_from(covariance)] += process.noise + JITTER
-    lower = np.linalg.cholesky(covariance)
-    weights = np.linalg.solve(lower.T, np.linalg.solve(lower, process.values))
-    return replace(process, lower=lower, weights=weights)
+    inverse = np.linalg.inv(np.linalg.cholesky(covariance))
+    weights = inverse.T @ (inverse @ process.values)
+    return replace(process, inverse=inverse, weights=weights)
 
 
 def fitted_process(inside: Array, values: Array, owners: NDArray[np.intp]) -> Process:
-    """The process of these points. Of very many it knows the best and those nearest to them."""
-    kept = telling(inside, values, MOST_POINTS)
-    inside, values = inside[kept], values[kept]
+    """The process of these points."""
     few = telling(inside, values, MOST_FITTED)
     found = most_likely(columns_apart(inside[few], owners), values[few])
     lengths, (variance, noise) = np.exp(found[:-2]), np.exp(found[-2:])

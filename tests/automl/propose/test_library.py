@@ -11,8 +11,7 @@ import pytest
 
 from support.simulated_search import SimulatedDriver, loss_of, new_search
 from tao_automl.decisions import Known, Outcome
-from tao_automl.propose.evidence import Observed, evidence_of, telling_rung
-from tao_automl.propose.library import MOST_TOLD, most_telling
+from tao_automl.propose.evidence import MOST_TOLD, evidence_of, telling_rung
 from tao_automl.space.search_block import read_parameters
 from tao_automl.state import best_trial
 
@@ -72,12 +71,14 @@ def test_no_warning_reaches_the_user() -> None:
 
 
 def test_of_very_many_trials_the_best_and_the_newest_are_told() -> None:
-    observed = [Observed((0.5,), {}, (float(n % 97),), float(n % 97), 0.0) for n in range(1000)]
-    told = most_telling(observed)
-    assert len(told) == MOST_TOLD
-    assert told[-1] is observed[-1]
-    assert sum(one.loss <= 10 for one in told) > 90
-    assert most_telling(observed[:5]) == observed[:5]
+    search = SimulatedDriver(new_search(algorithm="random", max_trials=300, first_as_is=False)).run(
+        lambda job: float(job.trial % 97)
+    )
+    told = evidence_of(search)
+    assert len(told.observed) == MOST_TOLD
+    assert told.observed[-1].params == search.trials[-1].params
+    assert len(evidence_of(search, most=None).observed) == 300
+    assert sum(one.loss == 0 for one in told.observed) == 3
 
 
 @pytest.mark.parametrize("algorithm", ["motpe", "nsga2"])
