@@ -100,11 +100,11 @@ def limit_reached(search: Search, known: Known) -> str:
 
 def hopeless(search: Search) -> str:
     """Why more trials would fail as well; "" where that is not to be expected."""
-    over = [trial for trial in search.trials if not trial.is_running]
-    last = over[-ALIKE:]
+    trials = search.trials[search.forgiven :]
+    last = [trial for trial in trials if not trial.is_running][-ALIKE:]
     if len(last) == ALIKE and all(trial.rule == NO_METRIC for trial in last):
         return f"{ALIKE} trials in a row: {last[-1].reason}"
-    first = search.trials[:ALIKE]
+    first = trials[:ALIKE]
     rules = {trial.rule for trial in first}
     if len(first) == ALIKE and len(rules) == 1 and rules != {""}:
         return f"the first {ALIKE} trials failed alike: {first[-1].reason}"

@@ -6,9 +6,8 @@ Not here: which trial goes on (rungs/), with which values (propose/), and who ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tao_automl import algorithms, reports
 from tao_automl.decisions import (
@@ -221,34 +220,28 @@ def standing_decisions(search: Search) -> tuple[Decision, ...]:
 def standing_decision(search: Search, trial: Trial) -> Decision:
     """The decision that started the newest job of a trial."""
     if trial.results:
-        last = trial.results[-1]
-        assert trial.epochs is not None and last.epochs is not None
-        return PromoteTrial(trial.number, trial.params, trial.rung, trial.epochs, last.epochs)
+        trained, wanted = trial.results[-1].epochs or 0, trial.epochs or 0
+        return PromoteTrial(trial.number, trial.params, trial.rung, wanted, trained)
     start = StartTrial(trial.number, trial.params, trial.rung, trial.epochs)
     if trial.parent is None:
         return start
     copied = search.trial(trial.parent).result(trial.rung - 1)
-    assert copied is not None
-    return replace(start, parent=trial.parent, parent_epochs=copied.epochs)
+    return replace(start, parent=trial.parent, parent_epochs=copied.epochs if copied else None)
 
 
 def extend(search: Search, settings: SearchSettings | None = None) -> Search:
     """The search opened again: with more trials or larger budgets where `settings` say so, else to
-    go on after a stop. Its algorithm, objectives and space stay.
+    go on after a stop or an error, whose failures are not held against it. Its algorithm,
+    objectives and space stay.
     """
     kept = search.settings
     if settings:
         kept = replace(settings, algorithm=kept.algorithm, objectives=kept.objectives)
-    return replace(search, settings=kept, closing=None, ended=None, dialogue=settled(search))
-
-
-def search_view(search: Search) -> Mapping[str, Any]:
-    """What every report of a search begins with."""
-    best = best_trial(search)
-    return {
-        "algorithm": search.settings.algorithm,
-        "objectives": [objective.to_json() for objective in search.settings.objectives],
-        "seed": search.seed,
-        "jobs": search.jobs,
-        "best": best.number if best else None,
-    }
+    return replace(
+        search,
+        settings=kept,
+        closing=None,
+        ended=None,
+        dialogue=settled(search),
+        forgiven=len(search.trials),
+    )

@@ -63,6 +63,7 @@ class Search:
     prior: tuple[Prior, ...] = ()  # of earlier searches
     draws: int = 0  # random streams that have been used
     jobs: int = 0  # that were decided on, promotions included
+    forgiven: int = 0  # trials whose failures end no search: it was opened again after them
     dialogue: Dialogue = field(default=Dialogue())
     closing: Closing | None = None
     ended: Closing | None = None
@@ -118,6 +119,7 @@ class Search:
             "prior": [prior.to_json() for prior in self.prior],
             "draws": self.draws,
             "jobs": self.jobs,
+            "forgiven": self.forgiven,
             "dialogue": self.dialogue.to_json(),
             "closing": self.closing.to_json() if self.closing else None,
             "ended": self.ended.to_json() if self.ended else None,
@@ -139,6 +141,7 @@ def search_from_json(data: Mapping[str, Any]) -> Search:
         prior=tuple(map(Prior.from_json, data["prior"])),
         draws=data["draws"],
         jobs=data["jobs"],
+        forgiven=data["forgiven"],
         dialogue=Dialogue.from_json(data["dialogue"]),
         closing=Closing.from_json(closing) if closing else None,
         ended=Closing.from_json(ended) if ended else None,

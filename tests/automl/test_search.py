@@ -25,10 +25,11 @@ from tao_automl.decisions import (
     TrialProgress,
     TrialReport,
 )
-from tao_automl.search import advance, extend, standing_decisions
+from tao_automl.search import advance, create_search, extend, standing_decisions
+from tao_automl.settings import read_settings
 from tao_automl.space.search_block import read_parameters
 from tao_automl.state import best_trial, counts, search_from_json
-from tao_automl.trial import TrialStatus
+from tao_automl.trial import Prior, TrialStatus
 
 ALGORITHMS = [
     "random", "grid", "qmc", "bayesian", "bfbo", "tpe", "motpe", "nsga2", "cmaes", "de",
@@ -280,6 +281,28 @@ def test_three_first_trials_that_fail_alike_end_the_search() -> None:
     assert driver.end.status is EndStatus.ERROR
     assert "no module named x" in driver.end.reason
     assert len(driver.search.trials) == 4  # the fourth had begun when the third failed
+
+
+def test_a_search_that_is_opened_again_forgives_what_failed_before() -> None:
+    driver = SimulatedDriver(new_search(algorithm="random"))
+    driver.look()
+    while not driver.end:
+        job = next(iter(driver.live))
+        driver.look(Known((driver.finish(job, values={}, reported=("loss",)),)))
+    driver.search, driver.end = extend(driver.search), None
+    driver.restart()
+    search = driver.run()
+    assert counts(search)["complete"] == 17
+
+
+def test_an_earlier_search_is_where_a_model_starts() -> None:
+    prior = [Prior({"x": place / 10}, {"val_loss": abs(place / 10 - 0.3)}) for place in range(11)]
+    space = read_parameters({"x": {"min": 0.0, "max": 1.0}})
+    chosen = read_settings({"metric": "val_loss", "first_as_is": False, "max_trials": 3})
+    search = SimulatedDriver(create_search(chosen, space, 1, prior)).run(
+        lambda job: abs(job.params["x"] - 0.3)
+    )
+    assert all(abs(trial.params["x"] - 0.3) < 0.1 for trial in search.trials)
 
 
 def test_three_trials_in_a_row_without_the_metric_end_the_search_with_what_was_seen() -> None:

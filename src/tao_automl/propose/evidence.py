@@ -39,11 +39,13 @@ class Evidence:
 
 def evidence_of(search: Search, rung: int = 0, most: int | None = MOST_TOLD) -> Evidence:
     """What is known of a rung, the best and the newest of it where that is more than `most`; None:
-    everything. Earlier searches count like trials before the first.
+    everything. Earlier searches count like trials before the first, beside full trainings.
     """
     pairs = most_telling(search, list(search.results_at(rung)), most)
     observed = [observed_trial(search, *pair) for pair in pairs]
-    prior = observed_prior(search)
+    full = (None, search.settings.max_epochs)
+    is_full = all(result.epochs in full for _, result in pairs)
+    prior = observed_prior(search) if is_full else ()
     over = [
         trial
         for trial in search.trials

@@ -12,6 +12,7 @@ them. They ask for each column in turn, so what does not apply is not drawn.
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tao_automl.propose.draw import uniform_params
@@ -135,8 +136,6 @@ def frozen_trial(
 
 def coordinates(space: Space, point: Point, params: Params) -> dict[str, Any]:
     """The columns that apply, and their distributions, in Optuna's terms."""
-    import optuna
-
     values: dict[str, float] = {}
     distributions: dict[str, Any] = {}
     for place, (column, counts) in enumerate(
@@ -145,11 +144,16 @@ def coordinates(space: Space, point: Point, params: Params) -> dict[str, Any]:
         if not counts:
             continue
         name = f"x{place}"
-        if column.is_ordered:
-            values[name] = point[place]
-            distributions[name] = optuna.distributions.FloatDistribution(0.0, 1.0)
-        else:
-            cells = list(range(len(column.uppers)))
-            values[name] = column.cell(point[place])
-            distributions[name] = optuna.distributions.CategoricalDistribution(cells)
+        values[name] = point[place] if column.is_ordered else column.cell(point[place])
+        distributions[name] = distribution(0 if column.is_ordered else len(column.uppers))
     return {"params": values, "distributions": distributions}
+
+
+@cache
+def distribution(cells: int) -> Any:
+    """Of so many cells without an order; 0: of the numbers from 0 to 1."""
+    import optuna
+
+    if cells:
+        return optuna.distributions.CategoricalDistribution(list(range(cells)))
+    return optuna.distributions.FloatDistribution(0.0, 1.0)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MOST_FITTED = 80  # points that its lengths are fitted to: the best ones and their nearest
+MOST_FITTED = 60  # points that its lengths are fitted to: the best ones and their nearest
 FIT_STEPS = 40
 JITTER = 1e-6
 LENGTH = (math.log(0.5), 1.0)  # mean and deviation of a length's logarithm, for one column
