@@ -33,7 +33,6 @@ LEAST_REGRET = 1e-4  # nobody needs to be nearer
 BLACK_BOX = ("bayesian", "bfbo", "tpe", "cmaes", "de", "qmc")
 WITH_RUNGS = ("asha", "hyperband", "bohb", "dehb", "pbt", "bayesian")
 OPTUNA = {"Optuna TPE": "TPESampler", "Optuna CMA-ES": "CmaEsSampler"}
-MANY = 1_000  # trials after which a suggestion is timed
 RANDOM = "random"
 
 Regrets = Mapping[str, Sequence[float]]  # function -> the regret of each seed
@@ -112,11 +111,10 @@ def suggested(trial: Any, function: Function) -> dict[str, Any]:
 def over_random(name: str, regrets: Regrets, chance: Regrets) -> Figure:
     """The geometric mean over the functions of median over random's median."""
     ratios = {key: median(regrets[key]) / median(chance[key]) for key in regrets}
-    each = ", ".join(f"{key} {median(values):.2g}" for key, values in regrets.items())
     return Figure(
         f"automl.{name.replace(' ', '_')}",
         f"{name}: regret over that of random search",
-        f"After as many trials; each function's ratio, of which the result is the mean. Median regrets: {each}.",
+        "After as many trials. The ratio of the median regrets on each function; the result is their mean.",
         spread(list(ratios.values()), "times"),
         spread([geometric_mean(ratios.values())], "times"),
     )
@@ -217,13 +215,13 @@ def least_of(curve: LearningCurve) -> float:
 def cost_figures(scale: Scale) -> Iterator[Figure]:
     """What one more suggestion takes when there are very many trials."""
     for name, title in (("random", "advance itself"), ("bayesian", "bayesian"), ("tpe", "tpe")):
-        search = after_many(name, MANY)
+        search = after_many(name, scale.automl_many)
         seconds = [
             processor_seconds(lambda found=search: advance(found)) for _ in range(scale.rounds)
         ]
         yield per_item(
             f"automl.cost.{name}",
-            f"a suggestion after {MANY:,} trials, {title}",
+            f"a suggestion after {scale.automl_many:,} trials, {title}",
             "Processor time of one call of advance that starts one trial.",
             seconds,
         )

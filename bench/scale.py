@@ -22,6 +22,7 @@ class Scale:
     automl_seeds: int
     automl_trials: int
     automl_epochs: int  # in all, of a search with rungs
+    automl_many: int  # trials after which a suggestion is timed
     watched_seconds: float  # longer than 30, after which a look that found nothing is written down
 
 
@@ -41,6 +42,7 @@ FULL = Scale(
     automl_seeds=10,
     automl_trials=30,
     automl_epochs=540,
+    automl_many=1_000,
     watched_seconds=65.0,
 )
 QUICK = Scale(
@@ -59,5 +61,6 @@ QUICK = Scale(
     automl_seeds=1,
     automl_trials=6,
     automl_epochs=60,
+    automl_many=60,
     watched_seconds=1.0,
 )
