@@ -36,6 +36,7 @@ from tao_automl.propose.process import (
 )
 from tao_automl.rungs.step import New
 from tao_automl.space.parameter import Column
+from tao_automl.space.space import Space
 from tao_automl.state import Search
 from tao_automl.trial import Params
 
@@ -55,7 +56,7 @@ def draw(search: Search, step: New, seed: int) -> Params:  # noqa: ARG001  rungs
     if is_early(search, evidence):
         return even_params(search.space, search.seed, search.draws)
     chance = np.random.default_rng(seed)
-    model = Surrogate.of(search.space.columns, evidence, single_losses(search, evidence, chance))
+    model = Surrogate.of(search.space, evidence, single_losses(search, evidence, chance))
     return search.space.decode(model.best_point(chance, best_mean=begins_batch(search)).tolist())
 
 
@@ -124,7 +125,7 @@ def column_features(column: Column, units: Array) -> Array:
 class Surrogate:
     """The fitted model, and all that candidates are compared with."""
 
-    columns: Sequence[Column]
+    space: Space
     process: Process
     best: float  # the least mean at a known point
     leaders: Array  # points of the best observations
@@ -132,7 +133,8 @@ class Surrogate:
     success: Process | None  # of what failed and what did not; None without a failure
 
     @classmethod
-    def of(cls, columns: Sequence[Column], evidence: Evidence, losses: Array) -> Surrogate:
+    def of(cls, space: Space, evidence: Evidence, losses: Array) -> Surrogate:
+        columns = space.columns
         points = np.array([one.point for one in evidence.observed])
         inside, owners = features(columns, points)
         process = fitted_process(inside, squeezed(losses), owners)
@@ -142,7 +144,7 @@ class Surrogate:
         failed = tried(columns, failures(evidence), inside.shape[1])
         within = inside[[one.violation == 0 for one in evidence.observed]]
         return cls(
-            columns,
+            space,
             process,
             float(process.predict(process.inside)[0].min()),
             points[np.argsort(losses, kind="stable")[:REFINED]],
@@ -152,7 +154,7 @@ class Surrogate:
 
     def score(self, points: Array, best_mean: bool) -> Array:
         """What each point promises; minus infinity for one that was tried already."""
-        inside, _ = features(self.columns, points)
+        inside, _ = features(self.space.columns, settled(self.space, points))
         mean, deviation = self.process.predict(inside)
         promise = -mean if best_mean else log_improvement(mean, deviation, self.best)
         if self.success:
@@ -162,7 +164,7 @@ class Surrogate:
         return np.where(scaled(inside, self.known, ones).min(axis=1) < SAME, -np.inf, promise)
 
     def best_point(self, chance: np.random.Generator, best_mean: bool) -> Array:
-        width = len(self.columns)
+        width = self.space.width
         centres = self.leaders[chance.integers(len(self.leaders), size=AROUND)]
         spread = 10.0 ** chance.uniform(-2.5, -0.5, size=(AROUND, 1))
         around = moved(chance, centres, spread)
@@ -191,6 +193,16 @@ def log_success(success: Process, inside: Array) -> Array:
     """The logarithm of the probability of success at points."""
     mean, deviation = success.predict(inside)
     return log_below((mean - FAILURE / 2) / deviation)
+
+
+def settled(space: Space, points: Array) -> Array:
+    """The points as those of trials are: a half where a parameter does not apply. Only where some
+    are conditional, as it takes its time.
+    """
+    if not any(parameter.parents for parameter in space.parameters):
+        return points
+    found = [space.encode(space.decode(point)) for point in points.tolist()]
+    return np.array([point or old for point, old in zip(found, points.tolist(), strict=True)])
 
 
 def failures(evidence: Evidence) -> list[tuple[float, ...]]:

@@ -13,7 +13,7 @@ import pytest
 
 from support.simulated_search import SimulatedDriver, new_search
 from tao_automl.decisions import Known, Outcome, StartTrial
-from tao_automl.propose.gaussian import column_features, features
+from tao_automl.propose.gaussian import column_features, features, settled
 from tao_automl.propose.process import fitted_process, log_improvement, most_likely
 from tao_automl.space.search_block import read_parameters
 from tao_automl.state import best_trial
@@ -137,6 +137,14 @@ def test_choices_are_switches_and_whole_numbers_are_cells() -> None:
     assert apart[0, 1] == pytest.approx(apart[0, 2]) == pytest.approx(1)
     cells = column_features(space.columns[1], np.array([0.0, 0.2, 0.26, 1.0]))
     assert cells[:, 0].tolist() == [0.125, 0.125, 0.375, 0.875]
+
+
+def test_what_does_not_apply_makes_no_difference_to_the_model() -> None:
+    space = read_parameters(
+        {"opt": ["adam", "sgd"], "momentum": {"min": 0.0, "max": 1.0, "when": {"opt": "sgd"}}}
+    )
+    found = settled(space, np.array([[0.2, 0.1], [0.2, 0.9], [0.8, 0.25]]))
+    assert found.tolist() == [[0.25, 0.5], [0.25, 0.5], [0.75, 0.25]]
 
 
 def test_the_process_interpolates_and_doubts_what_is_far() -> None:
