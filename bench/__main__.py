@@ -15,7 +15,19 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench import docker, entrypoint, kubernetes, logs, many_jobs, progress, s3, start, store, table
+from bench import (
+    automl,
+    docker,
+    entrypoint,
+    kubernetes,
+    logs,
+    many_jobs,
+    progress,
+    s3,
+    start,
+    store,
+    table,
+)
 from bench.figure import Figure
 from bench.machine import load, this_machine
 from bench.measurement import KEPT, Measurement, keep, kept
@@ -33,6 +45,7 @@ GROUPS: Mapping[str, Callable[[Scale, Rivals], Iterator[Figure]]] = {
     "kubernetes": kubernetes.figures,
     "many": many_jobs.figures,
     "s3": s3.figures,
+    "automl": automl.figures,
 }
 
 

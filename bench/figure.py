@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bench.goals import GOALS, Goal
 
-Unit = Literal["seconds", "bytes", "times", "per second", "questions"]
+Unit = Literal["seconds", "bytes", "times", "per second", "questions", "regret"]
 
 
 @dataclass(frozen=True)

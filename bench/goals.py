@@ -8,6 +8,8 @@ from dataclasses import dataclass
 KIB, MIB = 1024, 1024 * 1024
 WAYS, KINDS, SCHEMES = ("down", "up"), ("large", "small"), ("http", "https")
 
+AUTOML_FUNCTIONS = ("lr3", "train5", "hartmann6", "branin4+cat", "rosen8+cat", "twelve")
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -58,6 +60,12 @@ GOALS: Mapping[str, Goal] = {
     "many.plan": Goal(0.005),
     "many.submit": Goal(1.2),
     "many.watcher": Goal(0.02),
+    "automl.bayesian": Goal(0.45),
+    **{f"automl.over_tpe.{name}": Goal(1.1) for name in AUTOML_FUNCTIONS},
+    **{f"automl.mild.{name}": Goal(1) for name in ("asha", "hyperband", "bohb")},
+    "automl.cost.random": Goal(0.005),
+    "automl.cost.bayesian": Goal(0.1),
+    "automl.cost.tpe": Goal(0.1),
     "store.list": Goal(2),
     "store.events": Goal(2),
     "store.events.rate": Goal(10_000, at_least=True),

@@ -19,6 +19,10 @@ class Scale:
     s3_memory_megabytes: int
     many_jobs: int  # that are submitted and canceled
     watched_jobs: int
+    automl_seeds: int
+    automl_trials: int
+    automl_epochs: int  # in all, of a search with rungs
+    automl_many: int  # trials after which a suggestion is timed
     watched_seconds: float  # longer than 30, after which a look that found nothing is written down
 
 
@@ -35,6 +39,10 @@ FULL = Scale(
     s3_memory_megabytes=5_120,
     many_jobs=200,
     watched_jobs=1_000,
+    automl_seeds=10,
+    automl_trials=30,
+    automl_epochs=540,
+    automl_many=1_000,
     watched_seconds=65.0,
 )
 QUICK = Scale(
@@ -50,5 +58,9 @@ QUICK = Scale(
     s3_memory_megabytes=512,
     many_jobs=4,
     watched_jobs=4,
+    automl_seeds=1,
+    automl_trials=6,
+    automl_epochs=60,
+    automl_many=60,
     watched_seconds=1.0,
 )

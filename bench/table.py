@@ -57,6 +57,8 @@ def quantity(value: float, unit: Unit) -> str:
         return in_bytes(value)
     if unit == "questions":
         return f"{value:.0f} question" + ("" if value == 1 else "s")
+    if unit == "regret":
+        return f"{value:.2g}"
     return f"{digits(value)}×" if unit == "times" else f"{value:,.0f}/s"
 
 

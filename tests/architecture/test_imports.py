@@ -33,7 +33,7 @@ PUBLIC = {
     "versions": {"model"},
     "action_workflow": {"model"},
 }
-THIRD_PARTY = ("yaml", "click", "rich", "docker", "kubernetes", "numpy")
+THIRD_PARTY = ("yaml", "click", "rich", "docker", "kubernetes", "numpy", "optuna")
 
 
 def allowed(layer: str) -> set[str]:
@@ -101,6 +101,61 @@ def layer_of(path: Path) -> str:
     """The folder below the package; the scripts of the skill bank are programs that start ours."""
     first, second, *_ = (*path.relative_to(SOURCE).with_suffix("").parts, "")
     return f"{first}/{second}" if (first, second) == ("skill_bank", "scripts") else first
+
+
+AUTOML = SOURCE.parent / "tao_automl"
+# The search itself is pure: it knows what a number means, and no job. Lowest first, as LAYERS.
+AUTOML_LAYERS = [
+    {"near"},
+    {"trial"},
+    {"decisions", "settings", "space"},
+    {"state"},
+    {"rungs"},
+    {"propose"},
+    {"algorithms", "reports", "endpoint"},
+    {"search"},
+]
+AUTOML_FILES = sorted(
+    path for path in AUTOML.rglob("*.py") if path.parent != AUTOML or path.stem != "__init__"
+)
+
+
+def automl_layer_of(path: Path) -> str:
+    return path.relative_to(AUTOML).with_suffix("").parts[0]
+
+
+def test_imports_of_the_search_run_one_way() -> None:
+    places = {name: place for place, names in enumerate(AUTOML_LAYERS) for name in names}
+    wrong = [
+        f"{path.relative_to(AUTOML)} imports {name}"
+        for path in AUTOML_FILES
+        for name in automl_modules_of(path)
+        if places[name] > places[automl_layer_of(path)]
+    ]
+    assert not wrong, "these import from a layer above their own"
+
+
+def automl_modules_of(path: Path) -> set[str]:
+    """The modules and folders of tao_automl that a file imports, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.startswith("tao_automl")
+        ):
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name.split(".")[1] for name in full}
+    return found
+
+
+def test_the_search_knows_of_the_sdk_only_its_model() -> None:
+    imported = {name for path in AUTOML_FILES for name in modules_of(path)}
+    assert not {name for name in imported if not name.startswith("tao_sdk.model.")}
+
+
+def test_the_sdk_knows_nothing_of_the_search() -> None:
+    assert not [name_of(path) for path in SOURCE.rglob("*.py") if automl_modules_of(path)]
 
 
 BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/**/*.py"))
@@ -294,6 +349,8 @@ def modules_loaded_by(statement: str) -> list[str]:
         "import tao_sdk; tao_sdk.Client",
         "import tao_sdk.platforms.local",
         "import tao_sdk.script_runner",
+        "import tao_automl",
+        "import tao_automl; tao_automl.advance",
     ],
 )
 def test_importing_the_sdk_loads_no_third_party_module(statement: str) -> None:
