@@ -21,15 +21,16 @@ EXTRA_WORD = lazy_compile(r"unexpected extra arguments? \((?P<first>\S+?)[ )]")
 
 def told_error(error: click.UsageError) -> str:
     """The error in one sentence; click's own where that is as good."""
+    said = str(error.message)
     if isinstance(error, click.MissingParameter):
         return missing_words(error.param)
     if isinstance(error, click.BadParameter) and error.param is not None:
-        return wrong_value_words(error.message, error.param)
+        return wrong_value_words(said, error.param)
     if isinstance(error, click.NoSuchOption):
         return unknown_flag_words(error)
     if isinstance(error, click.BadOptionUsage):
-        return lone_flag_words(error)
-    if extra := EXTRA_WORD.search(error.message):
+        return lone_flag_words(said, error.option_name) or error.format_message()
+    if extra := EXTRA_WORD.search(said):
         return f"One word too many: {extra['first']!r}."
     return error.format_message()
 
@@ -43,11 +44,11 @@ def missing_words(param: click.Parameter | None) -> str:
     return what
 
 
-def wrong_value_words(message: str, param: click.Parameter) -> str:
+def wrong_value_words(said: str, param: click.Parameter) -> str:
     """`--limit is 'x'; it must be a whole number of 0 or more.`"""
-    typed, wanted = TYPED.match(message), allowed_values(param.type)
+    typed, wanted = TYPED.match(said), allowed_values(param.type)
     if typed is None:  # our own words: a type of ours
-        return f"{shown_name(param)}: {message}"
+        return f"{shown_name(param)}: {said}"
     value = typed["quoted"] if typed["quoted"] is not None else typed["bare"]
     return f"{shown_name(param)} is {value!r}; it must be {wanted or 'another value'}."
 
@@ -62,13 +63,15 @@ def unknown_flag_words(error: click.NoSuchOption) -> str:
     return f"No such option: {error.option_name}.{guess}"
 
 
-def lone_flag_words(error: click.BadOptionUsage) -> str:
-    """Of a flag without the value that it takes, or with one although it takes none."""
-    if "not take a value" in error.message:
-        return f"{error.option_name} takes no value."
-    if "requires" in error.message:
-        return f"{error.option_name} needs a value."
-    return error.format_message()
+def lone_flag_words(said: str, flag: str) -> str:
+    """Of a flag without the value that it takes, or with one although it takes none; "" of any
+    other.
+    """
+    if "not take a value" in said:
+        return f"{flag} takes no value."
+    if "requires" in said:
+        return f"{flag} needs a value."
+    return ""
 
 
 def shown_name(param: click.Parameter) -> str:
@@ -79,13 +82,16 @@ def shown_name(param: click.Parameter) -> str:
     return name if isinstance(param.type, click.Choice) else name.upper()
 
 
-def allowed_values(type_: click.ParamType) -> str:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  generic since click 8.4 only
-    """`stdout or stderr`, `a whole number of 0 or more`; "" where that is not known."""
-    if isinstance(type_, click.Choice):
-        return one_of([str(choice) for choice in type_.choices])
-    if isinstance(type_, click.IntRange):
-        return f"a whole number of {type_.min:g} or more"
-    return getattr(type_, "allowed", "")
+def allowed_values(kind: object) -> str:
+    """Of a click type: `stdout or stderr`, `a whole number of 0 or more`; "" where that is not
+    known.
+    """
+    choices: Sequence[object] = getattr(kind, "choices", ())
+    if choices:
+        return one_of([str(choice) for choice in choices])
+    if isinstance(kind, click.IntRange):
+        return f"a whole number of {kind.min:g} or more"
+    return getattr(kind, "allowed", "")
 
 
 def one_of(names: Sequence[str]) -> str:

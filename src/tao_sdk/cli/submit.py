@@ -272,15 +272,9 @@ def run(
     warn_of_open_secrets(out, params)
     mount_line = partial(typed_with_mount, job_file)
     first = FirstWords(out)
-
-    def tell_stored(submission: Submission) -> None:
-        with suppress(OSError):  # nobody reads; the job is handed over all the same
-            job = told(out, with_mount_lines(submission, mount_line))
-            if not detach:
-                first.tell(job)
-
+    on_stored = partial(tell_stored, out, None if detach else first, mount_line)
     try:
-        submission = handed_over(client, wanted, idempotency_key, first, tell_stored)
+        submission = handed_over(client, wanted, idempotency_key, first, on_stored)
         if submission.repeated:
             told(out, submission)
         if detach:
@@ -294,6 +288,19 @@ def run(
         raise
     except KeyboardInterrupt:
         raise interrupted(client) from None
+
+
+def tell_stored(
+    out: Output,
+    first: FirstWords | None,
+    mount_line: Callable[[str], str],
+    submission: Submission,
+) -> None:
+    """Tell what is worth knowing of a job that is stored now, and with `first` its head."""
+    with suppress(OSError):  # nobody reads; the job is handed over all the same
+        job = told(out, with_mount_lines(submission, mount_line))
+        if first:
+            first.tell(job)
 
 
 def handed_over(
