@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from tao_sdk.model.finding import Finding
 
 NO_JOB_FOR_NEEDS = "A need of a job is given, and no job is named."
+# the flags for what a launch needs, in the order of TypedNeeds
+NEEDS = (
+    *("fields", "batches"),
+    *("gpu_min_count", "gpu_min_memory_gb", "archs", "min_free_disk_gb"),
+)
 NAME_A_JOB = "Name a job file: tao doctor job.yaml"
 
 
@@ -103,12 +108,6 @@ def doctor(
     platform: str | None,
     values: tuple[str, ...],
     option: tuple[str, ...],
-    fields: tuple[str, ...],
-    batches: tuple[str, ...],
-    gpu_min_count: int,
-    gpu_min_memory_gb: float,
-    archs: tuple[str, ...],
-    min_free_disk_gb: float,
     fix: bool,
     smoke: bool,
     smoke_image: str,
@@ -132,9 +131,7 @@ def doctor(
     The exit code is 2 when no job could run on the platform that was named; on local, where none
     was.
     """
-    needs = read_typed_needs(
-        TypedNeeds(fields, batches, gpu_min_count, gpu_min_memory_gb, archs, min_free_disk_gb)
-    )
+    needs = read_typed_needs(TypedNeeds(*map(params.pop, NEEDS)))
     typed = Typed(params, values, option)
     host_flags = [flag for flag, is_typed in ((STRICT, strict), (WITH_CUDA, with_cuda)) if is_typed]
     if of == HOST and HOST not in client.endpoints():
