@@ -15,6 +15,7 @@ from tao_sdk.model.errors import Refused, SpecError
 FORMS = "/path/to/image.sqsh, registry#image:tag, docker://registry#image:tag or registry/image:tag"
 NGC = "nvcr.io"
 HUB = ""  # Docker Hub has no name in a reference
+HUB_NAME = "docker.io"  # where it has one
 
 COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 NAME = re.compile(
@@ -68,6 +69,11 @@ class ImageName:
         return self.file or f"{self.registry}/{self.path}{self.version}".removeprefix("/")
 
     @property
+    def on_machines(self) -> frozenset[str]:
+        """The names under which a machine may list it: that of Docker Hub may be written out."""
+        return frozenset({self.for_docker, f"{HUB_NAME}/{self.for_docker}"})
+
+    @property
     def for_file(self) -> str:
         """A file name that no other image has: no reference holds a + or =, which stand for / and :
         in it.
@@ -89,7 +95,7 @@ def read(image: str) -> ImageName:
         raise SpecError(
             f"{image!r} is not the name of an image.", "", f"On SLURM it is one of: {FORMS}."
         )
-    registry = HUB if registry in ("docker.io", "index.docker.io") else registry
+    registry = HUB if registry in (HUB_NAME, "index.docker.io") else registry
     return ImageName(registry, parts["path"], parts["tag"] or "", parts["digest"] or "")
 
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 # the ends of the keys of COCO's layout, as TAO's specs have them side by side
 IMAGE_FOLDER, IMAGE_LIST = ".image_dir", ".json_file"
-HUB_NAME = "docker.io"  # as nodes write it
 CHUNK = 4_000_000  # bytes that one read asks a platform for
 # codes of findings, and how they end, of what a plan could not look at, or would lose
 NOT_LOOKED_AT = (*ONLY_FROM_HERE, NOT_ASKED, "input.not_mounted", "output.ephemeral")
@@ -189,7 +188,7 @@ def image_findings(
     if name.file:
         yield from file_findings(name.file, PlatformPlace(client, platform, name.file))
         return
-    if {name.for_docker, f"{HUB_NAME}/{name.for_docker}"} & machines.images:
+    if name.on_machines & machines.images:
         yield Finding(Severity.OK, "image.there", f"{name.for_docker} is on a machine already.")
         return
     found, image = registry_findings(name, look_environ(client, backend), machines)

@@ -27,7 +27,7 @@ from tao_sdk.backends.docker.daemon.address import is_open
 from tao_sdk.backends.docker.daemon.near_images import DEFAULT_TAG, near_images
 from tao_sdk.backends.docker.job.checks import line_findings, near_words
 from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
-from tao_sdk.backends.image_name import NGC, registry_of
+from tao_sdk.backends.image_name import HUB_NAME, NGC, registry_of
 from tao_sdk.backends.registry_login import find_login
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding, refuse_errors, warning
@@ -38,7 +38,6 @@ from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
 from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header
 
-HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
 OLD_SECONDS = 86400.0  # after which what a pull has said is removed
@@ -176,7 +175,7 @@ class Images:
         Raises CredentialError where the registry wants the key that is not set.
         """
         login, failure = self.find_login(name)
-        if registry_of(name) == HUB and self.has_mirrors():
+        if registry_of(name) == HUB_NAME and self.has_mirrors():
             return None  # they are asked in a pull, and not here
         path = f"/distribution/{quote(name, safe='/:@')}/json"
         headers = dict(login_header(login))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tao_sdk.backends.kubernetes.job.manifests import DOCKER_HUB, registry_of
+from tao_sdk.backends.image_name import HUB_NAME
+from tao_sdk.backends.kubernetes.job.manifests import registry_of
 from tao_sdk.backends.kubernetes.options import AUTO, KubernetesOptions
 from tao_sdk.backends.registry_login import find_login
 from tao_sdk.model.errors import Refused, UsageError
@@ -44,7 +45,7 @@ def no_login(registry: str) -> Refused:
 
 def unused_login(registry: str) -> Finding:
     """The error for a private image whose pull the job brings nothing for."""
-    name = registry or DOCKER_HUB
+    name = registry or HUB_NAME
     return error(
         "kubernetes.pull_secret",
         f"The image is private, and the job brings no login to {name}.",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tao_sdk.backends.image_name import split_registry
+from tao_sdk.backends.image_name import HUB_NAME, split_registry
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.start_script import PARTS, RUN
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount
@@ -25,7 +25,6 @@ from tao_sdk.model.units import parse_size
 GRACE = 30  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 GiB = 1024**3
 SHM = 8 * GiB
-DOCKER_HUB = "docker.io"
 NGC = "nvcr.io"
 NGC_LOGIN = "--docker-username='$oauthtoken' --docker-password=$NGC_KEY"
 OTHER_LOGIN = "--docker-username=USER --docker-password=PASSWORD"
@@ -302,11 +301,11 @@ def pull_secret(job: Mapping[str, Any], registry: str, login: Mapping[str, str])
 
 def registry_key(registry: str) -> str:
     """What a registry is called among logins."""
-    return "https://index.docker.io/v1/" if registry == DOCKER_HUB else registry
+    return "https://index.docker.io/v1/" if registry == HUB_NAME else registry
 
 
 def registry_of(image: str) -> str:
-    return split_registry(image)[0] or DOCKER_HUB
+    return split_registry(image)[0] or HUB_NAME
 
 
 def secret_name(registry: str) -> str:
