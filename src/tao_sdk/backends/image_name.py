@@ -65,20 +65,21 @@ class ImageName:
         return self.file or f"{self.registry}#{self.path}{self.version}".removeprefix("#")
 
     @property
-    def for_docker(self) -> str:
+    def reference(self) -> str:
+        """As a container engine takes it."""
         return self.file or f"{self.registry}/{self.path}{self.version}".removeprefix("/")
 
     @property
     def on_machines(self) -> frozenset[str]:
         """The names under which a machine may list it: that of Docker Hub may be written out."""
-        return frozenset({self.for_docker, f"{HUB_NAME}/{self.for_docker}"})
+        return frozenset({self.reference, f"{HUB_NAME}/{self.reference}"})
 
     @property
     def for_file(self) -> str:
         """A file name that no other image has: no reference holds a + or =, which stand for / and :
         in it.
         """
-        return self.for_docker.replace("/", "+").replace(":", "=")
+        return self.reference.replace("/", "+").replace(":", "=")
 
 
 def read(image: str) -> ImageName:

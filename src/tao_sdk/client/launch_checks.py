@@ -189,7 +189,7 @@ def image_findings(
         yield from file_findings(name.file, PlatformPlace(client, platform, name.file))
         return
     if name.on_machines & machines.images:
-        yield Finding(Severity.OK, "image.there", f"{name.for_docker} is on a machine already.")
+        yield Finding(Severity.OK, "image.there", f"{name.reference} is on a machine already.")
         return
     found, image = registry_findings(name, look_environ(client, backend), machines)
     if machines.asks_registries:

@@ -25,12 +25,12 @@ def registry_findings(
     except NoImage as refused:
         return [missing_image(name, refused)], None
     except NotSeen as unseen:
-        what = f"Whether {name.for_docker} can be pulled could not be seen."
+        what = f"Whether {name.reference} can be pulled could not be seen."
         return [error("image.not_seen", what, unseen.why, unseen.next)], None
-    problems = [*fit_findings(name.for_docker, image, host)]
+    problems = [*fit_findings(name.reference, image, host)]
     if any(each.severity is Severity.ERROR for each in problems):
         return problems, image
-    what = f"{name.for_docker} can be pulled{described(image)}."
+    what = f"{name.reference} can be pulled{described(image)}."
     return [Finding(Severity.OK, "image.there", what), *problems], image
 
 
@@ -42,7 +42,7 @@ def described(image: RegistryImage) -> str:
 
 
 def missing_image(name: ImageName, refused: NoImage) -> Finding:
-    what = f"{name.for_docker} cannot be pulled."
+    what = f"{name.reference} cannot be pulled."
     if not refused.wants_login:
         return error("image.missing", what, refused.words, "Correct the image.")
     if name.registry == NGC:

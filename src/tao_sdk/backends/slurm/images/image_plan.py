@@ -108,7 +108,7 @@ def direct_reference(name: ImageName, runtime: str) -> str:
     if name.file or runtime == PYXIS:
         return name.for_enroot
     if runtime == APPTAINER:
-        return f"docker://{name.for_docker}"
+        return f"docker://{name.reference}"
     return f"docker://{name.for_enroot}"
 
 
@@ -157,7 +157,7 @@ def plan_notes(
         yield from conversion_notes(conversion, facts)
     elif not name.file:
         yield (
-            f"{name.for_docker} is not converted: every node fetches it from its "
+            f"{name.reference} is not converted: every node fetches it from its "
             "registry when the job starts."
         )
 
@@ -171,11 +171,10 @@ def conversion_notes(conversion: Conversion, facts: SlurmFacts) -> Iterator[str]
         )
     image = conversion.name
     if conversion.force:
-        yield f"{image.for_docker} is converted anew."
+        yield f"{image.reference} is converted anew."
     elif image.floats:
         yield (
-            f"{image.for_docker} is used as last converted; force_reconvert_latest converts it "
-            "anew."
+            f"{image.reference} is used as last converted; force_reconvert_latest converts it anew."
         )
 
 
@@ -195,7 +194,7 @@ def conversion_script(conversion: Conversion, facts: SlurmFacts) -> str:
     """The batch script of a conversion: scripts/convert_image.sh."""
     values = {
         "image": conversion.file,
-        "source": conversion.name.for_docker,
+        "source": conversion.name.reference,
         "convert": conversion.mode,
     }
     import_command = IMPORTS[conversion.runtime](conversion.name, facts)
@@ -266,7 +265,7 @@ def import_with_enroot(name: ImageName, _: SlurmFacts) -> str:
 def import_with_apptainer(name: ImageName, facts: SlurmFacts) -> str:
     return (
         f'{containers.apptainer_program(facts)} pull "$partial" '
-        f"{shlex.quote(f'docker://{name.for_docker}')}"
+        f"{shlex.quote(f'docker://{name.reference}')}"
     )
 
 
