@@ -36,6 +36,7 @@ from tao_sdk.preflight.datasets import (
 )
 from tao_sdk.preflight.gpus import gpu_findings, unseen_gpus
 from tao_sdk.preflight.images import file_findings, free_findings, registry_findings
+from tao_sdk.preflight.registry_login import NGC_LOGIN
 from tao_sdk.preflight.requirements import (
     DataNeeds,
     Dataset,
@@ -209,7 +210,7 @@ def private_findings(planned: Planned, backend: SeesMachines, registry: str) -> 
 def look_environ(client: Client, backend: Any) -> dict[str, str]:
     """The environment for a look at a registry, with the login of the caller's settings."""
     settings: Settings = getattr(backend, "settings", client.settings)
-    logins = {name: settings.get(name) for name in ("NGC_KEY", "DOCKER_USERNAME")}
+    logins = {name: settings.get(name) for name in NGC_LOGIN}
     given = {name: value for name, value in logins.items() if value}
     return {**settings.environ, "HOME": str(settings.home), **given}
 

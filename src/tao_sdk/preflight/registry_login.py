@@ -18,6 +18,7 @@ from tao_sdk.backends.image_name import HUB, NGC
 from tao_sdk.net.json_answer import as_record
 
 NGC_USER = "$oauthtoken"
+NGC_LOGIN = ("NGC_KEY", "DOCKER_USERNAME")  # variables of the login for nvcr.io: password, user
 HUB_NAMES = ("https://index.docker.io/v1/", "index.docker.io", "docker.io")
 HELPER = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 HELPER_SECONDS = 5.0
@@ -37,9 +38,9 @@ class Login(NamedTuple):
 
 def find_login(registry: str, environ: Mapping[str, str]) -> Login | None:
     """`registry` is HUB, or a host with its port."""
-    key = environ.get("NGC_KEY", "")
+    key, user = (environ.get(name, "") for name in NGC_LOGIN)
     if registry == NGC and key:
-        return Login(environ.get("DOCKER_USERNAME") or NGC_USER, key)
+        return Login(user or NGC_USER, key)
     config = read_config(environ)
     names = HUB_NAMES if registry == HUB else (registry, f"https://{registry}")
     logins = (login for name in names for login in logins_for(name, config, environ))
