@@ -21,7 +21,7 @@ from bench.automl_functions import CURVE_PARAMETERS, CURVES, FUNCTIONS, Function
 from bench.figure import Figure, per_item, spread
 from bench.rivals import Rivals
 from bench.scale import Scale
-from tao_automl.decisions import Known, Outcome, StartTrial, TrialReport
+from tao_automl.decisions import Known, Outcome, PromoteTrial, StartTrial, TrialReport
 from tao_automl.search import advance, create_search
 from tao_automl.settings import read_settings
 from tao_automl.space.parameter import Choice, Range
@@ -175,12 +175,10 @@ def curve_regret(name: str, curve: LearningCurve, seed: int, budget: int) -> flo
         answer = advance(search, replace(known, free=free))
         search = answer.search
         for decision in answer.decisions:
-            before = getattr(decision, "from_epochs", None) or getattr(
-                decision, "parent_epochs", None
-            )
-            total = getattr(decision, "epochs", None) or MAX_EPOCHS
-            live.append((now + total - (before or 0), decision, total))
-            spent += total - (before or 0)
+            if isinstance(decision, (StartTrial, PromoteTrial)):
+                total, trained = decision.epochs or MAX_EPOCHS, trained_before(decision)
+                live.append((now + total - trained, decision, total))
+                spent += total - trained
         if not live:
             break
         live.sort(key=lambda one: (one[0], one[1].trial))
@@ -190,6 +188,13 @@ def curve_regret(name: str, curve: LearningCurve, seed: int, budget: int) -> flo
             (TrialReport(decision.trial, decision.rung, Outcome.COMPLETE, {"loss": loss}),)
         )
     return max(named_loss(search, curve) - least_of(curve), LEAST_REGRET)
+
+
+def trained_before(decision: StartTrial | PromoteTrial) -> int:
+    """The epochs that its checkpoint has."""
+    if isinstance(decision, PromoteTrial):
+        return decision.from_epochs
+    return decision.parent_epochs or 0
 
 
 def named_loss(search: Search, curve: LearningCurve) -> float:

@@ -165,15 +165,17 @@ CURVE_PARAMETERS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """A loss that falls with the epochs. `crossing`: how far the ranks of early epochs mislead."""
+    """A loss that falls with the epochs. A high rate falls faster, by `lead`, from `start` above its
+    end: with much of both the ranks of early epochs mislead.
+    """
 
     name: str
-    crossing: float
+    lead: float
+    start: float
 
     def value(self, params: Params, epochs: int) -> float:
-        """A high rate falls faster, by `crossing`, and ends where it ends."""
-        speed = 0.25 + self.crossing * (math.log10(params["lr"]) + 6) / 5
-        return curve_end(params) + 1.5 * math.exp(-speed * epochs**0.8)
+        speed = 0.25 + self.lead * (math.log10(params["lr"]) + 4) / 5
+        return curve_end(params) + self.start * math.exp(-max(speed, 0.05) * epochs**0.8)
 
 
 def curve_end(params: Params) -> float:
@@ -184,6 +186,6 @@ def curve_end(params: Params) -> float:
 
 
 CURVES: Sequence[LearningCurve] = (
-    LearningCurve("mild", 0.05),
-    LearningCurve("misleading", 0.7),
+    LearningCurve("mild", 0.05, 1.5),
+    LearningCurve("misleading", 0.7, 8.0),
 )

@@ -14,7 +14,7 @@ from tao_automl.state import Search, losses_of
 from tao_automl.trial import Params, RungResult, Trial, TrialStatus, has_all_metrics, merit_of
 
 Point = tuple[float, ...]
-MOST_TOLD = 200  # trials that a model learns from
+MOST_TOLD = 150  # trials that a model learns from
 
 
 @dataclass(frozen=True)

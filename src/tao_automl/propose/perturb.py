@@ -12,7 +12,7 @@ from typing import Any
 
 from tao_automl.propose.draw import uniform_params
 from tao_automl.rungs.step import New
-from tao_automl.space.parameter import Column, Parameter, Range, columns_of
+from tao_automl.space.parameter import Column, Parameter, Range, Unsuitable, columns_of
 from tao_automl.space.space import Space
 from tao_automl.state import Search
 from tao_automl.trial import Params
@@ -47,7 +47,7 @@ def moved(
     try:
         value = parameter.check(value, others)
         units = parameter.encode(value, others)
-    except ValueError:
+    except Unsuitable:
         return [chance.random() for _ in range(parameter.width)]
     if isinstance(parameter, Range):
         return [stepped(parameter, float(value), units[0], factor, chance)]
