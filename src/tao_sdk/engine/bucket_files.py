@@ -1,8 +1,7 @@
-"""Files in buckets, as this machine sees them: what a job sent there, and what s3:// addresses
-name.
+"""Files in buckets, as this machine sees them: a job's uploads, and the objects at s3:// addresses.
 
-Keys come from the settings, under the names of a job's environment; what the job itself says of its
-endpoint comes first.
+Keys come from the settings, under the variable names of a job's environment. The job's own settings
+for its store take precedence.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tao_sdk.net.s3 import S3, Entry
     from tao_sdk.net.web import Web
 
-PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
+PATIENCE = "5"  # seconds to wait at a terminal for a server that does not answer
 
 
 def in_bucket(path: str) -> bool:
@@ -39,15 +38,15 @@ def in_bucket(path: str) -> bool:
 
 
 def files_of(engine: Engine, job: Job) -> Files:
-    """Where the job's results are: in a bucket, or as its backend sees them."""
+    """Return access to the job's results, in a bucket or through its backend."""
     if in_bucket(job.results_dir):
         return BucketFiles.of(environment(engine.settings, job_store_settings(engine, job)))
     return engine.backend_of(job).files(job.endpoint).below(job.results_dir)
 
 
 def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
-    """How the newest attempt ended, by the manifest that it sent. None where there is none, or only
-    one of an earlier attempt.
+    """Read how the newest attempt ended from the manifest that it sent. None if there is no
+    manifest, or only an earlier attempt's.
     """
     if not in_bucket(job.results_dir):
         return None
@@ -55,16 +54,16 @@ def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
 
 
 def sweep(engine: Engine, job: Job) -> None:
-    """Give up the uploads that an ended job has left begun: their parts cost money."""
+    """Abort the unfinished uploads of an ended job: their parts cost money."""
     if in_bucket(job.results_dir) and job.status.terminal:
         store_settings = environment(engine.settings, job_store_settings(engine, job))
         BucketFiles.of(store_settings).sweep(job.results_dir)
 
 
 def files_at(engine: Engine, path: str, platform: str) -> Files:
-    """Where a path that a person names can be read: a bucket, or the platform's own files.
+    """Return access to the files at a path that a person names: a bucket's, or the platform's own.
 
-    Links are followed. Inside a job's results no link is followed out of them.
+    Links are followed, but inside a job's results no link is followed out of them.
     """
     if in_bucket(path):
         return BucketFiles.of(environment(engine.settings))
@@ -74,8 +73,8 @@ def files_at(engine: Engine, path: str, platform: str) -> Files:
 
 
 def results_around(engine: Engine, path: str, platform: str) -> str:
-    """The folder of a job's results that a path leads into, or "". Such a folder has the job's id
-    as its name.
+    """Return the folder of a job's results that contains the path, or "". Such a folder has the
+    job's id as its name.
     """
     names = os.path.abspath(path_of(path)).split("/")  # noqa: PTH100  keeps links
     kind = engine.backend(platform).platform  # `platform` may be an endpoint's name
@@ -96,8 +95,8 @@ def is_results_folder(engine: Engine, name: str, platform: str) -> bool:
 
 
 def job_store_settings(engine: Engine, job: Job) -> dict[str, str]:
-    """What the job's own environment says of its store (AWS_*). Its secrets are there only as long
-    as they are kept for a further attempt.
+    """The AWS_* variables of the job's own environment. Secret values are included only while they
+    are kept for a further attempt.
     """
     secrets = engine.store.keyring.load(job.id)
     env_vars: Mapping[str, object] = job.spec.get("env_vars") or {}
@@ -109,7 +108,7 @@ def job_store_settings(engine: Engine, job: Job) -> dict[str, str]:
 def environment(
     settings: Settings, job_settings: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment in which a bucket is looked at. What the job says comes first, then the
+    """Return the environment for access to a bucket. The job's settings come first, then the
     settings' credentials, then the process's environment, then the AWS profile.
     """
     job_settings = job_settings or {}
@@ -123,8 +122,8 @@ def environment(
 
 
 def aws_words(settings: Settings, job_settings: Mapping[str, object]) -> dict[str, str]:
-    """What the AWS profile adds. None of its keys where a job has its own: a session token fits
-    only its own pair of keys.
+    """The variables that the AWS profile adds. If a job has its own keys, the profile's are left
+    out: a session token fits only its own pair of keys.
     """
     has_own_keys = "AWS_ACCESS_KEY_ID" in job_settings or "ACCESS_KEY" in job_settings
     left_out = KEYS if has_own_keys else ()
@@ -132,9 +131,9 @@ def aws_words(settings: Settings, job_settings: Mapping[str, object]) -> dict[st
 
 
 class BucketFiles:
-    """The files of a store. A path is s3://bucket/key; a folder is a key that others lie below.
+    """The files of a store. A path is s3://bucket/key; a folder is a key with others below it.
 
-    What the store refuses, or a connection that breaks, is Unreachable with the store's reason.
+    A refusal by the store, or a broken connection, raises Unreachable with the reason.
     """
 
     def __init__(self, s3: S3) -> None:
@@ -148,7 +147,7 @@ class BucketFiles:
         return cls(S3(Web(env)))
 
     def stat(self, path: str) -> FileStat:
-        """Raises PathNotFound, Unreachable."""
+        """Describe an object or a folder. Raises PathNotFound, Unreachable."""
         bucket, key = parts(path)
         with unreachable_on_failure(self._s3.web):
             entry = self._s3.head(bucket, key) if key and not key.endswith("/") else None
@@ -160,7 +159,7 @@ class BucketFiles:
         return FileStat(path.rstrip("/"), True)
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of an object, itself."""
+        """List the contents of a folder, sorted by path. For an object, list the object itself."""
         bucket, key = parts(path)
         with unreachable_on_failure(self._s3.web):
             folders, entries = level(self._s3, bucket, below(key))
@@ -178,7 +177,7 @@ class BucketFiles:
         return sorted(listed, key=lambda stat: stat.path)
 
     def sweep(self, folder: str) -> None:
-        """Give up the unfinished uploads below a folder. They stay where that is not allowed."""
+        """Abort the unfinished uploads below a folder. They stay if the store refuses."""
         from tao_sdk.net.s3_put import sweep
 
         bucket, key = parts(folder)
@@ -186,7 +185,7 @@ class BucketFiles:
             sweep(self._s3, bucket, below(key))
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        """From one version of the object, even where it is replaced meanwhile."""
+        """Read one version of the object. If the object is replaced meanwhile, start again."""
         from tao_sdk.net.web import Changed
 
         while True:
@@ -221,7 +220,7 @@ def is_nameless(folder: str) -> bool:
 
 
 def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
-    """Names of folders, and objects, directly below a prefix, as a listing shows them."""
+    """Return (prefixes of folders, objects) directly below a prefix, as the store lists them."""
     from tao_sdk.net.s3 import key_decoder, read_entries
     from tao_sdk.net.s3_xml import elements, inner
 
@@ -239,8 +238,8 @@ def nothing_at(path: str) -> PathNotFound:
 
 
 def unix_time(text: str) -> float:
-    """Of a listing (2026-01-31T12:00:00.000Z) or a header (Sat, 31 Jan 2026 12:00:00 GMT); 0 for
-    what is neither.
+    """Parse the time of a listing (2026-01-31T12:00:00.000Z) or a header (Sat, 31 Jan 2026 12:00:00
+    GMT) into unix seconds; 0 for any other text.
     """
     try:
         return parse_time(text).timestamp()
@@ -257,8 +256,8 @@ def parse_time(text: str) -> datetime:
 
 
 def advice(failure: Failure, web: Web) -> str:
-    """What to do about a bucket that was not seen. It was looked for in AWS where no endpoint is
-    named.
+    """What to do about a bucket that could not be reached. If no endpoint is named, the SDK looked
+    for it in AWS.
     """
     from tao_sdk.net.s3_endpoint import ENDPOINTS, first_value
 
@@ -269,7 +268,7 @@ def advice(failure: Failure, web: Web) -> str:
 
 @contextmanager
 def unreachable_on_failure(web: Web) -> Generator[None]:
-    """Turns a store's refusal and a broken connection into Unreachable with their reason."""
+    """Turn a store's refusal and a broken connection into Unreachable with the reason."""
     try:
         yield
     except (PathNotFound, Unreachable):

@@ -14,12 +14,12 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
 CURVE = "curve.svg"
-LEAST_EPOCHS = 2  # that make a curve
+LEAST_EPOCHS = 2  # needed for a curve
 
 
 def write_curve(results: Path, svg: str, *, renew: bool = False) -> Path:
-    """The curve of the training beside its results, or in a copy of them, which is `renew`ed.
-    Raises OSError, LeadsOut.
+    """Write the curve beside the training's results. With `renew`, in a copy of the results,
+    replace an older one. Raises OSError, LeadsOut.
     """
     below = Below(str(results), follow=renew)
     if renew:
@@ -31,9 +31,9 @@ def write_curve(results: Path, svg: str, *, renew: bool = False) -> Path:
 
 
 def leave_curve(job: Job, progress: Progress) -> Path | None:
-    """The curve beside the results, where they lie on this machine; None where there is none.
+    """Write the curve beside the results if they lie on this machine. None if there is no curve.
 
-    A file of that name is the job's own, or was left before, and stays.
+    A file of that name is the job's own, or an earlier curve, and stays.
     """
     folder = Path(job.results_dir)
     if not job.results_dir or len(progress.history) < LEAST_EPOCHS:

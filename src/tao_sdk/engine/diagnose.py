@@ -34,7 +34,7 @@ FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
 LOOK_AGAIN = "Look again, which finishes a submit that was cut short: tao status {job}"
 _SENT_FILE = re.compile(r"/[^\n\"'()]*?/work/([^\n\"'():,]+)")  # the job's copy of a file
-# Of Pending jobs: no backend has said yet why.
+# With these reason codes, no backend has said yet why the job is Pending.
 UNTOLD = (
     None,
     Reason.SUBMITTING,
@@ -55,7 +55,7 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     diagnosis = told_at_the_end(engine, job) or explain(engine, job)
     diagnosis = name_not_finite(diagnosis, job)
     if job.waits_for_next_attempt:
-        return replace(diagnosis, next=FOLLOWS)  # who also submits it again has two jobs
+        return replace(diagnosis, next=FOLLOWS)  # submitting it by hand as well would make two jobs
     return diagnosis
 
 
@@ -69,14 +69,16 @@ def find_cause(engine: Engine, job: Job) -> Diagnosis | None:
 
 
 def stored(diagnosis: Diagnosis, attempt: int) -> dict[str, Any]:
-    """The data of the event that keeps a diagnosis: what it was made from may be gone by the time
-    somebody asks.
+    """The event data that stores a diagnosis. Its evidence may be gone by the time somebody
+    asks.
     """
     return {**diagnosis.to_json(), "attempt": attempt}
 
 
 def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
-    """What was found when it failed, or when its newest attempt did."""
+    """Return the diagnosis that was stored when the job, or its newest attempt, failed. None if
+    there is none, or if the job is neither failed nor waiting for its next attempt.
+    """
     if job.status is not Status.ERROR and not job.waits_for_next_attempt:
         return None
     event = engine.store.last_event(job.id, "diagnosis")
@@ -86,8 +88,8 @@ def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
 
 
 def known_cause(engine: Engine, job: Job) -> str:
-    """The cause that was found when it failed, in one line; "" where no rule explained it. Asks
-    nobody.
+    """Return the stored cause of the failure, in one line; "" if no rule explained it. Asks no
+    backend.
     """
     diagnosis = told_at_the_end(engine, job)
     if diagnosis is None:
@@ -99,9 +101,9 @@ def known_cause(engine: Engine, job: Job) -> str:
 
 
 def name_not_finite(diagnosis: Diagnosis, job: Job) -> Diagnosis:
-    """The diagnosis of a failed job, with the metrics that were NaN at its end and since when.
+    """Add to a failed job's diagnosis the metrics that were NaN at its end, and since when.
 
-    It is the cause where nothing else is known.
+    If no other cause is known, they are the cause.
     """
     words = not_finite_words(job.progress)
     if job.status is not Status.ERROR or not words:
@@ -114,8 +116,8 @@ def name_not_finite(diagnosis: Diagnosis, job: Job) -> Diagnosis:
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:
-    """What the newest attempt's evidence says; if only "nothing known" with the
-    log's last lines.
+    """Diagnose the newest attempt from its evidence. If no rule fits, return "nothing known" with
+    the log's last lines.
     """
     evidence = gather(engine, job)
     if evidence is None:
@@ -124,12 +126,14 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
 
 
 def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
-    """What a backend's refusal of an attempt says."""
+    """Diagnose an attempt from the error with which the backend refused it."""
     return rule_found(engine, job, Evidence.of_refusal(error))
 
 
 def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
-    """What the first rule that fits says, without the values of secrets."""
+    """Return the diagnosis of the first rule that fits, with secret values redacted. The backend's
+    rules come before the engine's.
+    """
     backend = engine.backend_of(job)
     evidence = replace(evidence, unused_fields=backend.capabilities.unused_fields)
     diagnosis = backend.diagnose(evidence) or rules.diagnose(evidence)
@@ -137,8 +141,8 @@ def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
 
 
 def with_own_files(diagnosis: Diagnosis, files: Collection[str]) -> Diagnosis:
-    """The diagnosis with a file that was sent called as it was sent: the path of the job's copy,
-    `/results/.../work/train.py`, says nothing to people.
+    """Return the diagnosis with each sent file under the path that the user gave. The path of the
+    job's copy, `/results/.../work/train.py`, says nothing to people.
     """
 
     def own_name(found: re.Match[str]) -> str:
@@ -152,7 +156,7 @@ def with_own_files(diagnosis: Diagnosis, files: Collection[str]) -> Diagnosis:
 
 
 def activity(engine: Engine, job: Job) -> Activity | None:
-    """What a running job does now; None where it does not run, or its place cannot tell."""
+    """What a running job does now; None if it is not running, or its backend cannot tell."""
     if job.status is not Status.RUNNING:
         return None
     try:
@@ -173,8 +177,8 @@ class LogEnd:
 
 
 def log_end(engine: Engine, job: Job) -> LogEnd:
-    """The end of the newest attempt's log, without the values of secrets; empty where it cannot be
-    read now.
+    """Return the end of the newest attempt's log, with secret values redacted; empty if the log
+    cannot be read now.
     """
     ref = engine.ref_of(job)
     if ref is None:
@@ -187,9 +191,9 @@ def log_end(engine: Engine, job: Job) -> LogEnd:
 
 
 def lost_results(engine: Engine, job: Job, end: LogEnd | None = None) -> str:
-    """The runner's newest words about results that it could not keep.
+    """Return the runner's newest message about results that it could not save.
 
-    "" when there are none, or when the log cannot be read now.
+    "" if there is no such message, or the log cannot be read now.
     """
     for event in reversed((end or log_end(engine, job)).events):
         if event["event"] == "failed" and event.get("code") == "output.lost":
@@ -199,10 +203,10 @@ def lost_results(engine: Engine, job: Job, end: LogEnd | None = None) -> str:
 
 
 def failure_while_ending(job: Job, end: LogEnd) -> str:
-    """How a program failed after it was told to end: `exit code 1, ValueError: no room`.
+    """Describe how a program failed after it was told to end: `exit code 1, ValueError: no room`.
 
-    "" where it is not known to have failed: its exit code is no crash's, and its log does not end
-    in a traceback.
+    "" if no failure is known: the exit code is not a crash's, and the log does not end in a
+    traceback.
     """
     if not was_told_to_end(job):
         return ""
@@ -213,8 +217,8 @@ def failure_while_ending(job: Job, end: LogEnd) -> str:
 
 
 def last_words(log_tail: str) -> str:
-    """The last line of the log, which may be an error; "" where it tells of an epoch or a step: an
-    error behind it has not come through.
+    """Return the last line of the log, which may be an error. "" if the line reports an epoch or a
+    step: then a later error has not reached the log.
     """
     line = rules.last_line(log_tail)
     reader = ProgressReader()
@@ -223,12 +227,14 @@ def last_words(log_tail: str) -> str:
 
 
 def was_told_to_end(job: Job) -> bool:
-    """True for a job that is over and that was told to end before."""
+    """True if the job has ended after a cancel or by its time limit."""
     return job.status is Status.CANCELED or job.reason_code is Reason.TIME_LIMIT
 
 
 def gather(engine: Engine, job: Job) -> Evidence | None:
-    """What was seen, the log's end included; None when the attempt never got a place to look at."""
+    """Gather the newest attempt's evidence, including its log tail. None if the attempt never got a
+    place to look at.
+    """
     ref = engine.ref_of(job)
     if ref is None:
         return None
@@ -245,9 +251,7 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
 
 
 def with_job(evidence: Evidence, job: Job, row: AttemptRow) -> Evidence:
-    """The evidence, with what the store knows where the backend told nothing. `row` is the newest
-    attempt.
-    """
+    """Fill the gaps in a backend's evidence from the store. `row` is the newest attempt."""
     files = tuple(str(path) for path in job.spec.get("files", ()))
     why = Why(job.reason_code, job.message)
     if evidence.reason:
@@ -262,20 +266,22 @@ def with_job(evidence: Evidence, job: Job, row: AttemptRow) -> Evidence:
         limits={**row.plan.get("limits", {}), **limits_of(job)},
         files=files,
         inputs=paths_of_inputs(job),
-        start_folder="" if files else row.start_folder,  # with files it is a folder of its own
+        start_folder=""
+        if files
+        else row.start_folder,  # with files, the job starts in its own folder
     )
 
 
 def paths_of_inputs(job: Job) -> tuple[str, ...]:
-    """The paths in the job of its inputs; none where they are keyed by the specs or arguments."""
+    """The paths of the inputs inside the job; () if the specs or arguments key them."""
     if job.spec.get("specs") is not None or job.spec.get("args") is not None:
         return ()
     return tuple(map(str, job.spec.get("inputs") or ()))
 
 
 def module_not_sent(evidence: Evidence, start_folder: str) -> str:
-    """The user's module that the program did not find, and that lies where `tao run` was typed or
-    in the current folder.
+    """Return the user's module that the program could not import, if it lies in the folder where
+    `tao run` was typed or in the current folder; else "".
     """
     error = rules.module_error(evidence)
     folders = dict.fromkeys([start_folder or ".", "."])
@@ -283,7 +289,7 @@ def module_not_sent(evidence: Evidence, start_folder: str) -> str:
 
 
 def limits_of(job: Job) -> dict[str, str]:
-    """The limits that were asked for, as they were."""
+    """The requested memory, shm_size and time_limit, as the user wrote them."""
     return {
         name: str(job.spec[name])
         for name in ("memory", "shm_size", "time_limit")
@@ -294,7 +300,7 @@ def limits_of(job: Job) -> dict[str, str]:
 def read_tail(
     engine: Engine, backend: AnyBackend, ref: Ref
 ) -> tuple[str, tuple[dict[str, Any], ...]]:
-    """(the end of the command's own output, the runner's events in it)."""
+    """Return (the end of the command's own output, the runner's events in it)."""
     events = EventFilter()
     data = bytearray()
     all_events: list[dict[str, Any]] = []
@@ -309,13 +315,15 @@ def read_tail(
 
 
 def shortened(line: str) -> str:
-    """A line as people can read it: of a very long one its start and its end."""
+    """Shorten a very long line to its start and its end."""
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
 
 
 def _tail_chunks(engine: Engine, backend: AnyBackend, ref: Ref) -> Iterator[bytes]:
-    """One after the other: a line may be as long as the log."""
+    """Yield the log tail in chunks, because one line may be as long as the log. If the backend has
+    lost the log or cannot be reached, read rank 0's copy.
+    """
     try:
         for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES)):
             yield chunk.data

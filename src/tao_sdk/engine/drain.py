@@ -1,8 +1,8 @@
-"""Drain: keep a copy of an attempt's log, every rank's, before the backend forgets it.
+"""Drain: copy an attempt's log, every rank's, before the backend forgets it.
 
-Once the job is over its copies are compressed. Where a log goes with its place (a container that
-somebody removes), what is read of it for its progress is kept as well. One at a time keeps a job's
-log, by a lease.
+Once the job is over, its copies are compressed. If a log goes with its place (a container that
+somebody removes), reading it for progress copies it as well. By a lease, one process at a time
+copies a job's log.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.status import Status
 
 LEASE_SECONDS = 30.0
-PATIENCE_SECONDS = 60.0  # for another who keeps the same log just now
-MOST_UNREAD = 3  # ranks that cannot be reached, until the whole place counts as away
+PATIENCE_SECONDS = 60.0  # to wait while another process copies the same log
+MOST_UNREAD = 3  # unreachable ranks after which the whole place counts as unreachable
 
 
 def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf")) -> None:
-    """Keep what the copy does not have yet of an attempt's log: before it is released, replaced, or
-    forgotten.
+    """Copy the part of an attempt's log that is not copied yet, before the log is released,
+    replaced or forgotten.
 
-    The saved cursor has a line for each rank. It says how large the copy was; what a crash had
-    already appended beyond that is not appended again. Of each rank not much more than `most` bytes
-    are read. A rank whose log cannot be read hides no other's.
+    The saved cursor has a line for each rank. It records the size of the copy, so bytes that were
+    appended beyond it before a crash are not appended again. For each rank, not much more than
+    `most` bytes are read. A rank whose log cannot be read does not hide the others.
 
-    Raises Unreachable, once the others are kept.
+    Raises Unreachable, once the others are copied.
     """
     if row.ref is None:
         return
@@ -55,9 +55,9 @@ def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf"))
 
 
 def keep_ranks(engine: Engine, jobs: Sequence[Job], most: float) -> None:
-    """Copy what is new in the logs of running jobs with several ranks, where a log may lose its
-    start or go with its place. What cannot be read now is tried again at the next call. The jobs
-    are of one endpoint, which may allow a look only so many logs: then they come in turn.
+    """Copy the new part of the logs of running jobs with several ranks, where a log may lose its
+    start or go with its place. A log that cannot be read now is tried again at the next call. The
+    jobs are of one endpoint. If it limits the logs of a look, the jobs take turns.
     """
     running = [job for job in jobs if job.status is Status.RUNNING]
     if not running:
@@ -90,7 +90,7 @@ def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: floa
 
 
 class Copy:
-    """What is kept of one rank's log, and up to where of the log that goes."""
+    """The copy of one rank's log, and the cursor up to which the backend's log is copied."""
 
     def __init__(self, engine: Engine, row: AttemptRow, rank: int) -> None:
         self._store, self._attempt, self._rank = engine.store, row.attempt, rank
@@ -112,22 +112,21 @@ class Copy:
 
 
 def saved_cursors(row: AttemptRow) -> list[str]:
-    """For each rank the size of its copy and the cursor behind it; "" where there is none."""
+    """For each rank, the size of its copy and the cursor behind it; "" if there is none."""
     return (row.log_cursor.split("\n") + [""] * row.ranks)[: row.ranks]
 
 
 def saved_copy(row: AttemptRow, rank: int) -> tuple[int, str]:
-    """(bytes of a rank's copy, the cursor from which the backend's log goes on)."""
+    """Return (size of a rank's copy in bytes, cursor from which the backend's log continues)."""
     size, _, cursor = saved_cursors(row)[rank].partition(" ")
     return int(size or 0), cursor
 
 
 class Keeper:
-    """Keeps what somebody reads of the first rank's log from `cursor` on, where the log goes with
-    its place.
+    """Copies what a reader reads of rank 0's log from `cursor` on, if the log goes with its place.
 
-    Only where the copy ends at that cursor, and nobody else keeps the log just now: the next drain
-    has the rest.
+    It copies only if the copy ends at that cursor and no other process copies the log now. If not,
+    the next drain copies the rest.
     """
 
     def __init__(self, engine: Engine, row: AttemptRow, cursor: str) -> None:
@@ -138,7 +137,7 @@ class Keeper:
         ).capabilities.log_goes
 
     def passed_on(self, chunks: Iterable[LogChunk]) -> Iterator[LogChunk]:
-        """The same chunks, kept before they are given."""
+        """Yield the same chunks, each one copied first."""
         for chunk in chunks:
             self._begin()
             if self._copy is not None:
@@ -174,7 +173,9 @@ class Keeper:
 
 @contextmanager
 def _turn(engine: Engine, job_id: str) -> Generator[None]:
-    """Alone with the job's log copies. Raises Unreachable while another stays busy with them."""
+    """Hold the lease of the job's log copies. Raises Unreachable if another process stays busy with
+    them.
+    """
     give_up = time.monotonic() + PATIENCE_SECONDS
     while not engine.take_lease(lease_of(job_id), LEASE_SECONDS):
         if time.monotonic() > give_up:

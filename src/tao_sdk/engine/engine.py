@@ -1,4 +1,4 @@
-"""The Engine: what every part of a job's life needs to hand; it does nothing itself."""
+"""The Engine: the objects that all parts of a job's life share. It does nothing itself."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from tao_sdk.store import Store
 
 @dataclass
 class Engine:
-    """One store, the backends that its jobs live on, and who we are when we hold a lease."""
+    """One store, the backends of its jobs, and the name under which this process holds leases."""
 
     settings: Settings
     store: Store
     process: str = field(default_factory=lease.this_process)
     file_looks: dict[str, float] = field(
         default_factory=dict[str, float]
-    )  # job -> when its results were looked into
+    )  # job -> when a look last read its results
     log_turns: Turns[str] = field(default_factory=Turns[str])  # jobs whose logs a look reads
-    rank_turns: Turns[str] = field(default_factory=Turns[str])  # ... of whose ranks it keeps logs
+    rank_turns: Turns[str] = field(default_factory=Turns[str])  # jobs whose ranks' logs it copies
     told_seen: dict[str, datetime] = field(
         default_factory=dict[str, datetime]
-    )  # job -> the newest "seen at" that was told
+    )  # job -> the newest `seen_at` that was reported
     submit_again: dict[str, float] = field(
         default_factory=dict[str, float]
-    )  # job -> when its submit can get further
+    )  # job -> when its submit can continue
     last_kept: str = (
         ""  # the job whose row was written last, or was about to be when the caller was interrupted
     )
@@ -50,16 +50,16 @@ class Engine:
 
     @property
     def owner(self) -> str:
-        """Who we are when we hold a lease: this thread, so that a watcher keeps off a submit of its
+        """The name under which this thread holds leases. A watcher thus keeps off a submit of its
         own process.
         """
         return f"{self.process}.{threading.get_ident()}"
 
     def backend(self, platform: str, endpoint: str = "") -> AnyBackend:
-        """The backend of that platform, or of the endpoint of that name; with `endpoint`, the one
-        that its jobs live on.
+        """Return the backend of a platform or of a named endpoint; with `endpoint`, the backend
+        that the jobs of that endpoint live on.
 
-        Raises Unreachable for an endpoint to which nothing leads any more.
+        Raises Unreachable for an endpoint to which no settings lead any more.
         """
         return self.places.at(platform, endpoint) if endpoint else self.places.named(platform)
 
@@ -68,30 +68,30 @@ class Engine:
         self.places.close()
 
     def backend_of(self, job: Job) -> AnyBackend:
-        """Raises StoreError for a job that another program has started."""
+        """Return the job's backend. Raises StoreError for a job that another program has
+        started.
+        """
         return self.backend(
             job.platform, job.endpoint or self.store.attempt(job.id).attempt.endpoint
         )
 
     def ref_of(self, job: Job) -> Ref | None:
-        """Where the job's newest attempt lives, or None while its submit is not confirmed."""
+        """The ref of the job's newest attempt, or None while its submit is not confirmed."""
         return self.store.attempt(job.id).ref
 
     def take_lease(self, name: str, seconds: float) -> bool:
-        """For this thread, until it is given back or `seconds` have passed."""
+        """Take a lease for this thread, until it is given back or `seconds` have passed."""
         return lease.take(self.store, name, self.owner, seconds)
 
     def kept_lease(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """The lease that this thread has taken, renewed for as long as what is done
-        within goes on.
-        """
+        """Keep renewing the lease that this thread has taken, until the block ends."""
         return lease.kept(self.store, name, self.owner, seconds)
 
     def give_back(self, name: str) -> None:
         self.store.release_lease(name, self.owner)
 
     def keep_watch(self, name: str, seconds: float) -> bool:
-        """The watch of an endpoint is this process', whichever of its threads looks."""
+        """Take or renew an endpoint's watch for this process, whichever of its threads looks."""
         return lease.take(self.store, name, self.process, seconds)
 
     def leave_watch(self, name: str) -> None:

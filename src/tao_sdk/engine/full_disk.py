@@ -1,8 +1,8 @@
-"""Full disk: which disks had no room when a job ended that sees this machine's disks.
+"""Full disk: find the disks without room after a job that uses this machine's disks has ended.
 
-A program that fills a disk often says so without a path. The disks that it can have meant are those
-of the folders that the job names: its results, the folder it starts in, and every path in its
-command, its environment and its specs.
+A program that fills a disk often fails without naming a path. The candidates are the disks of the
+folders that the job names: its results, the folder it starts in, and every path in its command, its
+environment and its specs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def full_disks(job: Job, start_folder: str) -> tuple[str, ...]:
 
 
 def named_paths(spec: Mapping[str, Any]) -> Iterator[str]:
-    """The absolute paths in the job's texts, as far as they are looked at."""
+    """The absolute paths in the job's texts, at most MOST_PATHS."""
     from tao_sdk.engine.prepare import texts
 
     given = texts([spec.get(name) for name in NAMING_FIELDS])
@@ -40,7 +40,7 @@ def named_paths(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def existing_folder(path: str) -> str:
-    """The path, or the nearest folder above it that is there."""
+    """The path, or its nearest parent that exists."""
     return next(str(each) for each in (Path(path), *Path(path).parents) if is_there(each))
 
 
@@ -52,6 +52,6 @@ def is_there(path: Path) -> bool:
 
 
 def mount_point(folder: str) -> str:
-    """Where the disk of a folder is mounted."""
+    """The mount point of the folder's disk."""
     place = Path(os.path.realpath(folder))
     return next(str(each) for each in (place, *place.parents) if each.is_mount())

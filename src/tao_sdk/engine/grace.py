@@ -12,15 +12,15 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Standing, Status
 from tao_sdk.model.units import format_duration
 
-KILLED = 137  # the exit code of what SIGKILL has ended
-EARLY = 0.5  # of the grace: what was killed before that was killed by another
+KILLED = 137  # the exit code of a program that SIGKILL has ended
+EARLY = 0.5  # of the grace: an earlier kill has another cause
 LONGER, LEAST_ADVISED = 3, timedelta(seconds=30)  # LONGER: times the grace that was too short
-ASKED = "cancel"  # the event of somebody who asks for the end, with the grace
+ASKED = "cancel"  # the event of a cancel request, which holds the grace
 
 
 def with_grace_over(engine: Engine, job: Job, seen: Observation, standing: Standing) -> Standing:
-    """The standing of a job that a cancel has ended, with the grace as the reason where it was
-    killed when that was over.
+    """The standing of a canceled job, with the grace as its reason if the job was killed when its
+    grace was over.
     """
     if standing.status is not Status.CANCELED or standing.exit_code != KILLED:
         return standing
@@ -31,7 +31,7 @@ def with_grace_over(engine: Engine, job: Job, seen: Observation, standing: Stand
 
 
 def grace_used_up(engine: Engine, job: Job, seen: Observation) -> timedelta | None:
-    """The grace of the newest cancel. None where it was 0 or is not known, or the job was gone too
+    """The grace of the newest cancel. None if it was 0 or is not known, or if the job was gone too
     early for it to be over.
     """
     asked = engine.store.last_event(job.id, ASKED)
@@ -43,7 +43,9 @@ def grace_used_up(engine: Engine, job: Job, seen: Observation) -> timedelta | No
 
 
 def longer_grace(engine: Engine, job: Job) -> str:
-    """`30s` for a job that was killed when its grace of 10 seconds was over; "" for any other."""
+    """The longer grace to advise for a job that was killed when its grace was over: `30s` after 10
+    seconds. "" for any other job.
+    """
     if job.reason_code is not Reason.GRACE_OVER:
         return ""
     grace = grace_of(engine.store.last_event(job.id, ASKED))
@@ -51,6 +53,6 @@ def longer_grace(engine: Engine, job: Job) -> str:
 
 
 def grace_of(asked: Event | None) -> timedelta | None:
-    """The grace that a cancel's event keeps; None where it keeps none."""
+    """The grace that a cancel's event holds; None if it holds none."""
     seconds = asked.data.get("grace") if asked else None
     return None if seconds is None else timedelta(seconds=seconds)

@@ -1,7 +1,7 @@
-"""Look: ask the backends how jobs are, one query per endpoint, and write down what follows.
+"""Look: ask the backends for the state of jobs, one query per endpoint, and store what follows.
 
-Looking never acts: a failed attempt that is worth another try is reported as due, and only a
-watcher starts it.
+Looking never acts: a failed attempt that is worth a retry is reported as due, and only a watcher
+starts it.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
 from tao_sdk.store import NewEvent
 
-END_SECONDS = 1.0  # of reading on in the log of a job that has just ended
+END_SECONDS = 1.0  # for reading the rest of the log of a job that has just ended
 MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
-SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
+SEEN_AGAIN = timedelta(seconds=30)  # how often a look without news is written to the store
 
 Groups = dict[Endpoint, list[tuple[Job, AttemptRow]]]
 
 
 @dataclass(frozen=True)
 class Looked:
-    """A job as it now is, and when its failed newest attempt is to be tried again, if it is."""
+    """A job after a look, and when its failed newest attempt is to be tried again, or None."""
 
     job: Job
     retry_at: datetime | None = None
 
 
 def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
-    """Look at the live ones among `jobs`; each comes back as it now is, in the order given."""
+    """Look at the live jobs among `jobs`. Return every job as it is now, in the order given."""
     jobs = list(jobs)
     looked = {job.id: Looked(job) for job in jobs}
     for one in _look_at_all(engine, _by_endpoint(engine, jobs)):
@@ -60,7 +60,7 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
 
 
 def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
-    """Endpoints side by side: one that is slow to answer, or does not, holds up no other."""
+    """Look at endpoints side by side, so that a slow or silent one holds up no other."""
     for looked in ask_side_by_side(
         lambda place: _look_at_endpoint(engine, *place, groups[place]), list(groups)
     ):
@@ -68,8 +68,8 @@ def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
 
 
 def _never_earlier(engine: Engine, job: Job) -> Job:
-    """The job, seen no earlier than this process has said before. Not every look is written to the
-    store.
+    """The job, with a `seen_at` no earlier than this process has reported before. Not every look is
+    written to the store.
     """
     last_told = engine.told_seen.get(job.id)
     if last_told is not None and (job.seen_at is None or job.seen_at < last_told):
@@ -114,8 +114,8 @@ def _judge_ended(
     places: Sequence[tuple[Job, Ref | None]],
     seen: Mapping[Ref, Observation],
 ) -> dict[str, Looked]:
-    """Judge the jobs that have ended, by id, as many at once as the backend has readers: the log
-    and the evidence of each one are asked for.
+    """Judge the jobs that have ended, by id, as many at once as the backend has readers: each needs
+    its log and its evidence.
     """
     ended = [(job, ref) for job, ref in places if ref and seen[ref].phase.ended]
     judged = all_answers(
@@ -139,16 +139,16 @@ def _judge_one(
 
 
 def _without_place(engine: Engine, job: Job) -> Looked:
-    """A job that has no place to look at. It may be due for another attempt, if the newest was
-    refused.
+    """Judge a job that has no place to look at. If its newest attempt was refused, another may be
+    due.
     """
     now = _as_stored(engine, job)
     return Looked(now, now.next_attempt_at)
 
 
 def _as_stored(engine: Engine, job: Job) -> Job:
-    """The job as the store has it. The given one if its row is gone: it was removed, or its submit
-    was refused.
+    """The job as the store has it. The given one if its row is gone: the job was removed, or its
+    submit was refused.
     """
     try:
         return engine.store.get(job.id)
@@ -159,7 +159,7 @@ def _as_stored(engine: Engine, job: Job) -> Job:
 def _all_settled(
     engine: Engine, group: Sequence[tuple[Job, AttemptRow]]
 ) -> list[tuple[Job, Ref | None]]:
-    """Each job with its ref. Finishes submits that were cut short, several at a time."""
+    """Return each job with its ref. Finishes submits that were cut short, several at a time."""
     if all(_is_settled(row) for _, row in group):
         return [(job, row.ref) for job, row in group]
     refs = all_answers(lambda pair: _settled(engine, *pair), group)
@@ -171,8 +171,8 @@ def _is_settled(row: AttemptRow) -> bool:
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
-    """The attempt's ref. Finishes a submit that was cut short. None while there is nothing to look
-    at.
+    """Return the attempt's ref, and finish a submit that was cut short. None while there is nothing
+    to look at.
     """
     if _is_settled(row):
         return row.ref
@@ -195,8 +195,8 @@ def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
 
 
 def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = None) -> Job:
-    """Write down that the job has ended because the backend refused its newest attempt, and what
-    explains that.
+    """Store that the job has ended because the backend refused its newest attempt, with the
+    diagnosis `why` if a rule explained it.
     """
     seen = _refusal(error)
     explained = why if why and why.rule != NOTHING_KNOWN else None
@@ -208,8 +208,8 @@ def _refusal(error: TaoError) -> Observation:
 
 
 def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
-    """Write down that the backend refused the newest attempt. Another follows if retries are left,
-    else the job ends.
+    """Store that the backend refused the newest attempt. Another attempt follows if retries are
+    left, else the job ends.
     """
     why = diagnose.explain_refusal(engine, job, error)
     if not policy_of(engine.backend_of(job), job).again(job.attempt, why, job.cancel_asked):
@@ -239,10 +239,10 @@ def judge(
     *,
     own_end: bool = False,
 ) -> Looked:
-    """Write down what follows from one observation of a job's newest attempt. An error concerns
-    this job alone.
+    """Store what follows from one observation of a job's newest attempt. An error concerns this job
+    alone.
 
-    `own_end`: the command may have ended by itself, although a cancel was asked for.
+    `own_end`: the command may have ended by itself, although a cancel was requested.
     """
     try:
         return _judge(engine, backend, job, ref, without_refuted_reason(job, seen), own_end)
@@ -253,11 +253,11 @@ def judge(
 
 
 def without_refuted_reason(job: Job, seen: Observation) -> Observation:
-    """The observation, without a reason for the absence that the last look at the job refutes."""
+    """Return the observation, without a reason for the job's absence that the last look refutes."""
     if seen.phase is not Phase.ABSENT or seen.ended_by is None:
         return seen
     is_refuted = job.seen_at is not None and job.seen_at > seen.ended_by
-    if job.absent_looks:  # the look that found it gone has decided that
+    if job.absent_looks:  # the first look that missed the job has decided this
         is_refuted = job.reason_code is Reason.NOT_FOUND
     return replace(seen, reason="") if is_refuted else seen
 
@@ -274,7 +274,7 @@ def _judge(
         written = _write(engine, job, seen, _waiting(job, standing, seen))
         return Looked(written, written.next_attempt_at)
     if standing.status.terminal and _is_worth_reading(backend, job, standing):
-        scanned = _read_to_end(engine, job)  # first, so that its epochs are told before its end
+        scanned = _read_to_end(engine, job)  # first, so that its epochs are reported before its end
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
             return Looked(scanned)
         job = scanned
@@ -287,7 +287,9 @@ def _judge(
 def _conclude(
     engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, own_end: bool
 ) -> tuple[Standing, Diagnosis | None]:
-    """The standing that follows from an observation, and why, where the job has failed."""
+    """Return (the standing that follows from an observation, the diagnosis if the job has
+    failed).
+    """
     outcome = _recorded_end(engine, backend, job, ref, seen)
     before = replace(job.standing, cancel_asked=job.cancel_asked and not own_end)
     standing = advance(before, seen, outcome)
@@ -295,7 +297,7 @@ def _conclude(
         return with_grace_over(engine, job, seen, standing), None
     why = _why(engine, backend, job, standing)
     if own_end and policy_of(backend, job).again(job.attempt, why):
-        # it was not over: another attempt would have followed, had nobody canceled it
+        # it was not over: without the cancel, another attempt would have followed
         return advance(job.standing, seen, outcome), None
     if why and why.by_runner:
         standing = standing.with_reason(words.why(Reason.RUNNER_FAILED, what=why.what))
@@ -305,16 +307,16 @@ def _conclude(
 def _recorded_end(
     engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation
 ) -> Outcome | None:
-    """The end that a record outside the place tells of, asked for once the place has lost the
-    job.
-    """
+    """Read the job's end from a record outside its place, once the place has lost the job."""
     if seen.phase is not Phase.ABSENT or job.absent_looks + 1 < LOOKS_BEFORE_GONE:
         return None
     return backend.outcome(ref) or outcome_in_bucket(engine, job)
 
 
 def _keep_what_goes(engine: Engine, backend: AnyBackend, job: Job) -> None:
-    """The log of a job that has ended, where its place would lose it."""
+    """Copy the log of an ended job if its place would lose it. Release the place if the plan says
+    so.
+    """
     if engine.store.attempt(job.id).plan.get("release_when_over"):
         _let_go(engine, backend, job)
     elif backend.capabilities.log_goes:
@@ -322,8 +324,8 @@ def _keep_what_goes(engine: Engine, backend: AnyBackend, job: Job) -> None:
 
 
 def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
-    """A job that still waits for its next attempt. Restores that message if the job could not be
-    seen meanwhile.
+    """Return a job that still waits for its next attempt. Restores that message if the job could
+    not be seen meanwhile.
     """
     if job.reason_code is Reason.NEXT_ATTEMPT:
         return Looked(job, job.next_attempt_at)
@@ -333,8 +335,8 @@ def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
 
 
 def _read_to_end(engine: Engine, job: Job) -> Job:
-    """The job with the progress of its whole log. Without hooks that wait for it, the next look
-    reads what is left.
+    """Read the log of an ended job, and return the job. Unless hooks wait for its epochs, a long
+    log is read in part and the next look reads the rest.
     """
     if hooks.wants_epochs(job):
         return progress.scan_ended(engine, job, math.inf)
@@ -342,26 +344,24 @@ def _read_to_end(engine: Engine, job: Job) -> Job:
 
 
 def _keep_log(engine: Engine, job: Job) -> None:
-    """Copy the job's log, so that it outlives its place. What fails now is tried again before the
-    release.
+    """Copy the job's log, so that it outlives its place. A copy that fails now is tried again
+    before the release.
     """
     with suppress(TaoError):
         drain(engine, job, engine.store.attempt(job.id), MOST_KEPT)
 
 
 def _is_worth_reading(backend: AnyBackend, job: Job, standing: Standing) -> bool:
-    """True if the log is read now, and the status file among the results.
+    """True if the log, and the status file among the results, are read now.
 
-    Those of a canceled job are read now only if its files are cheap to look into or hooks wait.
+    For a canceled job that is so only if its files are cheap to look into or hooks wait for them.
     """
     cheap = not backend.capabilities.files_seconds and not job.results_at
     return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 
 def _looks_again_too_soon(backend: AnyBackend, job: Job, seen: Observation) -> bool:
-    """True if the last look, which has not found the job either, was too recent: one lag may
-    explain both.
-    """
+    """True if the last look also missed the job, and was too recent: one lag may explain both."""
     if seen.phase is not Phase.ABSENT or not job.absent_looks or job.seen_at is None:
         return False
     return apart(seen, job.seen_at) < timedelta(seconds=backend.capabilities.lag_seconds)
@@ -373,8 +373,8 @@ def apart(seen: Observation, last: datetime) -> timedelta:
 
 
 def _let_go(engine: Engine, backend: AnyBackend, job: Job) -> None:
-    """Copy the job's log, then remove what is left at the backend. `tao gc` does later what fails
-    now.
+    """Copy the job's log, then remove the job at the backend. If either fails now, `tao gc` does it
+    later.
     """
     row = engine.store.attempt(job.id)
     try:
@@ -392,8 +392,8 @@ def policy_of(backend: AnyBackend, job: Job) -> RetryPolicy:
 
 
 def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> Diagnosis | None:
-    """Why the job failed. None if that cannot be seen and no retry depends on it. Raises TaoError
-    if one does.
+    """Return why the job failed. None if the evidence cannot be read and no retry depends on it;
+    raises TaoError if one does.
     """
     try:
         return diagnose.explain(engine, _with_standing(job, standing))
@@ -455,15 +455,17 @@ def _with_standing(job: Job, standing: Standing) -> Job:
 
 
 def _attempt_started(job: Job, seen: Observation) -> str:
-    """When a further attempt began; `started` says it of the first."""
+    """When a further attempt began, as ISO 8601; "" if unknown, and for the first attempt, which
+    has its start in `started`.
+    """
     if job.attempt == 1:
         return ""
     return to_iso(_earliest_start(job.newest_start, seen)) or ""
 
 
 def _earliest_start(known: datetime | None, seen: Observation) -> datetime | None:
-    """When it began: the backend's time, which may come late, else the time of the first look that
-    saw it.
+    """When the attempt began: the backend's time, which may come late, else the time of the first
+    look that saw it.
     """
     known_starts = [moment for moment in (known, seen.started_at) if moment is not None]
     if not known_starts and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):

@@ -1,7 +1,7 @@
 """Notes: what is worth knowing of a job beside its status and its diagnosis.
 
-A canceled program was killed in the middle of a save; a pipe has hidden a failure, or holds back
-what a program prints; a job is Complete and its loss is NaN.
+For example: a canceled program was killed in the middle of a save; a pipe hid a failure, or holds
+back a program's output; a job is Complete and its loss is NaN.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tao_sdk.payload.pipelines import (
 )
 
 LONGEST_SCRIPT = 64 * 1024  # bytes of a script that is read
-LINES_BEHIND = 5  # of the commands behind a program that failed
+LINES_BEHIND = 5  # that commands print after a failed program
 
 TEE_WORDS = (
     "The signal ended tee too, so the program may have failed before it saved. The job's log "
@@ -44,7 +44,7 @@ MEMORY_WORDS = (
 
 
 def notes(engine: Engine, job: Job) -> list[str]:
-    """A sentence or more for each; none for most jobs."""
+    """Return the notes on a job, each a sentence or more. Most jobs have none."""
     if job.status is Status.RUNNING:
         found = [held_back_note(engine, job)]
     elif job.status is Status.COMPLETE:
@@ -55,13 +55,13 @@ def notes(engine: Engine, job: Job) -> list[str]:
 
 
 def grace_note(engine: Engine, job: Job) -> str:
-    """What helps a job that was killed when its grace was over."""
+    """Advice for a job that was killed when its grace was over; "" for any other."""
     grace = longer_grace(engine, job)
     return GRACE_WORDS.format(grace=grace) if grace else ""
 
 
 def tee_note(engine: Engine, job: Job) -> str:
-    """What the signal did to a job that pipes into tee.
+    """Say what the signal did to a job that pipes into tee; "" for any other.
 
     tee ends at once, and the program fails at the next line that it prints.
     """
@@ -73,12 +73,14 @@ def tee_note(engine: Engine, job: Job) -> str:
 
 
 def memory_note(job: Job) -> str:
-    """What to do about a Complete job of which the kernel killed a process."""
+    """Advice for a Complete job that lost a process to the kernel's OOM killer; "" for any
+    other.
+    """
     return MEMORY_WORDS if job.reason_code is Reason.OUT_OF_MEMORY else ""
 
 
 def hidden_failure_note(engine: Engine, job: Job) -> str:
-    """The error that ended a program of a Complete job, and what makes such a failure count."""
+    """The error that ended a program of a Complete job, and how to make such a failure count."""
     hiding = hidden_exit_code(command_of(job), script_reader(engine, job))
     if hiding is None:
         return ""
@@ -90,7 +92,7 @@ def hidden_failure_note(engine: Engine, job: Job) -> str:
 
 
 def hidden_words(hiding: Hiding) -> str:
-    """Whose exit code the job has, and what helps."""
+    """Say whose exit code the job has, and how to make a failure count."""
     whose = f"The job is Complete, for its exit code is that of {hiding.last}."
     if hiding.by_pipe:
         return f"{whose} For a failure to count, begin the command with: set -o pipefail;"
@@ -100,13 +102,15 @@ def hidden_words(hiding: Hiding) -> str:
 
 
 def not_finite_note(job: Job) -> str:
-    """Which metrics of a Complete job are NaN, since when, and what to do."""
+    """Name the metrics of a Complete job that are NaN, since when, and what to do."""
     words = not_finite_words(job.progress)
     return f"Its {words}. {NOT_FINITE_ADVICE}" if words else ""
 
 
 def held_back_note(engine: Engine, job: Job) -> str:
-    """A filter behind a program of a running job that keeps in a buffer what is printed."""
+    """Name a filter in a running job's command that buffers the output, and the option
+    against it.
+    """
     found = holding_filter(command_of(job), script_reader(engine, job))
     if found is None:
         return ""
@@ -122,7 +126,9 @@ def command_of(job: Job) -> str:
 
 
 def script_reader(engine: Engine, job: Job) -> ReadScript:
-    """Reads a script of the job's command that lies here, as it is at present."""
+    """Return a function that reads a script of the job's command on this machine, in its present
+    form.
+    """
     folders = (engine.store.attempt(job.id, job.attempt).start_folder, ".")
 
     def read(path: str) -> str:
@@ -136,11 +142,11 @@ def script_reader(engine: Engine, job: Job) -> ReadScript:
 
 
 def text_of(path: Path) -> str:
-    """A script's text; "" for what is none, is too long or cannot be read."""
+    """A script's text; "" if it is not a file, is too long or cannot be read."""
     try:
         if not path.is_file() or path.stat().st_size > LONGEST_SCRIPT:
             return ""
         with path.open(errors="replace") as file:
-            return file.read(LONGEST_SCRIPT)  # it may be no longer what it was
+            return file.read(LONGEST_SCRIPT)  # the file may have grown meanwhile
     except (OSError, ValueError):
         return ""

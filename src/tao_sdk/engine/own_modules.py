@@ -1,6 +1,6 @@
-"""Own modules: the user's Python files that a job's program imports, and that were not sent.
+"""Own modules: the user's Python files that a job's program imports but that were not sent.
 
-They are looked for on this machine where `tao` runs, beside the paths of the files that were sent.
+`tao` looks for them on the machine where it runs, beside the paths of the sent files.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path, PurePosixPath
 
 from tao_sdk.model.module_names import missing_module
 
-MOST_FOLDERS = 20  # of the sent files, in which a module is looked for
+MOST_FOLDERS = 20  # of the sent files, to search for a module
 
 
 def own_module(error: str, files: Iterable[str], folders: Iterable[str]) -> str:
-    """`utils.py` or `lib/utils`, as `--files` takes it, for the module that the error names.
+    """Return `utils.py` or `lib/utils`, as `--files` takes it, for the module that the error names.
 
-    `files` are the paths of the sent files in the job, `folders` the folders here that they may
-    have come from. "" where no module of that name is there that was not sent.
+    `files` are the paths of the sent files in the job, `folders` the local folders that they may
+    have come from. "" if the module is not there, or was sent.
     """
     name, _ = missing_module(error)
     sent = set(files)
@@ -30,7 +30,7 @@ def own_module(error: str, files: Iterable[str], folders: Iterable[str]) -> str:
 
 
 def _candidates(name: str, files: set[str]) -> Iterator[PurePosixPath]:
-    """`utils.py` and `utils` in the folders of those files."""
+    """Yield `utils.py` and `utils` in each folder of `files`."""
     relative = [PurePosixPath(path) for path in sorted(files) if not path.startswith("/")]
     parents = dict.fromkeys([PurePosixPath("."), *(path.parent for path in relative)])
     for parent in list(parents)[:MOST_FOLDERS]:

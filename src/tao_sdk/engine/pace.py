@@ -1,5 +1,5 @@
-"""Pace: how often an endpoint is looked at. As often as is polite there, and ever less while
-nothing changes.
+"""Pace: the interval between looks at an endpoint. It starts as short as is polite there, and grows
+while nothing changes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ SLOWEST_SECONDS = 60.0  # between the looks of a watcher
 
 @dataclass
 class Pace:
-    """Looks that are `shortest` seconds apart after a change, and by `growth` further apart each
-    time, up to `longest`.
+    """The interval between looks: `shortest` seconds after a change, then longer by the factor
+    `growth` each time, up to `longest` seconds.
     """
 
     shortest: float
@@ -28,8 +28,8 @@ class Pace:
 
     @classmethod
     def of_waiting(cls, polite: float) -> Pace:
-        """Somebody waits for the next change: they hear of it sooner, and pay for that with more
-        looks at first.
+        """The pace while somebody waits for the next change: they hear of it sooner, at the cost of
+        more looks at first.
         """
         return cls(polite / 10, 2 * polite, 1.2)
 

@@ -1,7 +1,7 @@
-"""Place facts: what a plan knows of the place that it is for.
+"""Place facts: what a plan knows about its endpoint.
 
-A job that is submitted needs an answer of the place. A plan that is only shown is made without one
-too, and says so.
+A submit needs an answer from the endpoint. A plan that is only shown can use assumed facts instead,
+and says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Places: the backends of one store's jobs, each opened when it is first needed, and kept.
+"""Places: the backends of one store's jobs. Each is opened when it is first needed, and kept.
 
-A place is named by a platform (as the settings say), by an endpoint of config.yaml, or by a job
-that lives on it. The way to a job's place is that of the endpoint of config.yaml, else that of the
-settings, else the one that the store remembers.
+A platform (as the settings say), an endpoint of config.yaml, or a job that lives on it names a
+place. The settings for a job's place are those of its endpoint in config.yaml, else the user's
+settings, else those that the store remembers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from tao_sdk.store import Store
 
 
 class Places:
-    """Safe to use from several threads. Opening a backend asks nothing of its place."""
+    """The open backends, by name and by endpoint. Safe to use from several threads. Opening a
+    backend asks nothing of its place.
+    """
 
     def __init__(
         self,
@@ -39,12 +41,12 @@ class Places:
 
     @cached_property
     def endpoints(self) -> Mapping[str, NamedEndpoint]:
-        """The named places."""
+        """The named endpoints."""
         return endpoints(self._settings)
 
     def named(self, name: str) -> AnyBackend:
-        """The backend of an endpoint's or a platform's name. Raises UsageError for one that is
-        neither.
+        """Return the backend of an endpoint's or a platform's name. Raises UsageError for any other
+        name.
         """
         with self._opening:
             if name not in self._by_name:
@@ -52,8 +54,8 @@ class Places:
             return self._by_name[name]
 
     def chosen(self, name: str, options: Mapping[str, Any]) -> AnyBackend:
-        """The same, or the place that a job's options choose. Raises as the backend where they
-        lead to none.
+        """Return the backend that a job's options choose, else the named one. Raises the backend's
+        error if the options lead to no place.
         """
         platform, settings = self._settings_of(name)
         wanted = chosen_settings(platform, options)
@@ -72,8 +74,8 @@ class Places:
             return backend
 
     def at(self, platform: str, endpoint: str) -> AnyBackend:
-        """The backend on which jobs of that endpoint live. Raises Unreachable where nothing leads
-        there any more.
+        """Return the backend that the jobs of that endpoint live on. Raises Unreachable if no
+        settings lead there any more.
         """
         key = (platform, endpoint)
         with self._opening:
@@ -82,12 +84,12 @@ class Places:
             return self._by_endpoint[key]
 
     def name_of(self, platform: str, endpoint: str) -> str:
-        """The name that config.yaml has for that endpoint; "" where it has none."""
+        """The name of that endpoint in config.yaml; "" if it has none."""
         names = (name for name, each in self.endpoints.items() if each.platform == platform)
         return next((name for name in names if self._is_at(name, endpoint)), "") if endpoint else ""
 
     def remember(self, backend: AnyBackend) -> None:
-        """Keep in the store how that place was reached, for processes with other settings."""
+        """Store how the backend's place was reached, for processes with other settings."""
         if isinstance(backend, FoundAgain):
             self._store.remember_way((backend.platform, backend.endpoint), backend.way)
 
@@ -105,7 +107,7 @@ class Places:
         return open_backend(platform, settings)
 
     def _settings_of(self, name: str) -> tuple[str, Settings]:
-        """(platform, settings) of an endpoint's or a platform's name. Raises as `named`."""
+        """Return (platform, settings) for an endpoint's or a platform's name. Raises as `named`."""
         endpoint = self.endpoints.get(name)
         if endpoint is not None:
             place = self._settings.at_place(endpoint.platform, endpoint.read_settings())
@@ -119,7 +121,7 @@ class Places:
         for backend in self._candidates(platform, endpoint):
             if backend.endpoint == endpoint:
                 return backend
-        here = self.named(platform)  # its own error, where the settings lead nowhere, says more
+        here = self.named(platform)  # if the settings lead nowhere, its own error says more
         raise Unreachable(
             f"This job lives on {endpoint}, and {platform} here means {here.endpoint}.",
             "",
@@ -127,7 +129,9 @@ class Places:
         )
 
     def _candidates(self, platform: str, endpoint: str) -> Iterator[AnyBackend]:
-        """What may be the place, the likeliest first. One that cannot be opened is none."""
+        """Yield the backends that may be the place, the likeliest first. Skips those that do not
+        open.
+        """
         named = [name for name, each in self.endpoints.items() if each.platform == platform]
         for name in (*named, platform):
             with suppress(TaoError):

@@ -1,9 +1,9 @@
-"""Progress: how far a job's training is, read from what is new in its log; a milestone is never
+"""Progress: how far a job's training is, read from the new part of its log. No milestone is
 skipped.
 
-Where the log names no epoch, the status.json among the results does (engine/status_file.py); once
-the log names one, the log alone counts, so that it does not matter which was read first. Not here:
-when it is read (engine/reading.py).
+If the log names no epoch, the status.json among the results does (engine/status_file.py). Once the
+log names one, only the log counts, so the order of reading does not matter. Not here: when it is
+read (engine/reading.py).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
 
-MOST_AT_ONCE = 16 * MiB  # a second or two of work at the worst, so that a look stays a look
+MOST_AT_ONCE = 16 * MiB  # bytes: at worst a second or two of work, so a look stays short
 BUCKET_SECONDS = 10.0  # between two looks into a bucket; a job sends its status there once a minute
-EPOCHS_AT_ONCE = 5000  # that are held before they are written down
-RENEWED_SECONDS = 30.0  # a reading that found nothing new is written down only this often
+EPOCHS_AT_ONCE = 5000  # in memory, before they are written to the store
+RENEWED_SECONDS = 30.0  # how often a reading without news is written to the store
 
 
 def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = math.inf) -> Job:
-    """Read on from where the last scan ended, and write down what was found. Two readers at once do
+    """Read on from where the last scan ended, and store the new progress. Two readers at once do
     not double it.
 
-    Not much more than `most` bytes are read in one call, for `seconds`; the next call goes on.
+    One call reads not much more than `most` bytes, for `seconds`; the next call continues.
     """
     return _scan(engine, job, Reading(job, over=job.status.terminal), most, seconds)
 
@@ -49,8 +49,8 @@ def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = 
 def scan_ended(
     engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = math.inf
 ) -> Job:
-    """As `scan`, of a job that was seen to have ended: what is read now to its end is all that it
-    will ever say.
+    """Like `scan`, for a job that a look has seen end: its log is complete, so once read to its end
+    it is never read again.
     """
     return _scan(engine, job, Reading(job, over=True), most, seconds)
 
@@ -79,7 +79,7 @@ def _chunks(engine: Engine, job: Job, ref: Ref, cursor: str) -> Iterator[LogChun
 
 
 def read_status_file(engine: Engine, job: Job, reading: Reading) -> None:
-    """Where the log names no epoch, read what is new in the status file."""
+    """Read the new part of the status file, if the log names no epoch and a look is due."""
     if not reading.log_names_epochs and is_time(engine, job):
         data, place = status_file.read_on(
             files_of(engine, job), job.results_dir, reading.status_file
@@ -88,8 +88,8 @@ def read_status_file(engine: Engine, job: Job, reading: Reading) -> None:
 
 
 def keep(engine: Engine, job: Job, reading: Reading) -> Job:
-    """The job with what was read of it, written down. Who has read the last of it leaves the curve
-    beside the results.
+    """Store a reading and return the job with it. The reader that finishes the log also leaves the
+    curve beside the results.
     """
     result = reading.result()
     pause = engine.backend_of(job).capabilities.log_seconds or RENEWED_SECONDS
@@ -101,8 +101,8 @@ def keep(engine: Engine, job: Job, reading: Reading) -> Job:
 
 
 def _write(engine: Engine, job: Job, result: LogReading, reading: Reading) -> Job | None:
-    """The job with its new epochs and the hooks that they make due; None, and nothing is written,
-    if it was changed meanwhile.
+    """Store the new epochs and the hooks that they make due, and return the job. None, with nothing
+    written, if the job was changed meanwhile.
     """
     now, reported = utc_now(), reading.before.reported_epoch
     epochs = [one for one in reading.epochs if one.epoch and one.epoch >= reported]
@@ -117,9 +117,8 @@ def _write(engine: Engine, job: Job, result: LogReading, reading: Reading) -> Jo
 
 
 def is_news(reading: LogReading, stored: LogReading, pause: float) -> bool:
-    """True for what has to be written down: more than that nothing is new since a moment ago.
-
-    `pause`: seconds after which that, too, is written down.
+    """True if the reading has to be stored: more has changed than its time, or `pause` seconds have
+    passed since the stored one.
     """
     if replace(reading, as_of=None) != replace(stored, as_of=None):
         return True
@@ -130,8 +129,11 @@ def is_news(reading: LogReading, stored: LogReading, pause: float) -> bool:
 
 
 def is_time(engine: Engine, job: Job) -> bool:
-    """A folder of this machine is looked into at every scan; a bucket or a folder elsewhere, which
-    costs, now and then.
+    """True if the status file is read now.
+
+    A folder of this machine is read at every scan. A bucket or a folder elsewhere costs time, so it
+    is read only now and then, and once more after the job has ended. Files on demand are never
+    read.
     """
     pause = BUCKET_SECONDS
     if not in_bucket(job.results_dir):
@@ -149,7 +151,7 @@ def is_time(engine: Engine, job: Job) -> bool:
 class Reading:
     """Reads a job's log from where the last reading ended, in bounded memory.
 
-    An unfinished line is carried over to the next one.
+    An unfinished line is carried over to the next reading.
     """
 
     def __init__(self, job: Job, over: bool = False) -> None:
@@ -161,7 +163,7 @@ class Reading:
         self.status_file = self.before.status_file
         self.whole = False  # the log was read to its end
         self._saving = self.before.saving
-        self.epochs: list[EpochMetrics] = []  # what is new
+        self.epochs: list[EpochMetrics] = []  # the new ones
         self._size = 0  # bytes read
         self._filter = EventFilter()
         self._log = ProgressReader(self.before.log_progress, is_running=self.before.pace.is_running)
@@ -180,7 +182,7 @@ class Reading:
         most_epochs: float = math.inf,
     ) -> None:
         """Read until `most` bytes, `most_epochs` or the `deadline` (of time.monotonic) are reached,
-        or there is no more.
+        or the log ends.
         """
         try:
             for chunk in chunks:
@@ -200,12 +202,12 @@ class Reading:
         self.whole = True
 
     def may_go_on(self, most: float, deadline: float) -> bool:
-        """True where the last `read` stopped only because it had found many epochs."""
+        """True if the last `read` stopped only because it had found many epochs."""
         many = not self.whole and len(self.epochs) >= EPOCHS_AT_ONCE
         return many and self._size < most and time.monotonic() < deadline
 
     def go_on(self, job: Job) -> None:
-        """What was read until now is written down, in `job`."""
+        """Begin the next part. `job` has everything stored that was read until now."""
         self.before, self.epochs = job.reading, []
 
     def take_status_file(self, data: bytes, place: FilePlace) -> None:
@@ -220,7 +222,7 @@ class Reading:
         self.epochs += self._log.feed_epochs(text)
 
     def result(self) -> LogReading:
-        """What the job keeps of its progress, and where reading goes on."""
+        """Return the progress to store, and where reading continues."""
         now = whole_milliseconds(utc_now())
         reading = LogReading(
             log_progress=self._log.progress,
@@ -239,7 +241,7 @@ class Reading:
         return replace(reading, pace=self._pace(epoch, now), reported_epoch=reported_epoch)
 
     def _pace(self, epoch: int, now: datetime) -> Pace:
-        """The pace with this look, if the log was read to its end."""
+        """The pace, with this look added if the log was read to its end."""
         if not self.whole:
             return self.before.pace
         look_before = self.before.as_of.timestamp() if self.before.as_of else None

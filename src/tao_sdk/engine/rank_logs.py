@@ -16,10 +16,10 @@ Pieces = Iterable[tuple[int, bytes]]  # (rank, some bytes of its log)
 
 
 def with_headers(pieces: Pieces, sources: Mapping[int, str] | None = None) -> Iterator[bytes]:
-    """The bytes of all, with a line before what is of another rank than what came before.
+    """Yield all bytes, with a header line wherever the rank or its source changes.
 
-    `sources` says what each rank's log comes from, as far as that is known when its line is due.
-    Where a place tells none (None), it begins with rank 0 without a line.
+    `sources` names the source of each rank's log, as far as it is known when the header is due. If
+    it is None, the backend names no sources, and rank 0 begins without a header.
     """
     last, last_source, open_line = 0 if sources is None else None, "", False
     for rank, data in pieces:
@@ -37,7 +37,7 @@ def header(rank: int, source: str) -> bytes:
 
 
 def without_events(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
-    """Each rank's own output: the runner's events are left out."""
+    """Yield each rank's own output, without the runner's events."""
     filters: dict[int, EventFilter] = {}
     for rank, data in pieces:
         user, _ = filters.setdefault(rank, EventFilter()).feed(data)
@@ -47,8 +47,8 @@ def without_events(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
 
 
 def in_whole_lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
-    """The same bytes; an unfinished line waits for its rest, so that no other
-    rank's comes between.
+    """Yield the same bytes in whole lines: an unfinished line waits for its rest, so that no other
+    rank's output splits it. A line longer than LONGEST_HELD does not wait.
     """
     held: dict[int, bytes] = {}
     for rank, piece in pieces:

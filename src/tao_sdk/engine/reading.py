@@ -1,8 +1,8 @@
 """Reading: whoever looks at live jobs also reads their progress.
 
-All jobs of a look share its time, and a backend may allow a look only so many logs. Those that were
-read longest ago come first, and the next look reads the rest. A list leaves out what a watcher
-reads. `progress.as_of` says how old a number is.
+All jobs of a look share its time, and a backend may limit the logs of a look. The logs that were
+read longest ago come first, and the next look reads the rest. A list leaves out the logs that a
+watcher reads. `progress.as_of` says how old a number is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tao_sdk.model.plan import Ref
 LOOK_SECONDS = 1.0  # the longest time that reading adds to a look
 
 
-LOOKS_FOR_ALL = 8  # lists, in which the logs of all jobs are read; of more jobs a list reads one
+LOOKS_FOR_ALL = 8  # lists that together read all logs; with more jobs, a list reads one log
 
 
 def look_and_read(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
@@ -35,7 +35,7 @@ def look_and_read(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
 
 
 def look_and_read_due(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
-    """Look at all jobs for a list. Of their logs those are read that nobody has read lately."""
+    """Look at all jobs for a list, and read the logs that nobody has read lately."""
     looked = [one.job for one in look(engine, jobs)]
     groups = _by_endpoint([job for job in looked if may_have_news(job)])
     due = [job for endpoint, group in groups.items() for job in _due(engine, endpoint, group)]
@@ -44,14 +44,15 @@ def look_and_read_due(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
 
 
 def _due(engine: Engine, endpoint: Endpoint, jobs: Sequence[Job]) -> Sequence[Job]:
-    """The jobs of an endpoint whose logs a list reads: all where that costs next to nothing.
+    """The jobs of an endpoint whose logs a list reads: all if that costs next to nothing.
 
-    Elsewhere none while somebody watches there, and none that was read a moment ago. Where more are
-    left than a few lists could read, the one that was read longest ago: only a watcher would help.
+    Otherwise every ended job. A live job only if nobody watches the endpoint and its log was not
+    read a moment ago. If more are left than a few lists could read, only the one that was read
+    longest ago: only a watcher would help.
     """
     try:
         capabilities = engine.backend(*endpoint).capabilities
-    except TaoError:  # the look has told that it cannot be asked
+    except TaoError:  # the look has reported that it cannot be asked
         return ()
     if not capabilities.log_seconds:
         return jobs
@@ -64,11 +65,13 @@ def _due(engine: Engine, endpoint: Endpoint, jobs: Sequence[Job]) -> Sequence[Jo
 
 
 def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> list[Job]:
-    """The same jobs, with what is new in their logs. Reading stops after `seconds`."""
+    """Read the new part of the jobs' logs, and return the same jobs. Reading stops after
+    `seconds`.
+    """
     deadline = time.monotonic() + seconds
     read_jobs: dict[str, Job] = {}
     for endpoint, group in _by_endpoint([job for job in jobs if may_have_news(job)]).items():
-        with suppress(TaoError):  # the look has told that it cannot be asked
+        with suppress(TaoError):  # the look has reported that it cannot be asked
             backend = engine.backend(*endpoint)
             chosen = _in_turn(engine, group, backend.capabilities.logs_per_look)
             if isinstance(backend, ReadsManyLogs) and len(chosen) > 1:
@@ -79,8 +82,8 @@ def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> 
 
 
 def may_have_news(job: Job) -> bool:
-    """True if the job has begun and its log may have more to read: it is live, or was not read to
-    its end.
+    """True if the job has begun and its log may have more to read: it is live, or its log was not
+    read to its end.
     """
     if job.started is None or job.imported_from:
         return False
@@ -95,8 +98,8 @@ def _by_endpoint(jobs: Sequence[Job]) -> Mapping[Endpoint, list[Job]]:
 
 
 def _in_turn(engine: Engine, jobs: Sequence[Job], most: int) -> Sequence[Job]:
-    """The jobs whose logs are read now; all where `most` is 0. One whose log gives no answer keeps
-    no other from its turn.
+    """Choose the jobs whose logs are read now; all if `most` is 0. A job whose log gives no answer
+    keeps no other from its turn.
     """
     if not most:
         return jobs
@@ -112,14 +115,14 @@ def as_of(job: Job) -> float:
 def _read_each(
     engine: Engine, backend: AnyBackend, jobs: Sequence[Job], deadline: float
 ) -> dict[str, Job]:
-    """Read each log, as many at a time as the backend allows. The first is always read, no other
-    begins after the deadline.
+    """Read each log, as many at a time as the backend allows. The first log is always read; no
+    other read begins after the deadline.
     """
 
     def scanned(job: Job) -> Job:
         left = deadline - time.monotonic()
         if job is jobs[0] or left > 0:
-            with suppress(TaoError):  # of this job nothing new can be read now
+            with suppress(TaoError):  # nothing new can be read of this job now
                 return progress.scan(engine, job, seconds=max(left, 0.0))
         return job
 

@@ -1,7 +1,7 @@
-"""Repeated: a submit that was sent again with its idempotency key, because its reply was lost.
+"""Repeated: a submit that is sent again with its idempotency key, because its reply was lost.
 
-It starts nothing: the job of the first submit is the answer. A submit that was refused has left no
-job, and so none of its key.
+It starts nothing: the answer is the job of the first submit. A refused submit leaves no job, so its
+key is free again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def key_of(request: Request) -> SubmitKey | None:
-    """The key of a request with what it asks for; None for a request without a key."""
+    """The request's key, with a digest of the request; None for a request without a key."""
     if request.idempotency_key is None:
         return None
     return SubmitKey(request.idempotency_key, digest_of(request))
 
 
 def digest_of(request: Request) -> str:
-    """A hash of what is asked for, without the environment, which may hold secrets, and without the
-    contents of files.
+    """Return a hash of the request, without its environment, which may hold secrets, and without
+    the contents of files.
     """
     asked_for = {
         "spec": replace(checked(request.spec), env_vars={}).to_json(),
@@ -43,9 +43,9 @@ def digest_of(request: Request) -> str:
 
 
 def job_of_key(engine: Engine, key: SubmitKey | None) -> str | None:
-    """The id of the job that an earlier submit with this key started; None where there is none.
+    """The id of the job that an earlier submit with this key started; None if there is none.
 
-    Raises UsageError where that submit asked for something else.
+    Raises UsageError if that submit asked for something else.
     """
     earlier = engine.store.submitted_with(key.text) if key else None
     if key is None or earlier is None:

@@ -1,4 +1,4 @@
-"""Resubmit: start the next attempt of a job whose last one failed for a reason that another try can
+"""Resubmit: start the next attempt of a job whose last one failed for a reason that a retry can
 mend.
 """
 
@@ -25,11 +25,11 @@ from tao_sdk.store import NewEvent
 
 
 def resubmit(engine: Engine, job: Job) -> Job:
-    """The job with its next attempt handed over; as it is when someone else acted first. Call it as
-    the watcher only.
+    """Start the job's next attempt, and return the job. If another process acted first, return the
+    job as it is. Only the watcher calls this.
 
-    Raises Unreachable, with nothing changed: the next look finds it due again. A refused attempt is
-    followed by another where the job may have one; else the refusal is the job's end.
+    Raises Unreachable, with nothing changed: the next look finds the job due again. After a refused
+    attempt, another follows if the job may have one; else the refusal is the job's end.
     """
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return engine.store.get(job.id)
@@ -56,7 +56,7 @@ def resubmit(engine: Engine, job: Job) -> Job:
 
 
 def _keep(engine: Engine, job: Job, plan: Plan[Any]) -> Job | None:
-    """Commit the next attempt, before the backend hears of it. None when the job was changed
+    """Store the next attempt before the backend hears of it. None if the job was changed
     meanwhile.
     """
     number = plan.attempt.number
@@ -80,7 +80,7 @@ def further_attempt(job: Job, number: int) -> Job:
 
 
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan[Any]:
-    """The same job for the next attempt."""
+    """Plan the next attempt of the same job."""
     backend = engine.backend_of(job)
     prepared = prepare_job(stored_spec(job.spec), str(job.spec["packed"]))
     options = read_options(backend, job.options)

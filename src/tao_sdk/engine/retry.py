@@ -1,4 +1,4 @@
-"""Retry: whether a failed attempt is tried again. Pure."""
+"""Retry: decide if a failed attempt is tried again. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class RetryPolicy:
     budget: int = 0
 
     def again(self, attempt: int, diagnosis: Diagnosis | None, cancel_asked: bool = False) -> bool:
-        """True when attempt `attempt` (1, 2, ...) is to be followed by another: an infrastructure
-        failure, budget left.
+        """True if another attempt follows attempt `attempt` (1, 2, ...): an infrastructure failure,
+        budget left, and no cancel requested.
         """
         return bool(
             diagnosis and diagnosis.retryable and attempt <= self.budget and not cancel_asked
@@ -27,8 +27,8 @@ class RetryPolicy:
 
 
 def is_due(at: datetime, now: datetime) -> bool:
-    """Whether the time of a further attempt has come. One further ahead than any wait means that
-    the clock was set back.
+    """True if the time of a further attempt has come. If it is further ahead than any wait, the
+    clock was set back, and the attempt is due.
     """
     return now >= at or at - now > timedelta(seconds=LONGEST_WAIT_SECONDS)
 

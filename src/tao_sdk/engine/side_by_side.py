@@ -1,7 +1,6 @@
-"""Side by side: what acts on several jobs at once, never on more than a few. It is finished once it
-has begun.
+"""Side by side: act on several jobs at once, at most a few. An action that has begun is finished.
 
-Not here: what only asks (backends/asking.py).
+Not here: calls that only ask (backends/asking.py).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Answer = TypeVar("Answer")
 def side_by_side(
     act: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int = MOST_AT_ONCE
 ) -> list[Answer | TaoError]:
-    """What `act` returns for each, in their order, or the TaoError that it raises for that one."""
+    """Return, in order, what `act` returns for each subject, or the TaoError that it raises."""
     if len(subjects) < 2:
         return [answer(act, subject) for subject in subjects]
     return in_threads(act, subjects, most)
@@ -32,7 +31,9 @@ def side_by_side(
 def all_answers(
     act: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int = MOST_AT_ONCE
 ) -> list[Answer]:
-    """The same where no error is expected: one that comes all the same is raised at the end."""
+    """Like `side_by_side`, where no error is expected: raise the first TaoError after all have
+    ended.
+    """
     return [or_raise(one) for one in side_by_side(act, subjects, most)]
 
 
@@ -45,10 +46,11 @@ def or_raise(one: Answer | TaoError) -> Answer:
 def in_threads(
     act: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int
 ) -> list[Answer | TaoError]:
-    """The same, with each one in a thread, `most` at once. The time within which the caller may ask
-    is that of the threads.
+    """Like `side_by_side`, with a thread for each subject, `most` at once. The caller's deadline
+    for asking applies in the threads, too.
 
-    Ctrl-C interrupts none that has begun: it is raised once those have ended, and no other begins.
+    Ctrl-C interrupts no action that has begun: it is raised once those have ended, and no other
+    begins.
     """
 
     def in_context(context: Context, subject: Subject) -> Answer | TaoError:
@@ -73,7 +75,7 @@ def answer(act: Callable[[Subject], Answer], subject: Subject) -> Answer | TaoEr
 
 
 def submits_at_once(capabilities: Capabilities, gpu_counts: Iterable[int]) -> int:
-    """How many jobs that need so many GPUs are planned and submitted at once."""
+    """How many jobs with these GPU counts are planned and submitted at once."""
     if capabilities.picks_gpus and any(gpu_counts):
         return 1
     return capabilities.submits

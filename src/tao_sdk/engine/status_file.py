@@ -1,7 +1,7 @@
 """The status.json of a training: TAO's programs write one JSON line per epoch into their results,
 whatever they print.
 
-Read on from where the last look ended; only whole lines are taken.
+Reading continues where the last look ended, and takes only whole lines.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tao_sdk.model.log_reading import FilePlace
 
 NAME = "status.json"
 DEEPEST = 3  # folders below the results: <key>/train/status.json
-MOST_FOLDERS = 200  # that are looked into: a look at one job must not keep the others waiting
+MOST_FOLDERS = 200  # to search: a look at one job must not keep the others waiting
 NOT_RESULTS = frozenset({".tao", "work", "inputs"})
 MOST_AT_ONCE = 4 * MiB
 
 
 def read_on(files: Files, results_dir: str, place: FilePlace) -> tuple[bytes, FilePlace]:
-    """(what is new in the newest status.json below the results, where to go on). Nothing where
-    there is none.
+    """Return (the new lines of the newest status.json below the results, where to continue). No
+    lines if there is no such file.
     """
     try:
         newest = max(_found(files, results_dir), key=lambda stat: stat.mtime, default=None)
@@ -37,7 +37,7 @@ def read_on(files: Files, results_dir: str, place: FilePlace) -> tuple[bytes, Fi
 
 
 def _found(files: Files, results_dir: str) -> list[FileStat]:
-    """Every status.json, those that lie higher first."""
+    """Every status.json below the results, those in higher folders first."""
     found: list[FileStat] = []
     folders = [(results_dir, 0)]
     for folder, depth in islice(folders, MOST_FOLDERS):

@@ -1,8 +1,8 @@
-"""Store login: whether a job that needs a bucket has keys for it, or its user has said that a role
-gives them.
+"""Store login: check that a job has keys for its buckets, or that its user says that a role gives
+them.
 
-A bucket that is only read may be public, so its store is asked first (input_findings.py); where it
-does not answer, keys are needed. A bucket that results go to is never public.
+A bucket that is only read may be public, so its store is asked first (input_findings.py). If the
+store does not answer, keys are needed. A bucket for results is never public.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def all_set(env: Mapping[str, object], names: Collection[str]) -> bool:
 
 
 def no_keys(what: str, spec: JobSpec, profile: str) -> CredentialError:
-    """The error of a job without keys. `profile` is the AWS profile that was named: its keys are
-    not in a file, else they would be here.
+    """The error for a job without keys. `profile` is the AWS profile that the user named, or "".
+    Its keys are not in a file, else the job would have them.
     """
     missing = [name for inside, name in PAIR.items() if not spec.env_vars.get(inside)]
     if len(missing) == 1:

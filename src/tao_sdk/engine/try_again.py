@@ -1,5 +1,4 @@
-"""Try again: what a person asks for once a job has ended, as a further attempt of it or as a new
-job like it.
+"""Try again: at a person's request, run an ended job as a further attempt, or as a new job like it.
 
 Not here: the further attempts that a watcher starts by itself (resubmit.py).
 """
@@ -28,11 +27,11 @@ from tao_sdk.store import NewEvent
 
 
 def retry(engine: Engine, job_id: str) -> Job:
-    """The ended job with its next attempt handed over. It is not counted towards `retries`.
+    """Start the next attempt of an ended job, and return the job. It does not count towards
+    `retries`.
 
     Raises UsageError for a job that is live or Complete, CredentialError, SpecError, Unreachable:
-    then nothing has changed. Raises Refused in the backend's words, which is the end of that
-    attempt.
+    then nothing has changed. Raises Refused in the backend's words: that ends the attempt.
     """
     if not engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS):
         raise busy(job_id)
@@ -59,7 +58,7 @@ def _hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, 
 
 
 def retryable(job: Job) -> Job:
-    """The job. Raises UsageError for one that is live, and for one that has done its work."""
+    """Return the job. Raises UsageError if it is live or Complete."""
     if not job.status.terminal:
         raise UsageError(
             f"{job.id} is {job.status}: {job.message}"
@@ -90,8 +89,8 @@ def busy(job_id: str) -> UsageError:
 
 
 def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
-    """Commit the next attempt, before the backend hears of it: a crash after it leaves an attempt
-    that a look starts.
+    """Store the next attempt before the backend hears of it. If a crash follows, a look starts that
+    attempt.
     """
     if secrets:
         engine.store.keyring.save(job.id, secrets)
@@ -113,12 +112,12 @@ def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str
 
 
 def request_anew(engine: Engine, job: Job) -> Request:
-    """The same job as a new one: its spec, options and packed command, with the
-    environment of now.
+    """Return a request for a new job with the same spec, options and packed command, and the
+    current environment.
     """
     endpoint = engine.store.attempt(
         job.id
-    ).attempt.endpoint  # raises for a job of which only another program knows
+    ).attempt.endpoint  # raises for a job that only another program knows
     spec = stored_spec(job.spec)
     names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
     values = secrets_now(engine, spec, names, engine.store.keyring.load(job.id))
@@ -133,10 +132,10 @@ def request_anew(engine: Engine, job: Job) -> Request:
 def secrets_now(
     engine: Engine, spec: JobSpec, names: Collection[str], kept: Mapping[str, str]
 ) -> dict[str, str]:
-    """The values of these secrets as the caller has them now, else as they are kept: those of an
-    ended job are not.
+    """Return the values of these secrets: the caller's current ones, else the stored ones. The
+    secrets of an ended job are not stored.
 
-    Raises CredentialError naming one that is neither here nor kept.
+    Raises CredentialError naming a secret that is neither here nor stored.
     """
     if not names:
         return {}

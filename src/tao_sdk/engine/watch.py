@@ -1,7 +1,7 @@
-"""Watch: the loop that looks, retries, sends cancels again, delivers hooks, and so carries jobs to
-their end.
+"""Watch: the loop that looks, retries, sends cancels again and delivers hooks, until all jobs have
+ended.
 
-One process acts for an endpoint at a time: the one that holds its lease. Others only look at the
+One process acts for an endpoint at a time: the one that holds its lease. Others only read the
 store.
 """
 
@@ -53,17 +53,17 @@ class Watcher:
     _listeners: dict[Endpoint, Listener] = field(default_factory=dict[Endpoint, Listener])
     _away: dict[Endpoint, str] = field(
         default_factory=dict[Endpoint, str]
-    )  # why it cannot be had, as was said
+    )  # why it cannot be used, as last logged
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
     _acting: set[threading.Thread] = field(
         default_factory=set[threading.Thread]
-    )  # those whose work is finished before the watcher ends
+    )  # threads that finish their work before the watcher ends
     _saw_live_jobs: bool = False  # in the last turn
 
     def run(self) -> None:
-        """Until no job is live and nothing is due any more, or `stop` is set. Then whoever comes
-        next may watch.
+        """Run until no job is live and nothing is due, or `stop` is set. Then give up the leases,
+        so that another process may watch.
         """
         try:
             self._run()
@@ -73,7 +73,7 @@ class Watcher:
             for endpoint in list(self._paces):
                 self._safely(
                     partial(self.engine.leave_watch, lease.of_watch(endpoint))
-                )  # else it ends by itself
+                )  # if this fails, the lease expires
 
     def _run(self) -> None:
         self._work("deliveries", self.deliver)
@@ -95,8 +95,9 @@ class Watcher:
             return False
 
     def _finish_work(self) -> None:
-        """What a thread has begun (a callback that was claimed, a delivery, a new attempt) is
-        finished, unless it hangs. One that only looks may wait for a place that does not answer.
+        """Wait for threads to finish what they have begun (a claimed callback, a delivery, a new
+        attempt), unless they hang. A thread that only looks gets less time: its endpoint may not
+        answer.
         """
         began = time.monotonic()
         with self._starting:
@@ -107,7 +108,7 @@ class Watcher:
 
     @contextmanager
     def _begun_work(self) -> Generator[None]:
-        """What this thread does inside is finished before the watcher ends, unless it hangs."""
+        """Mark this thread's work: the watcher lets it finish before it ends, unless it hangs."""
         thread = threading.current_thread()
         self._acting.add(thread)
         try:
@@ -116,7 +117,7 @@ class Watcher:
             self._acting.discard(thread)
 
     def pass_once(self) -> None:
-        """Set to work on every endpoint whose turn it is, and on what is due."""
+        """Start work on every endpoint whose turn it is, and on the callbacks."""
         endpoints = self.engine.store.live_endpoints()
         self._saw_live_jobs = bool(endpoints)
         for endpoint in endpoints:
@@ -129,7 +130,7 @@ class Watcher:
         return endpoint not in self._paces or self._paces[endpoint].is_due()
 
     def _work(self, name: str, task: Callable[[], object]) -> None:
-        """Do it in the thread of that name, unless that is still busy with the last one."""
+        """Run the task in the thread of that name, unless it is still busy with the last one."""
         with self._starting:
             thread = self._busy.get(name)
             if thread is None or not thread.is_alive():
@@ -140,11 +141,13 @@ class Watcher:
                 self._busy[name] = thread
 
     def _safely(self, task: Callable[[], object]) -> None:
-        """A watcher must go on: one of the few places that catch everything."""
+        """Run a task and log its errors. A watcher must go on, so this is one of the few places
+        that catch everything.
+        """
         try:
             task()
         except TaoError as error:
-            if not self.stop.is_set():  # once it is, the store may be closed under a slow look
+            if not self.stop.is_set():  # after that, the store may close during a slow look
                 log.warning("watching goes on after: %s", error)
         except Exception:
             log.exception("watching goes on after an unexpected error")
@@ -154,7 +157,7 @@ class Watcher:
             return any(thread.is_alive() for thread in self._busy.values())
 
     def _attend(self, endpoint: Endpoint) -> None:
-        """Look at its jobs when it is time to, or as soon as there are news of them."""
+        """Look at the endpoint's jobs when a look is due, or as soon as there is news of them."""
         listener = self._listeners.setdefault(endpoint, Listener(self.engine, endpoint))
         if not self._is_due(endpoint) and not listener.hears(TURN_SECONDS):
             return
@@ -172,8 +175,8 @@ class Watcher:
             pace.looked(changed)
 
     def _is_here(self, endpoint: Endpoint) -> bool:
-        """Whether it can be had from here; else it is left to other watchers, and which jobs are is
-        said once.
+        """True if the endpoint's backend can be used from here. If not, other watchers have its
+        jobs, and one warning names them.
         """
         try:
             self.engine.backend(*endpoint)
@@ -190,7 +193,9 @@ class Watcher:
         return True
 
     def _look_and_act(self, worth: Worth) -> bool:
-        """Whether anything changed. A job that cannot be acted on keeps no other from it."""
+        """Look at the jobs and act on what is due. True if anything changed. An error of one job
+        blocks no other.
+        """
         before = {job.id: job.standing for job in worth.look}
         looked = look(self.engine, worth.look)
         due = {one.job.id: one.job for one in looked if is_retry_due(one)}
@@ -202,8 +207,8 @@ class Watcher:
         return any(one.job.standing != before[one.job.id] for one in looked)
 
     def _resubmit_all(self, jobs: Sequence[Job]) -> None:
-        """Start the next attempts of jobs of one endpoint. One that fails keeps no other from it,
-        and none is begun once `stop` is set.
+        """Start the next attempts of jobs of one endpoint. An error of one job blocks no other, and
+        no attempt begins once `stop` is set.
         """
         if not jobs:
             return
@@ -212,7 +217,7 @@ class Watcher:
         side_by_side(lambda job: self._safely(partial(self._resubmit, job)), jobs, most)
 
     def _send_cancels(self, jobs: Sequence[Job]) -> None:
-        """Tell the backend of cancels that it could not be told of before."""
+        """Send the cancels that could not reach the backend before."""
         for job in jobs:
             was_seen = job.reason_code is not Reason.NOT_SEEN
             if was_seen and not self.stop.is_set() and cancel.is_unsent(self.engine, job):
@@ -225,8 +230,8 @@ class Watcher:
             resubmit(self.engine, job)
 
     def _read(self, jobs: Sequence[Job]) -> None:
-        """What is new in the logs: every epoch where a hook waits for it, else while there is
-        time.
+        """Read the new part of the logs: every epoch if a hook waits for it, else what time
+        allows.
         """
         for job in jobs:
             if job.started is not None and self._wants_epochs(job):
@@ -252,8 +257,8 @@ class Watcher:
             self.callbacks.fire(self.engine, job)
 
     def deliver(self) -> None:
-        """Commands and webhooks that are due, those included that were when the
-        last watcher ended.
+        """Deliver the commands and webhooks that are due, including those that the last watcher
+        left.
         """
         with self._begun_work():
             for job_id in hooks.undelivered(self.engine):
@@ -268,11 +273,11 @@ class Watcher:
 
 
 def is_retry_due(looked: Looked) -> bool:
-    """True if the job's next attempt is to be started now."""
+    """True if the job's next attempt is due now."""
     return looked.retry_at is not None and is_due(looked.retry_at, utc_now())
 
 
 def shortened(jobs: Sequence[Job]) -> str:
-    """Their ids, as many as a line has room for."""
+    """The ids of the first MOST_NAMED jobs, and how many more there are."""
     more = f" and {len(jobs) - MOST_NAMED} more" if len(jobs) > MOST_NAMED else ""
     return ", ".join(job.id for job in jobs[:MOST_NAMED]) + more
