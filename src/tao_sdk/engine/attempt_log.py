@@ -1,7 +1,7 @@
-"""The log of one attempt: of one rank or of several, from the backend, else from what is kept.
+"""The log of one attempt: of one rank or of several, from the backend, else from a copy.
 
-A backend that cannot be reached is asked again where the log is followed. A log that the backend
-has lost goes on from our copy, or from the one among the results (kept_log.py).
+If the log is followed, a backend that cannot be reached is asked again. A log that the backend has
+lost continues from our copy, or from the one among the results (kept_log.py).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tao_sdk.model.job import AttemptRow, Job
 log = logging.getLogger("tao_sdk.logs")
 FIRST_WAIT_SECONDS = 0.2  # between two reads of a log
 LONGEST_WAIT_SECONDS = 3.0  # between two reads that brought nothing new
-LONGEST_AWAY_SECONDS = 15.0  # between two tries to reach a backend that is away
+LONGEST_AWAY_SECONDS = 15.0  # between two tries to reach an unreachable backend
 LEAVE_STREAM_OUT = "Leave the stream out."
 
 RankChunk = tuple[int, LogChunk]  # (rank, a piece of its log)
 
 
 class AttemptLog:
-    """The log of one rank of an attempt. It remembers how far it was read."""
+    """The log of one rank of an attempt, and how far it was read."""
 
     def __init__(self, engine: Engine, row: AttemptRow, request: LogRequest) -> None:
         self.engine, self.row, self.request, self.rank = engine, row, request, request.rank
@@ -41,7 +41,7 @@ class AttemptLog:
         self._wants_all = request == LogRequest(rank=request.rank, follow=request.follow)
 
     def read_backend(self) -> Iterator[LogChunk]:
-        """What the backend has. Each call goes on where the one before has ended."""
+        """Read the backend's log. Each call continues where the last one ended."""
         assert self.row.ref is not None
         backend = self.engine.backend(self.row.attempt.platform, self.row.attempt.endpoint)
         if backend.capabilities.log_rotates and not self.bytes_read:
@@ -54,14 +54,14 @@ class AttemptLog:
         yield from self._pass(backend.logs(self.row.ref, self.request))
 
     def _pass(self, chunks: Iterable[LogChunk]) -> Iterator[LogChunk]:
-        """The same chunks. The next question goes on behind them."""
+        """Yield the same chunks. The next request continues behind them."""
         for chunk in chunks:
             self.request = replace(self.request, cursor=chunk.cursor, tail=None)
             self.bytes_read += len(chunk.data)
             yield chunk
 
     def _read_tail(self, backend: AnyBackend, lines: int) -> Iterator[LogChunk]:
-        """The last lines. Where the backend has fewer, those before them come from our copy."""
+        """Read the last lines. If the backend has fewer, those before them come from our copy."""
         assert self.row.ref is not None
         newest = list(backend.logs(self.row.ref, replace(self.request, follow=False)))
         kept = copied_part(self.engine, self.row, self.rank)
@@ -72,7 +72,9 @@ class AttemptLog:
         return kept.join_tail(list(backend.logs(self.row.ref, asked)), lines)
 
     def _read_copy(self) -> Iterator[LogChunk]:
-        """Our copy, whose start the backend may have no more. The backend goes on where it ends."""
+        """Read our copy, whose start the backend may have lost. The backend continues where
+        it ends.
+        """
         row = self.engine.store.attempt(self.row.attempt.job_id, self.row.attempt.number)
         size, cursor = saved_copy(row, self.rank)
         copies = self.engine.store.log_copies
@@ -86,7 +88,7 @@ class AttemptLog:
             yield LogChunk(data, cursor)
 
     def read_new(self) -> Iterator[RankChunk]:
-        """What has come since the last call. Raises Unreachable."""
+        """Read what has come since the last call. Raises Unreachable."""
         if self.is_over:
             return
         try:
@@ -104,9 +106,9 @@ class AttemptLog:
             self.lost = no_log
 
     def read_kept(self, error: PathNotFound) -> Iterator[LogChunk]:
-        """The rest of a log that the backend has lost, from what is kept.
+        """Read the rest of a log that the backend has lost from a copy.
 
-        Raises NoLog where nothing was read and nothing is kept.
+        Raises NoLog if nothing was read and there is no copy.
         """
         kept = kept_log(self.engine, self.row, self.rank)
         if kept is None and not self.bytes_read:
@@ -118,9 +120,9 @@ class AttemptLog:
         return read_as_asked(kept, self.request)
 
     def read_kept_meanwhile(self, error: Unreachable) -> Iterator[LogChunk]:
-        """What is kept, while the backend is away.
+        """Read a copy while the backend is unreachable.
 
-        Raises `error` where nothing was read and nothing is kept: the backend may have a log.
+        Raises `error` if nothing was read and there is no copy: the backend may have a log.
         """
         kept = kept_log(self.engine, self.row, self.rank)
         if kept is None and not self.bytes_read:
@@ -130,14 +132,14 @@ class AttemptLog:
 
 @dataclass(frozen=True)
 class CopiedPart:
-    """The part of a log that is copied. The backend's log goes on behind it from `cursor` on."""
+    """The copied part of a log. The backend's log continues behind it from `cursor` on."""
 
     size: int  # bytes
     cursor: str  # "" where nothing is copied
     read: Callable[[int, int], bytes]  # (offset, limit) -> some of its bytes
 
     def join_tail(self, newer: Sequence[LogChunk], lines: int) -> Iterator[LogChunk]:
-        """The last lines of the copy and of what is newer together."""
+        """Yield the last lines of the copy and of the newer chunks together."""
         text = b"".join(chunk.data for chunk in newer)
         last = newer[-1] if newer else LogChunk(b"", self.cursor)
 
@@ -154,7 +156,7 @@ class CopiedPart:
 
 
 def copied_part(engine: Engine, row: AttemptRow, rank: int) -> CopiedPart:
-    """Our copy of a rank's log, as far as it is known where the backend's goes on."""
+    """Our copy of a rank's log, up to the cursor at which the backend's log continues."""
     row = engine.store.attempt(row.attempt.job_id, row.attempt.number)
     size, cursor = saved_copy(row, rank)
     read = partial(engine.store.log_copies.read, row.attempt, rank=rank)
@@ -162,10 +164,10 @@ def copied_part(engine: Engine, row: AttemptRow, rank: int) -> CopiedPart:
 
 
 def read_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
-    """The log of one rank of an attempt.
+    """Read the log of one rank of an attempt.
 
-    Raises NoLog where there is none, Unreachable where the backend is away, may have one, and the
-    log is not followed.
+    Raises NoLog if there is none. Raises Unreachable if the backend is unreachable and may have
+    one, unless the log is followed.
     """
     attempt_log, reached, wait = AttemptLog(engine, row, request), 0, FIRST_WAIT_SECONDS
     while True:
@@ -190,7 +192,9 @@ def read_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterat
 def read_ranks(
     engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
 ) -> Iterator[RankChunk]:
-    """The logs of an attempt's ranks, one request a rank. Raises NoLog where no rank has a log."""
+    """Read the logs of an attempt's ranks, one request a rank. Raises NoLog if no rank has a
+    log.
+    """
     if len(requests) == 1:
         return ((requests[0].rank, chunk) for chunk in read_attempt(engine, row, requests[0]))
     if requests[0].follow:
@@ -201,7 +205,9 @@ def read_ranks(
 def read_one_by_one(
     engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
 ) -> Iterator[RankChunk]:
-    """A rank whose log cannot be read is left out with a warning, where another's can be read."""
+    """Read rank after rank. A rank whose log cannot be read is left out with a warning, if
+    another's can be read.
+    """
     missing: list[NoLog | Unreachable] = []
     for request in requests:
         try:
@@ -221,9 +227,10 @@ def read_one_by_one(
 def follow_ranks(
     engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]
 ) -> Iterator[RankChunk]:
-    """What is new of each rank, round after round, until the attempt is over and all is read.
+    """Yield the new part of each rank's log, round after round, until the attempt is over and all
+    is read.
 
-    The ranks are asked one after the other: none is followed by a connection of its own.
+    The ranks are asked one after the other: none has a connection of its own.
     """
     logs = [AttemptLog(engine, row, replace(request, follow=False)) for request in requests]
     waiting, wait, rounds_away = Waiting(engine), FIRST_WAIT_SECONDS, 0
@@ -270,8 +277,8 @@ def removed_log(row: AttemptRow) -> NoLog:
 
 
 def read_as_asked(kept: KeptLog | None, request: LogRequest) -> Iterator[LogChunk]:
-    """What is kept, or its tail. Nothing where some of the log was already read from the backend:
-    the cursor there does not fit what is kept.
+    """Read a copy, or its tail. Read nothing if some of the log was already read from the backend:
+    its cursor does not fit the copy.
     """
     if request.cursor or kept is None:
         return
@@ -285,14 +292,14 @@ def read_as_asked(kept: KeptLog | None, request: LogRequest) -> Iterator[LogChun
 
 
 def read_from(kept: KeptLog | None, offset: int) -> Iterator[LogChunk]:
-    """What is kept from `offset` (bytes) on."""
+    """Read a copy from `offset` (bytes) on."""
     while kept is not None and (data := kept.read(offset, MiB)):
         offset += len(data)
         yield LogChunk(data, "")
 
 
 def offset_of_tail(kept: KeptLog, lines: int | None) -> int:
-    """Where the last `lines` lines of what is kept begin; 0 for None, all of it."""
+    """The offset of the last `lines` lines of a copy, in bytes; 0 for None, all of it."""
     if lines is None:
         return 0
     return find_tail(kept.size(), partial(read_pieces, kept.read), lines, MiB)

@@ -256,8 +256,8 @@ def parse_time(text: str) -> datetime:
 
 
 def advice(failure: Failure, web: Web) -> str:
-    """What to do about a bucket that could not be reached. If no endpoint is named, the SDK looked
-    for it in AWS.
+    """Say what to do about a bucket that could not be reached. If no endpoint is named, the SDK
+    looked for it in AWS.
     """
     from tao_sdk.net.s3_endpoint import ENDPOINTS, first_value
 

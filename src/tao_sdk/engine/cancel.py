@@ -1,7 +1,7 @@
 """Cancel: end jobs, wherever they are in their lives, and keep their logs.
 
-Many jobs are ended in one go: each backend is asked once for all of its jobs. A cancel that its
-backend could not be told of is written down, and a watcher carries it out.
+Many jobs are ended in one go: each backend is asked once for all of its jobs. A cancel that could
+not be sent to its backend is stored, and a watcher carries it out.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.store import NewEvent
 
-SETTLE_SECONDS = 5.0  # for a submit that goes on, and for what is gone to be known as gone
-KILL_SECONDS = 5.0  # beyond the grace, for what was only told to end
+SETTLE_SECONDS = 5.0  # for a submit under way, and for a job that is gone to be known as gone
+KILL_SECONDS = 5.0  # beyond the grace, for a job that was only told to end
 LOOK_SECONDS = 0.1  # between looks for an end
 
-UNSENT = "cancel-unsent"  # the event of an end that was asked for: the backend could not be told
+UNSENT = "cancel-unsent"  # the event of a cancel that could not be sent to the backend
 
 Answers = dict[str, bool | TaoError]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A live job that is to end, and where its newest attempt lives."""
+    """A live job that is to end, and the ref of its newest attempt."""
 
     job: Job
     ref: Ref
-    own_end: bool  # it may have ended by itself: no further attempt was waited for
-    may_be_gone: bool  # and its place may have removed it since: no cancel was asked for before
+    own_end: bool  # it may have ended by itself: it waited for no further attempt
+    may_be_gone: bool  # and its place may have removed it since: this is its first cancel
 
     @property
     def endpoint(self) -> Endpoint:
@@ -54,12 +54,12 @@ class Target:
 def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answers:
     """End the jobs in one go. Idempotent.
 
-    Of each job True when it is over, by this or before it; False when that could not be seen in
-    time; or the error that it met: JobNotFound, Unreachable, Refused in the backend's words.
+    The answer of a job is True if it is over, by this or before; False if its end could not be seen
+    in time; or its error: JobNotFound, Unreachable, Refused in the backend's words.
     """
     try:
         answers = _end_all(engine, job_ids, grace)
-    except KeyboardInterrupt:  # nobody knows which of them were told
+    except KeyboardInterrupt:  # nobody knows which cancels were sent
         for job_id in job_ids:
             _write_unsent(engine, job_id, "interrupted")
         raise
@@ -67,8 +67,8 @@ def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answ
 
 
 def _or_unsent(engine: Engine, job_id: str, answer: bool | TaoError) -> bool | TaoError:
-    """The answer; of a cancel that could not be sent, the error with what follows. The error may be
-    that of other jobs, too.
+    """Return the answer. If it is that the cancel could not be sent, store that and return a copy
+    of the error with advice: other jobs may have the same error.
     """
     if not isinstance(answer, (Unreachable, CredentialError)):
         return answer
@@ -82,8 +82,8 @@ def _or_unsent(engine: Engine, job_id: str, answer: bool | TaoError) -> bool | T
 
 
 def _write_unsent(engine: Engine, job_id: str, why: str) -> bool:
-    """Write down that the backend could not be told. False where no end was asked for, or the job
-    is over.
+    """Store that the cancel could not be sent. False if none was requested, or the job is over or
+    gone.
     """
     try:
         job = engine.store.get(job_id)
@@ -97,7 +97,7 @@ def _write_unsent(engine: Engine, job_id: str, why: str) -> bool:
 
 
 def is_unsent(engine: Engine, job: Job) -> bool:
-    """True for a job that is to end and whose backend could not be told so."""
+    """True for a live job whose newest cancel could not be sent."""
     if not job.cancel_asked or job.status.terminal:
         return False
     asked = engine.store.last_event(job.id, ASKED)
@@ -106,8 +106,8 @@ def is_unsent(engine: Engine, job: Job) -> bool:
 
 
 def send_again(engine: Engine, job: Job) -> None:
-    """Carry out a cancel that could not be sent, with the grace that was asked for. Call it as the
-    watcher only.
+    """Carry out a cancel that could not be sent, with the grace of the request. Only the watcher
+    calls this.
     """
     grace = grace_of(engine.store.last_event(job.id, ASKED))
     cancel_all(engine, [job.id], GRACE if grace is None else grace)
@@ -137,7 +137,9 @@ def _of_each(group: Sequence[Target], answers: Answers | TaoError) -> Answers:
 
 
 def _target(engine: Engine, job_id: str, grace: timedelta) -> Target | bool:
-    """What is to be ended. Without a place to end it at, whether the job is over."""
+    """Return the target of a cancel. If there is no place to end the job at, return True if it is
+    over, else False.
+    """
     before = engine.store.get(job_id)
     if before.status.terminal:
         return True
@@ -150,7 +152,7 @@ def _target(engine: Engine, job_id: str, grace: timedelta) -> Target | bool:
 
 
 def ask(engine: Engine, job: Job, grace: timedelta = GRACE) -> Job:
-    """Write down that the job is to end, before anything is ended: a crash now still tells why."""
+    """Store the cancel request before anything is ended: after a crash it still says why."""
     engine.store.record([NewEvent(job.id, ASKED, data={"grace": grace.total_seconds()})])
     return change(engine, job.id, _to_be_canceled)
 
@@ -161,7 +163,7 @@ def _to_be_canceled(job: Job) -> Job:
 
 
 def _place(engine: Engine, job: Job) -> Ref | None:
-    """Where the newest attempt lives. None when it never started, which is its end, or its submit
+    """The ref of the newest attempt. None if it never started, which is its end, or if its submit
     still goes on.
     """
     wait_until = time.monotonic() + SETTLE_SECONDS
@@ -219,7 +221,9 @@ def _judge_all(
 
 
 def _judge(engine: Engine, backend: AnyBackend, target: Target, answer: CancelAnswer) -> bool:
-    """Write down what the backend saw at the end of one job. True if the job is over by that."""
+    """Store what follows from the backend's answer to a cancel. True if the job is over now. Raises
+    the answer if it is an error.
+    """
     if isinstance(answer, TaoError):
         raise answer
     now = engine.store.get(target.job.id)
@@ -231,12 +235,12 @@ def _judge(engine: Engine, backend: AnyBackend, target: Target, answer: CancelAn
 
 
 def _had_ended(job: Job, answer: Observation) -> bool:
-    """True if the place had removed the job because it had ended, before the cancel."""
+    """True if the place had removed the job before the cancel, because it had ended."""
     return answer.ended_by is not None and without_refuted_reason(job, answer).reason != ""
 
 
 def _seen_over(engine: Engine, job_ids: Sequence[str], give_up_at: float) -> Answers:
-    """True for each job that a look sees ended before `give_up_at`.
+    """Return True for each job that a look sees ended before `give_up_at`, else False.
 
     The look itself finds the outcome of an attempt that is gone, and judges a job anew that was
     changed meanwhile.

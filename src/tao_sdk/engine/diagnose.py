@@ -156,7 +156,7 @@ def with_own_files(diagnosis: Diagnosis, files: Collection[str]) -> Diagnosis:
 
 
 def activity(engine: Engine, job: Job) -> Activity | None:
-    """What a running job does now; None if it is not running, or its backend cannot tell."""
+    """Return what a running job does now; None if it is not running, or its backend cannot tell."""
     if job.status is not Status.RUNNING:
         return None
     try:
@@ -266,9 +266,7 @@ def with_job(evidence: Evidence, job: Job, row: AttemptRow) -> Evidence:
         limits={**row.plan.get("limits", {}), **limits_of(job)},
         files=files,
         inputs=paths_of_inputs(job),
-        start_folder=""
-        if files
-        else row.start_folder,  # with files, the job starts in its own folder
+        start_folder="" if files else row.start_folder,  # with files it is the job's own
     )
 
 

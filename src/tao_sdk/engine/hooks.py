@@ -1,9 +1,9 @@
 """Hooks: on_complete, on_error and on_epoch_milestone.
 
 A Python callable runs in this process and is claimed in the store before it fires: at most once,
-whoever polls. A command or webhook is written down as due together with the change that caused it,
-and delivered at least once, with an event id by which a receiver can tell a repeat, also after a
-restart.
+whoever polls. A command or webhook is stored as due together with the change that caused it. It is
+delivered at least once, also after a restart, with an event id by which a receiver can recognize a
+repeat.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ log = logging.getLogger("tao_sdk.hooks")
 DUE, FAILED, DONE = "hook-due", "hook-failed", "hook-done"
 HOOK_OF = {Status.COMPLETE: "on_complete", Status.ERROR: "on_error"}
 DELIVERY_SECONDS = 60.0
-LAST_WORDS = 500  # bytes of what a failing command printed that are written down
-# seconds from a failed try to the next; after the last it is given up
+LAST_WORDS = 500  # bytes of a failing command's output that are stored
+# seconds from a failed delivery to the next; after the last, the hook is given up
 WAITS = (5.0, 30.0, 180.0, 900.0)
 Callback = Callable[..., Any]
 
@@ -50,7 +50,7 @@ class Callbacks:
     of_job: dict[str, Mapping[str, Callback]] = field(
         default_factory=dict[str, Mapping[str, Callback]]
     )
-    # the last event that was looked at for epochs
+    # job -> the last event that was read for epochs
     _read: dict[str, int] = field(default_factory=dict[str, int])
     # Whoever polls may fire, one at a time for a job, so that its callbacks come in order. A
     # callback may poll itself.
@@ -62,8 +62,8 @@ class Callbacks:
         return "on_epoch_milestone" in self.of_job.get(job_id, {})
 
     def fire(self, engine: Engine, job: Job) -> None:
-        """What the job's events call for and nobody has claimed yet, in order; after its end the
-        job is let go.
+        """Call the callbacks that the job's events call for and that nobody has claimed yet, in
+        order. After the job's end its callbacks are dropped.
         """
         with self._turns[job.id]:
             if callback := self.of_job.get(job.id, {}).get("on_epoch_milestone"):
@@ -90,8 +90,8 @@ class Callbacks:
 
 
 def call(hook: str, callback: Callback, job: Job, *facts: Any) -> None:
-    """Call what the caller gave. Whoever happens to look at the job is not to fail by an error in
-    it.
+    """Call the caller's callback and log its error: an error in it must not fail whoever looks at
+    the job.
     """
     try:
         callback(job, *facts)
@@ -100,7 +100,7 @@ def call(hook: str, callback: Callback, job: Job, *facts: Any) -> None:
 
 
 def split(hooks: Mapping[str, Any]) -> tuple[dict[str, Callback], dict[str, Any]]:
-    """(Python callables, commands and webhooks: those can be stored)."""
+    """Return (Python callables, commands and webhooks). Only the second can be stored."""
     callables = {name: hook for name, hook in hooks.items() if callable(hook)}
     return callables, {name: hook for name, hook in hooks.items() if name not in callables}
 
@@ -128,15 +128,13 @@ def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
 
 
 def undelivered(engine: Engine) -> list[str]:
-    """The ids of jobs with commands or webhooks that are due and were neither delivered nor given
-    up.
-    """
+    """The ids of jobs with due commands or webhooks that were neither delivered nor given up."""
     return engine.store.jobs_with_undelivered(DUE, DONE)
 
 
 def deliver(engine: Engine, job_id: str) -> None:
-    """Deliver what is due for a job and was not delivered yet. A failing receiver is tried again by
-    a later call.
+    """Deliver the hooks of a job that are due and not delivered yet. A later call retries a failed
+    delivery.
     """
     events = engine.store.events(job_id)
     done = {event.data["of"] for event in events if event.kind == DONE}
@@ -150,7 +148,7 @@ def deliver(engine: Engine, job_id: str) -> None:
 
 
 def is_time(failures: Sequence[datetime], now: datetime) -> bool:
-    """True if a hook that failed at these times is to be tried again now.
+    """True if a hook that failed at these times is to be retried now.
 
     A failure ahead of now does not delay it: the clock was set back.
     """
@@ -162,7 +160,7 @@ def is_time(failures: Sequence[datetime], now: datetime) -> bool:
 
 def _deliver(engine: Engine, event: Event, failed_tries: int) -> None:
     job = engine.store.get(event.job_id)
-    # Not the event's: that is shown to people, so what is secret in it is not there.
+    # Not the event's target: people see that one, so its secrets are left out.
     target = job.spec["hooks"][event.data["hook"]]
     try:
         message = {
@@ -189,14 +187,16 @@ def _deliver(engine: Engine, event: Event, failed_tries: int) -> None:
 
 
 def what_follows(failed_tries: int) -> str:
-    """What happens after one more failed try."""
+    """Say what happens after one more failed delivery."""
     if failed_tries >= len(WAITS):
         return "and is given up"
     return f"tried again in {format_clock(WAITS[failed_tries])}"
 
 
 def trouble_line(words: str) -> str:
-    """`exit code 1: ` and the last line of what the command printed; another error as it is."""
+    """Shorten a command's output to `exit code 1: ` and its last line. Another error stays as
+    it is.
+    """
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     if len(lines) < 2:
         return "".join(lines)
@@ -204,13 +204,13 @@ def trouble_line(words: str) -> str:
 
 
 def epoch_in_log(job: Job, event: Event) -> dict[str, int]:
-    """The number that the job's log gives the epoch of a milestone; empty for another hook."""
+    """The number that the job's log gives the epoch of a milestone; {} for another hook."""
     epoch = event.data.get("epoch")
     return {} if epoch is None else {"log_epoch": job.progress.shown_epoch(epoch)}
 
 
 def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """A webhook gets the message as JSON by POST; a command gets it on stdin, and its id in
+    """Send the message: to a webhook as JSON by POST, to a command on stdin with its id in
     TAO_EVENT_ID.
     """
     body = json.dumps(message).encode()
@@ -240,16 +240,16 @@ def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -
 
 
 def _last_words(said: IO[bytes]) -> str:
-    """The end of what a command printed. It goes nowhere else: a watcher's terminal
-    is not its own.
+    """The end of a command's output. It is printed nowhere else: a watcher does not own its
+    terminal.
     """
     said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
     return said.read().decode("utf-8", "replace").strip()
 
 
 def _post(address: str, body: bytes) -> None:
-    """POST the message. Raises OSError where no success is answered within DELIVERY_SECONDS,
-    however slowly it comes.
+    """POST the message. Raises OSError if no success is answered within DELIVERY_SECONDS, however
+    slowly the answer comes.
     """
     answered: queue.SimpleQueue[OSError | ValueError | None] = queue.SimpleQueue()
 
@@ -271,7 +271,9 @@ def _post(address: str, body: bytes) -> None:
 
 
 def _post_now(address: str, body: bytes) -> None:
-    """A redirect is a failure: whoever answers would choose to whom the message goes."""
+    """POST the message. A redirect is a failure: the server that answers must not choose who gets
+    the message.
+    """
     import http.client
     import urllib.request
 
@@ -296,7 +298,7 @@ def _post_now(address: str, body: bytes) -> None:
 
 
 def without_login(address: str) -> tuple[str, dict[str, str]]:
-    """The address without the `user:password@` in it, and the header that says the same. Raises
+    """Return (the address without its `user:password@`, the header with that login). Raises
     ValueError.
     """
     from urllib.parse import unquote, urlsplit

@@ -1,11 +1,11 @@
-"""Input findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are
-there, and how large.
+"""Input findings: check that the inputs that a job names in S3, on a hub, in NGC or on the web are
+there, and how large they are.
 
-They are looked at from here before it is submitted.
+This machine checks them before the submit.
 
-What this machine cannot see the job may: a server in the cluster's network, a role that only the
-job has. That warns; what the store itself says is not there, or denies to the keys that the job
-gets, stops the submit.
+The job may see inputs that this machine cannot: on a server in the cluster's network, or with a
+role that only the job has. So they are a warning. If the store itself says that an input is not
+there, or denies it to the keys of the job, the submit stops.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ONLY_FROM_HERE = (
     "s3.clock",
 )
 KEYS = ("s3.no_credentials", "s3.credentials")
-LOOKED_AT = 20_000  # objects of an input whose sizes are added up: twenty requests
+LOOKED_AT = 20_000  # objects of an input whose sizes are summed: twenty requests
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class UnseenObject(Finding):
 def input_findings(
     engine: Engine, job: PreparedJob, secrets: Mapping[str, str], backend: Capabilities
 ) -> Iterator[Finding]:
-    """Nothing is opened for a job without such inputs. A job that runs here has the keys that we
-    have, and no others.
+    """Check the inputs. Nothing is opened for a job without remote inputs. A job that runs here has
+    the keys of this machine, and no others.
     """
     spec, data = job.spec, job.data
     yield from map(whole, filter(leaves_nothing_out, data.inputs))
@@ -82,7 +82,9 @@ def input_findings(
 
 
 def leaves_nothing_out(wanted: DataInput) -> bool:
-    """It has patterns, which choose what is fetched, and is a path, which is used where it is."""
+    """True for an input that has patterns, which choose what is fetched, but is a path, which is
+    used where it is.
+    """
     return bool(wanted.patterns) and wanted.is_path
 
 
@@ -101,7 +103,7 @@ def whole(wanted: DataInput) -> Finding:
 
 
 def undeclared(found: Sequence[KeyAndValue]) -> Iterator[Finding]:
-    """One warning for all of them: a list may hold thousands."""
+    """Yield one warning for all addresses that nobody declares: a list may hold thousands."""
     if not found:
         return
     (key, uri), *others = found
@@ -115,8 +117,8 @@ def undeclared(found: Sequence[KeyAndValue]) -> Iterator[Finding]:
 
 
 def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
-    """Paths of this machine that a job which sees it would not find. `folder`: that of the
-    submit.
+    """Check the paths of this machine that a job uses: warn, or report an error, if it would not
+    find them. `folder` is the folder of the submit.
     """
     declared = {each.key for each in job.data.inputs}
     for each in given_checkpoints(job.spec):
@@ -140,7 +142,7 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
 
 
 def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
-    """Inputs that are the id of a job of ours, and no path."""
+    """Yield an error for each input that is the id of one of our jobs, and no path."""
     for each in job.data.inputs:
         job_id = posixpath.basename(each.path)
         if not is_job_id(job_id) or job.brings_path(each.path) or there(each.path):
@@ -158,8 +160,8 @@ def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
 
 
 def shared_path_findings(paths: Sequence[KeyAndValue]) -> Iterator[Finding]:
-    """A warning for each path of a shared file system that nobody declares and that is not there:
-    the job may write to it.
+    """Warn of each path of a shared file system that nobody declares and that is not there. It is
+    no error, because the job may write to it.
     """
     for key, path in paths:
         if not there(path):
@@ -203,7 +205,7 @@ def unseen_input(uri: str, failure: Failure, what: str, fix: str) -> Finding:
 def large(
     inputs: list[DataInput], web: Web, most: int, pool: ThreadPoolExecutor
 ) -> Iterator[Finding]:
-    """What is in S3 and would have the GPUs wait for long."""
+    """Warn if inputs in S3 are so large that the GPUs would wait long for them."""
     stored = [each for each in inputs if each.scheme == "s3" and not each.selective]
     sizes = list(pool.map(size_of, stored, repeat(web), repeat(most)))
     if sum(sizes) > most:
@@ -220,8 +222,8 @@ def large(
 
 
 def size_of(wanted: DataInput, web: Web, most: int) -> int:
-    """Bytes of an input in S3: of a folder as far as they are added up, or until they are enough. 0
-    where nobody can see.
+    """The bytes of an input in S3. For a folder, the sum of at most LOOKED_AT objects, or until it
+    exceeds `most`. If the store cannot be read, the sum so far.
     """
     from tao_sdk.net.s3 import S3
     from tao_sdk.runner.inputs.staging import matches_patterns

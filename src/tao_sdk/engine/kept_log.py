@@ -1,8 +1,8 @@
-"""Kept logs: where an attempt's log can be read when its backend has lost it: our copy, else the
-one among the results.
+"""Kept logs: the copies of an attempt's log that are read when its backend has lost it. Our copy
+comes first, then the one among the results.
 
 The runner keeps a log beside the results (.tao/job.log, runner/place.py). The job could write
-there: no link is followed out of the results.
+there, so no link is followed out of the results.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tao_sdk.model.job import AttemptRow, Job
 
 @dataclass(frozen=True)
 class KeptLog:
-    """`read(offset, limit)` gives at least one byte until the end. `is_bytewise`: offsets are those
-    of the backend's log.
+    """A copy of a log. `read(offset, limit)` returns at least one byte until the end.
+    `is_bytewise`: offsets are those of the backend's log.
     """
 
     size: Callable[[], int]
@@ -30,7 +30,7 @@ class KeptLog:
 
 
 def kept_log(engine: Engine, row: AttemptRow, rank: int) -> KeptLog | None:
-    """None where nothing is kept."""
+    """Return the copy of a rank's log; None if there is none."""
     copies = engine.store.log_copies
     if copies.size(row.attempt, rank):
         return KeptLog(
@@ -38,7 +38,7 @@ def kept_log(engine: Engine, row: AttemptRow, rank: int) -> KeptLog | None:
             lambda offset, limit: copies.read(row.attempt, offset, limit, rank),
             is_bytewise=True,
         )
-    with suppress(TaoError):  # the results cannot be looked at: then nothing is known to be kept
+    with suppress(TaoError):  # if the results cannot be looked at, no copy is known
         return _among_results(
             engine, engine.store.get(row.attempt.job_id), row.attempt.number, rank
         )
@@ -64,13 +64,15 @@ def _among_results(engine: Engine, job: Job, number: int, rank: int) -> KeptLog 
 
 
 def name_of(rank: int, earlier: int) -> str:
-    """The file's name; `earlier` is the number of an attempt that others have followed, or 0."""
+    """The name of a copy among the results. `earlier` is the number of an attempt that others have
+    followed, or 0.
+    """
     name = f"job.rank-{rank}.log" if rank else "job.log"
     return f"{name}.attempt-{earlier}" if earlier else name
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path of this machine leads to no place outside `folder`. Of others, their own
+    """True if a path of this machine leads to no place outside `folder`. For other paths, their own
     machine decides.
     """
     return in_bucket(path) or Path(path).resolve().is_relative_to(Path(folder).resolve())

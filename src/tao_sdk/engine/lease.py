@@ -1,5 +1,5 @@
-"""Leases: who may act on a job or an endpoint. One whose holder has died on this machine is taken
-over at once.
+"""Leases: who may act on a job or an endpoint. A lease is taken over at once if its holder has died
+on this machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ SEPARATOR = "|"
 
 
 def this_process() -> str:
-    """A name for the holder of leases: says where to look, and is never another process'."""
+    """A name for this process as a lease holder: it says where to look, and no other process
+    has it.
+    """
     pid = int(Path("/proc/self").resolve().name)
     return SEPARATOR.join(
         [socket.gethostname(), _boot(), str(pid), _start_of(pid), secrets.token_hex(4)]
@@ -27,7 +29,7 @@ def this_process() -> str:
 
 
 def take(store: Store, name: str, owner: str, seconds: float) -> bool:
-    """Take or renew the lease; False while another, living or out of sight, holds it."""
+    """Take or renew the lease. False while another holder, alive or out of sight, has it."""
     if store.acquire(name, owner, seconds):
         return True
     holder = store.lease_holder(name)
@@ -38,21 +40,19 @@ def take(store: Store, name: str, owner: str, seconds: float) -> bool:
 
 
 def is_held(store: Store, name: str) -> bool:
-    """True while somebody, living or out of sight, holds the lease."""
+    """True while a holder, alive or out of sight, has the lease."""
     holder = store.lease_holder(name)
     return holder is not None and store.is_leased(name) and not is_dead(holder)
 
 
 def of_watch(endpoint: Endpoint) -> str:
-    """The lease of whoever watches an endpoint's jobs."""
+    """The name of the lease of an endpoint's watcher."""
     return "watch:" + "/".join(endpoint)
 
 
 @contextmanager
 def kept(store: Store, name: str, owner: str, seconds: float) -> Generator[None]:
-    """Keep a lease that we hold while something of unknown length goes on, by
-    renewing it in time.
-    """
+    """Renew a lease that we hold in time, until the block ends, however long it takes."""
     over = threading.Event()
 
     def renew() -> None:
@@ -70,9 +70,7 @@ def kept(store: Store, name: str, owner: str, seconds: float) -> Generator[None]
 
 
 def is_dead(owner: str) -> bool:
-    """True only when it can be seen from here: same machine, same boot, and no such process any
-    more.
-    """
+    """True only if that can be seen from here: same machine, same boot, and the process is gone."""
     host, boot, pid, start, _ = owner.split(SEPARATOR)
     if (host, boot) != (socket.gethostname(), _boot()):
         return False
@@ -80,7 +78,7 @@ def is_dead(owner: str) -> bool:
 
 
 def _boot() -> str:
-    """Which run of which kernel, and which of its process tables: containers of one host have one
+    """An id of the kernel's boot and of its process table: the containers of a host have one table
     each.
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -88,7 +86,7 @@ def _boot() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When the process started, in ticks since boot; "" when there is none, or a zombie."""
+    """The time when the process started, in ticks since boot; "" if there is none, or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,8 +1,9 @@
-"""Listening: which live jobs are worth a look, so that nobody asks while nothing happens.
+"""Listening: choose the live jobs that are worth a look, so that no backend is asked while nothing
+happens.
 
-A backend tells which attempts may have changed. A job that does not run, or with which something
-is the matter, is always worth a look. All are, now and then, for no news are quite sure: the rarer,
-the more jobs there are.
+A backend reports the attempts that may have changed. A job that is not running, or is in doubt, is
+always worth a look. No news are quite sure, so now and then all jobs get a look: the more jobs
+there are, the less often.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import Status
 
-WHOLE_SECONDS = 60.0  # at least, between looks at all jobs, whatever the news say
+WHOLE_SECONDS = 60.0  # least pause between looks at all jobs, whatever the news say
 LONGEST_WHOLE_SECONDS = 600.0
 JOB_SECONDS = 0.25  # of that pause for each job: a look at one takes about 2 ms, most of it writing
-TURN_SECONDS = 0.2  # in which a thread that listens sees that another one has heard something
-MOST_THREADS = 8  # that listen at once; of more endpoints each thread hears several in turn
+TURN_SECONDS = 0.2  # until a thread that listens sees that another has heard something
+MOST_THREADS = 8  # that listen at once; with more endpoints, a thread hears several in turn
 
 
 @dataclass(frozen=True)
 class Worth:
-    """Live jobs of which something may be new. `look`: how they are. `read`: their logs alone."""
+    """Live jobs that may have changed. `look`: look at them. `read`: read only their logs."""
 
     look: list[Job]
     read: list[Job]
@@ -42,23 +43,27 @@ class Listener:
     def __init__(self, engine: Engine, endpoint: Endpoint) -> None:
         self._engine, self.endpoint = engine, endpoint
         self._news: News | None = None
-        self._refs: dict[str, Ref] = {}  # job -> where its newest attempt lives
-        self._heard: set[Ref] = set()  # of these there are news that nobody has looked for
+        self._refs: dict[str, Ref] = {}  # job -> the ref of its newest attempt
+        self._heard: set[Ref] = set()  # attempts with news that no look has followed
         self._next_whole_look = 0.0
 
     @property
     def tells(self) -> bool:
-        """Whether the backend can tell that nothing has changed."""
+        """True if the backend can tell that nothing has changed."""
         return self._news is not None and self._news.tells
 
     def hears(self, seconds: float) -> bool:
-        """Wait for news of the jobs that were last asked about. True once there are some."""
+        """Wait up to `seconds` for news of the jobs of the last `worth_a_look`. True if there is
+        some.
+        """
         if self._news is not None and self.tells and not self._heard:
             self._heard.update(self._news.changed(list(self._refs.values()), seconds))
         return bool(self._heard)
 
     def worth_a_look(self, jobs: Sequence[Job], is_eager: Callable[[Job], bool]) -> Worth:
-        """Those that may have changed. `is_eager` says of which we want to know more than that."""
+        """Return the jobs that may have changed. `is_eager` is True for a job that gets a look in
+        any case.
+        """
         self._remember(jobs)
         news = self._listen()
         calm = {job.id: self._refs[job.id] for job in jobs if self._is_calm(job)}
@@ -85,12 +90,14 @@ class Listener:
         if self._news is None:
             try:
                 self._news = self._engine.backend(*self.endpoint).news()
-            except TaoError:  # it cannot be had from here; the look says so
+            except TaoError:  # it cannot be used from here; the look says so
                 return NoNews()
         return self._news
 
     def _remember(self, jobs: Sequence[Job]) -> None:
-        """Where the jobs live: asked of the store only for those that are new, or on the move."""
+        """Remember the refs of the jobs. Only those of new jobs, and refs that may have changed,
+        are read from the store.
+        """
         self._refs = {
             job.id: ref
             for job in jobs
@@ -102,7 +109,7 @@ class Listener:
         self._refs.update({job_id: row.ref for job_id, row in rows.items() if row.ref is not None})
 
     def _is_calm(self, job: Job) -> bool:
-        """It runs, and nothing is the matter with it."""
+        """True if the job runs and nothing about it is in doubt."""
         ref = self._refs.get(job.id)
         is_placed = ref is not None and ref.ready
         is_in_doubt = job.reason_code or job.absent_looks or job.cancel_asked
@@ -117,13 +124,13 @@ class Listener:
 
 
 def whole_pause(jobs: int) -> float:
-    """Seconds between looks at all of so many jobs."""
+    """The seconds between two looks at all of `jobs` jobs."""
     return min(max(WHOLE_SECONDS, jobs * JOB_SECONDS), LONGEST_WHOLE_SECONDS)
 
 
 def first_heard(listeners: Sequence[Listener], seconds: float) -> list[Listener]:
-    """Listen to several endpoints at once: those with news, as soon as one has some; none after
-    `seconds`.
+    """Listen to several endpoints at once. Return those with news as soon as there is some; none
+    after `seconds`.
     """
     if len(listeners) == 1:
         return [one for one in listeners if one.hears(seconds)]
@@ -141,8 +148,8 @@ def first_heard(listeners: Sequence[Listener], seconds: float) -> list[Listener]
 def hear_in_turn(
     listeners: Sequence[Listener], give_up_at: float, over: threading.Event
 ) -> list[Listener]:
-    """One after the other, until one of them has news, `give_up_at`, or `over`, which says that
-    another group has some.
+    """Listen to one after the other until one has news, until `give_up_at` (of time.monotonic), or
+    until `over`: another group has news.
     """
     while not over.is_set() and time.monotonic() < give_up_at:
         turn = min(TURN_SECONDS, give_up_at - time.monotonic()) / len(listeners)

@@ -1,5 +1,5 @@
-"""Logs: one stream over all attempts of a job and all their ranks, resumed after a drop, and kept
-when the backend forgets.
+"""Logs: one stream over all attempts of a job and all their ranks. It resumes after a drop, and
+goes on from a copy when the backend has lost a log.
 
 Bytes pass through unchanged and in bounded memory. Here: which attempts and ranks, in what order.
 Not here: how one attempt's log is read (attempt_log.py), how ranks are told apart (rank_logs.py).
@@ -29,18 +29,18 @@ STREAMS = ("stdout", "stderr")
 
 
 def start_nothing() -> None:
-    """For a caller who starts no attempts."""
+    """Do nothing: for a caller who starts no attempts."""
 
 
 @dataclass(frozen=True)
 class LogView:
-    """Which logs are wanted, and how.
+    """The logs to read, and how.
 
     `carry` is called while a further attempt waits for a watcher: it may start that attempt.
     `first_attempt` is the first whose log is read.
     """
 
-    request: LogRequest = LogRequest()  # its rank counts unless all are wanted
+    request: LogRequest = LogRequest()  # its rank counts unless `every_rank`
     events: bool = False  # keep the runner's own event lines
     every_rank: bool = False
     carry: Callable[[], None] = start_nothing
@@ -48,11 +48,11 @@ class LogView:
 
 
 def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
-    """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the
-    job has ended.
+    """Read the log of every attempt, in order; with a tail, of the newest alone. With follow, until
+    the job has ended.
 
-    Of several ranks each one's follows that of the one before; with follow their lines come as they
-    are written. Raises UsageError for a stream that the platform does not have, NoLog, Unreachable.
+    The logs of several ranks come one after the other; with follow, their lines come as they are
+    written. Raises UsageError for a stream that the platform does not have, NoLog, Unreachable.
     """
     refuse_stream(engine, job_id, view.request.stream)
     requests = requests_of_ranks(engine, job_id, view)
@@ -71,8 +71,9 @@ def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
 
 
 def known_sources(engine: Engine, job_id: str) -> dict[int, str] | None:
-    """What each rank's log comes from, as far as that is known; None where the job's place never
-    tells. Of a first attempt alone: the logs of others begin with that of another.
+    """The source of each rank's log, as far as it is known; None if the job's backend never tells.
+    Sources are known only for a job with a single attempt: further attempts' logs begin with the
+    first one's.
     """
     job = engine.store.get(job_id)
     try:
@@ -87,7 +88,7 @@ def known_sources(engine: Engine, job_id: str) -> dict[int, str] | None:
 def noting_sources(
     chunks: Iterator[RankChunk], sources: dict[int, str] | None
 ) -> Iterator[tuple[int, bytes]]:
-    """The bytes of each chunk. What the ranks' logs come from is noted in `sources` meanwhile."""
+    """Yield the bytes of each chunk, and note the sources of the ranks' logs in `sources`."""
     for rank, chunk in chunks:
         if chunk.source and sources is not None:
             sources[rank] = chunk.source
@@ -95,7 +96,9 @@ def noting_sources(
 
 
 def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:
-    """Raises UsageError for a stream that there is not, or not alone on the job's platform."""
+    """Raise UsageError for an unknown stream, or one that the job's platform does not have
+    alone.
+    """
     if stream not in ("", *STREAMS):
         raise UsageError(
             f"unknown stream: {stream!r}", "", f"Ask for {' or '.join(STREAMS)}, or for none."
@@ -110,7 +113,7 @@ def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:
 
 
 def requests_of_ranks(engine: Engine, job_id: str, view: LogView) -> list[LogRequest]:
-    """One request for each rank that is wanted."""
+    """One request for each rank to read."""
     if not view.every_rank:
         return [view.request]
     ranks = range(engine.store.attempt(job_id).ranks)
@@ -118,7 +121,7 @@ def requests_of_ranks(engine: Engine, job_id: str, view: LogView) -> list[LogReq
 
 
 def with_longer_tail(engine: Engine, job_id: str, request: LogRequest) -> LogRequest:
-    """The request for a tail with `tail` lines of the command: longer by the runner's own lines."""
+    """Lengthen the tail by the runner's own lines, so that it has `tail` lines of the command."""
     wanted_lines = tail = request.tail or 0
     while True:
         event_lines = count_event_lines(engine, job_id, replace(request, tail=tail, follow=False))
@@ -128,7 +131,7 @@ def with_longer_tail(engine: Engine, job_id: str, request: LogRequest) -> LogReq
 
 
 def count_event_lines(engine: Engine, job_id: str, request: LogRequest) -> int:
-    """How many lines of a log are the runner's own. A log that is gone has none."""
+    """The number of the runner's own lines in a log. A log that is gone has none."""
     events, all_lines, own_lines = EventFilter(), LineCount(), LineCount()
     with suppress(NoLog):
         for _, chunk in read_attempts(engine, job_id, [request]):
@@ -139,7 +142,7 @@ def count_event_lines(engine: Engine, job_id: str, request: LogRequest) -> int:
 
 
 class LineCount:
-    """Counts the lines of what it is fed; a last one without its newline counts."""
+    """Counts the lines of the data that is fed to it. A last line without its newline counts."""
 
     def __init__(self) -> None:
         self.newlines, self.is_open = 0, False
@@ -162,9 +165,9 @@ def read_attempts(
     carry: Callable[[], None] = start_nothing,
     first_attempt: int = 1,
 ) -> Iterator[RankChunk]:
-    """(rank, chunk) of each rank that is asked for, attempt after attempt.
+    """Yield (rank, chunk) of each requested rank, attempt after attempt.
 
-    An attempt whose log is gone is left out with a warning; raises NoLog where it is the last.
+    An attempt whose log is gone is left out with a warning; raises NoLog if it is the last.
     """
     attempts = Attempts(engine, job_id, requests[0].follow, carry)
     number: int | None = first_attempt
@@ -188,7 +191,7 @@ def read_attempts(
 
 @dataclass(frozen=True)
 class Attempts:
-    """The attempts of a job as they come. With follow they are waited for."""
+    """The attempts of a job, one after the other. With follow, wait for further ones."""
 
     engine: Engine
     job_id: str
@@ -196,8 +199,8 @@ class Attempts:
     carry: Callable[[], None]
 
     def wait_for_start(self, number: int) -> AttemptRow | None:
-        """The attempt's row once there is something to read. None where there will never be, or
-        where the log is not followed.
+        """Return the attempt's row once there is something to read. None if there will never be, or
+        if the log is not followed.
         """
         waiting = Waiting(self.engine)
         while True:
@@ -210,8 +213,8 @@ class Attempts:
             self._pause(job)
 
     def wait_for_next(self, number: int) -> int | None:
-        """The number of the attempt after `number`. With follow, waited for as long as one can
-        still come; None where none comes.
+        """The number of the attempt after `number`; None if none comes. With follow, wait as long
+        as one can still come.
         """
         job, waiting = self.engine.store.get(self.job_id), Waiting(self.engine)
         while self.follow and job.attempt == number and not job.status.terminal:

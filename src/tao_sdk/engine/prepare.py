@@ -1,7 +1,7 @@
 """Prepare: all that can be known of a job before anything is sent or stored.
 
-Here: the environment with its secrets set apart, the packed command, the plan, and what the checks
-say to it.
+Here: the environment with its secrets set apart, the packed command, the plan, and the findings of
+the checks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tao_sdk.payload.values import plain_data
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller asks for."""
+    """The caller's request for a job."""
 
     spec: JobSpec
     platform: str  # or the name of an endpoint
@@ -51,14 +51,14 @@ class Request:
     packed: str = field(
         default="", repr=False
     )  # the packed command of a job that is run anew; "": pack it
-    endpoint: str = ""  # of a job that is run anew: where it lives
-    idempotency_key: str | None = None  # by which a repeated submit is known
+    endpoint: str = ""  # where a job lives that is run anew
+    idempotency_key: str | None = None  # identifies a repeated submit
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What would be sent, and what the checks say to it. `secrets` are the values, which the plan
-    only names. `asked` is False where the place did not answer.
+    """The plan to send, and the findings of the checks. `secrets` are the values, which the plan
+    only names. `asked` is False if the place did not answer.
     """
 
     plan: Plan[Any]
@@ -67,7 +67,7 @@ class Planned:
     options: Any
     secrets: Mapping[str, str] = field(repr=False)
     asked: bool = True
-    documents: PlanDocuments | None = None  # for people, of a place whose own tool takes some
+    documents: PlanDocuments | None = None  # for people, if the place's own tool takes some
 
     @property
     def spec(self) -> JobSpec:
@@ -75,7 +75,7 @@ class Planned:
 
 
 def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_place) -> Planned:
-    """All that can be known before anything is sent. Raises SpecError, CredentialError,
+    """Plan and check the job before anything is sent. Raises SpecError, CredentialError,
     Unreachable.
     """
     backend = backend_for(engine, request)
@@ -89,14 +89,16 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
 
 
 def backend_for(engine: Engine, request: Request) -> AnyBackend:
-    """Where the job runs: a job that is run anew where it lives, whatever its options name."""
+    """The backend for the job. A job that is run anew stays where it lives, whatever its options
+    name.
+    """
     if request.endpoint:
         return engine.backend(request.platform, request.endpoint)
     return engine.places.chosen(request.platform, request.options)
 
 
 def with_documents(engine: Engine, planned: Planned) -> Planned:
-    """The same, with the plan's documents where its place has such."""
+    """Add the plan's documents, if its backend shows documents."""
     attempt = planned.plan.attempt
     backend = engine.backend(attempt.platform, attempt.endpoint)
     if not isinstance(backend, ShowsDocuments):
@@ -112,7 +114,7 @@ def plan_with(
     secrets: Mapping[str, str],
     find_facts: FactsSource,
 ) -> Planned:
-    """`prepare`, once the secrets are known and set apart."""
+    """Do the rest of `prepare`, once the secrets are known and set apart."""
     job = replace(job, spec=with_root(job.spec))
     sees_our_paths = backend.capabilities.shared_filesystem
     if sees_our_paths and not request.packed:
@@ -149,7 +151,7 @@ def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt
 
 
 def read_spec(spec: JobSpec, packed: str, settings: Settings) -> PreparedJob:
-    """The spec with its data. An error that quotes it shows no secret that the job is given."""
+    """Read the spec and its data. An error that quotes the spec shows no secret of the job."""
     try:
         return prepare_job(with_plain_data(spec), packed)
     except TaoError as error:
@@ -157,7 +159,9 @@ def read_spec(spec: JobSpec, packed: str, settings: Settings) -> PreparedJob:
 
 
 def secret_values(spec: JobSpec, settings: Settings) -> Iterable[str]:
-    """Every secret that the job may be given, also the keys of a profile, where that has some."""
+    """Every secret value that the job may be given, including the keys of an AWS profile that has
+    some.
+    """
     variables = caller_variables(spec, settings)
     with suppress(TaoError):
         variables = {**aws_words(settings, spec.env_vars), **variables}
@@ -166,8 +170,8 @@ def secret_values(spec: JobSpec, settings: Settings) -> Iterable[str]:
 
 
 def with_environment(job: PreparedJob, settings: Settings) -> tuple[PreparedJob, dict[str, str]]:
-    """(the job with credentials added and every secret replaced by its reference, the secrets'
-    values).
+    """Return (the job with credentials added and a reference in place of each secret, the values of
+    the secrets).
     """
     spec = job.spec
     uses_s3 = speaks_s3(job, settings)
@@ -185,7 +189,7 @@ def with_environment(job: PreparedJob, settings: Settings) -> tuple[PreparedJob,
 
 
 def caller_variables(spec: JobSpec, settings: Settings) -> dict[str, EnvValue]:
-    """The caller's credentials, the secrets that the spec names, and its own variables."""
+    """The caller's credentials, the secrets that the spec names, and the spec's own variables."""
     return {
         **job_credentials(settings.get),
         **named_secrets(spec, settings),
@@ -194,8 +198,8 @@ def caller_variables(spec: JobSpec, settings: Settings) -> dict[str, EnvValue]:
 
 
 def named_secrets(spec: JobSpec, settings: Settings) -> dict[str, EnvValue]:
-    """The values of the secrets that the spec names and does not give. Raises CredentialError for
-    one that is not set.
+    """The values of the secrets that the spec names but does not give. Raises CredentialError for a
+    secret that is not set.
     """
     values: dict[str, EnvValue] = {}
     for name in spec.secrets:
@@ -213,7 +217,7 @@ def named_secrets(spec: JobSpec, settings: Settings) -> dict[str, EnvValue]:
 
 
 def plain_texts(variables: Mapping[str, EnvValue]) -> dict[str, str]:
-    """The values that are known here, those of secrets too."""
+    """The values that are known here, including those of secrets."""
     given = {
         name: value.value if isinstance(value, Secret) else value
         for name, value in variables.items()
@@ -222,8 +226,8 @@ def plain_texts(variables: Mapping[str, EnvValue]) -> dict[str, str]:
 
 
 def in_the_job(given: Mapping[str, EnvValue]) -> dict[str, EnvValue]:
-    """A job's own variables, its credentials also under the names that programs know; a name that
-    was given stands.
+    """A job's own variables, with its credentials also under the names that programs know. A
+    variable that the job sets itself is not replaced.
     """
     known = {
         inside: given[name]
@@ -235,8 +239,8 @@ def in_the_job(given: Mapping[str, EnvValue]) -> dict[str, EnvValue]:
 
 
 def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
-    """How the caller calls a variable of the job: S3_ENDPOINT_URL becomes
-    AWS_ENDPOINT_URL there.
+    """The caller's name for a variable of the job: S3_ENDPOINT_URL for the job's
+    AWS_ENDPOINT_URL.
     """
     if variable in spec.env_vars:
         return variable
@@ -255,26 +259,26 @@ PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
 
 
 def with_plain_data(spec: JobSpec) -> JobSpec:
-    """The same, with plain values where people and libraries pass their own. Raises SpecError with
-    the place of another.
+    """Return the spec with plain values in place of the types that people and libraries pass.
+    Raises SpecError, with its place, for a value that has no plain form.
     """
     return replace(spec, **{name: plain_data(getattr(spec, name), name) for name in PLAIN_DATA})
 
 
 def absolute_here(job: PreparedJob) -> PreparedJob:
-    """The same, with the relative inputs of a job that sees this machine's paths made absolute."""
+    """Make the relative inputs of the job absolute. The job sees this machine's paths."""
     relative = relative_inputs(job)
     if not relative:
         return job
     try:
         folder = Path.cwd()
     except FileNotFoundError:
-        return job  # the survey tells of it
+        return job  # the survey reports it
     return prepare_job(with_absolute_inputs(job.spec, relative, str(folder)))
 
 
 def with_root(spec: JobSpec) -> JobSpec:
-    """The same, with the root of its results as a backend can take it."""
+    """Return the spec with the root of its results in the form that backends take."""
     root = spec.env_vars.get("TAO_RESULTS_ROOT")
     if not isinstance(root, str) or not root:
         return spec
@@ -282,7 +286,7 @@ def with_root(spec: JobSpec) -> JobSpec:
 
 
 def speaks_s3(job: PreparedJob, settings: Settings) -> bool:
-    """True if data of the job come from or go to a bucket; another job has no business with the
+    """True if data of the job come from or go to a bucket. Any other job has no business with the
     keys of a profile.
     """
     named = {**job_credentials(settings.get), **job.spec.env_vars}
@@ -292,15 +296,15 @@ def speaks_s3(job: PreparedJob, settings: Settings) -> bool:
 
 
 def data_addresses(data: JobData) -> Iterator[str]:
-    """What the spec says of each input and output, and of what the program reads by itself."""
+    """The addresses of each input and output, and of the data that the program reads by itself."""
     yield from (wanted.uri for wanted in data.inputs)
     yield from data.outputs
     yield from (address for _, address in data.passed_on)
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Every text in a tree of mappings and lists; each branch once, for some are asked
-    before packing has refused one without an end.
+    """Yield every text in a tree of mappings and lists. Each branch is visited once: some trees are
+    read before packing has refused one without an end.
     """
     todo, seen = [tree], set[int]()
     while todo:
@@ -319,8 +323,8 @@ def texts(tree: Any) -> Iterator[str]:
 def refuse_open_secrets(
     spec: JobSpec, options: Mapping[str, Any], secrets: Mapping[str, str]
 ) -> None:
-    """A secret's value in any field but env_vars, or in an option, would be stored, shown and sent
-    in the open.
+    """Raise FieldError for a secret's value in any field but env_vars, or in an option. It would be
+    stored, shown and sent in the open.
     """
     given = {name: getattr(spec, name) for name in settings_of(spec) if name != "env_vars"}
     for where, value in {**given, **options}.items():
@@ -366,14 +370,14 @@ ARGS_FOLLOW = "Args that the command does not name stand behind it by themselves
 
 
 def about_args(spec: JobSpec) -> str:
-    """What to do about a literal `{args}` in the command."""
+    """Say what to do about a literal `{args}` in the command."""
     if spec.args:
         return f"Leave {{args}} out, or name one of them: {{{next(iter(spec.args))}}}."
     return "Leave {args} out; to give the command arguments: --args NAME=VALUE."
 
 
 def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Names in braces that were probably meant to be replaced, and stay as they are."""
+    """Warn of names in braces that were probably meant to be replaced, but stay as they are."""
     known = (
         ["config_path"]
         if spec.args is None
@@ -394,7 +398,9 @@ def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
 
 
 def input_placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Inputs in braces in a command without specs and args: such an input is a path in the job."""
+    """Report inputs in braces in a command without specs and args: such an input is a path in the
+    job.
+    """
     inputs: Any = spec.inputs
     if spec.specs is not None or spec.args is not None or not isinstance(inputs, Mapping):
         return
@@ -408,7 +414,7 @@ def input_placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
 
 
 def variable_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Variables of the job that are given and not used."""
+    """Warn of variables in env_vars that the SDK sets itself, so they are not used."""
     for name in OURS:
         if name in spec.env_vars:
             what = f"{name} in env_vars is not used: in the job it is always the SDK's own."
@@ -422,8 +428,8 @@ def variable_findings(spec: JobSpec) -> Iterator[Finding]:
 
 
 def output_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Outputs of which nothing tells that the program knows them: it would write elsewhere, and
-    nothing be kept.
+    """Warn of outputs that the program does not seem to know: it would write elsewhere, and nothing
+    would be kept.
     """
     for key in unread_outputs(spec):
         what = (
@@ -439,7 +445,7 @@ def output_findings(spec: JobSpec) -> Iterator[Finding]:
 
 
 def general_findings(spec: JobSpec, backend: AnyBackend) -> list[Finding]:
-    """What is true on every backend, from its declared capabilities."""
+    """The errors that follow from the backend's declared capabilities."""
     findings: list[Finding] = []
     if backend.capabilities.needs_image and not spec.image:
         findings.append(

@@ -11,7 +11,8 @@ from tao_sdk.model.replica import Replica
 
 
 def replicas(engine: Engine, job: Job) -> list[Replica]:
-    """One for each rank; one for the whole job where its place does not tell them apart.
+    """Return one replica for each rank; one for the whole job if its backend does not tell them
+    apart.
 
     Raises Unreachable.
     """

@@ -1,8 +1,8 @@
-"""The table of rules that explain a failed or waiting job: general ones; a backend's own stand in
+"""The table of general rules that explain a failed or waiting job. A backend's own rules stand in
 its folder.
 
 The first rule that matches wins, so the specific ones come first. A rule looks at Evidence and
-answers with what it saw (quoted to the user as evidence), or None.
+returns what it saw (quoted to the user as evidence), or None.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def traceback(evidence: Evidence) -> str | None:
 
 
 def lines_of_last_traceback(log_tail: str) -> list[str]:
-    """The lines behind the last `Traceback (most recent call last):`, none without one."""
+    """The lines after the last `Traceback (most recent call last):`; [] if there is none."""
     lines = log_tail.splitlines()
     for index in reversed(range(len(lines))):
         if lines[index].startswith("Traceback (most recent call last):"):
@@ -65,26 +65,26 @@ def lines_of_last_traceback(log_tail: str) -> list[str]:
 
 
 def error_at_end(log_tail: str) -> str:
-    """The exception's line of a traceback that nothing follows, as `ValueError: no room`; else
-    "".
+    """The exception's line of a traceback that ends the log, as `ValueError: no room`; "" if no
+    traceback does.
     """
     lines = [line for line in lines_of_last_traceback(log_tail) if not is_of_frame(line)]
     return lines[0].strip() if len(lines) == 1 else ""
 
 
-# What Python prints before the traceback of an exception that ends no program.
+# Python prints these before the traceback of an exception that ends no program.
 _HARMLESS = lazy_compile(r"Exception ignored |Exception in |--- Logging error ---|Error in atexit")
 _LAST_WORDS = lazy_compile(
     r"^(?:Syntax|Indentation|Tab)Error: |can't open file .*\[Errno 2\]|: command not found$"
     r"|\bSegmentation fault\b|\bCUDA out of memory\b"
-    r"|: line \d+: +\d+ Killed\b"  # as bash tells of SIGKILL, which the kernel sends without memory
+    r"|: line \d+: +\d+ Killed\b"  # bash reports SIGKILL so, which the kernel sends without memory
 )
 
 
 def fatal_error(log_tail: str, most_behind: int) -> str:
     """The error that seems to have ended a program, as `ValueError: no room`; "" for none.
 
-    At most `most_behind` lines that are not empty may follow it.
+    At most `most_behind` non-empty lines may follow it.
     """
     lines = [line for line in log_tail.splitlines() if line.strip()]
     for index in reversed(range(len(lines))[-most_behind - 1 :]):
@@ -94,7 +94,9 @@ def fatal_error(log_tail: str, most_behind: int) -> str:
 
 
 def ends_traceback(lines: Sequence[str], index: int) -> bool:
-    """True for the exception's line of a traceback that has ended a program. No line is empty."""
+    """True for the exception's line of a traceback that has ended a program. `lines` has no empty
+    line.
+    """
     if is_of_frame(lines[index]):
         return False
     head = index - 1
@@ -117,8 +119,8 @@ def is_of_frame(line: str) -> bool:
 
 
 def last_own_frame(lines: Sequence[str]) -> tuple[re.Match[str] | None, str]:
-    """The match of the last frame before the exception that lies in no library, else of the last
-    one; and its source line: "" where Python has none, as of `python -c`.
+    """Return (match, source line) for the last frame before the exception that lies in no library,
+    else for the last frame. The source line is "" if Python has none, as for `python -c`.
     """
     of_frames = list(takewhile(is_of_frame, lines))
     found = [
@@ -135,8 +137,8 @@ SHOWN_FILES = 5
 
 
 def file_not_brought(evidence: Evidence) -> str | None:
-    """The exception of a relative path that was not found in a job which starts in a folder of its
-    own, and the files and inputs that are there.
+    """The exception for a missing relative path in a job that starts in a folder of its own, and
+    the files and inputs that are there.
     """
     starts_in = [path for path in evidence.files if not path.startswith("/")]
     exception = first_line(traceback(evidence) or "")
@@ -151,14 +153,14 @@ def file_not_brought(evidence: Evidence) -> str | None:
 
 
 def some_of(paths: Sequence[str]) -> str:
-    """The first paths; `...` behind them where there are more."""
+    """The first paths, and `...` if there are more."""
     more = ", ..." if len(paths) > SHOWN_FILES else ""
     return f"{', '.join(paths[:SHOWN_FILES])}{more}"
 
 
 def file_not_there(evidence: Evidence) -> str | None:
-    """The exception of a relative path that was not found, the folder where it was looked for, and
-    the frame.
+    """The exception for a missing relative path, the folder where the job started, and the
+    frame.
     """
     exception, _, frame = (traceback(evidence) or "").partition("\n")
     missing = _NO_SUCH_FILE.match(exception)
@@ -168,8 +170,8 @@ def file_not_there(evidence: Evidence) -> str | None:
 
 
 def path_not_here(evidence: Evidence) -> str | None:
-    """The exception of an absolute path that was not found, in a job that sees this machine's
-    paths, and the frame.
+    """The exception for a missing absolute path, in a job that sees this machine's paths, and the
+    frame.
     """
     seen = traceback(evidence) or ""
     missing = _NO_SUCH_FILE.match(seen)
@@ -182,7 +184,9 @@ module_error = log_says("ModuleNotFoundError: No module named")
 
 
 def module_not_brought(evidence: Evidence) -> str | None:
-    """The error of a module that is one of the user's own files, and its path here."""
+    """The error for a missing module that is one of the user's own files, and the file's path
+    here.
+    """
     error = module_error(evidence)
     if error is None or not evidence.own_module:
         return None
@@ -190,7 +194,7 @@ def module_not_brought(evidence: Evidence) -> str | None:
 
 
 def submodule_missing(evidence: Evidence) -> str | None:
-    """The error of a module inside a package that is there."""
+    """The error for a missing module inside a package that is there."""
     error = module_error(evidence)
     return error if error and missing_module(error)[1] else None
 
@@ -217,7 +221,7 @@ _ENDS_IN_NO_FILE = lazy_compile(r"\S+: \S.*: No such file or directory$")
 
 
 def path_missing(evidence: Evidence) -> str | None:
-    """`cat: /no/such: No such file or directory`, as the last line of the log."""
+    """The log's last line, if it reads like `cat: /no/such: No such file or directory`."""
     line = last_lines(evidence).rpartition("\n")[2].strip()
     return line if _ENDS_IN_NO_FILE.match(line) else None
 
@@ -226,7 +230,7 @@ nan_loss = log_says(r"(?i:loss\W{0,4}(?:(?:is|was|became) )?(?:nan|[-+]?inf)\b)"
 
 
 def not_finite(words: str, unexplained: Diagnosis) -> Diagnosis:
-    """The diagnosis of a job of which nothing is known but that its metrics became NaN."""
+    """The diagnosis of a job whose only known cause is that its metrics became NaN."""
     return replace(
         unexplained,
         what=f"The training diverged: {words}.",
@@ -242,7 +246,7 @@ FULL_DISK = log_says(
 
 
 def full_disk(evidence: Evidence) -> str | None:
-    """The program's words, and what was full at its end."""
+    """The program's error line, and the places that were full at its end."""
     line = FULL_DISK(evidence)
     if line is None:
         return None
@@ -251,7 +255,9 @@ def full_disk(evidence: Evidence) -> str | None:
 
 
 def full_places(evidence: Evidence) -> str:
-    """The folders that the runner found full, else the disks that were seen to be; "" for none."""
+    """The folders that the runner found full, else the disks that `Evidence` lists as full; "" for
+    none.
+    """
     for event in reversed(evidence.runner):
         if event.get("event") == "ended" and event.get("full"):
             return str(event["full"])
@@ -259,8 +265,8 @@ def full_places(evidence: Evidence) -> str:
 
 
 def results_lost(evidence: Evidence) -> str | None:
-    """The runner's words about results that it could not keep; None where the program's own disk
-    was full, which is why they could not be kept.
+    """The runner's message about results that it could not save. None if the program's own disk was
+    full, because that is the cause.
     """
     if FULL_DISK(evidence):
         return None
@@ -268,14 +274,14 @@ def results_lost(evidence: Evidence) -> str | None:
 
 
 def no_place_for_results(evidence: Evidence) -> str | None:
-    """The runner's words about results that have no place; None for those that were lost."""
+    """The runner's message about results that have no place; None for results that were lost."""
     if runner_failed("output.lost")(evidence):
         return None
     return runner_failed("output.")(evidence)
 
 
 def killed_by_signal(evidence: Evidence) -> str | None:
-    """`SIGSEGV (exit code 139)`, when the exit code is that of a signal."""
+    """`SIGSEGV (exit code 139)`, if the exit code is that of a signal."""
     code = evidence.exit_code
     if code is None or not 128 < code <= 128 + 64:
         return None
@@ -283,7 +289,7 @@ def killed_by_signal(evidence: Evidence) -> str | None:
 
 
 def signal_name(number: int) -> str:
-    """`SIGSEGV` of 11; `signal 63` where the number has no name here."""
+    """`SIGSEGV` for 11; `signal 63` for a number that has no name here."""
     import signal
 
     try:
@@ -293,7 +299,7 @@ def signal_name(number: int) -> str:
 
 
 def last_lines(evidence: Evidence) -> str:
-    """The last LAST_LINES lines of the log that are not empty."""
+    """The last LAST_LINES non-empty lines of the log."""
     lines = [line for line in evidence.log_tail.splitlines() if line.strip()]
     return "\n".join(lines[-LAST_LINES:])
 
@@ -302,7 +308,9 @@ at_time_limit = any_of(reason_is(Reason.TIME_LIMIT), backend_says("time.?limit")
 
 
 def fetched_until_the_end(evidence: Evidence) -> str | None:
-    """The time limit came while inputs were still on their way: what was said of them last."""
+    """The newest transfer of an input, if the time limit came while inputs were still being
+    fetched.
+    """
     if at_time_limit(evidence) is None:
         return None
     transfer = last_transfer(evidence)
@@ -315,7 +323,7 @@ def fetched_until_the_end(evidence: Evidence) -> str | None:
 
 
 def last_transfer(evidence: Evidence) -> Mapping[str, Any]:
-    """The runner's newest "transfer" event; an empty one when a later stage has begun."""
+    """The runner's newest "transfer" event; {} if a later stage has begun, or there is none."""
     for event in reversed(evidence.runner):
         if event.get("event") == "transfer":
             return event
@@ -344,7 +352,7 @@ LESS_MEMORY = (
     "Use fewer data-loader workers or a smaller batch; "
     "the job shares the machine's memory with everything else."
 )
-# What argparse and click print before they end with exit code 2. Source: argparse.py of 3.12,
+# argparse and click print these before they end with exit code 2. Source: argparse.py of 3.12,
 # click 8.1 exceptions.py.
 BAD_ARGUMENTS = (
     r": error: unrecognized arguments: ",
@@ -933,8 +941,8 @@ RULES: Sequence[Rule] = (
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """The first rule's answer; for a waiting job the backend's reason; else "nothing known" with
-    the log's end.
+    """Return the first matching rule's diagnosis; for a waiting job the backend's reason; else
+    "nothing known" with the log's end.
     """
     if evidence.waits:
         return waiting(evidence)
@@ -942,7 +950,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def waiting_advice(evidence: Evidence) -> str:
-    """What would start the job, or let it go on."""
+    """Say what would start the job, or let it go on."""
     if evidence.stopped_pids:
         pids = " ".join(map(str, evidence.stopped_pids))
         return f"Let it go on: kill -CONT {pids}. Or end it: tao cancel {evidence.job_id}"
@@ -950,7 +958,7 @@ def waiting_advice(evidence: Evidence) -> str:
 
 
 def waiting(evidence: Evidence) -> Diagnosis:
-    """What the backend says that the job waits for."""
+    """The diagnosis of a waiting job: the reason that its backend gives."""
     reason = evidence.reason or evidence.raw or "the backend gives no reason"
     return Diagnosis(
         what=f"{reason}.",

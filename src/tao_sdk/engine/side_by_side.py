@@ -67,7 +67,7 @@ def in_threads(
 
 
 def answer(act: Callable[[Subject], Answer], subject: Subject) -> Answer | TaoError:
-    """What `act` returns, or the TaoError that it raises."""
+    """Return what `act` returns, or the TaoError that it raises."""
     try:
         return act(subject)
     except TaoError as error:
@@ -75,7 +75,7 @@ def answer(act: Callable[[Subject], Answer], subject: Subject) -> Answer | TaoEr
 
 
 def submits_at_once(capabilities: Capabilities, gpu_counts: Iterable[int]) -> int:
-    """How many jobs with these GPU counts are planned and submitted at once."""
+    """The number of jobs with these GPU counts that are planned and submitted at once."""
     if capabilities.picks_gpus and any(gpu_counts):
         return 1
     return capabilities.submits

@@ -1,10 +1,9 @@
-"""Submit: check, then the attempt's row, then the backend, then confirm; on doubt find and adopt.
+"""Submit: check, store the attempt, call the backend, then confirm; in doubt, find and adopt.
 
 A refused job leaves no row, nor does one of which nothing was sent. A job whose start is in doubt
-keeps its row, Pending, and is settled by whoever looks next: our id is minted and stored before the
-backend is called, so no second copy is ever started. An attempt whose submit met an error that
-nobody foresaw is not handed over again, which would only meet it again: the next look adopts it or
-ends it.
+keeps its row, Pending, and the next look settles it: our id is minted and stored before the backend
+is called, so no second copy is ever started. An attempt whose submit met an unexpected error is not
+handed over again, because it would meet the error again: the next look adopts it or ends it.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ from tao_sdk.store import NewEvent
 if TYPE_CHECKING:
     from tao_sdk.engine.prepare import Planned, Request
 
-SUBMIT_LEASE_SECONDS = 120.0  # then another client may finish a submit that was abandoned
+SUBMIT_LEASE_SECONDS = 120.0  # after them, another client may finish an abandoned submit
 GRACE = timedelta(seconds=10)
 BROKEN = "submit-broken"  # the event kind of an unexpected error in a submit
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A job that was handed over, with what is worth knowing about it."""
+    """A submitted job, with the findings and notes about it."""
 
     job: Job
     findings: tuple[Finding, ...] = ()
@@ -62,15 +61,15 @@ OnStored = Callable[[Submission], None]
 
 
 def submit(engine: Engine, request: Request, on_stored: OnStored | None = None) -> Submission:
-    """Hand the job over and return it. `on_stored` is called once its row is committed, before the
+    """Submit the job and return it. `on_stored` is called once its row is stored, before the
     backend hears of it.
 
     Raises Refused, SpecError, Unreachable: then nothing was started, and no row is left.
 
     A lost reply does not raise: the job is returned Pending, and the next look finds out. A request
-    with the idempotency key of an earlier one starts nothing, and is answered with that one's job.
+    with the idempotency key of an earlier one starts nothing, and returns that one's job.
     """
-    from tao_sdk.engine.prepare import prepare  # looking at jobs needs none of it
+    from tao_sdk.engine.prepare import prepare  # looking at jobs does not need it
 
     key = key_of(request)
     if earlier := job_of_key(engine, key):
@@ -93,13 +92,13 @@ def submit(engine: Engine, request: Request, on_stored: OnStored | None = None) 
 
 
 def repeated(engine: Engine, job_id: str) -> Submission:
-    """The answer to a submit that was sent again."""
+    """The answer to a repeated submit: the job of the first one."""
     note = f"{job_id} was submitted with this idempotency key before; no second job is started."
     return Submission(engine.store.get(job_id), notes=(note,), repeated=True)
 
 
 def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | None = None) -> Job:
-    """Commit the job and its first attempt, before the backend hears of them. Raises KeyInUse."""
+    """Store the job and its first attempt, before the backend hears of them. Raises KeyInUse."""
     plan, spec = planned.plan, planned.spec
     job_id = plan.attempt.job_id
     if planned.secrets:
@@ -134,8 +133,8 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
 
 
 def hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
-    """Call the backend and confirm. A refusal, or a place that was never reached, takes the row of
-    a first attempt back.
+    """Call the backend and confirm. If it refuses, or was never reached, the row of a first attempt
+    is removed.
     """
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
@@ -165,8 +164,8 @@ def _submit(
 
 @dataclass(frozen=True)
 class Unforeseen:
-    """Writes down, of an error that is none of ours and goes on to the caller, that an attempt's
-    submit met it.
+    """Stores that an attempt's submit met an unexpected error, which is any but a TaoError. The
+    error goes on to the caller.
     """
 
     engine: Engine
@@ -195,12 +194,12 @@ class Unforeseen:
 
 
 def _refuse_broken(engine: Engine, attempt: Attempt, found: Ref | None) -> None:
-    """Raises Refused for an attempt whose submit met an error that nobody foresaw."""
+    """Raise Refused for an attempt whose submit met an unexpected error."""
     broken = engine.store.last_event(attempt.job_id, BROKEN)
     if broken is None or broken.data["attempt"] != attempt.number:
         return
     if found is not None:
-        engine.store.confirm(found)  # so that what is left of it can be removed
+        engine.store.confirm(found)  # so that its remains can be removed
     raise Refused(
         f"Its submit met an error that nobody foresaw: {broken.raw}",
         "The fault is this program's, or of a library that it uses; the job was not started.",
@@ -209,8 +208,8 @@ def _refuse_broken(engine: Engine, attempt: Attempt, found: Ref | None) -> None:
 
 
 def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
-    """End what somebody wanted to end while it was not there yet. It runs, whatever the backend
-    says to that.
+    """Cancel the job if that was requested before it was there. If the backend fails to do so, the
+    job runs on, and its message says so.
     """
     if not job.cancel_asked:
         return job
@@ -222,7 +221,7 @@ def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
 
 
 def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
-    """Keep where the newest attempt lives, and what its backend tells of it."""
+    """Store the ref of the newest attempt, and the backend's details of it."""
     engine.store.confirm(ref)
     engine.submit_again[job_id] = time.monotonic() + ref.retry_after
     submitted = Why(Reason.SUBMITTED, ref.step or words.sentence(Reason.SUBMITTED))
@@ -234,12 +233,11 @@ def with_details(job: Job, ref: Ref) -> Job:
 
 
 def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
-    """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be
-    canceled: then that is its end. True once it is confirmed; False also while the backend wants to
-    be left alone with it.
+    """Finish a submit that was never confirmed. Adopt the attempt if the backend has it, else start
+    it, or end the job if it is to be canceled. True once it is confirmed; False also while the
+    backend wants to be left alone with it.
 
-    `ends`: what is confirmed although it is to be canceled is ended; False for who does that
-    himself.
+    `ends`: a confirmed job that is to be canceled is canceled here. False if the caller does that.
 
     Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a
     submit under way.
@@ -264,8 +262,8 @@ def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
 
 
 def _find_or_start(engine: Engine, job: Job) -> Ref | None:
-    """`job` is as it is now that the lease is held: before, someone else may have ended it, or
-    asked for its end.
+    """Find the attempt at the backend, or start it. `job` was read under the lease: before, someone
+    else may have ended it or requested its cancel.
     """
     if job.status.terminal:
         return None
@@ -282,7 +280,9 @@ def _find_or_start(engine: Engine, job: Job) -> Ref | None:
 
 
 def _never_started(engine: Engine, job: Job) -> None:
-    """The backend has nothing of it, and we hold the lease, so nobody starts it behind our back."""
+    """End a canceled job that the backend does not have. We hold the lease, so nobody starts it
+    behind our back.
+    """
     ended = NewEvent(job.id, "status", Status.CANCELED, "never started")
     while not job.status.terminal:
         gone = replace(job, status=Status.CANCELED, ended=utc_now(), next_attempt_at=None)
@@ -296,8 +296,8 @@ def lease_of(job_id: str) -> str:
 
 
 def change(engine: Engine, job_id: str, how: Callable[[Job], Job]) -> Job:
-    """Apply `how` to the job as it is now, again when someone else changed it in between. An end
-    keeps its words.
+    """Apply `how` to the job as it is now, and again if someone else changed it in between. An
+    ended job keeps its status and message.
     """
     while True:
         now = engine.store.get(job_id)

@@ -1,6 +1,7 @@
-"""Waiting: looking again and again at the same jobs, at each endpoint as often as is polite there.
+"""Waiting: look again and again at the same jobs, at each endpoint as often as is polite there.
 
-Single questions of several threads that come while a look goes on share the next one.
+Questions of several threads about single jobs share a look: those that come during one share the
+next.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from tao_sdk.transports.silence import within
 
 Looking = Callable[[Engine, Sequence[Job]], Sequence[Job]]
 NEVER = float("inf")
-SHORTEST_LOOK = 2.0  # seconds that a place is given at least, so that it is not silent by haste
+SHORTEST_LOOK = 2.0  # least seconds for a place to answer, so that haste does not make it silent
 
 
 @dataclass
 class Waiting:
-    """Somebody who waits for jobs to change."""
+    """The looks of somebody who waits for jobs to change."""
 
     engine: Engine
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _listeners: dict[Endpoint, Listener] = field(default_factory=dict[Endpoint, Listener])
 
     def look(self, jobs: Sequence[Job], longest: float = NEVER) -> list[Job]:
-        """The jobs as they now are, and how far: seen where it is time to look again, remembered
-        elsewhere, and where a place has not answered after `longest` seconds.
+        """Return the jobs as they are now, with their progress. A job comes from the store if its
+        endpoint is not due for a look, or has not answered after `longest` seconds.
         """
         with within(max(longest, SHORTEST_LOOK)):
             return self._look(jobs)
 
     def _look(self, jobs: Sequence[Job]) -> list[Job]:
-        from tao_sdk.engine.look import look  # the first words of `tao run` need none of it
+        from tao_sdk.engine.look import look  # the first output of `tao run` does not need it
         from tao_sdk.engine.reading import read
 
         live = [job for job in jobs if not job.status.terminal]
@@ -74,7 +75,9 @@ class Waiting:
         return self._listeners.setdefault(endpoint, Listener(self.engine, endpoint))
 
     def rest(self, jobs: Sequence[Job], longest: float = NEVER) -> None:
-        """Wait until it is time to look at one of them again, or there are news of them."""
+        """Wait until one of the jobs is due for a look, there is news of them, or `longest` seconds
+        have passed.
+        """
         seconds = max(0.0, min(self.pause(jobs), longest))
         live = {endpoint_of(job) for job in jobs if not job.status.terminal}
         telling = [listener for listener in map(self._listener, live) if listener.tells]
@@ -85,12 +88,12 @@ class Waiting:
             self.pace(listener.endpoint).next_look = time.monotonic()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting, and close the backends' news."""
         for listener in self._listeners.values():
             listener.close()
 
     def pause(self, jobs: Sequence[Job]) -> float:
-        """Seconds until one of those that have not ended is to be looked at again."""
+        """The seconds until the next look at one of the live jobs."""
         live = [self.pace(endpoint_of(job)).next_look for job in jobs if not job.status.terminal]
         return max(0.0, min(live, default=NEVER) - time.monotonic())
 
@@ -101,17 +104,19 @@ class Waiting:
 
 
 def nothing_more(_: Job) -> bool:
-    """Who waits wants to know of changes alone."""
+    """False: somebody who waits wants to know only of changes."""
     return False
 
 
 def endpoint_of(job: Job) -> Endpoint:
-    """The endpoint is empty for another SDK's job, which only it can look at."""
+    """The job's platform and endpoint. The endpoint is empty for another SDK's job, which only that
+    SDK can look at.
+    """
     return job.platform, job.endpoint
 
 
 def polite_seconds(engine: Engine, endpoint: Endpoint) -> float:
-    """How often looking there is polite."""
+    """The seconds between two looks that are polite at this endpoint."""
     try:
         return engine.backend(*endpoint).capabilities.poll_seconds
     except TaoError:  # it cannot be asked from here at all
@@ -119,9 +124,9 @@ def polite_seconds(engine: Engine, endpoint: Endpoint) -> float:
 
 
 class SharedLooks:
-    """Single questions of several threads about one endpoint's jobs share a look: of those that
-    come while a look goes on, the next one answers all. Nobody is answered by a look that began
-    before they asked.
+    """Lets several threads with questions about one endpoint's jobs share a look. All questions
+    that come during a look are answered by the next one. No look answers a question that came after
+    it began.
     """
 
     def __init__(self, engine: Engine, look: Looking) -> None:
@@ -131,7 +136,7 @@ class SharedLooks:
         self._going_on: set[Endpoint] = set()
 
     def look(self, job: Job) -> Job:
-        """The job as it is now, or was while this was asked."""
+        """Return the job as it is now, or was during this call."""
         endpoint = endpoint_of(job)
         with self._turns:
             mine = self._waiting.setdefault(endpoint, Round())
@@ -159,7 +164,7 @@ class SharedLooks:
 
 @dataclass
 class Round:
-    """One look for all who ask before it begins."""
+    """One look for all questions that come before it begins."""
 
     jobs: dict[str, Job] = field(default_factory=dict[str, Job])
     found: dict[str, Job] = field(default_factory=dict[str, Job])
